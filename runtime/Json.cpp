@@ -173,32 +173,13 @@ private:
 
   Status parseEscape(std::string &out) {
     char c = at < text.size() ? text[at++] : '\0';
-    switch (c) {
-    case '"':
-    case '\\':
-    case '/':
-      out += c;
+    constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+    if (size_t i = letters.find(c); i != std::string_view::npos) {
+      out += meanings[i];
       return Status::success();
-    case 'b':
-      out += '\b';
-      return Status::success();
-    case 'f':
-      out += '\f';
-      return Status::success();
-    case 'n':
-      out += '\n';
-      return Status::success();
-    case 'r':
-      out += '\r';
-      return Status::success();
-    case 't':
-      out += '\t';
-      return Status::success();
-    case 'u':
-      break;
-    default:
-      return fail("unknown escape in a string");
     }
+    if (c != 'u')
+      return fail("unknown escape in a string");
     unsigned code;
     if (Status status = parseHex(code); !status)
       return status;

@@ -70,10 +70,10 @@ LogicalResult lower(Lowering &lowering, tgpu::CopyAsyncOp op) {
   return success();
 }
 
-LogicalResult lower(Lowering &lowering, tgpu::ReadOp op) {
-  ValueOperand source = bufferOperand(lowering, op.getBuffer());
-  ArrayRef<int64_t> shape = lowering.shapeOf(op.getBuffer());
-  ValueResult result = lowering.result(op.getResult());
+/// A tile of the given shape to or from a buffer.
+template <typename OpT>
+LogicalResult lowerCopy(Lowering &lowering, OpT op, ValueOperand source, ArrayRef<int64_t> shape,
+                        ValueResult result) {
   if (op.getTranspose() && shape.size() == 2)
     lowering.emit<TransposeStep>(op, source, shape, exchange, result);
   else
@@ -81,15 +81,14 @@ LogicalResult lower(Lowering &lowering, tgpu::ReadOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tgpu::ReadOp op) {
+  return lowerCopy(lowering, op, bufferOperand(lowering, op.getBuffer()),
+                   lowering.shapeOf(op.getBuffer()), lowering.result(op.getResult()));
+}
+
 LogicalResult lower(Lowering &lowering, tgpu::WriteSharedOp op) {
-  ValueOperand value = lowering.operand(op.getValueMutable());
-  ArrayRef<int64_t> shape = lowering.shapeOf(op.getValue());
-  ValueResult result = bufferResult(lowering, op.getBuffer());
-  if (op.getTranspose() && shape.size() == 2)
-    lowering.emit<TransposeStep>(op, value, shape, exchange, result);
-  else
-    lowering.emit<CopyStep>(op, value, result.slot);
-  return success();
+  return lowerCopy(lowering, op, lowering.operand(op.getValueMutable()),
+                   lowering.shapeOf(op.getValue()), bufferResult(lowering, op.getBuffer()));
 }
 
 LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {

@@ -204,9 +204,10 @@ bool Machine::finish(Context &context, Operation *op) {
     if (barrier.missingBytes != 0)
       return fail(barrier.op, "ends with a phase under way: " + describe(barrier));
     if (barrier.lastCopy) {
-      bool isKnown = llvm::any_of(clocks, [&, number = number](const Clock &clock) {
-        return clock[components.barrier(number)] > barrier.lastCopyPhase;
-      });
+      bool isKnown =
+          llvm::any_of(clocks, [&, number = number, &barrier = barrier](const Clock &clock) {
+            return clock[components.barrier(number)] > barrier.lastCopyPhase;
+          });
       if (!isKnown)
         return fail(barrier.lastCopy, "is unfinished: no wait follows the copy");
     }
@@ -227,21 +228,14 @@ static std::string warpName(const Context &context, unsigned warp) {
   return "warp " + std::to_string(warp) + " of " + context.name;
 }
 
-bool Machine::read(Context &context, Operation *op, int64_t base, ArrayRef<Bytes> byWarp) {
+bool Machine::accessByWarps(Context &context, Operation *op, int64_t base, ArrayRef<Bytes> byWarp,
+                            bool writes) {
   for (unsigned i = 0; i < context.numWarps; ++i) {
     unsigned w = context.firstWarp + i, component = components.warp(w);
     Access access{clocks[w], component, clocks[w][component], false, op};
-    if (!report(shadow.read(base, byWarp[i], access), op, access, warpName(context, w)))
-      return false;
-  }
-  return true;
-}
-
-bool Machine::write(Context &context, Operation *op, int64_t base, ArrayRef<Bytes> byWarp) {
-  for (unsigned i = 0; i < context.numWarps; ++i) {
-    unsigned w = context.firstWarp + i, component = components.warp(w);
-    Access access{clocks[w], component, clocks[w][component], false, op};
-    if (!report(shadow.write(base, byWarp[i], access), op, access, warpName(context, w)))
+    auto conflict =
+        writes ? shadow.write(base, byWarp[i], access) : shadow.read(base, byWarp[i], access);
+    if (!report(conflict, op, access, warpName(context, w)))
       return false;
   }
   return true;

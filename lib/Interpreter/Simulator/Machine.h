@@ -134,8 +134,14 @@ public:
   /// Fills with all ones: a NaN in every float type.
   void poison(int64_t base, const Bytes &range);
   /// Accesses by the warps of a context, with the bytes of each warp.
-  bool read(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp);
-  bool write(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp);
+  bool accessByWarps(Context &context, mlir::Operation *op, int64_t base,
+                     llvm::ArrayRef<Bytes> byWarp, bool writes);
+  bool read(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp) {
+    return accessByWarps(context, op, base, byWarp, /*writes=*/false);
+  }
+  bool write(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp) {
+    return accessByWarps(context, op, base, byWarp, /*writes=*/true);
+  }
   bool writeByCopies(Context &context, mlir::Operation *op, int64_t base,
                      llvm::ArrayRef<Bytes> byWarp);
   /// The reads of a product; `bytes` are per warpgroup, relative to the start of the window.

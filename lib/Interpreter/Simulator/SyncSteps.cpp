@@ -184,7 +184,15 @@ LogicalResult lower(Lowering &lowering, tgpu::TurnsOp op) {
   return success();
 }
 
+/// At a named barrier, or, without one, of the whole block.
 LogicalResult lowerMeet(Lowering &lowering, Operation *op, Value barrier, bool waits) {
+  if (!barrier) {
+    emit(lowering, op, [](Machine &machine, auto &context, auto &) {
+      machine.meetAll(context);
+      return true;
+    });
+    return success();
+  }
   auto named = barrier.getDefiningOp<tgpu::NamedBarrierOp>();
   int64_t warps = named.getWarps();
   emit(lowering, op, [=](Machine &machine, auto &context, auto &) {
@@ -194,13 +202,7 @@ LogicalResult lowerMeet(Lowering &lowering, Operation *op, Value barrier, bool w
 }
 
 LogicalResult lower(Lowering &lowering, tgpu::SyncOp op) {
-  if (op.getBarrier())
-    return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/true);
-  emit(lowering, op, [](Machine &machine, auto &context, auto &) {
-    machine.meetAll(context);
-    return true;
-  });
-  return success();
+  return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/true);
 }
 LogicalResult lower(Lowering &lowering, tgpu::SignalOp op) {
   return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/false);
@@ -232,13 +234,7 @@ LogicalResult lower(Lowering &lowering, tgpu::FenceAsyncOp op) {
 LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
   if (failed(interpreter::lowerings().lookup(op.getOperationName())(lowering, op)))
     return failure();
-  if (op.getBarrier())
-    return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/true);
-  emit(lowering, op, [](Machine &machine, auto &context, auto &) {
-    machine.meetAll(context);
-    return true;
-  });
-  return success();
+  return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/true);
 }
 
 } // namespace
