@@ -405,8 +405,8 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
                                     tgpu::Swizzle swizzle, int64_t ragged) {
   if (failed(verifyElements(emitError, elementType)))
     return failure();
-  if (box.empty() || static_cast<int64_t>(box.size()) > Target::mostBoxRank)
-    return emitError() << "a tensor map has rank 1 to " << Target::mostBoxRank << ", but got rank "
+  if (box.empty() || static_cast<int64_t>(box.size()) > TensorMapRank::most)
+    return emitError() << "a tensor map has rank 1 to " << TensorMapRank::most << ", but got rank "
                        << box.size();
   for (int64_t extent : box)
     if (extent < 1 || extent > Target::mostBoxExtent)

@@ -436,7 +436,7 @@ std::pair<Value, Value> ScalarMath::sinCos(Value x) {
   Value z = mul(rest, rest);
   Value sine = mul(rest, polynomial(z, factorials(1, 2, isF64 ? 9 : 5, true)));
   Value cosine = polynomial(z, factorials(0, 2, isF64 ? 10 : 6, true));
-  auto hasBit = [&](int bit, int plus) {
+  auto hasBit = [&, quadrant = quadrant](int bit, int plus) {
     auto i32 = [&](int value) { return constant(b.getI32IntegerAttr(value)); };
     Value shifted = plus ? arith::AddIOp::create(b, quadrant, i32(plus)).getResult() : quadrant;
     Value masked = arith::AndIOp::create(b, shifted, i32(bit));

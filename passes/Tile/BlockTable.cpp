@@ -406,7 +406,8 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                           {"columns", nullptr, &row.columns},
                           {"step", nullptr, &row.step}};
   for (const auto &[key, value] : object) {
-    const Field *field = llvm::find_if(fields, [&](const Field &f) { return key == f.name; });
+    const Field *field =
+        llvm::find_if(fields, [&key = key](const Field &f) { return key == f.name; });
     if (field == std::end(fields))
       return llvm::createStringError(
           "a row has no '" + key.str() + "'; it may have " +

@@ -63,7 +63,7 @@ template <typename OpTy> FailureOr<llvm::BitVector> dropArguments(OpTy op) {
     if (!condition.isConstant())
       return op.emitOpError() << "argument '" << attr.getValue()
                               << "' has a condition over parameters, which must be bound before";
-    auto refuse = [&](InFlightDiagnostic diagnostic) -> LogicalResult {
+    auto refuse = [&attr = attr](InFlightDiagnostic diagnostic) -> LogicalResult {
       return diagnostic << "reads argument '" << attr.getValue()
                         << "' where the condition of the argument does not hold; read it under "
                            "the same condition";

@@ -74,7 +74,7 @@ struct Bounds {
   mlir::Value uniform;
   /// The edge if the condition is c <= r + edge: may ends after the last r + edge, must after the
   /// first.
-  mlir::Value edge;
+  mlir::Value edge = nullptr;
 
   bool isAll() const { return may.known.isAll && must.known.isAll; }
 };

@@ -254,7 +254,8 @@ TEST_F(SimulatorMutationTest, MappedSequencesOfOtherLengths) {
     call.tensors.emplace(name, randomTensor(ElementType::F16, {1, 1, 310, 16}, name[0]));
   call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 2, 140}, 0));
   for (auto [name, middle, end] : {std::tuple("cu_seqlens_q", 12, 140), {"cu_seqlens_k", 10, 310}})
-    call.tensors.emplace(name, Tensor(ElementType::I32, {3}, [=](int64_t i) {
+    call.tensors.emplace(name,
+                         Tensor(ElementType::I32, {3}, [middle = middle, end = end](int64_t i) {
                            return i == 0 ? 0. : i == 1 ? middle : end;
                          }));
   call.scalars = kWindow;
