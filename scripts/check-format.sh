@@ -13,10 +13,10 @@
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
-# files PATTERN...: NUL-separated names. Copies of the tree without its history have no build folders either.
+# files PATTERN...: NUL-separated names. A copy of the tree without its history may have build folders.
 files() {
   git ls-files -z "$@" 2>/dev/null || for pattern in "$@"; do
-    find . -name .git -prune -o -path "./$pattern" -type f -print0
+    find . \( -name .git -o -path './build*' \) -prune -o -path "./$pattern" -type f -print0
   done
 }
 # too_long COLUMNS PATTERN...
