@@ -60,7 +60,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
 
     Errors:
     - a file that cannot be read or parsed
-    - a kernel, a program or anything else than functions and captures in the file
+    - anything but functions and captures in the file, such as a kernel or a program
     - a file none of whose definitions replaces anything
     - a constraint or default with `replaced("f")` for a function that files must not replace
     - a function of a file that replaces nothing and that no replacing function calls
@@ -173,11 +173,11 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
 
     Errors:
     - a block that is the extent of no operand of a product in a loop, and has no binding
-    - a value for a block that is no multiple of 16 up to 256 (on the CPU: from 1 to 1024)
+    - a value for a block that is not a multiple of 16 up to 256 (on the CPU: a number from 1 to 1024)
     - a file that cannot be read, or an entry of it that is not a row
     - a row without the extent that a parameter asks for
     - no block that divides the n of block_in(n), up to the row's number
-    - what tile-specialize says of values for parameters
+    - the errors of tile-specialize about values of parameters
   }];
   let options = [
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",
@@ -327,8 +327,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     Replaces `tile.map_gradient` by `tile.map` of a derived function, and `tile.add_gradients` by sums
     into arguments and workspaces of the program. Parameters must be bound.
 
-    Derivatives are made in reverse mode: the function is copied, with the functions that it calls, and
-    adjoints follow its operations backwards, in f32 at least. Rules exist for the float operations of
+    The pass differentiates in reverse mode: it copies the function, with the functions that it calls, and computes
+    adjoints from its last operation to its first, in f32 at least. Rules exist for the float operations of
     arith, for `select` and conversions between floats, and for these of math: absf, copysign, fma, exp,
     exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, cbrt, sin, cos, tan, sinh, cosh, tanh, asin, acos,
     atan, atan2, erf, erfc, powf.
@@ -365,20 +365,19 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     %ds = tile.map @cube_gradient_0(%s, %dt) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     ```
 
-    The gradient of a capture `@x` becomes an optional argument `d_x` of the program, which must have
-    the extents of the capture. Adjoints are summed over a tile as far as the indices of the read are
-    the same, and added by `tile.add_at`, in a branch that is not taken where the argument was left
-    out. The program clears the gradient first; or, where sums are exact, it holds 13 words for each
-    entry in a workspace, and converts them at its end.
+    The gradient of a capture `@x` becomes an optional argument `d_x` of the program, which must have the extents of the
+    capture. Adjoints of a tile that belong to the same indices are summed, and `tile.add_at` adds the sums, in a branch
+    that is not taken if the argument was left out. The program clears the gradient first. If sums are exact, it has a
+    workspace of 13 words for each entry instead, which it converts at its end.
 
     Not its job: to simplify the derived functions (canonicalize and cse do), or to know the purpose of a function.
 
     Errors:
     - an operation without a rule between what is differentiated and what it is differentiated by
     - a captured float that is read within a region
-    - a function whose places that read captured floats, times its operations, are more than 262144
-    - gradients of captures in a kernel that no program launches, or exact in one place of a kernel
-      and not in another
+    - a function in which the number of reads of captured floats, times the number of operations, exceeds 262144
+    - gradients of captures in a kernel that no program launches, or that are exact in one place of a kernel and not in
+      another
     - an argument that has the name of a gradient
     - parameters that are not bound
   }];
@@ -880,12 +879,12 @@ def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    // the copy of round 0, then
+    // the copy of iteration 0, then
     scf.for %n = %first to %end step %c1 iter_args(%use = %c0) -> (i32) : i32 {
       %k_slot = tgpu.slot %k_ring[%use] : !tgpu.ring<2, <64x64xf16, b128>>
       tgpu.copy_wait pending 0
       tgpu.sync
-      // if there is a round %n + 1: its copy to the slot of %use + 1
+      // if there is an iteration %n + 1: its copy to the slot of %use + 1
       tgpu.copy_commit
       %k = tgpu.read %k_slot : ...
     }
@@ -918,10 +917,11 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), stores tile 0 instead of
     adding it, ends the turn when the sum is in memory, and tiles are taken by `tgpu.take_tile .. all`.
 
-    The warps that would be idle do the work beside the instances (`tile.spread`): they are the role "spread". It does
-    not follow the tiles of the other roles, but does the block's share of the work (`tgpu.share`), and waits for what
-    tiles add (`tgpu.await_turn .. last`). It has no shared memory, and goes through a tile by as many rows as its
-    registers hold: it loads them, applies operations on each element, and stores them. Branches by scalars stay.
+    Work beside the instances (`tile.spread`) becomes the role "spread", which consists of the warps that would
+    otherwise be idle. It does not follow the tiles of the other roles: it executes the block's share of the work
+    (`tgpu.share`), and waits for the sums that it reads (`tgpu.await_turn .. last`). It uses no shared memory. It
+    processes a tile in steps of as many rows as its registers hold: it loads the rows, applies elementwise operations,
+    and stores them. Branches on scalars remain.
 
     If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
     to the other roles, through a ring. If that computation reads memory, as the search for a packed sequence does,
@@ -983,7 +983,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     Not its job: to decide which roles there are, or to overlap products (tgpu-plan-stages, tgpu-schedule-dots).
 
     Errors:
-    - a copy that no tensor map describes: a view that is no argument, or optional, or a buffer that no boxes make up
+    - a copy that no tensor map describes: of a view that is not an argument, or is optional, or into a buffer that does
+      not consist of boxes
     - a copy whose place, or whether it is made, depends on a tile
     - a buffer that others write as well, or that is used where the copy may not have been made
     - a target other than sm_90a; a number of warps that is not a multiple of 4, or above 28
@@ -1240,7 +1241,7 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
     Errors:
     - an operation of the loop without a place, or of a stage other than 0 and 1
     - an operation that does not follow what it reads
-    - an operation of stage 0 that reads a result of stage 1 of its own round
+    - an operation of stage 0 that reads a result of stage 1 of its own iteration
     - a product that is waited for in another stage
     - parts whose second stages differ
   }];

@@ -55,8 +55,8 @@ def Tgpu_MmaAttr : Tgpu_Attr<"Mma", "mma"> {
 def Tgpu_WgmmaAttr : Tgpu_Attr<"Wgmma", "wgmma"> {
   let summary = "accumulator of wgmma m64n, its rows shared between warpgroups";
   let description = [{
-    A warpgroup holds 64 rows, its warp w rows 16 w to 16 w + 15; within them lanes and registers lie as
-    in `#tgpu.mma`. Warpgroup g holds the row blocks of 64 that are g modulo `warpgroups`.
+    A warpgroup holds 64 rows; its warp w holds rows 16 w to 16 w + 15, with lanes and registers as in `#tgpu.mma`.
+    Warpgroup g holds the row blocks of 64 whose number is g modulo `warpgroups`.
 
     Example: `tensor<128x128xf32, #tgpu.wgmma<2>>`
   }];
@@ -78,7 +78,7 @@ def Tgpu_OperandAttr : Tgpu_Attr<"Operand", "operand"> {
 }
 
 def Tgpu_SliceAttr : Tgpu_Attr<"Slice", "slice"> {
-  let summary = "what is left of `parent` when dimension `dim` is reduced";
+  let summary = "layout of the result when dimension `dim` of a tile in layout `parent` is reduced";
   let description = [{
     Every thread that held an element of a row (column) of the parent holds the row's (column's) element.
 
@@ -107,10 +107,11 @@ def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
   let summary = "consecutive elements of the last dimension in a thread: coalesced global access";
   let description = [{
     A thread holds runs of `vector` elements along the last dimension; `lanes` lanes of a warp are side by side along
-    it, the other 32 / lanes below each other; warps form a grid of `warps_m` by `warps_n`, numbered as in
-    `#tgpu.mma`. What is left repeats in registers, along the last dimension first. Where the threads along a
-    dimension do not divide it, only as many as do (the greatest common divisor) share it, and the others hold the
-    same again. In rank 1 the lanes and warps below each other hold the same.
+    it, and the warp has 32 / lanes rows of lanes. Warps form a grid of `warps_m` by `warps_n`, numbered as in
+    `#tgpu.mma`. This pattern repeats over the tile, along the last dimension first; a thread holds the repetitions in
+    further registers. If the number of threads along a dimension does not divide its extent, their greatest common
+    divisor is the number of threads that share the dimension, and the other threads hold replicas. In rank 1, the rows
+    of lanes and of warps hold replicas.
 
     Example: `tensor<128x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>`
   }];

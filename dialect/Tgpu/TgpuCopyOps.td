@@ -332,7 +332,8 @@ def Tgpu_BulkLoadOp : Tgpu_Op<"bulk_load"> {
     ```
 
     Errors:
-    - a buffer of a rank other than 1, of other elements than the view's, or of a size that is no multiple of 16 bytes
+    - a buffer of a rank other than 1, of other elements than the view's, or of a size that is not a multiple of 16
+      bytes
     - a target other than sm_90a
   }];
   let arguments = (ins Arg<Tgpu_View, "", Tgpu_ReadsGlobal>:$view, Variadic<I32>:$indices,
@@ -395,12 +396,12 @@ def Tgpu_AwaitTurnOp : Tgpu_BlockTurnOp<"await_turn"> {
     One thread waits. Additions to memory that a thread of another block made before it ended the preceding turn
     (`tgpu.end_turn`) are ordered before the additions of this thread.
 
-    With `last`, all warps of the role wait, for the end of the last turn: they read what all turns have added. The role
-    gets no turn.
+    With `last`, all warps of the role wait until the last turn has ended, and then read the sum of all turns. The role
+    does not get the turn.
 
-    Preconditions: inside a role; the thread has no other turn. Tiles are taken by
-    `tgpu.take_tile .. all`, and the preceding turn is ended in a tile with a smaller number, or by another role of this
-    one: that tile has been started, so every wait ends.
+    Preconditions: inside a role; the thread has no other turn. Tiles are taken by `tgpu.take_tile .. all`, and the
+    preceding turn is ended in a tile with a smaller number, or by another role of this tile: that tile has been
+    started, so every wait ends.
 
     Postconditions: the counter is %number, without `last` until this thread ends its turn.
 

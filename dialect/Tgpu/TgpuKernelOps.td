@@ -32,10 +32,10 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     - an unknown target
     - a number of warps outside 1 to 32
     - an argument that is neither a view nor a scalar, or an optional scalar
-    - two arguments or grid ids of one name, or a name that is no word
-    - a constraint that is no condition, or that reads neither an argument nor the shape of a capture
-    - a default that is no value of its argument's type
-    - a grid without extents, or one that reads what is no argument: bind parameters first
+    - two arguments or grid ids of one name, or a name that is not an identifier
+    - a constraint that is not a condition, or that reads neither an argument nor the shape of a capture
+    - a default that is not a value of its argument's type
+    - a grid without extents, or one that reads anything but arguments: bind parameters first
     - more than 15 named barriers (`tgpu.turns` takes one for each warpgroup)
   }];
   let arguments = (ins
@@ -90,7 +90,7 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
     Errors:
     - roles whose warps do not add up to the kernel's
     - two roles of one name
-    - a number of registers that is no multiple of 8 from 24 to 240
+    - a number of registers that is not a multiple of 8 from 24 to 240
     - roles of one warpgroup (four warps of the block, from a multiple of four) with different registers, or registers
       for a part of one
     - registers on a target other than sm_90a
@@ -121,10 +121,10 @@ def Tgpu_GridExtentOp : Tgpu_Op<"grid_extent", [Pure]> {
 }
 
 def Tgpu_ShareOp : Tgpu_Op<"share", [Pure]> {
-  let summary = "the numbers that a block has of those below a count";
+  let summary = "the share of a block in the numbers below a count";
   let description = [{
-    These are %first, %first + %step and so on: together the blocks of the grid have each number below %count once. On a
-    GPU block i of n begins at i, with the step n.
+    These are %first, %first + %step and so on, below %count: each number from 0 to %count - 1 belongs to exactly one
+    block of the grid. On a GPU, block i of n begins at i, with the step n.
 
     Preconditions: inside a kernel whose grid has one dimension. Postconditions: %step is positive.
 

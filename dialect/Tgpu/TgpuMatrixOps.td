@@ -142,7 +142,7 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
 
     Errors:
     - operands that are not the operands a and b of the accumulator's layout
-    - shapes that do not multiply, or are no multiples of the instruction's
+    - shapes that do not multiply, or are not multiples of the instruction's
     - an element type without an instruction on the target (f16, bf16, f32 as tf32; e4m3 and e5m2 on sm_90a)
     - an accumulator of other elements than f32
     - layouts for other than the warps that execute it

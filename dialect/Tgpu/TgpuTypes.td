@@ -17,7 +17,7 @@ def Tgpu_SharedType : Tgpu_Type<"Shared", "shared"> {
   let description = [{
     The rank is 1 or 2, the size at most 232448 bytes. The layout is row-major; with a swizzle, it consists of panels of
     32 (`b32`), 64 (`b64`) or 128 (`b128`) bytes along the last dimension, whose 16-byte chunks are permuted as TMA and
-    wgmma expect. `none` is no swizzle.
+    wgmma expect. `none` means that there is no swizzle.
 
     Example: `!tgpu.shared<128x64xbf16, b128>`
   }];
@@ -52,7 +52,7 @@ def Tgpu_BarriersType : Tgpu_Type<"Barriers", "barriers"> {
 def Tgpu_PendingType : Tgpu_Type<"Pending", "pending"> {
   let summary = "a register tile that an asynchronous product is still writing";
   let description = [{
-    Loops may carry it, so that a product started in one round is waited for in the next.
+    Loops may carry it, so that a product started in one iteration is waited for in the next.
 
     Example: `!tgpu.pending<tensor<128x128xf32, #tgpu.wgmma<2>>>`
   }];

@@ -51,20 +51,20 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     Used for defaults and constraints of parameters, for grids, workspace extents and the conditions of launches.
     Written with infix `+ - * < <= > >= ==`, parentheses, and the functions `ceildiv floordiv mod min max and or not
     select eq ne lt le gt ge finite`, `dim(argument, position)`, `sm_count()` (multiprocessors of the device; cores on
-    the CPU), `block()` (alone, the default of an integer parameter: tile-choose-blocks has a table of extents for it),
-    `block_in(n)` (likewise, a divisor of n; of 0: any), `accumulator(T)` (f64 for f64, else f32), `bits(T)` and, in
-    constraints and defaults, `replaced("mask_mod")` (by a linked file). A bare name is a parameter or a scalar
-    argument; a quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are
-    types. Values are 64-bit integers, flags, enum values or types. A constraint of a kernel or program may also read
-    float arguments: it compares them with integers and with each other, and asks `finite(scale)`, false of NaN and
-    infinities. Overflow and division by zero are errors when the expression is evaluated. Inside the angle brackets of
-    the attribute itself comparisons are written as functions, `lt(a, b)`.
+    the CPU), `block()` (only as the default of an integer parameter: tile-choose-blocks takes the extent from a table),
+    `block_in(n)` (likewise, but a divisor of n; any number if n is 0), `accumulator(T)` (f64 for f64, else f32),
+    `bits(T)` and, in constraints and defaults, `replaced("mask_mod")` (whether a linked file replaces the function). A
+    bare name is a parameter or a scalar argument; a quoted string is a value of an enum parameter; `f16`, `bf16`,
+    `f32`, `f64`, `e4m3` and `e5m2` are types. Values are 64-bit integers, flags, enum values or types. A constraint of
+    a kernel or program may also read float arguments: it can compare them with integers and with each other, and test
+    `finite(scale)`, which is false for NaN and infinities. Overflow and division by zero are errors when the expression
+    is evaluated. Inside the angle brackets of the attribute itself comparisons are written as functions, `lt(a, b)`.
 
     Example: `#tile.expr<ceildiv(dim(q, 2), BLOCK_M)>`
 
     Errors:
     - an unknown function, or a wrong number of arguments to a known one
-    - something else than an integer, a name, a string or a parenthesis where a value is due
+    - anything but an integer, a name, a string or a parenthesis where a value is expected
     - more than 64 levels of nesting, or more than 1024 of `+`, `-` and `*`
   }];
   let parameters = (ins
@@ -93,8 +93,8 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
 def Tile_ParamDeclAttr : Tile_Attr<"ParamDecl", "param_decl"> {
   let summary = "declaration of a parameter";
   let description = [{
-    Name, kind, allowed values (empty: any) and default (null: must be bound). A parameter that is
-    declared by `let` is derived: it always has the value that is written, and cannot be bound.
+    Name, kind, allowed values (empty: any) and default (null: must be bound). A parameter that is declared by `let` is
+    derived: it always has the value of its expression, and cannot be bound.
 
     Example: `params(BLOCK_M: int in [64, 128] = 128, T: type, let ACC: type = accumulator(T))`
 

@@ -14,30 +14,28 @@ def Tile_Dialect : Dialect {
   let cppNamespace = "::tilewright::tile";
   let summary = "kernels as programs over tiles, without threads or a memory hierarchy";
   let description = [{
-    What an author writes. A *kernel* is one program instance of a grid; it loads
-    *tiles* (values, of any rank) from *views* (pointer, shape, strides), computes on
-    them and stores the result. The dialect holds only what `arith`, `math`, `scf` and
-    `func` do not: their elementwise operations apply to tiles as they are.
+    The language of kernel authors. A *kernel* describes one program instance of a grid: it loads *tiles* (values, of
+    any rank) from *views* (pointer, shape, strides), computes with them, and stores the results. Elementwise operations
+    of `arith` and `math` apply to tiles as they are, and `scf` and `func` provide control flow; the dialect adds what
+    these dialects lack.
 
-    **Two forms.** An author's kernel is a template: its tile types name parameters,
-    `!tile.tile<[BLOCK_M, D], T>`, and verifiers compare dimensions symbolically: two
-    dimensions are equal when both are the same integer or the same name. The pass
-    `tile-specialize` binds the parameters and turns tile types into builtin ranked
-    tensors. Every operation accepts both forms.
+    **Two forms.** An author's kernel is a template: its tile types name parameters, `!tile.tile<[BLOCK_M, D], T>`, and
+    verifiers compare dimensions symbolically: two dimensions are equal if both are the same integer or the same name.
+    The pass `tile-specialize` binds the parameters and replaces tile types by builtin ranked tensors. Every operation
+    accepts both forms.
 
-    **Integers.** Every extent, index, block coordinate and grid id is `i32`; element
-    offsets (index times stride) are 64-bit.
+    **Integers.** Every extent, index, block coordinate and grid id is `i32`; element offsets (index times stride) are
+    64-bit.
 
-    **Nothing outside a view is touched.** A load outside the bounds of its view reads the pad
-    value, a store outside is dropped. An optional argument that was left out behaves as a view
-    all of whose extents are zero, so kernels need no case for it.
+    **Bounds.** A load outside the bounds of its view reads the pad value, and a store outside is dropped. An optional
+    argument that was left out behaves as a view whose extents are all zero, so a kernel needs no special case for it.
 
-    **What others may replace.** A function with the attribute `tile.replaceable` may be replaced by
-    one of another file (`tile-link`), as may one without a body; all other functions of a kernel's
-    file are its own. The attribute's value says how the functions of several files join: `"compose"`
-    (each gets what the one before returns as its first operand), `"and"` or `"multiply"` (of what
-    they return); without a value there can be one. A function without a body in a linked file with the
-    attribute `tile.base = @f` stands for what the file's own `@f` replaces.
+    **Replaceable functions.** `tile-link` may replace a function with the attribute `tile.replaceable`, or one without
+    a body, by a function of another file. All other functions of a kernel's file are private to it. The attribute's
+    value says how to join the functions of several files: `"compose"` passes the result of each to the next as its
+    first operand, and `"and"` and `"multiply"` combine their results; without a value, only one file may replace the
+    function. In a linked file, a function without a body and with the attribute `tile.base = @f` stands for the
+    function that the file's own `@f` replaces.
   }];
   let hasConstantMaterializer = 1;
   let hasOperationAttrVerify = 1;

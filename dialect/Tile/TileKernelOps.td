@@ -21,11 +21,10 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     the argument, and constraints that mention it hold; nothing may read it there. The body runs once for each point of
     the grid; the ids are `i32` values named in the grid clause. The order in which points run is not defined.
 
-    Preconditions: every parameter without a default is bound before the kernel runs; every
-    constraint holds; the extents of the arguments agree with their types.
+    Preconditions: every parameter without a default is bound before the kernel runs; every constraint holds; the
+    extents of the arguments agree with their types.
 
-    Postconditions: views have been written as the stores of the body say. Nothing is launched
-    where an extent of the grid is zero.
+    Postconditions: the views contain what the body stored. If an extent of the grid is zero, nothing is launched.
 
     Example:
     ```mlir
@@ -39,16 +38,16 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     ```
 
     Errors:
-    - two parameters, arguments or grid ids of the same name, whichever of these they are
-    - a name that is a literal or a type (`true`, `f32`, ...), or of an argument or id that is no word
+    - a name that two of the parameters, arguments and grid ids have
+    - a name that is a literal or a type (`true`, `f32`, ...), or a name of an argument or id that is not an identifier
     - a grid without extents
     - a type, default, constraint or grid expression that names no parameter (or, in the grid and in a constraint, no
       argument)
     - a type that uses a parameter of the wrong kind
     - `dim` of something that is not a view, or at a position beyond its rank
     - an argument that is neither a view nor a scalar, or an optional scalar
-    - a default of a view, or one that is no value of the scalar's type
-    - a default or a condition that reads an argument, or a condition that is no flag
+    - a default of a view, or one that is not a value of the scalar's type
+    - a default or a condition that reads an argument, or a condition that is not a flag
     - parameters whose defaults form a cycle
     - in the body, a literal (`arith.constant dense<...>`) of an unbound tile, which binding could not convert
   }];
@@ -149,10 +148,9 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "launch of a kernel by a program";
   let description = [{
-    Passes arguments by position. A parameter of the kernel takes, in this order: the value of the
-    `with` clause, the value of the program's parameter of the same name, its own default. A derived
-    parameter is computed in the kernel.
-    `when` skips the launch where the condition does not hold.
+    Passes arguments by position. The value of a kernel's parameter is the first of these: that of the `with` clause,
+    that of the program's parameter of the same name, the parameter's default. A derived parameter is computed in the
+    kernel. If the condition of `when` is false, the launch is skipped.
 
     Preconditions: every parameter of the kernel gets a value.
 
@@ -187,8 +185,8 @@ def Tile_LaunchOp : Tile_Op<"launch", [
 def Tile_ParamOp : Tile_Op<"param", [Pure]> {
   let summary = "the value of an expression over parameters";
   let description = [{
-    An integer gives `i32` (or `i64`), a flag or a comparison gives `i1`. Allowed in kernels and in scalar
-    functions; there, the names are those of the kernel that reaches the function.
+    The type is `i32` (or `i64`) for an integer, and `i1` for a flag or a comparison. The operation is allowed in
+    kernels and in scalar functions; in a function, names refer to parameters of the kernel that reaches it.
 
     Preconditions: the value fits the result type.
 
@@ -198,7 +196,7 @@ def Tile_ParamOp : Tile_Op<"param", [Pure]> {
 
     Errors:
     - a place outside of kernels and functions
-    - a name that is no parameter of the enclosing kernel
+    - a name that is not a parameter of the enclosing kernel
     - an expression whose kind does not fit the result type
     - an expression that reads an argument or the device
   }];
@@ -224,7 +222,7 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
     Errors:
     - a type that is neither a view nor a scalar
     - an empty name
-    - a constraint that reads anything else than the capture
+    - a constraint that reads anything but the capture
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
                        OptionalAttr<ArrayAttr>:$constraints);
@@ -238,16 +236,16 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
 def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "names a file of functions, captures and kernels that this one uses";
   let description = [{
-    tile-link takes from the file what this one mentions and does not define, and what that needs in
-    turn. The path is relative to the folder of the file that says it, and does not leave this folder.
-    Which file says it is known from where the compiler has the text, not from a location. Where there
-    is no such file, or the text is from memory, the path is looked for among the files that the
-    compiler carries with it: the folder `lib` of its kernels, by names such as `lib/attention.mlir`.
+    tile-link takes from the file the symbols that this file mentions and does not define, and the symbols that those
+    need in turn. The path is relative to the folder of the file that contains the operation, and does not leave this
+    folder. The compiler knows that file from where it read the text, not from a location. If there is no such file, or
+    the text comes from memory, tile-link looks for the path among the files that are embedded in the compiler: the
+    folder `lib` of its kernels, by names such as `lib/attention.mlir`.
 
     Preconditions: none.
 
     Postconditions: a module with a `tile.link` may mention functions, kernels and captures that it
-    does not define, until tile-link has run. What `func.call` names must be declared all the same.
+    does not define, until tile-link has run. A function that `func.call` names must still be declared.
 
     Example: `tile.link "lib/attention.mlir"`
 

@@ -62,7 +62,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     - a number or type of initial, yielded and result values that differ
     - a list whose rank is not one more than the number of its indices, or not of i32
     - indices, a count, `each` or `when` without a list, or parts of a `where` clause without a mask function
-    - an `each` that is no integer over parameters, or no multiple of B; a `when` that is no flag over parameters
+    - an `each` that is not an integer over parameters, or not a multiple of B; a `when` that is not a flag over
+      parameters
     - a `ranges` function that does not take four bounds and the mask's operands and return four bounds and a flag
   }];
   let arguments = (ins
@@ -102,14 +103,14 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
 def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">, OpAsmOpInterface]> {
   let summary = "work of a launch beside its instances";
   let description = [{
-    The body runs once for each number from 0 to %count, in any order, each time on behalf of some instance of the
-    kernel, beside what the instances do. So a kernel can go on with what other instances have finished (`tile.await`)
-    without a further launch. On a GPU a role of each block of threads does its share.
+    The body runs once for each number from 0 to %count - 1, in any order, while instances of the kernel run. An
+    instance of the launch may execute any share of the numbers. So a kernel can use what other instances have finished
+    (`tile.await`) without a further launch. On a GPU, a role of each thread block executes its share.
 
-    Preconditions: %count is the same for all instances. What the body reads is not written by instances, but for what
-    it awaits. Additions that it awaits come before it in the kernel.
+    Preconditions: %count is the same in all instances. Instances do not write what the body reads, except what the
+    body awaits. The kernel adds what the body awaits before `tile.spread` (`tile.atomic_add`).
 
-    Postconditions: the body has run for each number; not, if the grid is empty.
+    Postconditions: the body has run once for each number, unless the grid is empty.
 
     Example:
     ```mlir
@@ -123,8 +124,9 @@ def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">,
 
     Errors:
     - inside of anything but a kernel
-    - on a GPU: a kernel without roles; a body that does anything else than convert a tile that it loads, element by
-      element, by conditions that scalars decide
+    - an addition in order, inside or after it, to %turns that its body awaits
+    - on a GPU: a kernel without roles; a body that does more than load a tile, convert it element by element, and
+      store it, under conditions on scalars
   }];
   let arguments = (ins I32:$count);
   let regions = (region SizedRegion<1>:$body);

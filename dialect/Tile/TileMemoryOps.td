@@ -13,8 +13,9 @@ def Tile_AtOp : Tile_Op<"at", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one element of a view or of a capture";
   let description = [{
-    Reads a scalar. The source is a view, whose type is written, or a captured symbol, of which the element type is
-    written; a captured scalar takes no indices. Outside the bounds, also at negative indices, it reads zero.
+    Reads a scalar. The source is a view or a captured symbol; the assembly format has the type of the view, or the
+    element type of the capture. A captured scalar takes no indices. The result is zero outside the bounds, including at
+    negative indices.
 
     Preconditions: none.
 
@@ -23,7 +24,7 @@ def Tile_AtOp : Tile_Op<"at", [
     Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b] : !tile.view<[?], i32>`
 
     Errors:
-    - a number of indices that differs from the rank, or an index that is no i32
+    - a number of indices that differs from the rank, or an index that is not an i32
     - a result type that is not the element type
     - a symbol that is not a `tile.capture`
     - both or neither of a view and a symbol
@@ -38,9 +39,9 @@ def Tile_AtOp : Tile_Op<"at", [
 def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "a view restricted along one dimension";
   let description = [{
-    Elements `offset .. offset + size - 1` along `dim`; index 0 of the result is `offset` of the source.
-    The bounds of the result are the intersection with those of the source: rows beyond `size` read
-    the pad even where the allocation goes on.
+    Elements `offset .. offset + size - 1` along `dim`; index 0 of the result is index `offset` of the source. The
+    bounds of the result are the intersection with those of the source: a load beyond `size` reads the pad, even where
+    the source has more elements.
 
     Preconditions: offset >= 0; size may be negative, which counts as zero.
 
@@ -62,7 +63,7 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
 def Tile_CapturedOp : Tile_Op<"captured", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a captured view as a value";
   let description = [{
-    Makes a capture, of which `tile.at` reads single elements, available to operations that take a view.
+    Makes a captured view available to operations that take a view; `tile.at` reads single elements without it.
 
     Preconditions: nothing writes through the result.
 
@@ -137,8 +138,8 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
     the last dimensions of the view, or along those that `dims` lists (one for each dimension of the tile, in
     the tile's order, which allows a transposed load). Elements outside the view are `pad` (default zero).
 
-    Preconditions: nothing in the launch writes these elements, unless it is a store of the same program instance that
-    uses the loaded tile; so a load may be moved to before any store. Indices may lie outside.
+    Preconditions: no operation of the launch writes these elements, except a store of the same program instance that
+    uses the loaded tile; so a load may be moved before any store. Indices may lie outside.
 
     Postconditions: element (i, ...) is view[index + i, ...] or the pad.
 
@@ -149,7 +150,7 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
     ```
 
     Errors:
-    - a number of indices that differs from the rank of the view, or an index that is no i32
+    - a number of indices that differs from the rank of the view, or an index that is not an i32
     - a tile of higher rank than the view
     - `dims` of another length than the rank of the tile, out of range or repeated
     - an element type that differs from the view's
@@ -196,10 +197,11 @@ def Tile_StoreOp : Tile_WriteOp<"store"> {
 def Tile_AwaitOp : Tile_Op<"await"> {
   let summary = "waits for additions in order";
   let description = [{
-    Waits until the counter at that place of %turns is %number: the instances have added so many tiles there, in order
-    (`tile.atomic_add`), and what they have added may be read.
+    Waits until the counter at that place of %turns is %number. Then the instances have added %number tiles there, in
+    order (`tile.atomic_add`), and their sum may be read.
 
-    Preconditions: inside of `tile.spread`, so that no instance waits; as many tiles are added.
+    Preconditions: inside of `tile.spread`, so that no instance waits; before it, the kernel adds at least as many
+    tiles.
 
     Postconditions: the sum of these tiles is complete.
 
@@ -208,7 +210,7 @@ def Tile_AwaitOp : Tile_Op<"await"> {
     Errors:
     - turns that are not i32, or another number of indices than their rank
     - outside of `tile.spread`
-    - when it runs: a number that cannot come any more, since all instances have ended
+    - when it runs: a number that the counter cannot reach any more, since all other instances have ended
   }];
   let arguments = (ins I32:$number, Tile_AnyView:$turns, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices);
   let assemblyFormat = [{
@@ -246,6 +248,7 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
     Errors: those of `tile.load` (indices, rank, `dims`, element type), and
     - an element type that is not f32, f64, f16, bf16 or i32
     - turns that are not i32, or another number of their indices than their rank
+    - in order, inside or after a `tile.spread` that awaits the same %turns
     - when it runs: a turn that cannot come any more, since all instances before this one have ended
     - on a GPU: in order, where no role of its own can make the addition (`tgpu.await_turn`)
   }];
@@ -283,7 +286,7 @@ def Tile_GatherOp : Tile_Op<"gather", [DeclareOpInterfaceMethods<MemoryEffectsOp
     %k = tile.gather %pages[0, %h, 0] dims [0, 2] along 0 at %rows
        : !tile.view<[?, ?, D], T>, !tile.tile<[N], i32> -> !tile.tile<[N, D], T>
     ```
-    Here the tile has rank 2 and the view rank 3: `dims [0, 2]` says which dimensions it runs along.
+    Here the tile has rank 2 and the view rank 3: `dims [0, 2]` lists the dimensions that the tile runs along.
 
     Errors: those of `tile.load` (indices, rank, `dims`, element type), and
     - an index tile that is not of rank 1, i32, and as long as the tile's dimension along `along`
@@ -332,15 +335,15 @@ def Tile_ScatterAddOp : Tile_Op<"scatter_add", [
 def Tile_AddAtOp : Tile_Op<"add_at", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "the elements of a tile added to a view, each at indices of its own";
   let description = [{
-    The converse of a `tile.at` that `tile.map` applies: element e of the value is added, atomically, at
-    the indices whose elements are e. An index is a tile of the value's shape or a scalar, which is the
-    same for every element; where all are scalars, the elements are summed first. Indices outside are
-    dropped.
+    The converse of a `tile.at` that `tile.map` applies: each element of the value is added, atomically, at the indices
+    that the index tiles hold at the same place. An index is a tile of the value's shape, or a scalar, which applies to
+    every element; if all indices are scalars, the elements are summed first. Elements whose indices are outside the
+    view are dropped.
 
-    With `exact`, the view has one more dimension, of 13 `i64`: the digits (24 bits each, of weight
-    2^(24 k - 149), k from 0 to 11) of a sum of f32, and bits for NaN (1), infinity (2) and minus
-    infinity (4). Integers are added, so the sum does not depend on the order. An f64 is added as its
-    three leading f32; what is left of it, or beyond their range, is lost.
+    With `exact`, the view has one more dimension, of 13 `i64`: the digits (24 bits each, of weight 2^(24 k - 149), k
+    from 0 to 11) of a sum of f32, and bits for NaN (1), infinity (2) and minus infinity (4). Integers are added, so the
+    sum does not depend on the order. An f64 is added as its
+    three leading f32; the remainder, and what is beyond their range, is lost.
 
     Preconditions: elements are not otherwise accessed in the launch. With `exact`, fewer than 2^39
     additions to one sum.
@@ -351,9 +354,9 @@ def Tile_AddAtOp : Tile_Op<"add_at", [DeclareOpInterfaceMethods<MemoryEffectsOpI
 
     Errors:
     - a number of indices that differs from the rank of the view (less one with `exact`)
-    - an index that is no i32, or a tile of another shape than the value
-    - elements of value and view that differ, or that are no floats
-    - `exact` with a view whose elements are no i64 or whose last extent is not 13, or with a value
+    - an index that is not an i32, or a tile of another shape than the value
+    - elements of value and view that differ, or that are not floats
+    - `exact` with a view whose elements are not i64 or whose last extent is not 13, or with a value
       that is neither f32 nor f64
   }];
   let arguments = (ins Tile_AnyTile:$value, Tile_AnyView:$view,
@@ -374,20 +377,20 @@ def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the gradients of what a scalar function captures, summed";
   let description = [{
-    For every `tile.at` of a captured float that the function's result depends on, at every element: the
-    derivative of the result with respect to the value read, times the seed, is added to the gradient of
-    the capture at the indices that were read. tile-differentiate replaces the operation.
+    Consider a `tile.at` of a captured float on which the function's result depends. For every element, the derivative
+    of the result with respect to the value read, times the seed, is added to the gradient of the capture, at the
+    indices that were read. tile-differentiate replaces the operation.
 
-    The gradient of a capture `@x` is an optional argument `d_x` of the program: a view of the same
-    shape (of one element where the capture is a scalar), of f32, or of f64 where the capture is f64.
-    The program clears it before its first launch. Left out, it is not computed.
+    The gradient of a capture `@x` is an optional argument `d_x` of the program: a view of the same shape (of one
+    element if the capture is a scalar), of f64 if the capture is f64, else of f32. The program clears it before its
+    first launch. If the argument is left out, the gradient is not computed.
 
-    Without `exact` sums are atomic additions of floats, whose last bits may differ from run to run.
-    With it they are sums of integers (`tile.add_at exact`), bit-identical; `exact when (FLAG)` chooses by a flag over
+    Without `exact`, sums are atomic additions of floats, whose last bits may differ from run to run. With `exact`, they
+    are sums of integers (`tile.add_at exact`), and bit-identical; `exact when (FLAG)` chooses by a flag over
     parameters.
 
-    `once` promises that no two elements for which the launch adds have the same integers among their operands.
-    Where a read has a place of its own for each of them, its gradient is then stored.
+    `once` promises that no two elements for which the launch adds have the same integers among their operands. If a
+    read then has a place of its own for each element, its gradient is stored instead of added.
 
     Preconditions: those of `tile.map_gradient`; the kernel is launched by a program, which launches one kernel with
     `once` for each function.
@@ -402,7 +405,7 @@ def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
 
     Errors: those of `tile.map`, and
     - a seed of another shape than the operands, or of other elements than the function returns
-    - a condition of `exact` that is no flag over parameters
+    - a condition of `exact` that is not a flag over parameters
   }];
   let arguments = (ins FlatSymbolRefAttr:$function, Variadic<Tile_TileOrScalar>:$args,
                        Tile_AnyTile:$seed, UnitAttr:$exact, OptionalAttr<Tile_ExprAttr>:$exact_condition,

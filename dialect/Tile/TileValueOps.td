@@ -17,7 +17,7 @@ def Tile_FullOp : Tile_Op<"full", [Pure]> {
 
     Errors:
     - a scalar of another type than the elements
-    - a result that is no tile
+    - a result that is not a tile
   }];
   let arguments = (ins Tile_Scalar:$value);
   let results = (outs Tile_AnyTile:$result);
@@ -267,15 +267,15 @@ def Tile_MapGradientOp : Tile_Op<"map_gradient", [
     Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the derivative of a scalar function at every element, times a seed";
   let description = [{
-    What `tile.map` computes, differentiated: element e of the result is the partial derivative of the
-    function with respect to operand `wrt` at the elements e, times element e of the seed.
-    tile-differentiate derives the function and replaces the operation by `tile.map`.
+    The derivative of `tile.map`: element e of the result is the partial derivative of the function with respect to
+    operand `wrt` at the elements e, times element e of the seed. tile-differentiate derives the function and replaces
+    the operation by `tile.map`.
 
     Preconditions: those of `tile.map`, and every operation between the operand and the result of the
     function has a derivative rule.
 
-    Postconditions: where the seed is zero so is the result, also where the derivative is infinite.
-    Where the function has no derivative, the result is the one that the pass states.
+    Postconditions: where the seed is zero, the result is zero, even if the derivative is infinite. Where the function
+    has no derivative, the result is the one that tile-differentiate documents.
 
     Example:
     ```mlir
@@ -284,7 +284,7 @@ def Tile_MapGradientOp : Tile_Op<"map_gradient", [
     ```
 
     Errors: those of `tile.map`, and
-    - `wrt` that is no operand, or one whose elements are no floats
+    - `wrt` that is not an operand, or one whose elements are not floats
     - a seed of another shape than the result, or of other elements than the function returns
     - a result of other elements than operand `wrt`
   }];
@@ -346,14 +346,15 @@ def Tile_EquivalentOp : Tile_Op<"equivalent", [Pure]> {
 def Tile_CastOp : Tile_Op<"cast", [Pure]> {
   let summary = "conversion of elements to another type";
   let description = [{
-    Between floats: round to nearest, ties to even; what is too large becomes infinity, in e4m3, which has none, NaN.
-    Integer to float likewise (signed; `i1` is 0 or 1). Float
-    to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or truncated.
+    A conversion between floats rounds to nearest, ties to even; a value that is too large becomes infinity, or NaN in
+    e4m3, which has no infinity. A conversion from integer to float rounds likewise (integers are signed; `i1` is 0 or
+    1). A conversion from float to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or
+    truncated.
 
-    With `reassoc` an integer that is the sum of others may be converted term by term, and the terms may be summed in
-    any order with what is added to the result under `fastmath<reassoc>`. Where all of these are integers that the float
-    type holds exactly (below 2^24 in f32), the result is the same. So a GPU converts the position of a thread's first
-    element, and the others follow by constants.
+    With `reassoc`, an integer that is a sum may be converted term by term, and its terms may be summed in any order
+    with values that are added to the result under `fastmath<reassoc>`. If the float type holds all of these integers
+    exactly (below 2^24 in f32), the result is the same. A GPU can thus convert the position of a thread's first
+    element, and derive the others by adding constants.
 
     Preconditions: a float converted to an integer is in its range; with `reassoc` no sum overflows.
 
@@ -367,7 +368,7 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
 
     Errors:
     - a result of another shape
-    - `reassoc` where it is no integer that becomes a float
+    - `reassoc` on a conversion other than from integer to float
   }];
   let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc);
   let results = (outs Tile_TileOrScalar:$result);
@@ -382,13 +383,14 @@ def Tile_RandomOp : Tile_Op<"random", [Pure]> {
     For scalars or, elementwise, for tiles. A block of Philox4x32 has 128 bits, which are n = 128 / `bits` numbers. With
     key = (seed[31:0], seed[63:32] xor offset[63:32]) and counter = (c0 / n, c1, c2, offset[31:0]), number c0 mod n of
     the block gives the uppermost `bits` bits of the result; below them are the numbers before it in its word, and
-    zeros. So a result is an unsigned fraction of 2^32, of which `bits` bits are random and independent of those of
-    other counters. n consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes,
+    zeros. So a result is an unsigned fraction of 2^32 with `bits` random bits, which are independent of those of other
+    counters. n consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes,
     so that a forward and a backward see the same. Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3
     (SC11); by their tests 7 rounds are enough, and 10, the default, leave a margin.
 
-    On a GPU the numbers of a block that one thread holds cost one block: compose c0 mod n of the bits of positions in
-    which the elements of a thread differ. In a product these are bit 0 of the column and bit 3 of row and column.
+    On a GPU, a thread computes a block once for all of its numbers that the thread holds. To profit from that, compose
+    c0 mod n of the bits of positions in which the elements of a thread differ. In a product these are bit 0 of the
+    column and bit 3 of row and column.
 
     Preconditions: none. Postconditions: the same operands give the same bits on every target.
 
