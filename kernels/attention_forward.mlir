@@ -10,39 +10,39 @@
 //
 //   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
 //   o   [B, Hq,  Sq,  DV]  TO       lse [B, Hq, Sq]   ACC, optional
-//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, of PACKED alone: ascending, the first 0, the last Sq (Skv).
-//                                Checked on the host, and on a device on request. Otherwise values are clamped to 0 to
-//                                Sq (Skv), and a sequence that ends before it begins is empty; where they do not
-//                                ascend, it is undefined which rows are written
-//   kv_indices      [B or 1, Hq or 1, Mb, L]  i32, of LISTED alone: for each of the Mb blocks of LIST_BLOCK_M queries,
+//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, only with PACKED: ascending, the first 0, the last Sq (Skv).
+//                                Checked on the host, and on a device on request. Without the check, values are
+//                                clamped to 0 to Sq (Skv), a sequence that ends before it begins is empty, and it is
+//                                undefined which rows are written if values do not ascend
+//   kv_indices      [B or 1, Hq or 1, Mb, L]  i32, only with LISTED: for each of the Mb blocks of LIST_BLOCK_M queries,
 //                   numbers of blocks of LIST_BLOCK_N keys, each at most once; numbers outside k are ignored
-//   kv_num_blocks   [B or 1, Hq or 1, Mb]     i32, how many of the L count
-//   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves them: q, k
-//                                and v hold numbers divided by these
+//   kv_num_blocks   [B or 1, Hq or 1, Mb]     i32, how many of the L entries are used
+//   q_descale, k_descale, v_descale   [1]  f32, only with 8-bit types; in memory, where a quantisation stores them. The
+//                                arrays q, k and v hold values divided by these
 //   scale                        f32, finite, usually 1 / sqrt(D)
-//   window_left, window_right    i32; -1, the default, leaves that side open, all else needs WINDOW
+//   window_left, window_right    i32; -1, the default, leaves that side open; other values need WINDOW
 //
-// Hq is a multiple of Hkv: query heads h * Hq / Hkv .. share one key head (MHA, GQA, MQA).
-// Sq and Skv are any, also 0, and need not be multiples of the blocks; strides are any.
+// Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share one key head (MHA, GQA, MQA).
+// Sq and Skv may be any number, including 0, and need not be multiples of the blocks; strides may be any.
 //
 // Parameters
-//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP, DVP): the
-//             padding reads zero and is never stored. On Hopper to whole panels of 64, if 32 or fewer are missing
-//   T, TO     element types of the arrays and of the result: for 8-bit types bf16 by default, else T. Scores, sums and
-//             LSE are of ACC: f64 for f64, else f32
+//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP, DVP), on Hopper
+//             to whole panels of 64 columns if 32 or fewer are missing. The padding reads zero and is never stored
+//   T, TO     element types of the arrays and of the result; TO is bf16 by default if T has 8 bits, else T. Scores,
+//             sums and LSE have the type ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under bottom_right, else 0
-//   PACKED    B is 1, and the rows are those of sequences of different lengths, one after the other: b has the queries
-//             cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same rule. Positions, lengths and masks are
-//             those of a sequence; it may be empty
-//   LISTED    queries attend keys of listed blocks alone. PACKED, blocks count in each sequence, and Mb is any
-//   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step; they divide LIST_BLOCK_M, LIST_BLOCK_N
+//   PACKED    B is 1, and the rows are those of sequences of different lengths, one after the other: sequence b has
+//             the queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same rule. Positions, lengths and
+//             masks refer to one sequence; it may be empty
+//   LISTED    queries attend only keys of listed blocks. With PACKED, blocks count within each sequence; Mb may be any
+//   BLOCK_M, BLOCK_N   queries of a program instance, keys of an iteration; they divide LIST_BLOCK_M, LIST_BLOCK_N
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. A NaN or infinity in
 // v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN.
 //
-// P is rounded to T before the product with V; all else is kept in ACC. Runs are bit-identical. 8-bit floats lose what
-// is small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448) before it is rounded.
+// P is rounded to T before the product with V; all else is kept in ACC. Runs are bit-identical. P is at most 1, and
+// 8-bit floats have few small values: P is multiplied by 256 (the largest e4m3 is 448) before it is rounded to them.
 //
 // Algorithm: softmax in one pass over the keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
 
@@ -66,18 +66,18 @@ tile.link "lib/forward.mlir"
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !row  = !tile.tile<[BLOCK_M], ACC>
 
-// Of lib/batch.mlir: where the rows of this instance lie.
+// From lib/batch.mlir: the location of the rows of this instance.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// Of lib/attention.mlir: the key head of a query head, the key on the diagonal in row 0, and the list of a block.
+// From lib/attention.mlir: the key head of a query head, the key on the diagonal in row 0, and the list of a block.
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-// Of lib/forward.mlir: what is done with queries and keys.
+// From lib/forward.mlir: the softmax over blocks of keys.
 func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
@@ -118,7 +118,7 @@ tile.kernel @attention_forward
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
 
-  // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
+  // Element b of the batch, which has index a in the arrays, and the first query of this instance in it.
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
@@ -138,7 +138,7 @@ tile.kernel @attention_forward
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
-  // From the last block to the first: those that a mask or the end cuts come first, and nothing waits for them.
+  // From the last block to the first, so that the blocks that a mask or the end of the keys cuts come first.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries) descending
@@ -153,7 +153,7 @@ tile.kernel @attention_forward
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  // Behind the last key.
+  // After the last key.
   %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>

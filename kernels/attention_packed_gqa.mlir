@@ -1,19 +1,19 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with the query heads of a group packed into one tile, forward: for grouped heads and few queries, where a
+// Attention, forward, with the query heads of a group packed into one tile: for grouped heads and few queries, where a
 // tile of one head would be mostly empty.
 //
 //   O = softmax(scale * Q K^T) V,   LSE = log sum exp(scale * Q K^T)
 //
 //   GROUP     query heads that share a key head: Hq = GROUP * Hkv
 //   QUERIES   queries of one program instance; a tile has BLOCK_M = QUERIES * GROUP rows, at most 256, and row r is
-//             query r / GROUP of head r mod GROUP. By default a multiple of UNIT: on a GPU, where products ask for rows
-//             to be a multiple of 16, the fewest queries that make them one. GROUP is at most 256, and on a GPU 15
-//             where it is odd, 30 where it is even but no multiple of 4, and so on: UNIT * GROUP <= 256
+//             query r / GROUP of head r mod GROUP. By default a multiple of UNIT, which on a GPU is the least number of
+//             queries whose rows are a multiple of 16, as products require. UNIT * GROUP <= 256: GROUP is at most 256
+//             on the CPU; on a GPU at most 15 if it is odd, 30 if it is even but not a multiple of 4, and so on
 //
-// All else is as in attention_forward.mlir: q, k, v, o (of T), lse and scale, the parameters D, DV, T, CAUSAL and
-// BLOCK_N, and what queries without a key and NaN lead to. Runs are bit-identical.
+// As in attention_forward.mlir: q, k, v, o (of type T), lse and scale, the parameters D, DV, T, CAUSAL and BLOCK_N, and
+// the results of queries without a key and of NaN. Runs are bit-identical.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023); packing as in its implementation for grouped queries.
 

@@ -12,14 +12,14 @@
 //
 // Parameters D, DV and T: as in attention_forward.mlir, and
 //
-//   PAGE          rows of a page, and keys of one step
+//   PAGE          rows of a page, and keys of an iteration
 //   GROUP         query heads that share a key head, Hq = GROUP * Hkv; they are the rows of one tile, padded to a
 //                 multiple of 16 (BLOCK_M)
 //
-// Lengths, and the pages of the keys that count, are checked in host memory, on a device where asked for. Unchecked, a
-// length is taken for the nearest of 0 to L * PAGE, and a page that does not exist holds zeros.
+// Lengths, and the page numbers of keys within them, are checked in host memory, and on a device on request. Without
+// the check, a length is clamped to 0 to L * PAGE, and a page that does not exist reads as zeros.
 //
-// What lies in a page beyond the sequence is never read, be it NaN. A sequence without keys gets O = 0 and LSE = -inf.
+// Rows of a page beyond the sequence are never read and may hold NaN. A sequence without keys gets O = 0, LSE = -inf.
 // Runs are bit-identical.
 //
 // Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
@@ -60,7 +60,7 @@ tile.kernel @attention_paged_decode
      %block_table: !table, %seq_lens: !lengths, %scale: f32)
     grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  // No more keys than the table has pages for, whatever was given; so many pages fit 32 bits.
+  // At most as many keys as the table has pages for, clamped so that 32 bits hold their number.
   %page_rows = tile.param PAGE : i32
   %most_pages = tile.param floordiv(2147483647, PAGE) : i32
   %table_pages = tile.dim %block_table, 1 : !table
@@ -81,7 +81,7 @@ tile.kernel @attention_paged_decode
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%c0 to %group)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    // A step is a page. Its rows are bounded by what is left of the sequence.
+    // An iteration reads one page; its rows end where the sequence ends.
     %page_index = arith.divsi %n, %page_rows : i32
     %page = tile.at %block_table[%b, %page_index] : !table
     %left = arith.subi %keys, %n : i32

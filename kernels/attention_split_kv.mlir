@@ -2,18 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention, forward, for few queries and many keys (decoding): the keys are split among program
-// instances, and what they find is combined.
+// instances, and their results are combined.
 //
 //   partial   LSE_s = log sum exp(scale * Q K_s^T),   O_s = softmax(scale * Q K_s^T) V_s
 //   combine   LSE = log sum over s of exp(LSE_s),   O = sum over s of exp(LSE_s - LSE) O_s
 //
-//   num_splits   i32, at least 1; a split may turn out empty
+//   num_splits   i32, at least 1; a split may be empty
 //
-// All else is as in attention_forward.mlir: q, k, v, o (of T), lse and scale, the parameters D, DV, T, CAUSAL, BLOCK_M
-// and BLOCK_N, and what queries without a key and NaN lead to.
+// As in attention_forward.mlir: q, k, v, o (of type T), lse and scale, the parameters D, DV, T, CAUSAL, BLOCK_M and
+// BLOCK_N, and the results of queries without a key and of NaN.
 //
-// Splits are whole blocks of keys, equally many each but for the last ones. What they find is kept in ACC. Runs are
-// bit-identical; a different number of splits sums in a different order.
+// A split is a number of whole blocks of keys, the same for all splits except the last ones. Partial results have the
+// type ACC. Runs are bit-identical; another number of splits sums in another order.
 //
 // Algorithm: Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023).
 
@@ -70,11 +70,11 @@ tile.kernel @attention_split_kv_partial
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1), %b = dim(q, 0)) {
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  // First query of this instance, and the key head it reads.
+  // The first query of this instance, and the key head that it reads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  // Blocks are dealt out in runs; the last runs may be short, or empty.
+  // A split is a run of consecutive blocks; the last runs may be shorter, or empty.
   %block_n = tile.param BLOCK_N : i32
   %blocks = arith.ceildivsi %keys, %block_n : i32
   %blocks_each = arith.ceildivsi %blocks, %num_splits : i32
@@ -104,7 +104,7 @@ tile.kernel @attention_split_kv_partial
   tile.store %lse_row, %lse_splits[%split, %b, %h, %m] : !row, !lse_splits
 }
 
-// The weighted mean of the splits. It is the online softmax again, with splits for keys.
+// The weighted mean of the splits: the online softmax again, over splits instead of keys.
 tile.kernel @attention_split_kv_combine
     params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view, %num_splits: i32)

@@ -10,18 +10,18 @@
 //   o       [B, Hq,  Sq,  DV]  T      lambda  [Hq]  f32
 //   scale   f32, finite, usually 1 / sqrt(D)
 //
-// Hq is a multiple of Hkv: query heads h * Hq / Hkv .. share one key head. Where a model keeps both
-// queries of a head in one array, views of its halves serve: strides are any. Sq and Skv are any,
-// also 0, and need not be multiples of the blocks.
+// Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share one key head. If a model keeps both
+// queries of a head in one array, pass views of its halves: strides may be any. Sq and Skv may be any
+// number, including 0, and need not be multiples of the blocks.
 //
 // Parameters
 //   D, DV     widths of a query and of a value, up to 256; usually DV = 2 D, the default where that
 //             is allowed. Tiles of D are padded to a multiple of 8 (DP): the padding reads zero.
-//   T         element type of the arrays. Scores and sums are of ACC: f64 for f64, else f32
+//   T         element type of the arrays. Scores and sums have the type ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
-//   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
-//   BLOCK_V   columns of v and o of one program instance: two sums of BLOCK_M x BLOCK_V live at a
-//             time. Instances that share queries each compute the scores.
+//   BLOCK_M, BLOCK_N   queries of a program instance, keys of an iteration
+//   BLOCK_V   columns of v and o of a program instance, which holds two sums of BLOCK_M x BLOCK_V.
+//             Instances with the same queries each compute the scores.
 //
 // A query that attends no key gets O = 0. A NaN in a query poisons that row alone.
 // P1 and P2 are rounded to T before the product with V; everything else is kept in ACC. Runs are
@@ -29,7 +29,7 @@
 //
 // Algorithm: differential attention (Ye et al., Differential Transformer, 2024), both softmaxes in
 // one pass over the keys (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018),
-// so that each block of V is read once. The sums are kept apart, since their maxima are.
+// so that each block of V is read once. There are two sums, since the softmaxes have two maxima.
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -41,7 +41,7 @@
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-// CAUSAL. Parameters become constants, so that what is off folds away.
+// CAUSAL. Parameters become constants, so that disabled code folds away.
 func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
   %diagonal = arith.addi %i, %shift overflow<nsw> : i32
   %any_order = tile.param CAUSAL == "none" : i1
@@ -92,8 +92,8 @@ tile.kernel @differential_attention
   %block_v = tile.param BLOCK_V : i32
   %c = arith.muli %bv, %block_v : i32
 
-  // First query of this instance, and the key head it reads. Under a causal mask the last queries
-  // have the most keys: they go first. Divisors are at least 1, also where there are no heads.
+  // The first query of this instance, and the key head that it reads. Under a causal mask the last queries
+  // attend the most keys, and come first. Divisors are at least 1, even if there are no heads.
   %block_m = tile.param BLOCK_M : i32
   %ascending = tile.param CAUSAL == "none" : i1
   %row_blocks = arith.ceildivsi %queries, %block_m : i32
@@ -106,12 +106,12 @@ tile.kernel @differential_attention
   %group = arith.maxsi %heads_each, %c1 : i32
   %hk = arith.divsi %h, %group : i32
 
-  // Where the diagonal starts.
+  // The key on the diagonal of query 0.
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1
   %surplus = arith.subi %keys, %queries : i32
   %shift = arith.select %bottom_right, %surplus, %c0 : i32
 
-  // Scores are kept in base 2, with one factor for scale and log2(e).
+  // Scores are in base 2, with one factor for scale and log2(e).
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
   %factor = arith.mulf %scale_acc, %log2e : !acc

@@ -12,15 +12,15 @@
 //   mean, rstd    [R]     ACC, each optional
 //   eps           f32
 //
-// Any R. A NaN poisons its row alone. Runs are bit-identical.
+// R may be any number. A NaN affects its row alone. Runs are bit-identical.
 //
 // Parameters
-//   N         length of a row. A whole row is one tile, so that the variance takes a second pass
-//             without a second load: no cancellation. It is padded (NP) to a multiple of a UNIT that
-//             threads share evenly.
+//   N         length of a row. A whole row is one tile, so the variance is computed in a second pass
+//             without a second load, which avoids cancellation. The row is padded (NP) to a multiple of
+//             UNIT, which threads share evenly.
 //   T, ACC    element type of the arrays; type of the computation (f64 for f64, else f32)
-//   BLOCK_M   rows of one program instance: fewer of long rows, since a block of threads holds 16384
-//             elements at most
+//   BLOCK_M   rows of a program instance: fewer for long rows, since a thread block holds at most 16384
+//             elements
 
 !x    = !tile.tile<[BLOCK_M, NP], T>
 !s    = !tile.tile<[BLOCK_M, NP], ACC>
@@ -52,7 +52,7 @@ tile.kernel @layer_norm
   %mean_row = arith.divf %sum, %lengths : !row
   %mean_each = tile.expand %mean_row dim 1 : !row -> !s
 
-  // The padding is zero, not the mean: it must not count.
+  // The padding is zero, not the mean: it must not add to the variance.
   %zero = arith.constant 0.0 : !acc
   %zeros = tile.full %zero : !s
   %column = tile.iota %c0 dim 1 : !tile.tile<[BLOCK_M, NP], i32>

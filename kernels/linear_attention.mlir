@@ -5,35 +5,35 @@
 //
 //   O[i] = scale * sum over j <= i of (Q[i] . K[j]) V[j]
 //
-// Feature maps of Q and K are applied before, where a model has them. A chunk C of rows needs of all
-// rows before it only the state, their sum of K[j]^T V[j]:
+// If a model has feature maps, Q and K are their results. A chunk C of rows needs only the state of the
+// rows before it, which is their sum of K[j]^T V[j]:
 //
 //   P = lower triangle of Q_C K_C^T
 //   O_C = scale (Q_C state + P V_C),   then   state += K_C^T V_C
 //
 //   q   [B, H, S, D]   T        k  [B, H, S, D]  T        v  [B, H, S, DV]  T
 //   o   [B, H, S, DV]  T
-//   state_in    [B, H, D, DV]  ACC, optional: of rows before the first; absent: zero
-//   state_out   [B, H, D, DV]  ACC, optional: of all rows
+//   state_in    [B, H, D, DV]  ACC, optional: the state before the first row; absent: zero
+//   state_out   [B, H, D, DV]  ACC, optional: the state after the last row
 //   scale       f32, finite, usually 1 / sqrt(D)
 //
-// S is any, also 0 (state_out is then state_in), and need not be a multiple of the chunk; strides are
-// any.
+// S may be any number, including 0 (state_out is then state_in), and need not be a multiple of the
+// chunk; strides may be any.
 //
 // Parameters
-//   D, DV     widths of a key and of a value, up to 256. Tiles of D, whose columns are the state's
-//             rows, are padded to a multiple of 16, and beyond 64 of 128 (DP), which two warpgroups
-//             share: the padding reads zero and is never stored.
-//   T         element type of the arrays. Sums and the state are of ACC: f64 for f64, else f32
-//   BLOCK_N, BLOCK_V   rows of a chunk; columns of v and of the state of one program instance
+//   D, DV     widths of a key and of a value, up to 256. Tiles of D, whose columns are the rows of the
+//             state, are padded (DP) to a multiple of 16, and above 64 to a multiple of 128, which two
+//             warpgroups share: the padding reads zero and is never stored.
+//   T         element type of the arrays. Sums and the state have the type ACC: f64 for f64, else f32
+//   BLOCK_N, BLOCK_V   rows of a chunk; columns of v and of the state in a program instance
 //
 // The state is rounded to T before the product with Q, and P before the product with V; all else is
-// kept in ACC. A NaN reaches all rows from its own on, and earlier ones of its chunk: 0 * NaN is NaN. Runs
-// are bit-identical.
+// kept in ACC. A NaN reaches all rows from its own on, and earlier rows of its chunk: 0 * NaN is NaN.
+// Runs are bit-identical.
 //
-// The chunks of a head come one after the other, since each adds to the state; instances share
-// batch, heads and columns of v, so B * H * DV / BLOCK_V of them fill a GPU. P is computed again for
-// each BLOCK_V columns: fewer columns are more instances, and more work.
+// The chunks of a head are processed one after the other, since each adds to the state. The grid has
+// B * H * DV / BLOCK_V instances, over batch, heads and columns of v. Each computes P again, so fewer
+// columns give more instances, and more work.
 //
 // Algorithm: the chunkwise form of linear attention (Katharopoulos et al., Transformers are RNNs,
 // 2020; Yang et al., Gated linear attention transformers with hardware-efficient training, 2023).
@@ -70,7 +70,7 @@ tile.kernel @linear_attention
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !o
 
-  // The chunk's own rows attend each other alike in every chunk.
+  // The causal mask within a chunk is the same in every chunk.
   %i = tile.iota %c0 dim 0 : !pos
   %j = tile.iota %c0 dim 1 : !pos
   %keep = arith.cmpi sle, %j, %i : !pos

@@ -8,13 +8,13 @@
 //   c     [M, N]  TC
 //   alpha f32
 //
-// Any M, N and K, also 0 (K = 0: C = activation(bias)); strides are any.
+// M, N and K may be any number, including 0 (K = 0: C = activation(bias)); strides may be any.
 //
 // Parameters
 //   T, TC        element types of the operands and of the result (default: T)
 //   ACC          type of the sum and of the epilogue: f64 for f64, else f32
 //   ACTIVATION   none, relu, gelu_tanh, silu or sigmoid: see lib/activation.mlir. Replaceable
-//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of one program instance; depth of one step
+//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of a program instance; depth of an iteration
 //
 // C is rounded once, at the end. Runs are bit-identical.
 
@@ -45,7 +45,7 @@ tile.kernel @matmul
 
   %zero = arith.constant 0.0 : !acc
   %no_sum = tile.full %zero : !c
-  // The last step may reach beyond K: there both operands read zero.
+  // The last iteration may reach beyond K, where both operands read zero.
   %sum = scf.for %k = %c0 to %depth step %block_k iter_args(%sum_old = %no_sum) -> (!c) : i32 {
     %a_tile = tile.load %a[%m, %k] : !tile.view<[?, ?], T> -> !a
     %b_tile = tile.load %b[%k, %n] : !tile.view<[?, ?], T> -> !b

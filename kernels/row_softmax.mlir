@@ -6,15 +6,15 @@
 //   x, y   [R, C]   T
 //   scale  f32
 //
-// Any R and C. A row of nothing but -inf gives zeros, as a query without keys does in attention. A
-// NaN poisons its row alone. Runs are bit-identical.
+// R and C may be any number. A row that contains only -inf gives zeros, like a query without keys in
+// attention. A NaN affects its row alone. Runs are bit-identical.
 //
 // Parameters
 //   T, ACC             element type of the arrays; type of the computation (f64 for f64, else f32)
-//   BLOCK_M, BLOCK_N   rows of one program instance, columns of one step
+//   BLOCK_M, BLOCK_N   rows of a program instance, columns of an iteration
 //
-// Two sweeps over the row, whatever its length: maximum and sum at once (Milakov and Gimelshein,
-// Online normalizer calculation for softmax, 2018), then the result.
+// The kernel sweeps over a row twice, for any length: first for maximum and sum together (Milakov and
+// Gimelshein, Online normalizer calculation for softmax, 2018), then for the result.
 
 tile.link "lib/softmax.mlir"
 
@@ -54,7 +54,7 @@ tile.kernel @row_softmax
     %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
     %x_acc = tile.cast %x_tile : !x -> !s
     %scaled = arith.mulf %x_acc, %scales : !s
-    // Columns beyond the row count as -inf, after the scale: it may be negative or zero.
+    // Columns beyond the row become -inf after the scaling: the scale may be negative or zero.
     %position = tile.iota %n dim 1 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
     %inside = arith.cmpi slt, %position, %limit : !tile.tile<[BLOCK_M, BLOCK_N], i32>
     %base2 = tile.select %inside, %scaled, %beyond : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
@@ -65,7 +65,7 @@ tile.kernel @row_softmax
     %below = arith.subf %base2, %max_each : !s
     %p = math.exp2 %below : !s
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
-    // What was summed against the old maximum shrinks by 2^(old - new).
+    // The sum relative to the old maximum is scaled by 2^(old - new).
     %fall = arith.subf %max_old, %max_new : !row
     %rescale = math.exp2 %fall : !row
     %sum_kept = arith.mulf %sum_old, %rescale : !row

@@ -7,8 +7,8 @@
 //   w_gate, w_up   [K, N]  T; with TRANSPOSED [N, K], as layers of PyTorch keep their weights
 //   y              [M, N]  T
 //
-// Any M, N and K, also 0 (K = 0: Y = activation(0) * 0); strides are any. Where a model keeps both
-// weights in one array, views of its halves serve.
+// M, N and K may be any number, including 0 (K = 0: Y = activation(0) * 0); strides may be any. If a
+// model keeps both weights in one array, pass views of its halves.
 //
 // Parameters
 //   T            element type of the arrays
@@ -16,12 +16,12 @@
 //   ACTIVATION   silu (SwiGLU), gelu_tanh (GeGLU), relu (ReGLU), sigmoid (GLU), none (bilinear): see
 //                lib/activation.mlir. Replaceable
 //   TRANSPOSED   whether the weights are [N, K]
-//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of one program instance; depth of one step
+//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of a program instance; depth of an iteration
 //
 // Y is rounded once, at the end. Runs are bit-identical.
 //
-// Algorithm: Shazeer, GLU variants improve transformer, 2020. Both products are of one loop, so that
-// X is read once and neither of them is ever in memory.
+// Algorithm: Shazeer, GLU variants improve transformer, 2020. One loop computes both products, so that
+// X is read once and neither product is stored.
 
 tile.link "lib/activation.mlir"
 
@@ -53,7 +53,7 @@ tile.kernel @swiglu
 
   %zero = arith.constant 0.0 : !acc
   %no_sum = tile.full %zero : !y
-  // The last step may reach beyond K: there all operands read zero.
+  // The last iteration may reach beyond K, where all operands read zero.
   %gate, %up = scf.for %k = %c0 to %depth step %block_k
       iter_args(%gate_old = %no_sum, %up_old = %no_sum) -> (!y, !y) : i32 {
     %x_tile = tile.load %x[%m, %k] : !view -> !x

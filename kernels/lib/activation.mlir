@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What happens to an element of a layer. A kernel that links this declares the parameters ACC and
+// Activation functions of a layer. A kernel that links this file declares the parameters ACC and
 //
 //   ACTIVATION   none; relu: max(x, 0); sigmoid: 1 / (1 + exp(-x)); silu: x / (1 + exp(-x));
 //                gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
@@ -9,7 +9,7 @@
 
 !acc = !tile.param<ACC>
 
-// The parameter is a constant once bound, so that all but one of these fold away.
+// Once bound, the parameter is a constant, so that all branches but one fold away.
 func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
   %zero = arith.constant 0.0 : !acc
   %half = arith.constant 0.5 : !acc

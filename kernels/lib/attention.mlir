@@ -1,32 +1,32 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What kernels of attention let other files replace, and masks. A kernel that links this declares the parameters ACC
-// and CAUSAL, for @attends WINDOW, and for @key_head D and T.
+// The functions of attention kernels that other files may replace, and masks. A kernel that links this file declares
+// the parameters ACC and CAUSAL; for @attends also WINDOW, and for @key_head also D and T.
 //
-// A file that replaces a function is linked by --with, such as --with kernels/mods/softcap.mlir. b is the number of a
-// batch, or of a packed sequence, h that of a query head; i and j are the positions of a query and a key in it, which
-// count from the first row of q and of k. Captured floats have gradients: CAPTURE_GRADIENTS of attention_backward.mlir.
+// --with links a file that replaces a function: --with kernels/mods/softcap.mlir. b is the number of an element of the
+// batch, or of a packed sequence, h that of a query head; i and j are the positions of a query and a key in it, counted
+// from the first row of q and of k. Captured floats have gradients: see CAPTURE_GRADIENTS of attention_backward.mlir.
 
 !qk_view = !tile.view<[?, ?, ?, D], T>
 !acc = !tile.param<ACC>
 !count_view = !tile.view<[?, ?, ?], i32>
 
-// Changes the scaled score of one pair. Of several files each changes what the one before gives.
+// Changes the scaled score of one pair. If several files replace it, each changes the result of the one before.
 func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %s : !acc
 }
 
-// Whether query i may attend key j, besides CAUSAL and WINDOW. Of several files all must allow it. Where the mask
-// depends on data, no block can be ruled out from the positions alone: each block is tested at run time.
+// Whether query i may attend key j, besides CAUSAL and WINDOW. If several files replace it, all must allow the pair. A
+// mask that depends on data excludes no block by positions alone: each block is then tested at run time.
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes {tile.replaceable = "and"} {
   %true = arith.constant true
   return %true : i1
 }
 
 // Changes the probability of one pair after normalisation; LSE is unchanged. It is linear in p, so that the backward
-// applies it to the gradient of p as well. Of several files, each changes the result of the one before.
+// applies it to the gradient of p as well. If several files replace it, each changes the result of the one before.
 func.func private @weight_mod(%p: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %p : !acc
@@ -38,8 +38,8 @@ func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
   return %minus_inf : !acc
 }
 
-// What a row adds to the gradient of its head's sink: less its probability times delta, since it has no value. It is at
-// most 1, whatever is rounded.
+// The term of a row in the gradient of its head's sink: minus the sink's probability times delta, since the sink has no
+// value. The probability is at most 1, whatever the rounding.
 func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc {
   %zero = arith.constant 0.0 : !acc
   %log2e = arith.constant 1.4426950408889634 : !acc
@@ -53,7 +53,7 @@ func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc
   return %adjoint : !acc
 }
 
-// The key head that a query head reads. Divisors are at least 1, also where there are no heads.
+// The key head that a query head reads. Divisors are at least 1, even if there are no heads.
 func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
@@ -65,7 +65,7 @@ func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   return %hk : i32
 }
 
-// Where the diagonal starts: the key of the first query.
+// The key on the diagonal of the first query.
 func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1
@@ -74,9 +74,9 @@ func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
   return %shift : i32
 }
 
-// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is off folds away.
-// `ahead` counts keys from the diagonal. The shift is 0, or keys less queries: nothing here leaves 32 bits for a query
-// and a key that there are.
+// CAUSAL, WINDOW and the author's mask together. Parameters become constants, so that disabled masks fold away. `ahead`
+// counts keys from the diagonal. The shift is 0, or the number of keys minus that of queries: no computation overflows
+// 32 bits for an existing query and key.
 func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32, %right: i32) -> i1 {
   %c0 = arith.constant 0 : i32
   %diagonal = arith.addi %i, %shift overflow<nsw> : i32
@@ -119,7 +119,7 @@ func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   return %keep : i1
 }
 
-// The index along a dimension whose extent is that of %index, or 1: then the same element is meant for all.
+// The index along a dimension whose extent is that of %index, or 1, in which case all indices share one element.
 func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -128,7 +128,7 @@ func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
   return %result : i32
 }
 
-// Of the block of `span` positions with this one: where its list is, and its length. Extents of 1 are the same for all.
+// The place and the length of the list of the block of `span` positions with this one. Extents of 1 serve all indices.
 func.func private @list_of(%b: i32, %h: i32, %position: i32, %span: i32, %counts: !count_view) -> (i32, i32, i32, i32) {
   %batches = tile.dim %counts, 0 : !count_view
   %heads = tile.dim %counts, 1 : !count_view

@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rows without a key: numbers that make their results exactly zero. A kernel that links this
+// Values that make the results of rows without a key exactly zero. A kernel that links this file
 // declares the parameter ACC.
 
 !acc = !tile.param<ACC>
 
-// The lowest finite number, with which the maximum of a row begins. A row that has no key yet is then
-// no case of its own: exp2(-inf - lowest) is 0, where exp2(-inf - -inf) would be NaN.
+// The lowest finite number, the initial maximum of a row. A row that has no key yet then needs no
+// special case: exp2(-inf - lowest) is 0, where exp2(-inf - -inf) would be NaN.
 func.func private @lowest() -> !acc {
   %is_f64 = tile.param bits(ACC) == 64 : i1
   %of_f64 = arith.constant -1.7976931348623157e308 : !acc

@@ -6,10 +6,10 @@
 //
 //   slopes   [Hq]   f32
 //
-// Positions are compared in ACC: in f32 distances are exact below 2^24. Under CAUSAL = top_left, a parameter of
-// the kernel, no pair that counts has its key ahead of its query, so the distance needs no absolute value.
-// Where the first rows of q and of k are different positions (a decode with a cache, CAUSAL = bottom_right), O is right
-// nevertheless as long as the mask is causal: an offset adds the same number to every score of a row, and to LSE.
+// Distances are computed in ACC: in f32 they are exact below 2^24. Under CAUSAL = top_left, a parameter of the
+// kernel, no kept pair has its key ahead of its query, so the distance needs no absolute value.
+// If the first rows of q and of k have different positions (decoding with a cache, CAUSAL = bottom_right), O is still
+// correct under a causal mask: the offset adds the same number to every score of a row, and to LSE.
 
 tile.capture @slopes : !tile.view<[?], f32>
 

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Additive bias: s + bias(b, h, i, j), with an extent of 1 wherever it is the same for all.
+// Additive bias: s + bias(b, h, i, j). An extent of 1 means that the bias is the same for all indices.
 //
 //   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; outside of its extents it is 0
 //
-// A bias of -inf masks a pair: a query that attends no key but those gets O = 0 and LSE = -inf.
+// A bias of -inf masks a pair: a query without an unmasked key gets O = 0 and LSE = -inf.
 //
-// Its gradient d_bias has the same extents, in f32. Where no extent is 1 for several pairs, every pair stores its own;
-// else they take atomic additions. A dense backward with SCORE_GRADIENT=true adds no two numbers atomically.
+// Its gradient d_bias has the same extents, in f32. If no extent of 1 stands for several indices, every pair stores its
+// own element; else gradients are added atomically, except in a dense backward with SCORE_GRADIENT=true.
 
 tile.link "lib/attention.mlir"
 tile.capture @bias : !tile.view<[?, ?, ?, ?], T>

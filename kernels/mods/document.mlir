@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Document mask: several documents packed into one sequence do not see each other. Keeps the pairs
-// of one document, query_document(b, i) == key_document(b, j). Add CAUSAL for a language model.
+// Document mask for several documents in one sequence: keeps the pairs within one document,
+// query_document(b, i) == key_document(b, j). Add CAUSAL for a language model.
 //
 //   query_document   [B, Sq]    i32, the number of the document of each query
 //   key_document     [B, Skv]   i32, that of each key; for self-attention the same array

@@ -8,11 +8,11 @@
 //   dropout_seed     [1]   i64
 //   dropout_offset   [1]   i64, in memory, so that a recorded launch draws new numbers when replayed
 //
-// A pair has a number of 16 bits and is dropped where it is below t = floor(p * 2^16); others are multiplied by
-// 2^16 / (2^16 - t), so that the mean of the factor is 1. The numbers are those of Philox4x32-7 (tile.random, with the
-// offset plus b * 2^32) and depend on the logical position alone, so the backward finds the same with other tiles, and
-// transposed. Eight pairs share a call: they differ in bits 0 and 3 of the key and bit 3 of the query, as the elements
-// of a matrix product that one thread of a GPU holds do.
+// Each pair has a random number of 16 bits and is dropped if it is below t = floor(p * 2^16); others are multiplied by
+// 2^16 / (2^16 - t), so that the mean of the factor is 1. The numbers come from Philox4x32-7 (tile.random, with the
+// offset plus b * 2^32) and depend on the logical position alone, so a backward with other or transposed tiles computes
+// the same. Eight pairs share a call: they differ in bits 0 and 3 of the key and bit 3 of the query, like the elements
+// of a matrix product that one thread of a GPU holds.
 //
 // The generator: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
 

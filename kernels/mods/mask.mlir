@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A mask in memory: keeps pairs where mask(b, h, i, j) is true, with an extent of 1 wherever it is the same for all.
+// A mask in memory: keeps pairs where mask(b, h, i, j) is true. An extent of 1 stands for all indices.
 //
 //   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; outside of its extents it is false
 

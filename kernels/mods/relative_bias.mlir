@@ -5,7 +5,7 @@
 // each distance up to R (Shaw, Uszkoreit and Vaswani, 2018). With the buckets of T5: t5_bias.mlir.
 //
 //   relative_bias     [Hq, 2 R + 1]   f32
-//   relative_radius   i32, R >= 0; farther keys take the entry of distance R
+//   relative_radius   i32, R >= 0; keys farther away have the entry of distance R
 
 tile.capture @relative_bias : !tile.view<[?, ?], f32>
 tile.capture @relative_radius : i32

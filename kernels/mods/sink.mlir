@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention sinks as learned logits, as in gpt-oss: each head has a number that joins the sum of
-// every row, as if there were one more key, whose value is 0.
+// Attention sinks as learned logits, as in gpt-oss: each head has a logit that joins the sum of every
+// row, like that of a further key whose value is 0.
 //
 //   sinks   [Hq]   f32; minus infinity: this head has none
 //
-// LSE counts the sink. So results of parts of the keys can be merged only if one part has it. A query
-// that attends no key has O = 0 and LSE = the sink.
+// LSE includes the sink, so if results over parts of the keys are merged, exactly one part must have it.
+// A query that attends no key has O = 0 and LSE = the sink.
 
 tile.capture @sinks : !tile.view<[?], f32>
 

@@ -6,7 +6,7 @@
 //
 //   sink_size, sink_window   i32, >= 0
 //
-// Keeps j <= i and (j < sink_size or j >= i - sink_window). It goes together with CAUSAL and WINDOW, which remove more.
+// Keeps j <= i and (j < sink_size or j >= i - sink_window). CAUSAL and WINDOW may be set too, and remove more.
 
 tile.capture @sink_size : i32
 tile.capture @sink_window : i32

@@ -5,8 +5,8 @@
 //
 //   softcap   f32, positive
 //
-// On a GPU tanh may be wrong by 2^-11 of itself where T is bf16 (afn: the machine's own), and by
-// 2^-22 where it is f16 (arcp): not more than a rounding of the score to T.
+// On a GPU, tanh may have a relative error of 2^-11 if T is bf16 (afn: the machine's instruction), and
+// of 2^-22 if T is f16 (arcp): not more than a rounding of the score to T.
 
 tile.capture @softcap : f32
 

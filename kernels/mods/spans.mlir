@@ -7,8 +7,8 @@
 // these arrays are the only input.
 //
 //   key_begin, key_end       [B, Sq]    i32, neither descends from query to query, and the spans of neighbours, without
-//                                       those keys that CAUSAL or WINDOW leaves out, overlap or touch; where they
-//                                       do not, it is open what is run
+//                                       the keys that CAUSAL or WINDOW excludes, overlap or touch; otherwise it is
+//                                       undefined which blocks are visited
 //   query_begin, query_end   [B, Skv]   i32, likewise: query_begin(b, j) .. query_end(b, j) - 1 are the queries that
 //                                       attend key j. The backward reads them; for documents they are the same arrays
 

@@ -2,24 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Relative position bias in buckets (Raffel et al., T5, 2020): s + table(h, bucket(j - i)), a learned number for each
-// head and each bucket of distances. Of the C buckets of a direction the first E = C / 2 hold one distance each; the
-// others grow by equal factors up to the largest distance, and the last one takes all beyond:
+// head and each bucket of distances. The first E = C / 2 of the C buckets of a direction hold one distance each; the
+// others grow by equal factors up to the largest distance, and the last one includes all greater distances:
 //
 //   bucket(d) = d                                                                  for d < E
 //             = min(C - 1, E + floor(log(d / E) / log(max_distance / E) * (C - E)))   else
 //
 //   t5_bias           [Hq, N]   f32
-//   t5_max_distance   i32; taken for E + 1 where it is less
+//   t5_max_distance   i32; a lesser value than E + 1 counts as E + 1
 //   t5_bidirectional  i32, 1: C = N / 2, keys behind the query have the first half of the buckets and keys ahead of it
 //                     the second (an encoder). 0: C = N, keys ahead have bucket 0 (a decoder, whose mask is causal)
 //
-// T5 does not scale its scores: leave scale at 1.
+// T5 does not scale its scores: set scale to 1.
 
 tile.capture @t5_bias : !tile.view<[?, ?], f32>
 tile.capture @t5_max_distance : i32
 tile.capture @t5_bidirectional : i32 require(t5_bidirectional >= 0, t5_bidirectional <= 1)
 
-// The bucket of a distance >= 0, of `count` for one direction.
+// The bucket of a distance >= 0, among `count` buckets of one direction.
 func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) -> i32 {
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32

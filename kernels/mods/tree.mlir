@@ -1,16 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tree mask, as for verifying drafts of several continuations (Miao et al., SpecInfer, 2024): a query attends its
-// ancestors and itself. A walk of the tree, depth first, numbers each node when it is entered, and when it is left; a
-// key is an ancestor where the query was entered between the two.
+// Tree mask, for example to verify drafts of several continuations (Miao et al., SpecInfer, 2024): a query attends its
+// ancestors and itself. A depth-first walk of the tree numbers each node when it enters it and when it leaves it; a key
+// is an ancestor if the query was entered between the two.
 //
 //   tree_entered   [B, Sq]    i32, of the node of each query
 //   tree_enters    [B, Skv]   i32, of that of each key; for self-attention the same array
 //   tree_leaves    [B, Skv]   i32, of each key: one more than the last number entered below it
 //
-// Keeps tree_enters(b, j) <= tree_entered(b, i) < tree_leaves(b, j). A key that all queries attend,
-// such as a prompt, enters with the least number and leaves with the greatest.
+// Keeps tree_enters(b, j) <= tree_entered(b, i) < tree_leaves(b, j). For a key that all queries attend,
+// such as one of a prompt, tree_enters is the least number and tree_leaves the greatest.
 
 tile.capture @tree_entered : !tile.view<[?, ?], i32>
 tile.capture @tree_enters : !tile.view<[?, ?], i32>

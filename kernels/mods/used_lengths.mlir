@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used lengths: of each element of a batch, or packed sequence, only the first rows count, as in a padded batch. Keeps
-// i < seqused_q(b) and j < seqused_k(b); blocks beyond are not run. CAUSAL = bottom_right still counts from all rows,
-// window_aligned.mlir from any. What unused rows of q and k hold reaches no result of a forward; those of v, and in a
-// backward all, must be finite, since 0 * NaN is NaN.
+// Used lengths, as in a padded batch: only the first rows of each element of a batch, or packed sequence, count. Keeps
+// i < seqused_q(b), j < seqused_k(b); blocks beyond are not visited. CAUSAL = bottom_right still counts from all rows;
+// for another diagonal, use window_aligned.mlir. Unused rows of q and k do not affect a forward; those of v, and all of
+// them in a backward, must be finite, since 0 * NaN is NaN.
 //
 //   seqused_q, seqused_k   [B]   i32
 

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A window that counts from a diagonal that each batch chooses: keeps
+// A window around a diagonal that each element of the batch chooses: keeps
 // i + shift(b) - left <= j <= i + shift(b) + right. With shift = Skv - Sq this is the parameter WINDOW
-// under CAUSAL = bottom_right, for attention that also looks ahead. Where the shift is 0, use WINDOW.
+// under CAUSAL = bottom_right, but may also keep keys ahead. If the shift is 0, use WINDOW.
 //
 //   window_shift   [B]   i32
 //   aligned_left, aligned_right   i32; -1 leaves that side open
