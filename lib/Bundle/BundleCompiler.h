@@ -21,16 +21,16 @@
 
 namespace tilewright {
 
-/// One binding of an entry, for one target. The module holds nothing but what the entry reaches, as
+/// One binding of an entry, for one target. The module holds only what the entry reaches, as
 /// tile-specialize leaves it; it is not changed.
 struct BundlePart {
   mlir::ModuleOp module;
   GpuOptions gpu;
-  std::string ptx; ///< taken for the code of the module, where it is not empty
-  /// What mapPart has made of the module; addToBundle maps those that have none, and takes it.
+  std::string ptx; ///< if not empty, the code instead of that of the module
+  /// The module that mapPart made; addToBundle maps the parts that have none, and takes it.
   mlir::OwningOpRef<mlir::ModuleOp> mapped = nullptr;
-  /// Binds the entry once more, by blocks of at most so many bytes of shared memory; null where
-  /// there are none, or none but those of the module. The result lives until addToBundle returns.
+  /// Binds the entry once more, with blocks that take at most so many bytes of shared memory; null
+  /// if there are none other than those of the module. The result lives until addToBundle returns.
   std::function<mlir::ModuleOp(int64_t)> bindSmaller = nullptr;
 };
 
@@ -50,18 +50,17 @@ private:
   std::optional<mlir::ScopedDiagnosticHandler> handler;
 };
 
-/// Adds the kernels, and the program where there is one, of an entry that was bound once for each
+/// Adds the kernels, and the program if there is one, of an entry that was bound once for each
 /// target, in the order of preference at run time: exact targets first. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
-/// each target. Kernels that take more shared memory than smaller chips of their target have are
-/// added after all others in a form that these can run, if there is one: without rings, or else
-/// by smaller blocks. Those of targets with roles that may copy what they capture by tensor maps
-/// are added in that form before the other. `assemble` adds a cubin for exactly the target where
-/// this machine has a ptxas.
+/// each target. If kernels take more shared memory than smaller chips of their target have, a form
+/// that these can run is added after all others, if there is one: without rings, or else with
+/// smaller blocks. On targets with roles, kernels that can copy captures by tensor maps are added
+/// in that form first. `assemble` adds a cubin for exactly the target if this machine has a ptxas.
 ///
-/// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a
-/// fill that no 32-bit pattern says; a tensor map over something else than an argument; what
-/// Manifest::finalize refuses. The manifest is then unchanged.
+/// Errors: those of the compiler (whose diagnostics the context emits); a fill that no 32-bit
+/// pattern can write; a tensor map over anything but an argument; those of Manifest::finalize. The
+/// manifest is then unchanged.
 llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::MutableArrayRef<BundlePart> parts,
                         bool assemble = true);
 
