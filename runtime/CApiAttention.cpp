@@ -71,15 +71,29 @@ template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) 
   return Status::success();
 }
 
-template <typename Plan, typename Desc, typename Handle>
-Status create(const tilewright_bundle *bundle, const Desc &wanted, Handle **handle) {
-  Status driverStatus;
-  const DriverTable &driver = findDriver(driverStatus);
-  Result<Plan> created = Plan::create(driver, bundle->bundle, wanted);
-  if (!created)
-    return created.status();
-  *handle = new Handle{std::move(*created), driverStatus};
-  return Status::success();
+/// `further` reads what the description of one direction has of its own.
+template <typename Plan, typename Wanted, typename Desc, typename Handle, typename Further>
+tilewright_code create(const tilewright_bundle *bundle, const Desc *desc, const char *descName,
+                       Handle **handle, const Further &further) {
+  return guard([&]() -> Status {
+    if (!bundle || !desc || !handle)
+      return invalid("bundle, desc and plan must not be null");
+    if (Status status = expectSize(*desc, descName); !status)
+      return status;
+    Wanted wanted;
+    if (Status status = toDesc(*desc, wanted); !status)
+      return status;
+    if (desc->entry)
+      wanted.entry = desc->entry;
+    further(wanted);
+    Status driverStatus;
+    const DriverTable &driver = findDriver(driverStatus);
+    Result<Plan> created = Plan::create(driver, bundle->bundle, wanted);
+    if (!created)
+      return created.status();
+    *handle = new Handle{std::move(*created), driverStatus};
+    return Status::success();
+  });
 }
 
 template <typename Handle>
@@ -153,37 +167,18 @@ tilewright_code run(const Handle *handle, const Args *args, void *workspace,
 tilewright_code tilewright_attention_forward_create(const tilewright_bundle *bundle,
                                                     const tilewright_attention_forward_desc *desc,
                                                     tilewright_attention_forward **plan) {
-  return guard([&]() -> Status {
-    if (!bundle || !desc || !plan)
-      return invalid("bundle, desc and plan must not be null");
-    if (Status status = expectSize(*desc, "tilewright_attention_forward_desc"); !status)
-      return status;
-    AttentionForwardDesc wanted;
-    if (Status status = toDesc(*desc, wanted); !status)
-      return status;
-    if (desc->entry)
-      wanted.entry = desc->entry;
-    return create<AttentionForward>(bundle, wanted, plan);
-  });
+  return create<AttentionForward, AttentionForwardDesc>(
+      bundle, desc, "tilewright_attention_forward_desc", plan, [](AttentionForwardDesc &) {});
 }
 
 tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bundle,
                                                      const tilewright_attention_backward_desc *desc,
                                                      tilewright_attention_backward **plan) {
-  return guard([&]() -> Status {
-    if (!bundle || !desc || !plan)
-      return invalid("bundle, desc and plan must not be null");
-    if (Status status = expectSize(*desc, "tilewright_attention_backward_desc"); !status)
-      return status;
-    AttentionBackwardDesc wanted;
-    if (Status status = toDesc(*desc, wanted); !status)
-      return status;
-    wanted.isDeterministic = desc->deterministic != 0;
-    wanted.hasCaptureGradients = desc->capture_gradients != 0;
-    if (desc->entry)
-      wanted.entry = desc->entry;
-    return create<AttentionBackward>(bundle, wanted, plan);
-  });
+  return create<AttentionBackward, AttentionBackwardDesc>(
+      bundle, desc, "tilewright_attention_backward_desc", plan, [=](AttentionBackwardDesc &wanted) {
+        wanted.isDeterministic = desc->deterministic != 0;
+        wanted.hasCaptureGradients = desc->capture_gradients != 0;
+      });
 }
 
 /// What both directions have: the functions that tilewright.h declares, on the templates above.

@@ -303,29 +303,10 @@ LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
   return success();
 }
 
-LogicalResult lower(Lowering &lowering, tgpu::LoadOp op) {
-  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getResult()));
-  std::optional<ValueOperand> pad;
-  if (Value value = op.getPad())
-    pad = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
-  lowering.emit(TransferStep::load(op, std::move(place), pad, lowering.result(op.getResult())));
-  return success();
-}
-
-template <typename OpT> LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind) {
-  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
-  lowering.emit(
-      TransferStep::write(op, kind, std::move(place), lowering.operand(op.getValueMutable())));
-  return success();
-}
-LogicalResult lower(Lowering &lowering, tgpu::StoreOp op) {
-  return lowerWrite(lowering, op, TransferKind::Store);
-}
+LogicalResult lower(Lowering &lowering, tgpu::LoadOp op) { return lowerLoad(lowering, op); }
+LogicalResult lower(Lowering &lowering, tgpu::StoreOp op) { return lowerStore(lowering, op); }
 LogicalResult lower(Lowering &lowering, tgpu::AtomicAddOp op) {
-  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
-  lowering.emit(TransferStep::write(op, TransferKind::AtomicAdd, std::move(place),
-                                    lowering.operand(op.getValueMutable()), turnOf(lowering, op)));
-  return success();
+  return lowerAtomicAdd(lowering, op);
 }
 
 /// Operations without effect, since everything is executed immediately and in order.

@@ -25,21 +25,7 @@ Placement indexedPlacementOf(Lowering &lowering, OpT op, RankedTensorType tile) 
   return place;
 }
 
-template <typename OpT>
-LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind, Placement place) {
-  lowering.emit(
-      TransferStep::write(op, kind, std::move(place), lowering.operand(op.getValueMutable())));
-  return success();
-}
-
-LogicalResult lower(Lowering &lowering, tile::LoadOp op) {
-  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getResult()));
-  std::optional<ValueOperand> pad;
-  if (Value value = op.getPad())
-    pad = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
-  lowering.emit(TransferStep::load(op, std::move(place), pad, lowering.result(op.getResult())));
-  return success();
-}
+LogicalResult lower(Lowering &lowering, tile::LoadOp op) { return lowerLoad(lowering, op); }
 
 LogicalResult lower(Lowering &lowering, tile::GatherOp op) {
   Placement place = indexedPlacementOf(lowering, op, cast<RankedTensorType>(op.getType()));
@@ -48,16 +34,10 @@ LogicalResult lower(Lowering &lowering, tile::GatherOp op) {
   return success();
 }
 
-LogicalResult lower(Lowering &lowering, tile::StoreOp op) {
-  return lowerWrite(lowering, op, TransferKind::Store,
-                    placementOf(lowering, op, lowering.shapeOf(op.getValue())));
-}
+LogicalResult lower(Lowering &lowering, tile::StoreOp op) { return lowerStore(lowering, op); }
 
 LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
-  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
-  lowering.emit(TransferStep::write(op, TransferKind::AtomicAdd, std::move(place),
-                                    lowering.operand(op.getValueMutable()), turnOf(lowering, op)));
-  return success();
+  return lowerAtomicAdd(lowering, op);
 }
 
 LogicalResult lower(Lowering &lowering, tile::AwaitOp op) {
@@ -126,15 +106,10 @@ LogicalResult lower(Lowering &lowering, tile::AddAtOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::DimOp op) {
-  Slot view;
-  if (op.getCapture()) {
-    tile::CaptureOp capture = findCapture(op, op.getCaptureAttr());
-    if (!capture)
-      return failure();
-    view = lowering.capture(capture);
-  } else {
-    view = lowering.slotOf(op.getView());
-  }
+  tile::CaptureOp capture = op.getCapture() ? findCapture(op, op.getCaptureAttr()) : nullptr;
+  if (op.getCapture() && !capture)
+    return failure();
+  Slot view = capture ? lowering.capture(capture) : lowering.slotOf(op.getView());
   lowering.emit<DimStep>(op, view, op.getDim(), lowering.define(op.getResult()));
   return success();
 }

@@ -53,6 +53,37 @@ Placement placementOf(Lowering &lowering, OpT op, llvm::ArrayRef<int64_t> shape)
   return place;
 }
 
+/// tile.load and tgpu.load.
+template <typename OpT> mlir::LogicalResult lowerLoad(Lowering &lowering, OpT op) {
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getResult()));
+  std::optional<ValueOperand> pad;
+  if (mlir::Value value = op.getPad())
+    pad = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
+  lowering.emit(TransferStep::load(op, std::move(place), pad, lowering.result(op.getResult())));
+  return mlir::success();
+}
+
+/// Stores and additions.
+template <typename OpT>
+mlir::LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind, Placement place,
+                               std::optional<Turn> turn = std::nullopt) {
+  lowering.emit(TransferStep::write(op, kind, std::move(place),
+                                    lowering.operand(op.getValueMutable()), std::move(turn)));
+  return mlir::success();
+}
+
+/// tile.store and tgpu.store.
+template <typename OpT> mlir::LogicalResult lowerStore(Lowering &lowering, OpT op) {
+  return lowerWrite(lowering, op, TransferKind::Store,
+                    placementOf(lowering, op, lowering.shapeOf(op.getValue())));
+}
+
+/// tile.atomic_add and tgpu.atomic_add.
+template <typename OpT> mlir::LogicalResult lowerAtomicAdd(Lowering &lowering, OpT op) {
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
+  return lowerWrite(lowering, op, TransferKind::AtomicAdd, std::move(place), turnOf(lowering, op));
+}
+
 } // namespace tilewright::interpreter
 
 #endif // TILEWRIGHT_LIB_INTERPRETER_PLACEMENTS_H
