@@ -6,7 +6,8 @@
 # In RUN lines:
 #   %kernels       the kernels folder          %root      the root of the source tree
 #   %python        a Python 3 with NumPy       %t         a temporary path of this test
-# Features: `full` where TILEWRIGHT_TEST_TIER=full, `ptxas` and `gpu` where there is one.
+# Features: `full` where TILEWRIGHT_TEST_TIER=full, `ptxas` and `gpu` where there is one, `loadable` where Python can load
+# the libraries of this build, which is not so with a sanitizer.
 
 import os
 import shutil
@@ -39,6 +40,9 @@ if shutil.which("ptxas", path=config.environment["PATH"] + os.pathsep + "/usr/lo
 
 if os.path.exists("/dev/nvidia0"):
     config.available_features.add("gpu")
+
+if not config.sanitizers:
+    config.available_features.add("loadable")
 
 config.substitutions.append(("%kernels", os.path.join(config.tilewright_source_dir, "kernels")))
 config.substitutions.append(("%root", config.tilewright_source_dir))
