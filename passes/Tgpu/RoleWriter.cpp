@@ -77,8 +77,9 @@ void RoleWriter::run() {
         scf::ForOp loop = group.getLoop();
         return loop && tripsVaryByTile(loop);
       });
+      // In order the shortest tiles go first, and what is complete is taken group by group.
       if (varies)
-        order->uniteFewTiles(blocks);
+        order->uniteLastTiles(blocks, /*onlyFew=*/slice.isOrdered());
     }
   }
   makeRoles();
