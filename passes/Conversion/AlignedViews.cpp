@@ -86,7 +86,7 @@ bool hasLoadsInTurn(KernelOp kernel) {
       .walk([&](Block *block) {
         auto hasTwoWays = [&](LoadOp load) { return getWanted(kernel, load).has_value(); };
         return llvm::count_if(block->getOps<LoadOp>(), hasTwoWays) > 1 ? WalkResult::interrupt()
-                                                                        : WalkResult::advance();
+                                                                       : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -96,8 +96,8 @@ BlockArgument tgpu::getAlignedArgument(KernelOp kernel, Value view) {
   // A part of a view along another dimension than the last is aligned as the view is: its address
   // differs by a multiple of a stride.
   auto part = view.getDefiningOp<tile::SubviewOp>();
-  while (part && static_cast<int64_t>(part.getDim()) + 1 <
-                     cast<tile::ViewType>(part.getType()).getRank()) {
+  while (part &&
+         static_cast<int64_t>(part.getDim()) + 1 < cast<tile::ViewType>(part.getType()).getRank()) {
     view = part.getSource();
     part = view.getDefiningOp<tile::SubviewOp>();
   }

@@ -178,9 +178,8 @@ Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t v
     // What repeats elements may repeat along the last dimension; a part of an argument does not.
     bool hasStrideOfRoot =
         region.root == region.viewValue || getAlignedArgument(e.kernel, region.viewValue);
-    return hasStrideOfRoot
-               ? isAligned
-               : b.conjunction(isAligned, b.equal(region.stride.back(), b.i64(1)));
+    return hasStrideOfRoot ? isAligned
+                           : b.conjunction(isAligned, b.equal(region.stride.back(), b.i64(1)));
   }
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), region.origin);
   for (Value stride : ArrayRef(region.stride).drop_back())

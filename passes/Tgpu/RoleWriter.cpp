@@ -279,11 +279,14 @@ void RoleWriter::makeRoles() {
                .Case("spread", Role::Spread)
                .Default(Role::Compute);
     IRMapping shared = map;
-    if (role == Role::Spread)
-      writeSpread();
-    else
+    if (role != Role::Spread)
       writeRole();
-    map = std::move(shared);
+    map = shared;
+    if (slice.spread && (role == Role::Spread || role == Role::Compute)) {
+      b.setInsertionPointToEnd(&region.front());
+      writeSpread();
+      map = std::move(shared);
+    }
   }
 }
 

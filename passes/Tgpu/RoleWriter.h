@@ -164,6 +164,8 @@ private:
   //===--- RoleSpread.cpp: work beside the tiles -----------------------------===//
 
   void writeSpread();
+  /// Warps of the present role, which does a share of it.
+  int64_t getSpreadWarps() { return role == Role::Spread ? spreadWarps : old.getWarps(); }
   void writeSpreadBlock(mlir::Block &block);
   /// Does the operations on tiles for some rows, from `first` on.
   void writeSpreadRows(mlir::Value first, int64_t rows);

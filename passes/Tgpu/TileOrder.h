@@ -77,7 +77,7 @@ private:
   KernelOp kernel;
   mlir::ArrayAttr grid;
   int64_t group;
-  BytesOfStep bytesOfStep; ///< empty: no limit
+  BytesOfStep bytesOfStep;  ///< empty: no limit
   mlir::Value blocksOfLast; ///< null: the last tiles are grouped as others
   bool groupGoesOn = false, isKept = false, unitesOnlyFew = false;
 };
