@@ -62,9 +62,10 @@ void RoleWriter::writeSpreadBlock(Block &block) {
   }
   if (slice.spread->block != &block)
     return;
-  int64_t rows = slice.spread->getRows(getSpreadWarps(), role == Role::Spread
-                                                             ? schedule.getLoadRegisters()
-                                                             : schedule.getComputeRegisters());
+  // Behind the tiles, few rows: with a whole tile of D 40, 24 values of a lane, ptxas had too few
+  // registers for the products of the tiles (C7512).
+  int64_t registers = role == Role::Spread ? schedule.getLoadRegisters() : 0;
+  int64_t rows = slice.spread->getRows(getSpreadWarps(), registers);
   auto loop = scf::ForOp::create(b, i32(0), i32(slice.spread->shape[0]), i32(rows));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
