@@ -37,15 +37,9 @@ Value TermSplitter::getRows(const Terms &terms) {
 }
 
 void TermSplitter::eraseUnused() {
-  for (Operation *op : llvm::reverse(built)) {
-    if (!isOpTriviallyDead(op))
-      continue;
-    SmallVector<Value> operands(op->getOperands());
-    op->erase();
-    for (Value operand : operands)
-      if (auto full = operand.getDefiningOp<tile::FullOp>(); full && full->use_empty())
-        full->erase();
-  }
+  for (Operation *op : llvm::reverse(built))
+    if (isOpTriviallyDead(op))
+      op->erase();
 }
 
 /// Builds an operation before the loop, if its operands are known there, else at the map.
@@ -119,8 +113,10 @@ Terms TermSplitter::ofOperand(Value operand) {
       });
     else {
       terms.uniform = start;
-      terms.columns = atColumns({}, [&](OpBuilder &b) -> Value {
-        Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+      Value zero = at({}, [&](OpBuilder &b) -> Value {
+        return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+      });
+      terms.columns = atColumns({zero}, [&](OpBuilder &b) -> Value {
         return tile::IotaOp::create(b, loc, tile, zero, 1);
       });
     }
@@ -219,7 +215,9 @@ Terms TermSplitter::multiply(Operation *op, Terms terms, Value factor) {
   auto build = [&](OpBuilder &b, Value value) -> Value {
     Value factors = factor;
     if (value.getType() != factor.getType())
-      factors = tile::FullOp::create(b, loc, value.getType(), factor);
+      factors = at({factor}, [&](OpBuilder &before) -> Value {
+        return tile::FullOp::create(before, loc, value.getType(), factor);
+      });
     return arith::MulFOp::create(b, loc, value, factors, flags);
   };
   if (terms.varying)
