@@ -1355,6 +1355,45 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tilewright::tgpu::TgpuDialect"];
 }
 
+def TgpuShiftRows : Pass<"tgpu-shift-rows", "::mlir::ModuleOp"> {
+  let summary = "add terms of rows to their maxima instead of to each element";
+  let description = [{
+    A softmax subtracts the maximum of a row from each of its elements. What a mapped function adds to all elements of a
+    row alike, such as a position of a query, or the first position of a block of keys, therefore need not be added to
+    the elements: the pass subtracts it from the maximum that is subtracted from them, and `tgpu.raise_max` adds it as
+    an offset. What the function adds to all elements of a column alike becomes a tile, which is computed before the
+    loop if it is the same in all iterations and the role has the registers. So an element of ALiBi takes one
+    instruction more than without.
+
+    Sums, differences, products with uniform values, and conversions of positions (`tile.cast ... reassoc`) are split
+    into their terms, where they carry `fastmath<reassoc>`; all else stays in the function. The pass applies to maxima
+    that `tgpu-bound-maxima` has found, whose difference carries that flag, too.
+
+    Before:
+    ```mlir
+    %rows = tile.iota %m dim 0 : !pos
+    %cols = tile.iota %n dim 1 : !pos
+    %x = tile.map @minus_slope_times_distance(%s, %rows, %cols, %slope) : (!s, !pos, !pos, f32) -> !s
+    %max = tgpu.raise_max %old by %lag to %x times %c : !s -> !row
+    %each = tile.expand %max dim 1 : !row -> !s
+    %xc = arith.mulf %x, %cs fastmath<reassoc, contract> : !s
+    %d = arith.subf %xc, %each fastmath<reassoc, contract> : !s
+    ```
+    After (`%slope_times_column` is computed before the loop):
+    ```mlir
+    %x = arith.addf %s, %slope_times_column fastmath<reassoc, contract> : !s
+    %max = tgpu.raise_max %old by %lag to %x plus %slope_times_first times %c : !s, !row -> !row
+    %shift = arith.mulf %slope_times_first, %cs_of_rows fastmath<reassoc, contract> : !row
+    %left = arith.subf %max, %shift fastmath<reassoc, contract> : !row
+    %each = tile.expand %left dim 1 : !row -> !s
+    %xc = arith.mulf %x, %cs fastmath<reassoc, contract> : !s
+    %d = arith.subf %xc, %each fastmath<reassoc, contract> : !s
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tgpu::TgpuDialect",
+                           "::tilewright::tile::TileDialect"];
+}
+
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "assign an offset in shared memory to every buffer";
   let description = [{
