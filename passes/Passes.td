@@ -921,7 +921,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     The warps that would be idle do the work beside the instances (`tile.spread`): they are the role "spread". It does
     not follow the tiles of the other roles, but does the block's share of the work (`tgpu.share`), and waits for what
     tiles add (`tgpu.await_turn .. last`). It has no shared memory, and goes through a tile by as many rows as its
-    registers hold: it loads them, applies operations on each element, and stores them. Branches by scalars stay.
+    registers hold: it loads them, applies operations on each element, and stores them. Branches by scalars stay. The
+    role "compute" does the last eighth of the numbers behind its last tile.
 
     If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
     to the other roles, through a ring. If that computation reads memory, as the search for a packed sequence does,
@@ -1356,18 +1357,19 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
 }
 
 def TgpuShiftRows : Pass<"tgpu-shift-rows", "::mlir::ModuleOp"> {
-  let summary = "add terms of rows to their maxima instead of to each element";
+  let summary = "subtract terms of rows from their maxima instead of adding them to each element";
   let description = [{
     A softmax subtracts the maximum of a row from each of its elements. What a mapped function adds to all elements of a
     row alike, such as a position of a query, or the first position of a block of keys, therefore need not be added to
     the elements: the pass subtracts it from the maximum that is subtracted from them, and `tgpu.raise_max` adds it as
     an offset. What the function adds to all elements of a column alike becomes a tile, which is computed before the
-    loop if it is the same in all iterations and the role has the registers. So an element of ALiBi takes one
-    instruction more than without.
+    loop if it is the same in all iterations and the role has the registers; otherwise the function stays as it is,
+    with its terms of rows. So an element of ALiBi takes one instruction more than without.
 
-    Sums, differences, products with uniform values, and conversions of positions (`tile.cast ... reassoc`) are split
-    into their terms, where they carry `fastmath<reassoc>`; all else stays in the function. The pass applies to maxima
-    that `tgpu-bound-maxima` has found, whose difference carries that flag, too.
+    Sums, differences and products with uniform values, of floats where they carry `fastmath<reassoc>`, and conversions
+    of positions (`tile.cast ... reassoc`) are split into their terms. An operation whose operands depend on rows alone
+    is a term of rows. All else stays in the function. The pass applies to maxima that `tgpu-bound-maxima` has found,
+    whose difference carries that flag, too.
 
     Before:
     ```mlir

@@ -104,10 +104,10 @@ def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">,
   let description = [{
     The body runs once for each number from 0 to %count, in any order, each time on behalf of some instance of the
     kernel, beside what the instances do. So a kernel can go on with what other instances have finished (`tile.await`)
-    without a further launch. On a GPU a role of each block of threads does its share.
+    without a further launch. On a GPU roles of each block of threads do its share.
 
-    Preconditions: %count is the same for all instances. What the body reads is not written by instances, but for what
-    it awaits. Additions that it awaits come before it in the kernel.
+    Preconditions: %count is the same for all instances, and not negative. What the body reads is not written by
+    instances, but for what it awaits. Additions that it awaits come before it in the kernel.
 
     Postconditions: the body has run for each number; not, if the grid is empty.
 

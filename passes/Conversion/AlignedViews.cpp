@@ -4,9 +4,9 @@
 // A kernel takes views of any strides, and tests in its loops whether it may copy 16 bytes at once.
 // Nearly all calls may. Where views are aligned, as a launch knows, code without these tests and
 // without the other way to copy has loops of one basic block each, in which addresses are computed
-// between products, and fewer registers. Where a block loads two tiles to registers, they are on
-// their way at the same time: with a test between them, ptxas takes the elements of the first apart
-// in front of it, and so waits for them.
+// between products, and fewer registers. Where a block loads two tiles to registers, both loads are
+// in flight at the same time: with a test between them, ptxas unpacks the elements of the first
+// tile before the test, and so waits for them.
 
 #include "passes/Conversion/AlignedViews.h"
 
@@ -48,7 +48,8 @@ std::optional<Access> getAccess(Operation *op) {
       })
       .Default([](Operation *) { return std::nullopt; });
 }
-/// Of a view whose alignment decides about code: an argument, and what it must be aligned to.
+
+/// What an access requires of an argument to need only one form of code.
 struct Wanted {
   unsigned argument;
   int64_t alignment;

@@ -66,10 +66,10 @@ static scf::IfOp branchUnlessOnes(ThreadBuilder &b, const Values &elements, cons
   return branch;
 }
 
-/// Operands of the next iteration's products remain before a branch that they precede. LLVM would
-/// convert them where iterations join, behind the branch, and ptxas could not do so between
-/// exponentials, each of which leaves it seven cycles. Only behind the last wait: before it, a
-/// product may still read the registers that they will be in.
+/// Keeps conversions to operands of the next iteration's products before the branch, by empty
+/// inline assembly. LLVM would sink them behind it, where iterations join, and ptxas could not
+/// place them between exponentials, each of which leaves seven cycles. Only behind the last wait:
+/// before it, a product may still read the registers that they will be in.
 static void keepOperandsBefore(KernelEmitter &e, Operation *branch) {
   auto loop = dyn_cast<scf::ForOp>(branch->getParentOp());
   if (!loop)

@@ -59,7 +59,7 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 //===----------------------------------------------------------------------===//
 
 /// Of a view that repeats elements of another the alignment is that of the other, along dimensions
-/// that do not repeat; of a part of an argument, that of the argument.
+/// that do not repeat; of a part of an argument, that of the argument, all of whose strides count.
 static Value getRoot(KernelEmitter &e, Value view) {
   while (auto repeat = view.getDefiningOp<tile::RepeatOp>())
     view = repeat.getSource();

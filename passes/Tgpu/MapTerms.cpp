@@ -6,6 +6,7 @@
 #include "passes/Tgpu/MapTerms.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -65,6 +66,12 @@ static Terms whole(Value value) {
   return terms;
 }
 
+/// Whether the operation also exists for tiles, element by element. Others, as the read of one
+/// element, take scalars alone.
+static bool isElementwise(Operation *op) {
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::CastOp>(op);
+}
+
 Terms TermSplitter::compute(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     Terms terms = ofOperand(map.getOperands()[argument.getArgNumber()]);
@@ -75,8 +82,10 @@ Terms TermSplitter::compute(Value value) {
   for (Value operand : op->getOperands())
     operands.push_back(split(operand));
   if (op->getNumRegions() == 0 && op->getNumResults() == 1 && isPure(op) &&
-      llvm::all_of(operands, [](const Terms &each) { return each.isForRows(); }))
-    return ofRows(op, operands);
+      llvm::all_of(operands, [](const Terms &each) { return each.isForRows(); })) {
+    bool hasRows = llvm::any_of(operands, [](const Terms &each) { return each.rows; });
+    return hasRows && !isElementwise(op) ? whole(value) : ofRows(op, operands);
+  }
   if (auto cast = dyn_cast<tile::CastOp>(op); cast && cast.getReassoc())
     return operands[0].varying ? whole(value) : convert(cast, operands[0]);
   if ((!isa<arith::AddIOp, arith::SubIOp>(op) && !isReassociable(op)) ||

@@ -16,9 +16,10 @@ namespace tilewright::tgpu {
 /// Whether the operation carries fastmath<reassoc>.
 bool isReassociable(mlir::Operation *op);
 
-/// A value of a mapped function, as a sum. Terms that are null are zero.
+/// A value of a mapped function, as a sum. Terms that are null are zero. A value that was not split
+/// has `varying` alone.
 struct Terms {
-  mlir::Value varying; ///< of the function, or nothing that is known of it
+  mlir::Value varying; ///< a value of the function: the part that is no term of columns or rows
   mlir::Value columns; ///< a tile whose rows are equal
   bool subtractsColumns = false;
   mlir::Value rows;    ///< a tile of one number for each row

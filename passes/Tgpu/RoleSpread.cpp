@@ -27,7 +27,7 @@ void RoleWriter::writeSpread() {
   b.setLoc(spread.getLoc());
   writeScalar(spread.getCount());
   Value count = map.lookup(spread.getCount());
-  Value behind = arith::DivUIOp::create(b, count, i32(partBehindTiles));
+  Value behind = arith::DivSIOp::create(b, count, i32(partBehindTiles));
   Value split = arith::SubIOp::create(b, count, behind);
   bool isBehind = role == Role::Compute;
   auto share = ShareOp::create(b, b.getI32Type(), b.getI32Type(), isBehind ? behind : split);

@@ -22,7 +22,7 @@ namespace tilewright::tgpu {
 class RoleWriter {
 public:
   /// The warps beside the compute warps: one copies, and there may be one that adds to memory and
-  /// one that takes tiles; if there is work beside the tiles, the others do it.
+  /// one that takes tiles; if there is work beside the tiles, the others do most of it.
   /// Registers are assigned to whole warpgroups, so the remaining warps of their warpgroup are
   /// idle.
   static constexpr int64_t moreWarps = 4;

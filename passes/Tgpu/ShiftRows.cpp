@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-shift-rows: what a mapped function adds to all elements of a row alike is added to the row's
-// maximum instead, and what it adds to all elements of a column alike becomes a tile of its own.
+// tgpu-shift-rows: what a mapped function adds to all elements of a row alike is subtracted from
+// the maximum that is subtracted from them, and what it adds to all elements of a column alike
+// becomes a tile of its own.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/MapTerms.h"

@@ -228,23 +228,23 @@ SmallVector<Value> TileOrder::getIdsOfGroup(ImplicitLocOpBuilder &b, Value numbe
     last = getLast(b, all, extents[0], height);
     steps = arith::SubIOp::create(b, all, last);
   }
-  Value behind = steps; // of groups of the given height
+  Value before = steps; // the last group
   if (hasThird && !groupGoesOn) {
     Value t;
     std::tie(t, inner) = divide(b, number, arith::MulIOp::create(b, extents[0], extents[1]));
     begin = arith::MulIOp::create(b, t, extents[1]);
     steps = extents[1];
     if (blocksOfLast && !unitesOnlyFew)
-      steps = arith::MinSIOp::create(b, steps, arith::SubIOp::create(b, behind, begin));
+      steps = arith::MinSIOp::create(b, steps, arith::SubIOp::create(b, before, begin));
   }
   if (blocksOfLast) {
-    Value tilesBefore = arith::MulIOp::create(b, behind, extents[0]);
+    Value tilesBefore = arith::MulIOp::create(b, before, extents[0]);
     Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, number, tilesBefore);
     auto select = [&](Value yes, Value no) -> Value {
       return arith::SelectOp::create(b, isLast, yes, no);
     };
     inner = select(arith::SubIOp::create(b, number, tilesBefore), inner);
-    begin = select(behind, begin ? begin : i32(b, 0));
+    begin = select(before, begin ? begin : i32(b, 0));
     steps = select(last, steps);
     height = select(last, height);
   }

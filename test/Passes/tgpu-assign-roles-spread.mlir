@@ -39,7 +39,7 @@
 // CHECK-NOT:     role "idle"
 // CHECK:         role "spread" warps 2 registers 24 {
 // CHECK:           %[[COUNT:[0-9]+]] = arith.muli
-// CHECK-NEXT:      %[[LAST:[0-9]+]] = arith.divui %[[COUNT]], %c8
+// CHECK-NEXT:      %[[LAST:[0-9]+]] = arith.divsi %[[COUNT]], %c8
 // CHECK-NEXT:      %[[SPLIT:[0-9]+]] = arith.subi %[[COUNT]], %[[LAST]]
 // CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[SPLIT]]
 // CHECK-NEXT:      scf.for %[[NUMBER:[a-z0-9]+]] = %[[FIRST]] to %[[SPLIT]] step %[[STEP]]
@@ -68,7 +68,7 @@
 // CHECK:         role "compute" warps 8
 // CHECK:           scf.while
 // CHECK:           %[[COUNT:[0-9]+]] = arith.muli
-// CHECK-NEXT:      %[[LAST:[0-9]+]] = arith.divui %[[COUNT]], %c8
+// CHECK-NEXT:      %[[LAST:[0-9]+]] = arith.divsi %[[COUNT]], %c8
 // CHECK-NEXT:      %[[SPLIT:[0-9]+]] = arith.subi %[[COUNT]], %[[LAST]]
 // CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[LAST]]
 // CHECK-NEXT:      %[[BEGIN:[0-9]+]] = arith.addi %[[SPLIT]], %[[FIRST]]

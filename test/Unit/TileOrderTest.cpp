@@ -6,6 +6,7 @@
 #include "passes/Tgpu/TileOrder.h"
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExpr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -42,17 +43,25 @@ protected:
     context.allowUnregisteredDialects(false);
   }
 
-  /// All tiles in their order. `blocks`: 0 does not unite the last ones.
-  std::vector<Tile> getTiles(int64_t batches, bool goesOn, int64_t blocks, bool onlyFew = false) {
-    std::string text = "tgpu.kernel @k target \"sm_90a\" warps 4 () grid(%x = 5, %h = 3, %b = " +
-                       std::to_string(batches) + ") {\n}\n";
+  /// All tiles in their order. `blocks`: 0 does not unite the last ones. `bytes` of a step: half of
+  /// the cache leaves a group of one step.
+  std::vector<Tile> getTiles(int64_t batches, bool goesOn, int64_t blocks, bool onlyFew = false,
+                             int64_t bytes = 1) {
+    return getTilesOf("%b = " + std::to_string(batches), batches, goesOn, blocks, onlyFew, bytes);
+  }
+
+  /// The same, `batches` tiles of `outer` ids behind the first two.
+  std::vector<Tile> getTilesOf(const std::string &outer, int64_t batches, bool goesOn,
+                               int64_t blocks, bool onlyFew = false, int64_t bytes = 1) {
+    std::string text = "tgpu.kernel @k target \"sm_90a\" warps 4 () grid(%x = 5, %h = 3" +
+                       (outer.empty() ? "" : ", " + outer) + ") {\n}\n";
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module);
     auto kernel = *module->getOps<KernelOp>().begin();
     auto b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.getBody().front());
     TileOrder order(kernel, kernel.getGrid(), group);
     order.limitGroup(
-        [&](Value) -> Value { return arith::ConstantOp::create(b, b.getI64IntegerAttr(1)); },
+        [&](Value) -> Value { return arith::ConstantOp::create(b, b.getI64IntegerAttr(bytes)); },
         goesOn);
     if (blocks > 0)
       order.uniteLastTiles(
@@ -61,8 +70,11 @@ protected:
     for (int64_t t = 0; t < columns * heads * batches; ++t) {
       Value number = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(t)));
       SmallVector<Value> ids = order.getIds(b, number);
-      EXPECT_EQ(ids.size(), 3U);
-      tiles.push_back({evaluate(ids[0]), evaluate(ids[1]), evaluate(ids[2])});
+      EXPECT_EQ(ids.size(), kernel.getGrid().size());
+      int64_t batch = 0;
+      for (size_t i = ids.size() - 1; i >= 2; --i)
+        batch = batch * getExtent(kernel, i) + evaluate(ids[i]);
+      tiles.push_back({evaluate(ids[0]), evaluate(ids[1]), batch});
     }
     std::set<Tile> distinct(tiles.begin(), tiles.end());
     EXPECT_EQ(distinct.size(), tiles.size()) << "a tile is taken twice";
@@ -81,6 +93,10 @@ protected:
   }
 
 private:
+  static int64_t getExtent(KernelOp kernel, size_t i) {
+    return cast<tile::ExprAttr>(kernel.getGrid()[i]).getValue();
+  }
+
   static int64_t evaluate(Value value) {
     IntegerAttr attr;
     if (matchPattern(value, m_Constant(&attr)))
@@ -138,6 +154,28 @@ TEST_F(TileOrderTest, OneBatchHasNoThirdId) {
   EXPECT_EQ(countLastGroup(getTiles(1, false, /*blocks=*/1)), 15U); // two groups are more
   std::vector<Tile> tiles = getTiles(1, false, 0);
   EXPECT_EQ(countLastGroup(tiles), 5U);
+}
+
+TEST_F(TileOrderTest, GridsOfOtherRanks) {
+  // Three heads of five tiles are fewer than four tiles for each of four blocks.
+  EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/4, /*onlyFew=*/true)), 15U);
+  EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/3, /*onlyFew=*/true)), 5U);
+  // The third id and those behind it count as one.
+  std::vector<Tile> tiles = getTilesOf("%b = 2, %c = 3", 6, false, /*blocks=*/3);
+  EXPECT_EQ(countLastGroup(tiles), 2 * group * columns);
+  EXPECT_EQ(tiles[14 * columns].batch, 4);
+}
+
+TEST_F(TileOrderTest, AGroupIsNoHigherThanTheCache) {
+  constexpr int64_t allOfCache = 16 << 20;
+  std::vector<Tile> tiles = getTiles(5, false, /*blocks=*/3, /*onlyFew=*/false, allOfCache);
+  EXPECT_EQ(tiles[1].head, 0); // a head alone
+  EXPECT_EQ(countLastGroup(tiles), 2 * columns);
+}
+
+TEST_F(TileOrderTest, FewTilesThatGoOn) {
+  EXPECT_EQ(countLastGroup(getTiles(2, true, /*blocks=*/8, /*onlyFew=*/true)), 30U);
+  EXPECT_EQ(countLastGroup(getTiles(2, true, /*blocks=*/7, /*onlyFew=*/true)), 10U);
 }
 
 } // namespace
