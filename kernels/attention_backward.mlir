@@ -24,7 +24,7 @@
 //   ORDERED_UP_TO       without DETERMINISTIC, on sm_90a where ORDERED is possible, DV = D, with the usual blocks:
 //                       launches of up to so many rows of queries (-1: of any number) take the form of ORDERED, the
 //                       faster one for short rows, and where a mask staggers the blocks of keys: it needs no zeros and
-//                       no launch that converts sums. Default: -1 with WINDOW; if causal 4096 (-1 with PACKED) where D
+//                       no launch that converts sums. Default: -1 with WINDOW; if causal 3072 (-1 with PACKED) where D
 //                       is a multiple of 32, else 1024 to 2048 (0 with PACKED); without a mask 8 * D (0 with PACKED).
 //                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
 //                       not stagger blocks.
@@ -125,7 +125,7 @@ tile.program @attention_backward
            APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
-                                           select(mod(D, 32) == 0, 4096, select(D <= 64, 2048, 1024))))),
+                                           select(mod(D, 32) == 0, 3072, select(D <= 64, 2048, 1024))))),
            ORDERED_FROM: int = 1024,
            // Which launches are in order, if IN_ORDER. The same on all GPUs, as SPLIT.
            let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),

@@ -921,7 +921,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     otherwise be idle. It does not follow the tiles of the other roles: it executes the block's share of the work
     (`tgpu.share`), and waits for the sums that it reads (`tgpu.await_turn .. last`). It uses no shared memory. It
     processes a tile in steps of as many rows as its registers hold: it loads the rows, applies elementwise operations,
-    and stores them. Branches on scalars remain.
+    and stores them. Branches on scalars remain. The role "compute" executes the last eighth of the numbers behind its
+    last tile.
 
     If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
     to the other roles, through a ring. If that computation reads memory, as the search for a packed sequence does,
@@ -1354,6 +1355,46 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::tilewright::tgpu::TgpuDialect"];
+}
+
+def TgpuShiftRows : Pass<"tgpu-shift-rows", "::mlir::ModuleOp"> {
+  let summary = "subtract terms of rows from their maxima instead of adding them to each element";
+  let description = [{
+    A softmax subtracts the maximum of a row from each of its elements. What a mapped function adds to all elements of a
+    row alike, such as a position of a query, or the first position of a block of keys, therefore need not be added to
+    the elements: the pass subtracts it from the maximum that is subtracted from them, and `tgpu.raise_max` adds it as
+    an offset. What the function adds to all elements of a column alike becomes a tile, which is computed before the
+    loop if it is the same in all iterations and the role has the registers; otherwise the function stays as it is,
+    with its terms of rows. So an element of ALiBi takes one instruction more than without.
+
+    Sums, differences and products with uniform values, of floats where they carry `fastmath<reassoc>`, and conversions
+    of positions (`tile.cast ... reassoc`) are split into their terms. An operation whose operands depend on rows alone
+    is a term of rows. All else stays in the function. The pass applies to maxima that `tgpu-bound-maxima` has found,
+    whose difference carries that flag, too.
+
+    Before:
+    ```mlir
+    %rows = tile.iota %m dim 0 : !pos
+    %cols = tile.iota %n dim 1 : !pos
+    %x = tile.map @minus_slope_times_distance(%s, %rows, %cols, %slope) : (!s, !pos, !pos, f32) -> !s
+    %max = tgpu.raise_max %old by %lag to %x times %c : !s -> !row
+    %each = tile.expand %max dim 1 : !row -> !s
+    %xc = arith.mulf %x, %cs fastmath<reassoc, contract> : !s
+    %d = arith.subf %xc, %each fastmath<reassoc, contract> : !s
+    ```
+    After (`%slope_times_column` is computed before the loop):
+    ```mlir
+    %x = arith.addf %s, %slope_times_column fastmath<reassoc, contract> : !s
+    %max = tgpu.raise_max %old by %lag to %x plus %slope_times_first times %c : !s, !row -> !row
+    %shift = arith.mulf %slope_times_first, %cs_of_rows fastmath<reassoc, contract> : !row
+    %left = arith.subf %max, %shift fastmath<reassoc, contract> : !row
+    %each = tile.expand %left dim 1 : !row -> !s
+    %xc = arith.mulf %x, %cs fastmath<reassoc, contract> : !s
+    %d = arith.subf %xc, %each fastmath<reassoc, contract> : !s
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tgpu::TgpuDialect",
+                           "::tilewright::tile::TileDialect"];
 }
 
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {

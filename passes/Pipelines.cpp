@@ -130,6 +130,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createCSEPass());
   // After folding, when each part of a loop shows by what its rows are multiplied.
   manager.addPass(createTgpuBoundMaxima());
+  manager.addPass(createTgpuShiftRows());
   // After all passes that allocate shared memory.
   manager.addPass(createTgpuPlanSharedMemory());
   manager.addPass(createTgpuInsertFences());

@@ -65,6 +65,9 @@ LogicalResult RaiseMaxOp::verify() {
     return emitOpError() << "the maxima must have the rows of the operand, as slice<1> of its "
                             "layout, but got "
                          << source << " and " << result;
+  if (getOffset() && getOffset().getType() != result)
+    return emitOpError() << "the offset must lie as the maxima, but got " << getOffset().getType()
+                         << " and " << result;
   return verifyWarps(*this);
 }
 

@@ -93,11 +93,12 @@ def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
 def Tgpu_RaiseMaxOp : Tgpu_Op<"raise_max", [Pure]> {
   let summary = "a running maximum of rows, raised where it lags by more than a constant";
   let description = [{
-    For each row, the result is the maximum of the source times `factor` if that is above `old + lag`, else `old`. A
-    warp that raises none of its rows need not know their maxima: each of its threads compares its own elements, as
-    integers, three at a time. This works for factors and `old + lag` from 0 on; otherwise the maximum is computed.
-    Differences `old - new` and their exponentials that follow in the same block are computed only if a row is raised,
-    and so is a product with `tgpu.skip_ones` by such an exponential.
+    For each row, the result is the maximum of the source times `factor` if that is above `old + lag`, else `old`.
+    With an `offset`, a number for each row, the product is (maximum + offset) * factor. A warp that raises none of
+    its rows need not know their maxima: each of its threads compares its own elements, as integers, three at a
+    time. This works for factors and `old + lag` from 0 on; otherwise the maximum is computed. Differences `old -
+    new` and their exponentials that follow in the same block are computed only if a row is raised, and so is a
+    product with `tgpu.skip_ones` by such an exponential.
 
     Preconditions: all lanes of a warp execute it; `lag` is not negative. Postconditions: as described; for a row that
     contains a NaN, the result is `old` or any number.
@@ -106,18 +107,21 @@ def Tgpu_RaiseMaxOp : Tgpu_Op<"raise_max", [Pure]> {
     ```mlir
     %new = tgpu.raise_max %old by %lag to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>>
          -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+    %new = tgpu.raise_max %old by %lag to %s plus %terms times %scale : tensor<128x64xf32, #tgpu.wgmma<2>>,
+         tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
     ```
 
     Errors:
     - a source that is not f32 in a wgmma layout
-    - maxima that do not lie as slice<1> of the source's layout, or of other rows
+    - maxima, or an offset, that do not lie as slice<1> of the source's layout, or of other rows
     - a layout for other than the warps that execute it
   }];
-  let arguments = (ins Tgpu_RegisterTile:$old, F32:$lag, Tgpu_RegisterTile:$source, F32:$factor);
+  let arguments = (ins Tgpu_RegisterTile:$old, F32:$lag, Tgpu_RegisterTile:$source, F32:$factor,
+                       Optional<Tgpu_RegisterTile>:$offset);
   let results = (outs Tgpu_RegisterTile:$result);
   let assemblyFormat = [{
-    $old `by` $lag `to` $source `times` $factor attr-dict `:` type($source) `->`
-    custom<SameType>(type($result), type($old))
+    $old `by` $lag `to` $source (`plus` $offset^)? `times` $factor attr-dict `:` type($source)
+    (`,` type($offset)^)? `->` custom<SameType>(type($result), type($old))
   }];
   let hasVerifier = 1;
 }

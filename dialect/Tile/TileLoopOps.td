@@ -105,10 +105,10 @@ def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">,
   let description = [{
     The body runs once for each number from 0 to %count - 1, in any order, while instances of the kernel run. An
     instance of the launch may execute any share of the numbers. So a kernel can use what other instances have finished
-    (`tile.await`) without a further launch. On a GPU, a role of each thread block executes its share.
+    (`tile.await`) without a further launch. On a GPU, roles of each thread block execute its share.
 
-    Preconditions: %count is the same in all instances. Instances do not write what the body reads, except what the
-    body awaits. The kernel adds what the body awaits before `tile.spread` (`tile.atomic_add`).
+    Preconditions: %count is the same in all instances, and not negative. Instances do not write what the body reads,
+    except what the body awaits. The kernel adds what the body awaits before `tile.spread` (`tile.atomic_add`).
 
     Postconditions: the body has run once for each number, unless the grid is empty.
 

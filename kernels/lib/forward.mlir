@@ -70,7 +70,7 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   %may_lag = tile.param bits(T) == 16 : i1
   %max_new = arith.select %may_lag, %max_lagging, %max_all : !row
   %max_each = tile.expand %max_new dim 1 : !row -> !s
-  %below = arith.subf %x, %max_each fastmath<contract> : !s
+  %below = arith.subf %x, %max_each fastmath<reassoc, contract> : !s
   %p = math.exp2 %below : !s
   // Sums relative to the old maximum are scaled by 2^(old - new).
   %fall = arith.subf %max_old, %max_new : !row

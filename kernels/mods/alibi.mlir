@@ -23,6 +23,6 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %never_ahead = tile.param CAUSAL == "top_left" : i1
   %distance = arith.select %never_ahead, %behind, %either_way : !tile.param<ACC>
   %penalty = arith.mulf %slope, %distance fastmath<reassoc, contract> : !tile.param<ACC>
-  %biased = arith.subf %s, %penalty fastmath<contract> : !tile.param<ACC>
+  %biased = arith.subf %s, %penalty fastmath<reassoc, contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

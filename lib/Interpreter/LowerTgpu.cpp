@@ -233,22 +233,28 @@ LogicalResult lower(Lowering &lowering, tgpu::ThreadSumOp op) {
 
 class RaiseMaxStep : public Step {
 public:
-  RaiseMaxStep(mlir::Operation *op, std::array<ValueOperand, 4> operands, int64_t rows,
+  RaiseMaxStep(mlir::Operation *op, SmallVector<ValueOperand> operands, int64_t rows,
                int64_t columns, ValueResult result)
-      : Step(op), operands(operands), rows(rows), columns(columns), result(result) {}
+      : Step(op), operands(std::move(operands)), rows(rows), columns(columns), result(result) {}
   bool run(Frame &frame) const override {
     auto read = [&](const ValueOperand &operand, int64_t count) {
       return DenseElements(frame.pool, frame.values[operand.slot], count, operand.storage);
     };
     DenseElements old = read(operands[0], rows), lag = read(operands[1], 1),
                   source = read(operands[2], rows * columns), factor = read(operands[3], 1);
+    std::optional<DenseElements> offset;
+    if (operands.size() > 4)
+      offset.emplace(read(operands[4], rows));
     auto floats = [](const DenseElements &elements) {
       return static_cast<const float *>(elements.data());
     };
     BufferRef out(frame.pool.allocate(result.bytes()));
     for (int64_t row = 0; row < rows; ++row) {
       const float *elements = floats(source) + row * columns;
-      float most = *std::max_element(elements, elements + columns) * *floats(factor);
+      float most = *std::max_element(elements, elements + columns);
+      if (offset)
+        most += floats(*offset)[row];
+      most *= *floats(factor);
       float before = floats(old)[row];
       static_cast<float *>(out.data())[row] = most > before + *floats(lag) ? most : before;
     }
@@ -257,17 +263,20 @@ public:
   }
 
 private:
-  std::array<ValueOperand, 4> operands; ///< old, lag, source, factor
+  SmallVector<ValueOperand> operands; ///< old, lag, source, factor, perhaps an offset
   int64_t rows, columns;
   ValueResult result;
 };
 
 LogicalResult lower(Lowering &lowering, tgpu::RaiseMaxOp op) {
-  std::array<ValueOperand, 4> operands{
+  SmallVector<ValueOperand> operands{
       lowering.operand(op.getOldMutable()), lowering.operand(op.getLagMutable()),
       lowering.operand(op.getSourceMutable()), lowering.operand(op.getFactorMutable())};
+  for (OpOperand &offset : op.getOffsetMutable())
+    operands.push_back(lowering.operand(offset));
   ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
-  lowering.emit<RaiseMaxStep>(op, operands, shape[0], shape[1], lowering.result(op.getResult()));
+  lowering.emit<RaiseMaxStep>(op, std::move(operands), shape[0], shape[1],
+                              lowering.result(op.getResult()));
   return success();
 }
 

@@ -4,7 +4,9 @@
 // A kernel takes views of any strides, and tests in its loops whether it may copy 16 bytes at once.
 // Nearly all calls may. Where views are aligned, as a launch knows, code without these tests and
 // without the other way to copy has loops of one basic block each, in which addresses are computed
-// between products, and fewer registers.
+// between products, and fewer registers. Where a block loads two tiles to registers, both loads are
+// in flight at the same time: with a test between them, ptxas unpacks the elements of the first
+// tile before the test, and so waits for them.
 
 #include "passes/Conversion/AlignedViews.h"
 
@@ -46,33 +48,78 @@ std::optional<Access> getAccess(Operation *op) {
       })
       .Default([](Operation *) { return std::nullopt; });
 }
+
+/// What an access requires of an argument to need only one form of code.
+struct Wanted {
+  unsigned argument;
+  int64_t alignment;
+};
+
+std::optional<Wanted> getWanted(KernelOp kernel, Operation *op) {
+  std::optional<Access> access = getAccess(op);
+  auto argument = access ? getAlignedArgument(kernel, access->view) : BlockArgument();
+  if (!argument)
+    return std::nullopt;
+  auto type = cast<tile::ViewType>(argument.getType());
+  int64_t bytes = getElementBits(type.getElementType()) / 8, rank = type.getRank();
+  bool runsAlongLast =
+      access->dims ? llvm::is_contained(*access->dims, rank - 1) : access->tileRank > 0;
+  int64_t extent = type.getShape().back();
+  bool endsEvenly = !ShapedType::isDynamic(extent) && extent * bytes % widest == 0;
+  // Whether a row of any extent ends with a chunk is known in the kernel only.
+  if (!runsAlongLast || bytes == 0 || (!access->isByElements && !endsEvenly))
+    return std::nullopt;
+  return Wanted{argument.getArgNumber(), access->isByElements ? bytes : widest};
+}
+
+bool hasRing(KernelOp kernel) {
+  return kernel
+      .walk([](CopyAsyncOp copy) {
+        return copy->getParentOfType<scf::ForOp>() ? WalkResult::interrupt()
+                                                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether a block loads several tiles for which there are two ways.
+bool hasLoadsInTurn(KernelOp kernel) {
+  return kernel
+      .walk([&](Block *block) {
+        auto hasTwoWays = [&](LoadOp load) { return getWanted(kernel, load).has_value(); };
+        return llvm::count_if(block->getOps<LoadOp>(), hasTwoWays) > 1 ? WalkResult::interrupt()
+                                                                       : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
 } // namespace
 
+BlockArgument tgpu::getAlignedArgument(KernelOp kernel, Value view) {
+  // A part of a view along another dimension than the last is aligned as the view is: its address
+  // differs by a multiple of a stride.
+  auto part = view.getDefiningOp<tile::SubviewOp>();
+  while (part &&
+         static_cast<int64_t>(part.getDim()) + 1 < cast<tile::ViewType>(part.getType()).getRank()) {
+    view = part.getSource();
+    part = view.getDefiningOp<tile::SubviewOp>();
+  }
+  auto argument = dyn_cast<BlockArgument>(view);
+  bool isOfKernel = argument && argument.getOwner() == &kernel.getBody().front() &&
+                    argument.getArgNumber() < kernel.getNumArgs();
+  return isOfKernel ? argument : BlockArgument();
+}
+
 AlignedViews tgpu::getAlignedViews(KernelOp kernel) {
-  WalkResult hasRing = kernel.walk([](CopyAsyncOp copy) {
-    return copy->getParentOfType<scf::ForOp>() ? WalkResult::interrupt() : WalkResult::advance();
-  });
   AlignedViews views;
   // The name may be taken.
   auto module = kernel->getParentOfType<ModuleOp>();
-  if (!hasRing.wasInterrupted() || module.lookupSymbol(getAlignedEntry(kernel.getSymName())))
+  if (module.lookupSymbol(getAlignedEntry(kernel.getSymName())) ||
+      (!hasRing(kernel) && !hasLoadsInTurn(kernel)))
     return views;
   kernel.walk([&](Operation *op) {
-    std::optional<Access> access = getAccess(op);
-    auto argument = access ? dyn_cast<BlockArgument>(access->view) : BlockArgument();
-    if (!argument || argument.getArgNumber() >= kernel.getNumArgs())
-      return;
-    auto type = cast<tile::ViewType>(argument.getType());
-    int64_t bytes = getElementBits(type.getElementType()) / 8, rank = type.getRank();
-    bool runsAlongLast =
-        access->dims ? llvm::is_contained(*access->dims, rank - 1) : access->tileRank > 0;
-    int64_t extent = type.getShape().back();
-    bool endsEvenly = !ShapedType::isDynamic(extent) && extent * bytes % widest == 0;
-    // Whether a row of any extent ends with a chunk is known in the kernel only.
-    if (!runsAlongLast || bytes == 0 || (!access->isByElements && !endsEvenly))
-      return;
-    int64_t &alignment = views[argument.getArgNumber()];
-    alignment = std::max(alignment, access->isByElements ? bytes : widest);
+    if (std::optional<Wanted> wanted = getWanted(kernel, op)) {
+      int64_t &alignment = views[wanted->argument];
+      alignment = std::max(alignment, wanted->alignment);
+    }
   });
   return views;
 }

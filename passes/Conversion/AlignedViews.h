@@ -17,9 +17,14 @@ namespace tilewright::tgpu {
 /// aligned. The last stride is 1.
 using AlignedViews = llvm::MapVector<unsigned, int64_t>;
 
-/// Of a kernel whose loops copy asynchronously, what views must satisfy so that it needs no code
-/// for others: its loops are then straight lines. Empty for other kernels, which have one form, and
-/// where the module has something by the name of getAlignedEntry.
+/// The argument that `view` is, or is a part of along other dimensions than the last: the part has
+/// the argument's alignment. Null if there is none.
+mlir::BlockArgument getAlignedArgument(KernelOp kernel, mlir::Value view);
+
+/// Of a kernel whose loops copy asynchronously, or that loads several tiles one after the other,
+/// what views must satisfy so that it needs no code for others, and does not test them. Empty for
+/// other kernels, which have one form, and where the module has something by the name of
+/// getAlignedEntry.
 AlignedViews getAlignedViews(KernelOp kernel);
 
 /// The name of the code for aligned views.

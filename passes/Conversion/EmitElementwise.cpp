@@ -66,6 +66,25 @@ static scf::IfOp branchUnlessOnes(ThreadBuilder &b, const Values &elements, cons
   return branch;
 }
 
+/// Keeps conversions to operands of the next iteration's products before the branch, by empty
+/// inline assembly. LLVM would sink them behind it, where iterations join, and ptxas could not
+/// place them between exponentials, each of which leaves seven cycles. Only behind the last wait:
+/// before it, a product may still read the registers that they will be in.
+static void keepOperandsBefore(KernelEmitter &e, Operation *branch) {
+  auto loop = dyn_cast<scf::ForOp>(branch->getParentOp());
+  if (!loop)
+    return;
+  llvm::SmallPtrSet<Operation *, 8> sinceWait;
+  Operation *op = branch->getPrevNode();
+  for (; op && !isa<WgmmaWaitOp>(op); op = op->getPrevNode())
+    sinceWait.insert(op);
+  if (!op)
+    return;
+  for (Value value : loop.getBody()->getTerminator()->getOperands())
+    if (sinceWait.contains(value.getDefiningOp()) && KernelEmitter::isPacked(value.getType()))
+      e.set(value, e.b.tiedAsm("", "~{memory}", e.get(value), {}));
+}
+
 static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
   ThreadBuilder &b = e.b;
   if (op->getNumResults() != 1)
@@ -103,6 +122,7 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
   Values elements;
   scf::IfOp branch;
   if (op->hasAttr(skipOnesName)) {
+    keepOperandsBefore(e, op);
     auto expand = op->getOperand(1).getDefiningOp<tile::ExpandOp>();
     Value any = expand ? mayDifferFromOne(e, expand.getSource()) : Value();
     branch = branchUnlessOnes(b, operands[0], operands[1], any);

@@ -59,17 +59,27 @@ static bool isPositive(Value value, unsigned levels = 4) {
   return isa_and_nonnull<arith::MinimumFOp>(op) && llvm::all_of(op->getOperands(), isSo);
 }
 
-/// Whether a row may be above its limit, for each thread; `any`: whatever they hold.
+/// A maximum times the factor, plus what its row's offset adds to that, if anything.
+static Value scale(ImplicitLocOpBuilder &b, Value most, Value factor, Value more) {
+  if (!more)
+    return arith::MulFOp::create(b, most, factor);
+  auto contract = arith::FastMathFlags::contract;
+  Value product = arith::MulFOp::create(b, most, factor, contract);
+  return arith::AddFOp::create(b, product, more, contract);
+}
+
+/// Whether a row may be above its limit, for each thread; `any`: whatever they hold. The zero
+/// stands for elements that are all negative, whose maximum plus an offset is below the offset.
 static Value mayBeAbove(ImplicitLocOpBuilder &b, ArrayRef<Values> rows, ArrayRef<Value> limits,
-                        Value factor, Value zeroWord, Value any) {
-  for (auto [row, limit] : llvm::zip_equal(rows, limits)) {
+                        ArrayRef<Value> more, Value factor, Value zeroWord, Value any) {
+  for (auto [row, limit, offset] : llvm::zip_equal(rows, limits, more)) {
     Values words{zeroWord};
     for (Value value : row)
       words.push_back(arith::BitcastOp::create(b, zeroWord.getType(), value));
     Value most = combineByThrees(
         words, [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, x, y); });
     Value largest = arith::BitcastOp::create(b, factor.getType(), most);
-    Value product = arith::MulFOp::create(b, largest, factor);
+    Value product = scale(b, largest, factor, offset);
     Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, product, limit);
     any = any ? arith::OrIOp::create(b, any, isAbove).getResult() : isAbove;
   }
@@ -106,6 +116,11 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
   Value factor = e.getScalar(op.getFactor()), lag = e.getScalar(op.getLag());
   for (Value each : old)
     limits.push_back(arith::AddFOp::create(b, each, lag));
+  // What offsets add to the products: null without one.
+  Values more(old.size());
+  if (op.getOffset())
+    for (auto [product, offset] : llvm::zip_equal(more, e.getElements(op.getOffset())))
+      product = arith::MulFOp::create(b, offset, factor);
 
   // With a negative factor the least element gives the largest product. LLVM makes use of anything
   // else that is known of the factor, such as the condition of an enclosing branch.
@@ -116,7 +131,7 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
     Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
     any = b.equal(isAbove, no);
   }
-  any = mayBeAbove(b, rows, limits, factor, b.i32(0), any);
+  any = mayBeAbove(b, rows, limits, more, factor, b.i32(0), any);
   any = b.voteAny(any);
   SmallVector<Operation *> falls = findFalls(op);
   auto branch = scf::IfOp::create(b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
@@ -126,13 +141,13 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
     b.setInsertionPointToEnd(branch.thenBlock());
     auto larger = [&](Value x, Value y) { return combine(b, tile::ReduceKind::Max, x, y); };
     Values results;
-    for (auto [row, before, limit] : llvm::zip_equal(rows, old, limits)) {
+    for (auto [row, before, limit, offset] : llvm::zip_equal(rows, old, limits, more)) {
       Value most = combineByThrees(row, larger);
       for (int mask : plan.laneMasks) {
         Value others = shuffle(b, "bfly", most, b.i32(mask));
         most = larger(most, others);
       }
-      Value scaled = arith::MulFOp::create(b, most, factor);
+      Value scaled = scale(b, most, factor, offset);
       Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, scaled, limit);
       results.push_back(arith::SelectOp::create(b, isAbove, scaled, before));
     }

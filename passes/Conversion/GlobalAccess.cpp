@@ -59,10 +59,12 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 //===----------------------------------------------------------------------===//
 
 /// Of a view that repeats elements of another the alignment is that of the other, along dimensions
-/// that do not repeat.
-static Value getRoot(Value view) {
+/// that do not repeat; of a part of an argument, that of the argument, all of whose strides count.
+static Value getRoot(KernelEmitter &e, Value view) {
   while (auto repeat = view.getDefiningOp<tile::RepeatOp>())
     view = repeat.getSource();
+  if (BlockArgument argument = getAlignedArgument(e.kernel, view))
+    return argument;
   return isa<BlockArgument>(view) || view.getDefiningOp<tile::CapturedOp>() ? view : Value();
 }
 
@@ -96,7 +98,7 @@ ViewRegion tgpu::getRegion(KernelEmitter &e, Value viewValue, OperandRange indic
   region.outer = b.advance(view.base, b.mul(outer, b.i64(view.bytes)));
   region.origin = b.advance(view.base, b.mul(offset, b.i64(view.bytes)));
   region.viewValue = viewValue;
-  region.root = getRoot(viewValue);
+  region.root = getRoot(e, viewValue);
   region.runsAlongLast = along.empty() || along.back() == rank - 1;
   if (auto last = llvm::find(along, rank - 1); last != along.end())
     region.dense = last - along.begin();
@@ -173,9 +175,11 @@ Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t v
     Value beginsAligned = b.equal(begin, b.i32(0));
     Value isAligned = b.conjunction(isAlignedView(e, getView(e, region.root), region.root, vector),
                                     beginsAligned);
-    return region.root == region.viewValue
-               ? isAligned
-               : b.conjunction(isAligned, b.equal(region.stride.back(), b.i64(1)));
+    // What repeats elements may repeat along the last dimension; a part of an argument does not.
+    bool hasStrideOfRoot =
+        region.root == region.viewValue || getAlignedArgument(e.kernel, region.viewValue);
+    return hasStrideOfRoot ? isAligned
+                           : b.conjunction(isAligned, b.equal(region.stride.back(), b.i64(1)));
   }
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), region.origin);
   for (Value stride : ArrayRef(region.stride).drop_back())

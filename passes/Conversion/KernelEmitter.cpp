@@ -130,10 +130,8 @@ const Values *KernelEmitter::getCapture(Operation *op, FlatSymbolRefAttr name) {
 }
 
 int64_t KernelEmitter::getAlignment(Value view) {
-  auto argument = dyn_cast<BlockArgument>(view);
-  if (!argument || argument.getOwner() != &kernel.getBody().front())
-    return 0;
-  return aligned.lookup(argument.getArgNumber());
+  BlockArgument argument = getAlignedArgument(kernel, view);
+  return argument ? aligned.lookup(argument.getArgNumber()) : 0;
 }
 
 //===----------------------------------------------------------------------===//

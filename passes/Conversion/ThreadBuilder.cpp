@@ -160,11 +160,11 @@ std::string tgpu::operandList(size_t first, size_t count, StringRef separator) {
   return text;
 }
 
-/// Results "=f" for each value, and operands tied to them.
-static std::string tiedConstraints(size_t count) {
+/// Results "=f", or "=r" for words, for each value, and operands tied to them.
+static std::string tiedConstraints(ArrayRef<Value> values) {
   std::string results, operands;
-  for (size_t i = 0; i < count; ++i) {
-    results += "=f,";
+  for (auto [i, value] : llvm::enumerate(values)) {
+    results += value.getType().isF32() ? "=f," : "=r,";
     operands += std::to_string(i) + ",";
   }
   return results + operands;
@@ -174,11 +174,10 @@ Values ThreadBuilder::tiedAsm(StringRef text, StringRef moreConstraints, ArrayRe
                               ValueRange more) {
   Values operands(tied);
   llvm::append_range(operands, more);
-  SmallVector<Type> types(tied.size(), getF32Type());
+  SmallVector<Type> types(ValueRange(tied).getTypes());
   Type result =
       tied.size() == 1 ? types[0] : Type(LLVM::LLVMStructType::getLiteral(getContext(), types));
-  Value out =
-      inlineAsm(text, tiedConstraints(tied.size()) + moreConstraints.str(), result, operands);
+  Value out = inlineAsm(text, tiedConstraints(tied) + moreConstraints.str(), result, operands);
   Values list;
   for (size_t i = 0; i < tied.size(); ++i)
     list.push_back(tied.size() == 1 ? out : extract(out, static_cast<int64_t>(i)));

@@ -69,7 +69,7 @@ public:
   /// `result` is null where there is none.
   mlir::Value inlineAsm(llvm::StringRef text, llvm::StringRef constraints, mlir::Type result,
                         mlir::ValueRange operands);
-  /// Inline assembly of f32 whose results are tied to its first operands.
+  /// Inline assembly of f32, or of words, whose results are tied to its first operands.
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
   /// Whether the condition holds in any lane of the warp, which makes the answer uniform for ptxas.

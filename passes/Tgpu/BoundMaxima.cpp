@@ -114,7 +114,7 @@ struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> 
       if (!factor)
         factor = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1.0f));
       Value raised = RaiseMaxOp::create(b, loc, each.old.getType(), each.old, each.lag,
-                                        each.reduce.getSource(), factor);
+                                        each.reduce.getSource(), factor, /*offset=*/Value());
       for (tile::SelectOp select : each.taken) {
         select.replaceAllUsesWith(raised);
         select.erase();

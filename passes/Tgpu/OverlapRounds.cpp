@@ -275,15 +275,39 @@ private:
              (isRead || (isMemoryEffectFree(&op) &&
                          llvm::any_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>)));
     };
+    SmallVector<Operation *> conversions = getCarriedConversions();
     for (bool isLast : {false, true})
-      for (auto [stage, isLate] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)})
+      for (auto [stage, isLate] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)}) {
+        if (isLate)
+          llvm::for_each(conversions, [&](Operation *op) { emit(op); });
         for (Operation &op : llvm::make_early_inc_range(body->without_terminator()))
           if (stages.lookup(&op) == stage && late.contains(&op) == isLate && !isa<ArriveOp>(op) &&
-              (isLast || !canWait(op)))
+              !llvm::is_contained(conversions, &op) && (isLast || !canWait(op)))
             emit(&op);
+      }
     for (const Channel &channel : channels)
       emit(channel.arrive);
     return true;
+  }
+
+  /// Conversions to operands that the next iteration multiplies, if products of this iteration are
+  /// updated when they have been waited for. Between the wait and the update, which may be a
+  /// branch, the registers of the operands are free, and exponentials still run.
+  SmallVector<Operation *> getCarriedConversions() {
+    SmallVector<Operation *> found;
+    if (llvm::none_of(late, [&](Operation *op) { return isMemoryEffectFree(op); }))
+      return found;
+    for (auto convert : body->getOps<ConvertOp>()) {
+      auto *cast = convert.getSource().getDefiningOp();
+      bool isForNext = llvm::all_of(convert->getUsers(),
+                                    [&](Operation *user) { return stages.lookup(user) == 1; });
+      if (stages.lookup(convert) != 0 || !isForNext || convert.getScratch())
+        continue;
+      if (cast && isa<tile::CastOp>(cast) && cast->getBlock() == body && cast->hasOneUse())
+        found.push_back(cast);
+      found.push_back(convert);
+    }
+    return found;
   }
 
   template <typename OpTy> void emitTurn(Value turns, int64_t stage) {

@@ -77,8 +77,9 @@ void RoleWriter::run() {
         scf::ForOp loop = group.getLoop();
         return loop && tripsVaryByTile(loop);
       });
+      // In order the shortest tiles go first, and what is complete is taken group by group.
       if (varies)
-        order->uniteFewTiles(blocks);
+        order->uniteLastTiles(blocks, /*onlyFew=*/slice.isOrdered());
     }
   }
   makeRoles();
@@ -278,11 +279,14 @@ void RoleWriter::makeRoles() {
                .Case("spread", Role::Spread)
                .Default(Role::Compute);
     IRMapping shared = map;
-    if (role == Role::Spread)
-      writeSpread();
-    else
+    if (role != Role::Spread)
       writeRole();
-    map = std::move(shared);
+    map = shared;
+    if (slice.spread && (role == Role::Spread || role == Role::Compute)) {
+      b.setInsertionPointToEnd(&region.front());
+      writeSpread();
+      map = std::move(shared);
+    }
   }
 }
 

@@ -22,7 +22,7 @@ namespace tilewright::tgpu {
 class RoleWriter {
 public:
   /// The warps beside the compute warps: one copies, and there may be one that adds to memory and
-  /// one that takes tiles; if there is work beside the tiles, the others do it.
+  /// one that takes tiles; if there is work beside the tiles, the others do most of it.
   /// Registers are assigned to whole warpgroups, so the remaining warps of their warpgroup are
   /// idle.
   static constexpr int64_t moreWarps = 4;
@@ -164,6 +164,8 @@ private:
   //===--- RoleSpread.cpp: work beside the tiles -----------------------------===//
 
   void writeSpread();
+  /// Warps of the present role, which does a share of it.
+  int64_t getSpreadWarps() { return role == Role::Spread ? spreadWarps : old.getWarps(); }
   void writeSpreadBlock(mlir::Block &block);
   /// Does the operations on tiles for some rows, from `first` on.
   void writeSpreadRows(mlir::Value first, int64_t rows);

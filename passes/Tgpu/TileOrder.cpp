@@ -181,69 +181,95 @@ Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
   return arith::MinSIOp::create(b, steps, i32(b, group));
 }
 
+/// Divisions are what ids cost. Numbers of tiles and extents are not negative, which saves the
+/// treatment of signs, and one division gives the remainder, too.
+static std::pair<Value, Value> divide(ImplicitLocOpBuilder &b, Value x, Value y) {
+  Value quotient = arith::DivUIOp::create(b, x, y);
+  Value multiple = arith::MulIOp::create(b, quotient, y);
+  return {quotient, arith::SubIOp::create(b, x, multiple)};
+}
+
+/// The ids of a number that counts through extents, the first the fastest.
+static SmallVector<Value> split(ImplicitLocOpBuilder &b, Value number, ArrayRef<Value> extents) {
+  SmallVector<Value> ids;
+  for (Value extent : extents.drop_back()) {
+    auto [behind, id] = divide(b, number, extent);
+    ids.push_back(id);
+    number = behind;
+  }
+  ids.push_back(number);
+  return ids;
+}
+
+Value TileOrder::getLast(ImplicitLocOpBuilder &b, Value all, Value tilesOfStep,
+                         Value height) const {
+  // Blocks of fewer tiles than these would wait for the last, long one.
+  constexpr int64_t tilesOfBlock = 4;
+  Value tiles = arith::MulIOp::create(b, all, tilesOfStep);
+  Value many = arith::MulIOp::create(b, blocksOfLast, i32(b, tilesOfBlock));
+  Value areFew = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, tiles, many);
+  Value otherwise = i32(b, 0);
+  if (!unitesOnlyFew)
+    otherwise = arith::MinSIOp::create(b, all, arith::AddIOp::create(b, height, height));
+  return arith::SelectOp::create(b, areFew, all, otherwise);
+}
+
+SmallVector<Value> TileOrder::getIdsOfGroup(ImplicitLocOpBuilder &b, Value number,
+                                            ArrayRef<Value> extents, Value height) const {
+  // The third id and those behind it count as one.
+  ArrayRef<Value> rest = extents.drop_front(2);
+  bool hasThird = llvm::any_of(rest, [](Value extent) { return !matchPattern(extent, m_One()); });
+  Value all = extents[1], inner = number, begin;
+  if (hasThird)
+    for (Value extent : rest)
+      all = arith::MulIOp::create(b, all, extent);
+  Value steps = all, last;
+  if (blocksOfLast) {
+    last = getLast(b, all, extents[0], height);
+    steps = arith::SubIOp::create(b, all, last);
+  }
+  Value before = steps; // the last group
+  if (hasThird && !groupGoesOn) {
+    Value t;
+    std::tie(t, inner) = divide(b, number, arith::MulIOp::create(b, extents[0], extents[1]));
+    begin = arith::MulIOp::create(b, t, extents[1]);
+    steps = extents[1];
+    if (blocksOfLast && !unitesOnlyFew)
+      steps = arith::MinSIOp::create(b, steps, arith::SubIOp::create(b, before, begin));
+  }
+  if (blocksOfLast) {
+    Value tilesBefore = arith::MulIOp::create(b, before, extents[0]);
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, number, tilesBefore);
+    auto select = [&](Value yes, Value no) -> Value {
+      return arith::SelectOp::create(b, isLast, yes, no);
+    };
+    inner = select(arith::SubIOp::create(b, number, tilesBefore), inner);
+    begin = select(before, begin ? begin : i32(b, 0));
+    steps = select(last, steps);
+    height = select(last, height);
+  }
+  auto [index, within] = divide(b, inner, arith::MulIOp::create(b, extents[0], height));
+  Value start = arith::MulIOp::create(b, index, height);
+  // The last group may be lower.
+  Value left = arith::SubIOp::create(b, steps, start);
+  auto [x, y] = divide(b, within, arith::MinSIOp::create(b, left, height));
+  Value step = arith::AddIOp::create(b, start, y);
+  if (begin)
+    step = arith::AddIOp::create(b, begin, step);
+  SmallVector<Value> ids{x};
+  if (hasThird) {
+    llvm::append_range(ids, split(b, step, extents.drop_front()));
+    return ids;
+  }
+  ids.push_back(step);
+  ids.append(rest.size(), i32(b, 0));
+  return ids;
+}
+
 SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
   Value zero = getZero(b, t);
   SmallVector<Value> extents = getExtents(b, zero);
-  // Divisions are what this costs. Numbers of tiles and extents are not negative, which saves the
-  // treatment of signs, and one division gives the remainder, too.
-  auto divide = [&](Value x, Value y) {
-    Value quotient = arith::DivUIOp::create(b, x, y);
-    Value multiple = arith::MulIOp::create(b, quotient, y);
-    return std::pair<Value, Value>(quotient, arith::SubIOp::create(b, x, multiple));
-  };
-  SmallVector<Value> ids;
-  Value number = t;
-  if (group > 1 && extents.size() > 1) {
-    bool hasOneMore = extents.size() == 3;
-    bool isAlone = hasOneMore && matchPattern(extents[2], m_One());
-    bool goesOn = hasOneMore && !isAlone && groupGoesOn;
-    bool mayUnite = hasOneMore && !isAlone && !groupGoesOn && blocksOfFew;
-    Value inner = t, steps = extents[1], height = getHeight(b, zero);
-    if (goesOn)
-      steps = arith::MulIOp::create(b, steps, extents[2]);
-    else if (extents.size() > 2 && !isAlone)
-      std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
-    if (mayUnite) {
-      auto select = [&](Value condition, Value yes, Value no) -> Value {
-        return arith::SelectOp::create(b, condition, yes, no);
-      };
-      // Blocks of fewer tiles than these would wait for the last, long one.
-      constexpr int64_t tilesOfBlock = 4;
-      Value all = arith::MulIOp::create(b, extents[1], extents[2]);
-      Value tiles = arith::MulIOp::create(b, all, extents[0]);
-      Value many = arith::MulIOp::create(b, blocksOfFew, i32(b, tilesOfBlock));
-      Value areFew = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, tiles, many);
-      inner = select(areFew, number, inner);
-      t = select(areFew, i32(b, 0), t);
-      steps = select(areFew, all, steps);
-      height = select(areFew, all, height);
-    }
-    auto [index, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
-    Value start = arith::MulIOp::create(b, index, height);
-    // The last group may be lower.
-    Value left = arith::SubIOp::create(b, steps, start);
-    auto [x, y] = divide(within, arith::MinSIOp::create(b, left, height));
-    Value step = arith::AddIOp::create(b, start, y);
-    if (goesOn) {
-      auto [z, ofZ] = divide(step, extents[1]);
-      ids = {x, ofZ, z};
-    } else if (mayUnite) {
-      auto [z, ofZ] = divide(step, extents[1]);
-      ids = {x, ofZ, arith::AddIOp::create(b, t, z)};
-    } else {
-      ids = {x, step};
-      if (isAlone)
-        ids.push_back(i32(b, 0));
-    }
-  }
-  while (ids.size() < extents.size()) {
-    if (ids.size() + 1 == extents.size()) {
-      ids.push_back(t);
-      break;
-    }
-    auto [rest, id] = divide(t, extents[ids.size()]);
-    ids.push_back(id);
-    t = rest;
-  }
-  return ids;
+  if (group > 1 && extents.size() > 1)
+    return getIdsOfGroup(b, t, extents, getHeight(b, zero));
+  return split(b, t, extents);
 }

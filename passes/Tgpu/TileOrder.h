@@ -42,10 +42,13 @@ public:
     groupGoesOn = goesOn;
   }
 
-  /// Of tiles of different length: where there are few for each of so many blocks, all steps of the
-  /// second and the third id are one group, whatever fits: the longest tiles of all go first, and
-  /// blocks end together.
-  void uniteFewTiles(mlir::Value blocks) { blocksOfFew = blocks; }
+  /// Of tiles of different length, for so many blocks: the last steps of the second and the third
+  /// id are one group of twice the height, so that the tiles that begin last are short, and blocks
+  /// end together. Where there are few tiles for each block, all steps are. `onlyFew`: only then.
+  void uniteLastTiles(mlir::Value blocks, bool onlyFew) {
+    blocksOfLast = blocks;
+    unitesOnlyFew = onlyFew;
+  }
 
   // What the following need is computed where they are asked for, from extents to which a zero
   // made of t is added: what stayed alive from tile to tile would cost the role that computes
@@ -63,13 +66,20 @@ private:
   llvm::SmallVector<mlir::Value> getExtents(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
   /// Steps of the second id that go together.
   mlir::Value getHeight(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
+  /// How many of `all` steps form the last group.
+  mlir::Value getLast(mlir::ImplicitLocOpBuilder &b, mlir::Value all, mlir::Value tilesOfStep,
+                      mlir::Value height) const;
+  /// The ids of tile `number` where the second and the third id form groups.
+  llvm::SmallVector<mlir::Value> getIdsOfGroup(mlir::ImplicitLocOpBuilder &b, mlir::Value number,
+                                               llvm::ArrayRef<mlir::Value> extents,
+                                               mlir::Value height) const;
 
   KernelOp kernel;
   mlir::ArrayAttr grid;
   int64_t group;
-  BytesOfStep bytesOfStep; ///< empty: no limit
-  mlir::Value blocksOfFew; ///< null: few tiles are grouped as others
-  bool groupGoesOn = false, isKept = false;
+  BytesOfStep bytesOfStep;  ///< empty: no limit
+  mlir::Value blocksOfLast; ///< null: the last tiles are grouped as others
+  bool groupGoesOn = false, isKept = false, unitesOnlyFew = false;
 };
 
 } // namespace tilewright::tgpu

@@ -32,7 +32,9 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
   %left = tgpu.columns 0 of %y : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
   %rows = tgpu.thread_sum %x dim 1 : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x4xbf16, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
   %columns = tgpu.thread_sum %y dim 0 : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<64x24xbf16, #tgpu.by_thread<0, #tgpu.mma<8, 1>>>
+  // CHECK: tgpu.raise_max %{{.*}} by %{{.*}} to %{{.*}} plus %{{.*}} times %{{.*}} : tensor<128x64xf32, #tgpu.wgmma<2>>, tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
   %new = tgpu.raise_max %old by %one to %s times %one : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+  %newer = tgpu.raise_max %new by %one to %s plus %old times %one : tensor<128x64xf32, #tgpu.wgmma<2>>, tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
 }
 
 //--- invalid.mlir
@@ -62,6 +64,13 @@ func.func @rows_of_warps(%x: tensor<128x64xf32, #tgpu.mma<8, 1>>, %t: tensor<128
 func.func @columns_of_it(%x: tensor<128x64xf32, #tgpu.wgmma<2>>, %t: tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>, %f: f32) {
   // expected-error @+1 {{the maxima must have the rows of the operand, as slice<1> of its layout, but got 'tensor<128x64xf32, #tgpu.wgmma<2>>' and 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>'}}
   %y = tgpu.raise_max %t by %f to %x times %f : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+}
+
+// -----
+
+func.func @offset_of_others(%x: tensor<128x64xf32, #tgpu.wgmma<2>>, %t: tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>, %o: tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>, %f: f32) {
+  // expected-error @+1 {{the offset must lie as the maxima, but got 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>' and 'tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>'}}
+  %y = tgpu.raise_max %t by %f to %x plus %o times %f : tensor<128x64xf32, #tgpu.wgmma<2>>, tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
 }
 
 // -----

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels whose loops copy get a second form of code, for views of aligned addresses and strides. It asks none of the questions that
-// such views have answered; extents that are not known it still looks at.
+// Kernels whose loops copy, or that load two tiles one after the other, get a second form of code, for views of aligned addresses and
+// strides. It asks none of the questions that such views have answered; extents that are not known it still looks at.
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --implicit-check-not=.entry
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --check-prefix=ADD
 
@@ -86,4 +86,28 @@ tgpu.kernel @taken target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>) grid(%i
   }
 }
 tgpu.kernel @taken_aligned target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
+}
+
+// Two tiles, the second of a part of a view, which is aligned as the view: all loads before their first use, and no branch.
+// CHECK:         .entry pair(
+// CHECK:         bra
+// CHECK:         .entry pair_aligned(
+// CHECK-NOT:     bra
+// CHECK-COUNT-8: ld.global.v4.b32
+// CHECK-NOT:     ld.global
+// CHECK:         ret;
+tgpu.kernel @pair target "sm_80" warps 4
+    (%x: !tile.view<[?, 64], f32>, %y: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>, %from: i32, %size: i32) grid(%i = 1) {
+  %part = tile.subview %y dim 0 from %from size %size : !tile.view<[?, 64], f32>
+  %t = tgpu.load %x[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>
+  %u = tgpu.load %part[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>
+  %v = arith.addf %t, %u : tensor<32x64xf32, #blocked>
+  tgpu.store %v, %z[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
+}
+
+// One tile has nothing to wait for.
+// CHECK:         .entry single(
+tgpu.kernel @single target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>) grid(%i = 1) {
+  %t = tgpu.load %x[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>
+  tgpu.store %t, %z[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
 }

@@ -51,3 +51,23 @@ tgpu.kernel @rows target "sm_90a" warps 4 (%in: !tile.view<[?], f32>, %out: !til
   %both = arith.addf %total, %new : !row
   tgpu.store %both, %out[0] : !row, !tile.view<[?], f32>
 }
+
+// An offset times the factor is added to what the maximum is compared and raised by.
+// CHECK-LABEL: llvm.func @offset
+// CHECK:         %[[FIRST:.*]] = llvm.fmul %{{.*}}, %{{.*}} : f32
+// CHECK:         %[[SECOND:.*]] = llvm.fmul %{{.*}}, %{{.*}} : f32
+// CHECK:         llvm.intr.smax
+// CHECK:         %[[SCALED:.*]] = llvm.fmul %{{.*}}, %{{.*}} {fastmathFlags = #llvm.fastmath<contract>} : f32
+// CHECK-NEXT:    %[[SUM:.*]] = llvm.fadd %[[SCALED]], %[[FIRST]] {fastmathFlags = #llvm.fastmath<contract>} : f32
+// CHECK-NEXT:    llvm.fcmp "ogt" %[[SUM]], %{{.*}} : f32
+// CHECK:         llvm.cond_br
+// CHECK:         llvm.intr.maximum
+// CHECK:         llvm.fadd %{{.*}}, %[[FIRST]] {fastmathFlags = #llvm.fastmath<contract>}
+// CHECK:         llvm.fadd %{{.*}}, %[[SECOND]] {fastmathFlags = #llvm.fastmath<contract>}
+tgpu.kernel @offset target "sm_90a" warps 4 (%in: !tile.view<[?], f32>, %out: !tile.view<[?], f32>, %x: f32, %lag: f32) grid(%i = 1) {
+  %s = tile.full %x : tensor<64x8xf32, #w>
+  %old = tgpu.load %in[0] : !tile.view<[?], f32> -> !row
+  %more = tgpu.load %in[64] : !tile.view<[?], f32> -> !row
+  %new = tgpu.raise_max %old by %lag to %s plus %more times %x : tensor<64x8xf32, #w>, !row -> !row
+  tgpu.store %new, %out[0] : !row, !tile.view<[?], f32>
+}

@@ -39,8 +39,10 @@
 // CHECK-NOT:     role "idle"
 // CHECK:         role "spread" warps 2 registers 24 {
 // CHECK:           %[[COUNT:[0-9]+]] = arith.muli
-// CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[COUNT]]
-// CHECK-NEXT:      scf.for %[[NUMBER:[a-z0-9]+]] = %[[FIRST]] to %[[COUNT]] step %[[STEP]]
+// CHECK-NEXT:      %[[LAST:[0-9]+]] = arith.divsi %[[COUNT]], %c8
+// CHECK-NEXT:      %[[SPLIT:[0-9]+]] = arith.subi %[[COUNT]], %[[LAST]]
+// CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[SPLIT]]
+// CHECK-NEXT:      scf.for %[[NUMBER:[a-z0-9]+]] = %[[FIRST]] to %[[SPLIT]] step %[[STEP]]
 
 // Scalars and conditions stay as they are.
 // CHECK-NEXT:        %[[B:[0-9]+]] = arith.divsi %[[NUMBER]], %[[ROUNDS:[0-9]+]]
@@ -61,9 +63,20 @@
 // CHECK-NEXT:            %[[TO:[0-9]+]] = arith.addi %[[M]], %[[ROW]]
 // CHECK-NEXT:            tgpu.store %[[ROUNDED]], %o[%[[B]], %[[TO]], 0] : tensor<16x64xbf16, #tgpu.blocked<4, lanes 16, warps 2, 1>>
 // CHECK-NOT:       tgpu.end_turn
+
+// The last numbers are done by the roles that compute, behind their tiles: eight warps hold the tile as a whole.
 // CHECK:         role "compute" warps 8
+// CHECK:           scf.while
+// CHECK:           %[[COUNT:[0-9]+]] = arith.muli
+// CHECK-NEXT:      %[[LAST:[0-9]+]] = arith.divsi %[[COUNT]], %c8
+// CHECK-NEXT:      %[[SPLIT:[0-9]+]] = arith.subi %[[COUNT]], %[[LAST]]
+// CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[LAST]]
+// CHECK-NEXT:      %[[BEGIN:[0-9]+]] = arith.addi %[[SPLIT]], %[[FIRST]]
+// CHECK-NEXT:      scf.for %{{.*}} = %[[BEGIN]] to %[[COUNT]] step %[[STEP]]
+// CHECK:             tgpu.await_turn %{{.*}} last
+// CHECK:             tgpu.load %sum{{.*}} -> tensor<{{.*}}, warps 8, 1>>
+// CHECK:             tgpu.store
 // CHECK-NOT:       tile.spread
-// CHECK-NOT:       tgpu.share of
 tgpu.kernel @converts target "sm_90a" warps 8 (%x: !view, %sum: !sum, %turns: !turns, %o: !view, %scale: f32)
     grid(%n = dim(x, 0), %b = dim(sum, 0))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, reduce_stages = 2, group = 8, dynamic = 1>} {

@@ -18,7 +18,7 @@
 
 // S = Q K and O = O + exp2(S) V, the sum rescaled by what stage 0 computes. The product that nothing of the
 // round reads is stage 1; waits for slots stand before the products that read them, and releases behind
-// the waits for these; what depends on the sum comes last.
+// the waits for these; what depends on the sum comes last, behind the conversion of what the next round multiplies.
 // CHECK-LABEL: tgpu.kernel @overlap
 // CHECK: %[[TURNS:.*]] = tgpu.turns warpgroups 2
 // CHECK: tgpu.wait %{{.*}}[%[[K:arg[0-9]+]]] {tgpu.place = array<i64: 0, [[WAITK:1]]>}
@@ -28,13 +28,15 @@
 // CHECK-NEXT: tgpu.wgmma_commit {tgpu.place = array<i64: 0, 4>}
 // CHECK-NEXT: tgpu.wgmma_wait pending 0, %[[S]] {tgpu.place = array<i64: 0, 10>}
 // CHECK: math.exp2 %{{.*}} {tgpu.place = array<i64: 0, 12>}
-// CHECK: arith.mulf %{{.*}}, %{{.*}} {tgpu.place = array<i64: 0, [[#LATE:]]>}
+// CHECK: tile.cast %{{.*}} {tgpu.place = array<i64: 0, [[#CAST:]]>}
+// CHECK: tgpu.convert %{{.*}} {tgpu.place = array<i64: 0, [[#CAST+1]]>}
+// CHECK: arith.mulf %{{.*}}, %{{.*}} {tgpu.place = array<i64: 0, [[#CAST+3]]>}
 // CHECK: tgpu.slot %{{.*}}[%[[V]]] {tgpu.place = array<i64: 1, 5>}
 // CHECK-NEXT: %[[O:.*]] = tgpu.wgmma %{{.*}}, %{{.*}}, %{{.*}} {tgpu.place = array<i64: 1, 7>}
 // CHECK-NEXT: tgpu.wgmma_commit {tgpu.place = array<i64: 1, 8>}
-// CHECK-NEXT: tgpu.wgmma_wait pending 0, %[[O]] {tgpu.place = array<i64: 1, [[#WAITO:]]>}
+// CHECK-NEXT: tgpu.wgmma_wait pending 0, %[[O]] {tgpu.place = array<i64: 1, [[#CAST-3]]>}
 // CHECK: tgpu.arrive %{{.*}}[%[[K]]] per warp {tgpu.place = array<i64: 0, 11>}
-// CHECK: tgpu.arrive %{{.*}}[%[[V]]] per warp {tgpu.place = array<i64: 1, [[#WAITO+1]]>}
+// CHECK: tgpu.arrive %{{.*}}[%[[V]]] per warp {tgpu.place = array<i64: 1, [[#CAST-2]]>}
 // CHECK: tgpu.take_turn %[[TURNS]] {tgpu.place = array<i64: 0, 2>}
 // CHECK: tgpu.pass_turn %[[TURNS]] {tgpu.place = array<i64: 1, 9>}
 // With 64 registers of a thread the sum is rescaled a round later, between the two products; what the factors are made of
