@@ -8,8 +8,6 @@
 #ifndef TILEWRIGHT_BASE_TARGET_TARGET_H
 #define TILEWRIGHT_BASE_TARGET_TARGET_H
 
-#include "base/Target/TensorMapRank.h"
-
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -80,8 +78,6 @@ public:
   static constexpr int64_t namedBarriers = 16;   ///< of a block, with number 0, the whole block's
   static constexpr int64_t phaseLimit = 1 << 20; ///< arrivals and bytes of a phase are fewer
   static constexpr int64_t mostBoxExtent = 256;  ///< of a tensor map
-  static constexpr int64_t mostBoxRank = TensorMapRank::most;
-  static constexpr int64_t raggedRank = TensorMapRank::ofRagged;
   /// What setmaxnreg takes: multiples of the last from the first to the second.
   static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
   /// Registers of a thread with which a block of so many warps is launched. Roles pass them to each

@@ -3,6 +3,7 @@
 //
 // Registration of the tgpu dialect; attributes and types: assembly format and verification.
 
+#include "base/Target/TensorMapRank.h"
 #include "dialect/Tgpu/MatrixShape.h"
 #include "dialect/Tgpu/TgpuVerify.h"
 

@@ -5,6 +5,7 @@
 
 #include "passes/Tgpu/RoleSlice.h"
 #include "base/Layout/SharedLayout.h"
+#include "base/Target/TensorMapRank.h"
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
@@ -56,8 +57,8 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
   int64_t ragged = part ? static_cast<int64_t>(part.getDim()) : -1;
   // A ragged map has additional dimensions, but none for a first dimension of which only element 0
   // is copied.
-  int64_t mostDims =
-      Target::mostBoxRank - (part ? Target::raggedRank : 0) + (ragged > 0 && isOfFirst ? 1 : 0);
+  int64_t mostDims = TensorMapRank::most - (part ? TensorMapRank::ofRagged : 0) +
+                     (ragged > 0 && isOfFirst ? 1 : 0);
   bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
                              : static_cast<bool>(mapped.getDefiningOp<tile::CapturedOp>());
   if (!isArgument || rank > mostDims || bufferRank > 2 || rank < bufferRank ||
@@ -68,7 +69,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
       return {};
   int64_t columnDim = dims ? dims->back() : rank - 1;
   int64_t rowDim = bufferRank == 1 ? -1 : dims ? dims->front() : rank - 2;
-  bool leavesOutFirst = part && rank + Target::raggedRank > Target::mostBoxRank;
+  bool leavesOutFirst = part && rank + TensorMapRank::ofRagged > TensorMapRank::most;
   if (columnDim != rank - 1 || rowDim > rank - 2 || ragged == rank - 1 ||
       (leavesOutFirst && rowDim == 0) || (part && !access->hasAttr(startsInsideName)))
     return {};
