@@ -3,15 +3,14 @@
 //
 // Plans the schedule of kernels that are split into roles, by
 //
-//   structure   a kernel is split if one of its loops feeds wgmma and a separate role can make all
-//   its
-//               copies by TMA
+//   structure   a kernel is split if one of its loops feeds wgmma, and a separate role can make
+//               all its copies by TMA
 //   memory      first the buffers through which results leave, then as many stages as fit
 //   registers   the minimum for a role that only copies; the roles that multiply get the rest
 //   additions   accumulators that every iteration adds to memory leave through a role that adds
-//   them tile order  if one operand depends on the first grid id and another on the second, tiles
-//   that run
-//               concurrently form a rectangle, whose sides minimise the bytes read; otherwise
+//               them
+//   tile order  if one operand depends on the first grid id and another on the second, tiles that
+//               run concurrently form a rectangle, whose sides minimise the bytes read; otherwise
 //               tiles follow the grid
 
 #include "passes/Tgpu/PlanRoles.h"

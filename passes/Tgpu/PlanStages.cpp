@@ -5,9 +5,8 @@
 // the first skeleton that applies:
 //
 //   overlap     an iteration overlaps with the next one (OverlapRounds.h)
-//   one order   if iterations cannot overlap because they write to shared memory for other threads,
-//   or
-//               if `in_flight` is 2: all operations are in stage 0 (OrderRound.h)
+//   one order   if iterations cannot overlap because they write to shared memory for other
+//               threads, or if `in_flight` is 2: all operations are in stage 0 (OrderRound.h)
 //
 // Skeleton exclusive, selected by `in_flight` 0 with `turns`, keeps the order of operations. One
 // warpgroup at a time executes the section between its products, while the others multiply.

@@ -1,12 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the role that works beside the tiles (SpreadWork.h). It does not follow the other roles
-// from tile to tile: a block has its share of the numbers, and awaits what blocks add. It loads
-// some rows at a time into registers: shared memory is the other roles'.
+// Writes the role "spread", which executes the body of tile.spread (SpreadWork.h). It does not
+// follow the tiles of the other roles: each thread block has a share of the numbers, and awaits the
+// sums that all blocks add. It processes some rows at a time in registers, since other roles use
+// the shared memory.
 //
-// What is complete last would be done when nothing else is left, by few warps that wait for memory.
-// So the roles that compute, behind their last tile, do the last numbers.
+// The last numbers are complete when the last tiles end. Then the few warps of this role would be
+// the only ones that work, so the compute roles execute these numbers behind their last tile.
 
 #include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleWriter.h"
