@@ -5,11 +5,9 @@
 // precision. With Q = 0 every kept score is 0, so that each of the n kept keys of a row has weight
 // 1 / n, and V decides what is seen of it.
 //
-//   one-hot   V[j, d] = 1 where j = firstKey + d: o[i, d] is 1 / n if (i, j) is kept, else 0. One
-//   run
-//             shows DV keys; runs with other firstKey show the rest.
-//   integer   V[j, d] random +1 or -1: n o[i, d] is an integer sum over the kept keys. One run
-//   checks
+//   one-hot   V[j, d] = 1 where j = firstKey + d: o[i, d] is 1 / n if (i, j) is kept, else 0. A
+//             run shows DV keys; runs with other firstKey show the rest.
+//   integer   V[j, d] random +1 or -1: n o[i, d] is an integer sum over the kept keys. A run checks
 //             all keys: a set that differs in one key differs by one in every column.
 //   backward  dO one-hot in the rows of a group of heads: dV[j, d] is 1 / n_i if (i, j) is kept.
 //
