@@ -72,7 +72,9 @@ struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSch
 private:
   LogicalResult parse(Overrides &overrides) {
     for (StringRef entry : schedule) {
-      auto [key, value] = entry.split('=');
+      // Not a structured binding, which a lambda may not capture in C++17.
+      std::pair<StringRef, StringRef> parts = entry.split('=');
+      StringRef key = parts.first, value = parts.second;
       int64_t number = 0;
       bool isNumber = !value.getAsInteger(10, number);
       auto refuse = [&](StringRef expected) {
