@@ -5,6 +5,7 @@
 // through a chain of sums and products, without the greedy driver, whose folders would change other
 // code.
 
+#include "passes/FastMath.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,12 +22,6 @@ using namespace mlir;
 using namespace tilewright;
 
 namespace {
-
-bool mayReassociate(Operation *op) {
-  auto flags = dyn_cast_or_null<arith::ArithFastMathInterface>(op);
-  return flags &&
-         bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::reassoc);
-}
 
 std::optional<APFloat> getFloatConstant(Value value) {
   FloatAttr number;

@@ -5,6 +5,8 @@
 
 #include "passes/Tgpu/MapTerms.h"
 
+#include "passes/FastMath.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -12,12 +14,6 @@
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-
-bool tgpu::isReassociable(Operation *op) {
-  auto flags = dyn_cast_or_null<arith::ArithFastMathInterface>(op);
-  return flags &&
-         bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::reassoc);
-}
 
 Terms TermSplitter::split(Value value) {
   auto [it, isNew] = known.try_emplace(value);
@@ -88,7 +84,7 @@ Terms TermSplitter::compute(Value value) {
   }
   if (auto cast = dyn_cast<tile::CastOp>(op); cast && cast.getReassoc())
     return operands[0].varying ? whole(value) : convert(cast, operands[0]);
-  if ((!isa<arith::AddIOp, arith::SubIOp>(op) && !isReassociable(op)) ||
+  if ((!isa<arith::AddIOp, arith::SubIOp>(op) && !mayReassociate(op)) ||
       llvm::all_of(operands, [](const Terms &each) { return each.isWhole(); }))
     return whole(value);
   if (isa<arith::AddFOp, arith::AddIOp>(op))

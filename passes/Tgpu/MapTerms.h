@@ -13,9 +13,6 @@
 
 namespace tilewright::tgpu {
 
-/// Whether the operation carries fastmath<reassoc>.
-bool isReassociable(mlir::Operation *op);
-
 /// A value of a mapped function, as a sum. Terms that are null are zero. A value that was not split
 /// has `varying` alone.
 struct Terms {

@@ -5,6 +5,7 @@
 // the maximum that is subtracted from them, and what it adds to all elements of a column alike
 // becomes a tile of its own.
 
+#include "passes/FastMath.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/MapTerms.h"
 #include "passes/Tgpu/RegisterLimits.h"
@@ -48,14 +49,14 @@ std::optional<ShiftedMaximum> match(RaiseMaxOp raise) {
       return std::nullopt;
     found.product = cast<arith::MulFOp>(user);
   }
-  if (!found.product || !found.product->hasOneUse() || !isReassociable(found.product))
+  if (!found.product || !found.product->hasOneUse() || !mayReassociate(found.product))
     return std::nullopt;
   Value factors = found.product.getLhs() == found.map.getResult() ? found.product.getRhs()
                                                                   : found.product.getLhs();
   auto full = factors.getDefiningOp<tile::FullOp>();
   found.below = dyn_cast<arith::SubFOp>(*found.product->user_begin());
   if (!full || full.getValue() != raise.getFactor() || !found.below ||
-      !isReassociable(found.below) || found.below.getLhs() != found.product.getResult())
+      !mayReassociate(found.below) || found.below.getLhs() != found.product.getResult())
     return std::nullopt;
   found.maxima = found.below.getRhs().getDefiningOp<tile::ExpandOp>();
   if (!found.maxima || found.maxima.getDim() != 1 || found.maxima.getSource() != raise.getResult())
