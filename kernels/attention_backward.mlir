@@ -29,8 +29,10 @@
 //                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
 //                       not stagger blocks.
 //   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean.
-//   SPLIT               on: dQ, dK and dV have a kernel each, without atomic additions (eight products for each pair).
-//                       So wide heads are faster on a GPU: a thread holds one sum, and exchanges nothing.
+//   SPLIT               on: dQ has a kernel of its own, without atomic additions, which is faster for wide heads on a
+//                       GPU, whose threads hold one sum. On sm_90a another kernel computes dK and dV (seven products
+//                       for each pair), unless a mask is linked or CAPTURE_GRADIENTS is on; else dK and dV have a
+//                       kernel each (eight products).
 //   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
 //                       of scale * Q K^T, summed over what shares an entry: that of an additive bias of that shape
 //                       (mods/bias.mlir, linked first). Nothing is added atomically and nothing but d_score is stored:
@@ -47,9 +49,10 @@
 // additions to a sum); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT, queries (a block of queries against
 // its keys: dQ). In order, keys converts dQ itself, and delta writes zeros to dQ where a block of queries attends no
 // key, so that nothing is added to it; convert does nothing then (ORDERED_UP_TO), or is not launched (ORDERED). With
-// SPLIT, keys runs for dK, then for dV. With APART, where heads share one of K and blocks are few, a block of keys is
-// against the queries of one head, its dK and dV are added to sums, and convert runs for these. Which form of keys has
-// blocks depends on extents: that with sums if dk_sum is not empty, in order if turns is not.
+// SPLIT, keys runs for dK and dV together, or for dK, then for dV. With APART, where heads share one of K and blocks
+// are few, a block of keys is against the queries of one head, its dK and dV are added to sums, and convert runs for
+// these. Which form of keys has blocks depends on extents: that with sums if dk_sum is not empty, in order if turns is
+// not.
 //
 // PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block of PAD rows for
 // each sequence. So a block of queries that its sequence cuts ends in rows of its own, where delta and LSE are 0.
@@ -118,6 +121,9 @@ tile.program @attention_backward
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
            // The same on all GPUs, so that one bundle can be for several.
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16), ROW_BYTES > 256),
+           // dK and dV of 64 keys fit the registers of two warpgroups, and P is computed once. A linked mask may need a
+           // vote, which two roles cannot take together.
+           let PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
            ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
            // A block of keys against all heads of a group takes as long as all heads: with few keys, blocks are fewer
            // than multiprocessors, and otherwise the longest may end after all others.
@@ -226,7 +232,8 @@ tile.program @attention_backward
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
-      with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL), BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
+      with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL),
+            BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
       when (not(and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                     and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                         or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
@@ -257,7 +264,8 @@ tile.program @attention_backward
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
-      with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false) when (SPLIT)
+      with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
+            CAPTURE_GRADIENTS = false) when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
@@ -291,7 +299,7 @@ tile.kernel @attention_backward_keys
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %tile_head = select(SUMS, dim(q, 1) * min(dim(dk_sum, 0), 1), dim(k, 1) * (1 - min(dim(dk_sum, 0), 1))),
-         %e = select(PACKED, 1, dim(k, 0))) {
+         %e = select(or(WITH_DK, WITH_DV), select(PACKED, 1, dim(k, 0)), 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %all_queries = tile.dim %q, 2 : !qk_view

@@ -808,14 +808,17 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
     its copies; its loops then have the skeleton `producer_consumer`. These keys of `schedule` apply to it:
 
     - `turns`, as in `#tgpu.schedule`
-    - `group`, `dynamic`, `tile_stages`, `store_buffers`, `reduce_stages`, `scratch_stages`, `load_registers` and
-      `compute_registers`, as in `#tgpu.role_schedule`
+    - `group`, `dynamic`, `tile_stages`, `store_buffers`, `reduce_stages`, `scratch_stages`, `compute_roles`,
+      `load_registers` and `compute_registers`, as in `#tgpu.role_schedule`
     - `lend`: whether results leave through slots that the role "load" lends, if there are no store buffers
 
     If two-slot rings do not fit, buffers read only by products whose results are used in the same iteration get one
     slot (`tgpu.ring_stages`), provided that others keep two. If rings have two slots, there is room for more, and no
     iteration writes to shared memory for its own products, rings that products of this and of the next iteration read
     get three.
+
+    If the tiles of a thread exceed its registers and two roles can compute some of the results each, they do
+    (`compute_roles` = 2).
 
     Before:
     ```mlir
@@ -932,6 +935,12 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     If results have no buffers of their own, the role "load" ends each tile with one more use of each ring whose copies
     have `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. The role "compute" waits for the slot
     before its first result leaves, and releases it after the last; tgpu-stage-stores stores the results through it.
+
+    With `compute_roles` = 2, a second role, "compute_2", has as many warps as "compute" and computes some of the
+    results. "compute" keeps the result with the fewest products, and what depends on these but on no other product; a
+    tile that "compute_2" needs of that is written to a ring of two slots. Each role waits for the copies that it reads,
+    and a buffer that both read is free when the warps of both have used it. A kernel that adds to memory, votes, or
+    writes to shared memory cannot have two such roles.
 
     With `scratch_stages` = 2, buffers that each iteration writes for its own products alternate between two copies, and
     the barrier at the start of an iteration is removed.

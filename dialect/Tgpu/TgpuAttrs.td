@@ -165,6 +165,7 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
       from registers.
     - `scratch_stages`: buffers, used in turn, for what each iteration writes to shared memory for its own products;
       with 2, an iteration needs one barrier instead of two.
+    - `compute_roles`: with 2, two roles compute, each with as many warps as the kernel had and some of its results.
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
   }];
@@ -174,7 +175,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
                         DefaultValuedParameter<"int64_t", "0">:$dynamic,
                         DefaultValuedParameter<"int64_t", "1">:$tile_stages,
                         DefaultValuedParameter<"int64_t", "0">:$reduce_stages,
-                        DefaultValuedParameter<"int64_t", "1">:$scratch_stages);
+                        DefaultValuedParameter<"int64_t", "1">:$scratch_stages,
+                        DefaultValuedParameter<"int64_t", "1">:$compute_roles);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -117,7 +117,8 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
 LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegisters,
                                        int64_t computeRegisters, int64_t group,
                                        int64_t storeBuffers, int64_t dynamic, int64_t tileStages,
-                                       int64_t reduceStages, int64_t scratchStages) {
+                                       int64_t reduceStages, int64_t scratchStages,
+                                       int64_t computeRoles) {
   constexpr int64_t fewest = Target::leastRoleRegisters, most = Target::mostRoleRegisters;
   constexpr int64_t unit = Target::roleRegisterUnit, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
@@ -144,6 +145,9 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
   constexpr int64_t mostScratchStages = 2;
   if (scratchStages < 1 || scratchStages > mostScratchStages)
     return emitError() << "scratch_stages must be 1 or 2, but got " << scratchStages;
+  constexpr int64_t mostComputeRoles = 2;
+  if (computeRoles < 1 || computeRoles > mostComputeRoles)
+    return emitError() << "compute_roles must be 1 or 2, but got " << computeRoles;
   return success();
 }
 

@@ -45,6 +45,15 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
         return signalPassFailure();
       if (schedule.getReduceStages() == 0)
         slice->reductions.clear();
+      if (schedule.getComputeRoles() > 1) {
+        slice->split = ComputeSplit::get(kernel);
+        if (!slice->split || slice->spread) {
+          kernel.emitOpError("cannot have two roles that compute: they need two results that are "
+                             "stored, each of products of its own, and the rest of what the "
+                             "second one reads must be tiles; use the schedule compute_roles=1");
+          return signalPassFailure();
+        }
+      }
       RoleWriter(kernel, schedule, std::move(*slice)).run();
     }
   }

@@ -8,6 +8,7 @@
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
+#include "passes/Tgpu/RoundChannel.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/IR/Builders.h"
@@ -18,14 +19,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-
-/// The barrier operations of a slot in an iteration. The products of `readers` read the slot; they
-/// are known once slot operations have been cloned to their uses.
-struct Channel {
-  WaitOp wait;
-  ArriveOp arrive;
-  SmallVector<Operation *> readers;
-};
 
 class RoundPlanner {
 public:
@@ -51,7 +44,6 @@ private:
   bool collect() {
     if (body->getOperations().size() > mostOrderedOps)
       return false;
-    llvm::DenseMap<Value, Channel *> byUse;
     for (Operation &op : body->without_terminator()) {
       if (op.getNumRegions() != 0)
         return false;
@@ -60,26 +52,16 @@ private:
         if (!found)
           return false;
         products.push_back(*found);
-      } else if (!isa<WaitOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp, ReadOp>(op) &&
+      } else if (!isa<WaitOp, AcquireOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp, ReadOp,
+                      WriteSharedOp>(op) &&
                  !isMemoryEffectFree(&op)) {
         return false; // it may depend on other operations
       }
     }
-    for (auto wait : body->getOps<WaitOp>()) {
-      channels.push_back({wait, {}, {}});
-      for (auto arrive : body->getOps<ArriveOp>())
-        if (arrive.getUse() == wait.getUse()) {
-          if (channels.back().arrive)
-            return false;
-          channels.back().arrive = arrive;
-        }
-      if (!channels.back().arrive)
-        return false;
-    }
-    for (auto [i, channel] : llvm::enumerate(channels))
-      for (size_t j = 0; j < i; ++j)
-        if (channels[j].wait.getUse() == channel.wait.getUse())
-          return false;
+    std::optional<SmallVector<RoundChannel>> found = collectRoundChannels(body);
+    if (!found)
+      return false;
+    channels = std::move(*found);
     return products.size() > 1;
   }
 
@@ -141,7 +123,7 @@ private:
   }
 
   /// The first and the last stage that reads a channel.
-  std::pair<int64_t, int64_t> getStages(const Channel &channel) {
+  std::pair<int64_t, int64_t> getStages(const RoundChannel &channel) {
     std::pair<int64_t, int64_t> ends{1, 0};
     for (Operation *reader : channel.readers) {
       int64_t stage = second.contains(reader) ? 1 : 0;
@@ -152,18 +134,18 @@ private:
 
   /// Whether both stages read the slots, so that they are held for two iterations, and the ring has
   /// no slot left to copy into meanwhile.
-  bool holdsTooLong(Channel &channel) {
+  bool holdsTooLong(RoundChannel &channel) {
     return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
            llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
-             return slot.getUse() == channel.wait.getUse() &&
+             return slot.getUse() == channel.use &&
                     cast<RingType>(slot.getRing().getType()).getStages() < slotsOfTwoRounds;
            });
   }
 
   void assignStages() {
-    for (Channel &channel : channels) {
+    for (RoundChannel &channel : channels) {
       for (auto slot : body->getOps<SlotOp>())
-        if (slot.getUse() == channel.wait.getUse())
+        if (slot.getUse() == channel.use)
           llvm::append_range(channel.readers, slot->getUsers());
       auto [first, last] = getStages(channel);
       if (first == 1)
@@ -237,7 +219,7 @@ private:
     for (const Product &product : products)
       if (late.contains(product.op))
         return false; // it waits for stage 1, so nothing can overlap
-    if (llvm::any_of(channels, [&](Channel &channel) { return holdsTooLong(channel); }))
+    if (llvm::any_of(channels, [&](RoundChannel &channel) { return holdsTooLong(channel); }))
       return false;
     // Products of stage 0 that do not depend on other products.
     llvm::DenseSet<Operation *> dependent;
@@ -249,6 +231,9 @@ private:
       if (readsCapture(&op) && stages.lookup(&op) == 0 && !dependent.contains(&op) &&
           !late.contains(&op))
         emit(&op);
+    bool releases = releasesFirst();
+    if (releases)
+      emitSecondProducts();
     bool isFirst = true;
     for (const Product &product : products)
       if (!second.contains(product.op) && !dependent.contains(product.op)) {
@@ -258,9 +243,11 @@ private:
         isFirst = false;
         emitProduct(product);
       }
-    for (const Product &product : products)
-      if (second.contains(product.op))
-        emitProduct(product);
+    emitSecondProducts();
+    if (releases)
+      for (const Product &product : products)
+        if (second.contains(product.op))
+          emit(product.wait);
     if (turns)
       emitTurn<PassTurnOp>(turns, 1);
     // Place tiles that do not depend on a product, such as masks, at their uses: before the wait
@@ -285,9 +272,22 @@ private:
               !llvm::is_contained(conversions, &op) && (isLast || !canWait(op)))
             emit(&op);
       }
-    for (const Channel &channel : channels)
+    for (const RoundChannel &channel : channels)
       emit(channel.arrive);
     return true;
+  }
+
+  /// Whether to execute first the products that read a slot last: where another role reads it as
+  /// well, it is free when the slower role has read it. At D 256, in a backward whose roles issued
+  /// the products of the next iteration first, copies arrived too late (582 TFLOP/s for 730).
+  bool releasesFirst() {
+    return llvm::any_of(channels, [](const RoundChannel &each) { return each.isSharedByRoles(); });
+  }
+
+  void emitSecondProducts() {
+    for (const Product &product : products)
+      if (second.contains(product.op))
+        emitProduct(product);
   }
 
   /// Conversions to operands that the next iteration multiplies, if products of this iteration are
@@ -323,7 +323,7 @@ private:
       if (Operation *def = operand.getDefiningOp();
           def && def->getBlock() == body && stages.lookup(def) == stages.lookup(op))
         emit(def);
-    for (const Channel &channel : channels)
+    for (const RoundChannel &channel : channels)
       if (llvm::is_contained(channel.readers, op) &&
           stages.lookup(channel.wait) == stages.lookup(op))
         emit(channel.wait);
@@ -342,10 +342,10 @@ private:
     sequence.push_back(op);
     if (auto product = dyn_cast<WgmmaOp>(op))
       emit(product->getNextNode()); // in the body this is the commit
-    if (!isa<WgmmaWaitOp, ReadOp>(op))
+    if (!isa<WgmmaWaitOp, ReadOp, WriteSharedOp>(op))
       return;
     // Release the slots that have no further readers.
-    for (const Channel &channel : channels)
+    for (const RoundChannel &channel : channels)
       if (stages.lookup(channel.arrive) == stages.lookup(op) &&
           llvm::all_of(channel.readers, [&](Operation *reader) {
             auto it = llvm::find_if(products, [&](const Product &p) { return p.op == reader; });
@@ -358,7 +358,7 @@ private:
   scf::ForOp loop;
   Block *body;
   SmallVector<Product> products;
-  SmallVector<Channel> channels;
+  SmallVector<RoundChannel> channels;
   llvm::DenseSet<Operation *> second, late, isEmitted;
   llvm::DenseMap<Operation *, int64_t> stages;
   SmallVector<Operation *> sequence;

@@ -14,7 +14,9 @@
 //   stage 1   wait for the products, release their slots
 //   stage 0   operations that depend on results of stage 1
 //
-// so that the computations of stage 0 run while the matrix unit executes the products of stage 1.
+// Stage 1 is first if another role reads the same slots, so that these are released early.
+//
+// So the computations of stage 0 run while the matrix unit executes the products of stage 1.
 // The division follows from data dependences between products alone.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_OVERLAPROUNDS_H

@@ -9,6 +9,8 @@
 //   registers   the minimum for a role that only copies; the roles that multiply get the rest
 //   additions   accumulators that every iteration adds to memory leave through a role that adds
 //               them
+//   results     if the registers of a thread do not hold all sums beside each other, two roles
+//               compute some of them each
 //   tile order  if one operand depends on the first grid id and another on the second, tiles that
 //               run concurrently form a rectangle, whose sides minimise the bytes read; otherwise
 //               tiles follow the grid
@@ -216,6 +218,32 @@ bool feedsWgmma(scf::ForOp loop) {
   return loop->walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+/// Registers that remain for each thread of `warps` warps, if those of `others` have `taken`.
+int64_t getRestOfRegisters(int64_t warps, int64_t others, int64_t taken) {
+  int64_t ofLane = Target::getRegistersAtEntry(warps + others) * (warps + others);
+  int64_t rest = (ofLane - others * taken) / warps;
+  return rest / Target::roleRegisterUnit * Target::roleRegisterUnit;
+}
+
+/// Of the roles that compute, beside a load role with so many.
+int64_t getComputeRegisters(int64_t warps, int64_t load) {
+  return std::min(Target::mostRoleRegisters + 0, getRestOfRegisters(warps, loadWarps, load));
+}
+
+/// Two roles that compute, if a thread of one would have more tiles than registers, but two have
+/// enough for all.
+std::optional<ComputeSplit> findSplit(KernelOp kernel, const RoleSlice &slice, bool must) {
+  int64_t warps = kernel.getWarps();
+  int64_t needed = RegisterModel::atProducts(32 * warps).getPressure(kernel.getBody().front()) +
+                   RegisterLimits::forScalars;
+  if (slice.spread || 2 * warps + loadWarps > Target::warpsOfBlock)
+    return std::nullopt;
+  constexpr int64_t load = RegisterLimits::ofDeepLoadRole;
+  bool isShort = needed > getComputeRegisters(warps, load) &&
+                 needed <= 2 * getComputeRegisters(2 * warps, load);
+  return isShort || must ? ComputeSplit::get(kernel) : std::nullopt;
+}
+
 } // namespace
 
 FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
@@ -251,6 +279,15 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                            : varies ? mostSteps
                                                     : chooseGroup(kernel, *slice));
   memory.fixed += reduceStages * memory.perReduction;
+  int64_t computeRoles = overrides.computeRoles.value_or(0);
+  std::optional<ComputeSplit> split;
+  if (computeRoles != 1)
+    split = findSplit(kernel, *slice, /*must=*/computeRoles > 1);
+  if (split) {
+    memory.fixed += ComputeSplit::stages * split->getBytes();
+    warps *= 2;
+    computeRoles = 2;
+  }
   // Where sums are added, memory is short: results leave through buffers of operands that are no
   // longer needed.
   constexpr int64_t storeBuffers = 2;
@@ -314,32 +351,23 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return outer && outer->getParentOfType<scf::ForOp>();
   };
   bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
-                 (llvm::any_of(loops, hasSeveralProducts) && !copiesParts(*slice) &&
+                 (llvm::any_of(loops, hasSeveralProducts) && !split && !copiesParts(*slice) &&
                   !slice->spread && llvm::none_of(loops, isDeep));
   int64_t load = overrides.loadRegisters.value_or(isShort ? few : enough);
-  int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
-  auto inUnits = [](int64_t registers) {
-    return registers / Target::roleRegisterUnit * Target::roleRegisterUnit;
-  };
-  auto getRest = [&](int64_t load) {
-    return std::min(Target::mostRoleRegisters + 0,
-                    inUnits((registersOfLane - loadWarps * load) / warps));
-  };
   if (slice->spread && !overrides.loadRegisters) {
     constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
-    int64_t tiles = RegisterModel::atProducts(32 * warps).getPressure(kernel.getBody().front());
-    if (tiles + RegisterLimits::besideTilesOfRoles <= getRest(deep))
+    int64_t tiles =
+        RegisterModel::atProducts(32 * kernel.getWarps()).getPressure(kernel.getBody().front());
+    if (tiles + RegisterLimits::besideTilesOfRoles <= getComputeRegisters(warps, deep))
       load = deep;
   }
-  int64_t rest = getRest(load);
-  int64_t compute = overrides.computeRegisters.value_or(rest);
+  int64_t compute = overrides.computeRegisters.value_or(getComputeRegisters(warps, load));
   if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
-    load = std::clamp(inUnits((registersOfLane - warps * compute) / loadWarps), load,
-                      std::max(load, enough));
+    load = std::clamp(getRestOfRegisters(loadWarps, warps, compute), load, std::max(load, enough));
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
-  auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
-                                               kernel.getContext(), load, compute, group, buffers,
-                                               dynamic, tileStages, reduceStages, scratchStages);
+  auto schedule = RoleScheduleAttr::getChecked(
+      [&] { return kernel.emitOpError(); }, kernel.getContext(), load, compute, group, buffers,
+      dynamic, tileStages, reduceStages, scratchStages, std::max<int64_t>(computeRoles, 1));
   if (!schedule)
     return failure();
   for (const CopyGroup *each : ofOneSlot)
@@ -354,8 +382,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   // (docs/performance-log.md). Without barriers, in_flight 1 would overlap whole iterations, which
   // takes more registers.
   for (scf::ForOp loop : loops) {
-    bool isInOrder =
-        (memory.perScratch > 0 && hasSeveralProducts(loop)) || addsCombinedProducts(loop);
+    bool isInOrder = (memory.perScratch > 0 && hasSeveralProducts(loop)) ||
+                     (addsCombinedProducts(loop) && !split);
     int64_t inFlight = isInOrder && !exchangesProducts(loop) ? 2 : 1;
     if (!loop->hasAttr(scheduleName))
       loop->setAttr(scheduleName,

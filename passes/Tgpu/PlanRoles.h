@@ -17,7 +17,7 @@ namespace tilewright::tgpu {
 /// The schedule values that an author fixed.
 struct RoleOverrides {
   std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers,
-      reduceStages, scratchStages, lend, loadRegisters, computeRegisters;
+      reduceStages, scratchStages, computeRoles, lend, loadRegisters, computeRegisters;
 
   /// The member for a key of --schedule that applies only to roles; null for other keys.
   std::optional<int64_t> *find(llvm::StringRef key) {
@@ -29,6 +29,7 @@ struct RoleOverrides {
         .Case("store_buffers", &storeBuffers)
         .Case("reduce_stages", &reduceStages)
         .Case("scratch_stages", &scratchStages)
+        .Case("compute_roles", &computeRoles)
         .Case("lend", &lend)
         .Case("load_registers", &loadRegisters)
         .Case("compute_registers", &computeRegisters)

@@ -29,7 +29,7 @@ void RoleWriter::writeBlock(Block &block) {
       continue;
     if ((role == getPublisher() || receivesValues()) && llvm::is_contained(publishedOps, &op))
       continue;
-    if (role == Role::Compute && llvm::is_contained(readsAhead, &op))
+    if (computes() && llvm::is_contained(readsAhead, &op))
       continue;
     b.setLoc(op.getLoc());
     if (role == Role::Load)
@@ -163,13 +163,24 @@ void RoleWriter::writeZeros(Operation *op) {
   }
 }
 
+const RolePart *RoleWriter::getPart() {
+  if (role == Role::Load)
+    return &slice.load;
+  if (!computes())
+    return &slice.reduce;
+  if (!slice.split)
+    return nullptr;
+  return role == Role::Second ? &slice.split->second : &slice.split->first;
+}
+
 bool RoleWriter::has(Operation *op) {
-  return role == Role::Compute || (role == Role::Load ? slice.load : slice.reduce).ops.contains(op);
+  const RolePart *part = getPart();
+  return !part || part->ops.contains(op);
 }
 
 bool RoleWriter::keeps(Value result) {
-  return role == Role::Compute ||
-         (role == Role::Load ? slice.load : slice.reduce).values.contains(result);
+  const RolePart *part = getPart();
+  return !part || part->values.contains(result);
 }
 
 void RoleWriter::writeCopy(CopyAsyncOp copy) {
@@ -223,15 +234,17 @@ void RoleWriter::writeForCompute(Operation &op) {
   if (!stores.empty() && *stores.begin() == &op)
     waitForSlots();
   for (auto [i, channel] : llvm::enumerate(channels)) {
-    if (!channel.group || channel.group->firstUse != &op)
+    if (!channel.group || channel.usesOf[role == Role::Second].first != &op)
       continue;
     WaitOp::create(b, channel.full, uses[i]);
     for (auto [j, copy] : llvm::enumerate(channel.group->copies))
       map.map(CopyAsyncOp(copy).getBuffer(), getSlot(i, j));
   }
-  writeOp(op);
+  if (has(&op))
+    writeOp(op);
+  handOver(op);
   for (auto [i, channel] : llvm::enumerate(channels)) {
-    if (!channel.group || channel.group->lastUse != &op)
+    if (!channel.group || channel.usesOf[role == Role::Second].second != &op)
       continue;
     if (channel.empty)
       ArriveOp::create(b, channel.empty, uses[i], ArriveScope::Warp);
@@ -256,7 +269,7 @@ SmallVector<size_t> RoleWriter::getInner(Operation *op) {
     if (channel.concerns(role) && channel.isUsedIn(op))
       inner.push_back(i);
   for (auto [i, each] : llvm::enumerate(scratch))
-    if (role == Role::Compute && op->isAncestor(each.loop))
+    if (computes() && op->isAncestor(each.loop))
       inner.push_back(channels.size() + i);
   return inner;
 }
@@ -275,7 +288,7 @@ void RoleWriter::writeFor(scf::ForOp loop) {
   // The load role copies for all compute warpgroups, including those that start at a later
   // iteration.
   Value first = loop.getLowerBound();
-  Value lower = map.lookup(role == Role::Compute ? first : getFirstOfAll(first));
+  Value lower = map.lookup(computes() ? first : getFirstOfAll(first));
   bool releases = hasScheduler && role == Role::Load && loop == findReleasingLoop();
   if (releases)
     writeReceivedWhere(arith::CmpIPredicate::sle,
@@ -283,7 +296,7 @@ void RoleWriter::writeFor(scf::ForOp loop) {
   auto copy = scf::ForOp::create(b, lower, map.lookup(loop.getUpperBound()),
                                  map.lookup(loop.getStep()), inits);
   copy.setUnsignedCmp(loop.getUnsignedCmp());
-  if (role == Role::Compute)
+  if (computes())
     copy->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
   map.map(loop.getInductionVar(), copy.getInductionVar());
   for (auto [i, number] : llvm::enumerate(kept)) {
@@ -299,7 +312,7 @@ void RoleWriter::writeFor(scf::ForOp loop) {
       uses[channel] = copy.getRegionIterArgs()[kept.size() + i];
     SmallVector<size_t> advanced;
     for (auto [i, each] : llvm::enumerate(scratch))
-      if (role == Role::Compute && each.loop == loop) {
+      if (computes() && each.loop == loop) {
         auto type = cast<SharedType>(each.buffer.getType());
         map.map(each.buffer, SlotOp::create(b, type, each.ring, uses[channels.size() + i]));
         advanced.push_back(channels.size() + i);
@@ -319,16 +332,27 @@ void RoleWriter::writeFor(scf::ForOp loop) {
 }
 
 void RoleWriter::writeIf(scf::IfOp branch) {
-  // For roles that move data, the else branch does the same if it contains all their channels.
+  // For roles that move data, the else branch does the same if it contains all their channels; so
+  // it does for a role that computes if both sides are equally long for it.
   auto isUsedIn = [](const Channel &channel, Region &region) {
+    if (channel.handover)
+      return llvm::any_of(channel.handover->values,
+                          [&](Value value) { return region.isAncestor(value.getParentRegion()); });
     return channel.reduction && llvm::any_of(channel.reduction->ops, [&](Operation *add) {
              return region.isAncestor(add->getParentRegion());
            });
   };
+  auto getLength = [&](Region &region) {
+    int64_t length = 0;
+    region.walk([&](Operation *op) { length += has(op); });
+    return length;
+  };
   bool isCovered = llvm::all_of(channels, [&](const Channel &channel) {
     return !isUsedIn(channel, branch.getThenRegion()) || isUsedIn(channel, branch.getElseRegion());
   });
-  if (role != Role::Compute && branch->hasAttr(specialCaseName) && isCovered) {
+  bool isSame = !computes() || (getPart() && getLength(branch.getThenRegion()) ==
+                                                 getLength(branch.getElseRegion()));
+  if (branch->hasAttr(specialCaseName) && isCovered && isSame) {
     writeBlock(*branch.elseBlock());
     for (auto [result, yielded] :
          llvm::zip_equal(branch.getResults(), branch.elseYield().getOperands()))

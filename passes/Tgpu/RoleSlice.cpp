@@ -255,7 +255,7 @@ private:
     TensorMapType tensorMap = getTensorMap(kernel, add, isTransposed ? std::nullopt : dims, slot);
     if (!tensorMap)
       return;
-    RoleSlice::Part before = slice.reduce;
+    RolePart before = slice.reduce;
     llvm::DenseSet<Operation *> assumedBefore = slice.assumed;
     need(add);
     // The role needs the indices of the tile, not the tile.
@@ -385,7 +385,7 @@ private:
   KernelOp kernel;
   bool explain;
   RoleSlice slice;
-  RoleSlice::Part *part = &slice.load; ///< the part that is being collected
+  RolePart *part = &slice.load; ///< the part that is being collected
   WrittenViews written;
   SmallVector<Value> worklist;
   llvm::DenseMap<Operation *, size_t> positions; ///< in program order

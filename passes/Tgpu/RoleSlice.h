@@ -8,6 +8,7 @@
 #define TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/ComputeSplit.h"
 #include "passes/Tgpu/SpreadWork.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -39,17 +40,11 @@ struct Reduction {
 };
 
 struct RoleSlice {
-  /// Loops, branches and scalars, and those of their results and iteration arguments that are
-  /// needed.
-  struct Part {
-    llvm::DenseSet<mlir::Operation *> ops;
-    llvm::DenseSet<mlir::Value> values;
-  };
-
   llvm::SmallVector<CopyGroup> groups;
   llvm::SmallVector<Reduction> reductions;
   std::optional<SpreadWork> spread;
-  Part load, reduce; ///< operations that these roles share with compute
+  std::optional<ComputeSplit> split; ///< set by who applies it
+  RolePart load, reduce;             ///< operations that these roles share with compute
   /// Conditions that the reduce role cannot compute and that are rarely false. The role assumes
   /// that they hold; the compute role sends zeros if they do not.
   llvm::DenseSet<mlir::Operation *> assumed;

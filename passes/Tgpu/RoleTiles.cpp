@@ -37,7 +37,7 @@ void RoleWriter::writeRole() {
 void RoleWriter::finishTile() {
   if (role == Role::Load)
     lendSlots();
-  else if (role == Role::Compute)
+  else if (computes())
     giveSlotsBack();
 }
 
@@ -77,7 +77,7 @@ void RoleWriter::mapIds(Value tile) {
 /// receives the next tile before it stores its results; other roles receive it when they have
 /// copied or added everything.
 void RoleWriter::writeTakenTiles() {
-  bool publishes = role == getPublisher(), computes = role == Role::Compute;
+  bool publishes = role == getPublisher();
   order->setKept(role == Role::Schedule);
   if (role == Role::Schedule)
     uses.clear();
@@ -90,7 +90,7 @@ void RoleWriter::writeTakenTiles() {
       publishes ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
   size_t numWords = inits.size();
   readsAhead.clear();
-  if (computes && receivesValues())
+  if (computes() && receivesValues())
     findReadsAhead();
   IRMapping outside = map;
   llvm::append_range(inits, writeReadsAhead(outside, inits));
@@ -125,7 +125,7 @@ void RoleWriter::writeTakenTiles() {
           b.clone(*operand.getDefiningOp(), map);
       b.clone(*multiple, map);
     }
-    if (computes) {
+    if (computes()) {
       afterLoops = [&] {
         next = writeReceive(taken);
         llvm::append_range(next, writeReadsAhead(outside, next));
@@ -149,7 +149,7 @@ void RoleWriter::writeTakenTiles() {
     b.setLoc(old.getLoc());
     if (role == Role::Load && !findReleasingLoop())
       writeReceived(current);
-    if (!computes)
+    if (!computes())
       next = writeReceive(taken);
     finishTile();
     taken = arith::AddIOp::create(b, taken, i32(1));

@@ -24,6 +24,9 @@ Value RoleWriter::i32(int64_t value) {
 bool RoleWriter::Channel::isUsedIn(Operation *op) const {
   if (group)
     return op->isAncestor(group->block->getParentOp());
+  if (handover)
+    return llvm::any_of(handover->values,
+                        [&](Value value) { return op->isProperAncestor(value.getDefiningOp()); });
   return llvm::any_of(reduction->ops, [&](Operation *add) { return op->isProperAncestor(add); });
 }
 
@@ -60,6 +63,9 @@ void RoleWriter::run() {
     makeChannel(group);
   for (const Reduction &reduction : slice.reductions)
     makeChannel(reduction);
+  if (slice.split)
+    for (const ComputeSplit::Handover &handover : slice.split->handovers)
+      makeChannel(handover);
   if (schedule.getScratchStages() > 1)
     makeScratch();
   makeBarrier();
@@ -99,10 +105,11 @@ void RoleWriter::makeKernel() {
     names = b.getStrArrayAttr({getNewName("cta")});
   }
   b.setInsertionPoint(old);
-  mapped = KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
-                            b.getI64IntegerAttr(old.getWarps() + moreWarps), old.getArgNamesAttr(),
-                            old.getArgOptionalAttr(), names, grid, constraints,
-                            old.getArgDefaultsAttr(), old.getBindingsAttr(), IntegerAttr());
+  mapped =
+      KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
+                       b.getI64IntegerAttr(getComputeRoles() * old.getWarps() + moreWarps),
+                       old.getArgNamesAttr(), old.getArgOptionalAttr(), names, grid, constraints,
+                       old.getArgDefaultsAttr(), old.getBindingsAttr(), IntegerAttr());
   mapped->setDiscardableAttrs(old->getDiscardableAttrDictionary());
   Block *entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : old.getArgs())
@@ -225,9 +232,11 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
     channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
   channel.full = makeBarriers(stages, 1);
+  findUses(channel);
+  int64_t readers = channel.concerns(Role::Compute) + channel.concerns(Role::Second);
   // Buffers that are copied once and for one tile are never overwritten.
   if (loop || isPersistent())
-    channel.empty = makeBarriers(stages, old.getWarps());
+    channel.empty = makeBarriers(stages, readers * old.getWarps());
   channel.lends = loop && isPersistent() && group.copies.front()->hasAttr(lendSlotName);
   channels.push_back(std::move(channel));
 }
@@ -266,6 +275,11 @@ void RoleWriter::makeRoles() {
   }
   SmallVector<int64_t> registers(names.size(), schedule.getLoadRegisters());
   registers.back() = schedule.getComputeRegisters();
+  if (slice.split) {
+    names.push_back("compute_2");
+    counts.push_back(warps);
+    registers.push_back(schedule.getComputeRegisters());
+  }
   auto roles = RolesOp::create(b, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(counts),
                                b.getDenseI64ArrayAttr(registers), names.size());
   for (auto [name, region] : llvm::zip_equal(names, roles.getBodies())) {
@@ -277,6 +291,7 @@ void RoleWriter::makeRoles() {
                .Case("reduce", Role::Reduce)
                .Case("schedule", Role::Schedule)
                .Case("spread", Role::Spread)
+               .Case("compute_2", Role::Second)
                .Default(Role::Compute);
     IRMapping shared = map;
     if (role != Role::Spread)

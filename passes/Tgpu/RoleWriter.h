@@ -34,12 +34,16 @@ public:
   void run();
 
 private:
-  enum class Role { Load, Reduce, Schedule, Spread, Compute };
+  enum class Role { Load, Reduce, Schedule, Spread, Compute, Second };
 
   /// A ring between two roles, and its barriers in the new kernel.
   struct Channel {
-    const CopyGroup *group = nullptr;           ///< from load to compute, or
-    const Reduction *reduction = nullptr;       ///< from compute to reduce
+    const CopyGroup *group = nullptr;                 ///< from load to compute, or
+    const Reduction *reduction = nullptr;             ///< from compute to reduce, or
+    const ComputeSplit::Handover *handover = nullptr; ///< from the first role that computes
+    /// Of the group: the operations of its block with the first and the last use of its buffers by
+    /// the first and by the second role that computes; null without uses.
+    std::pair<mlir::Operation *, mlir::Operation *> usesOf[2];
     mlir::Value full, empty;                    ///< `empty` is null if slots are used only once
     llvm::SmallVector<mlir::Value> maps, rings; ///< one per copy; one stage: a plain buffer
 
@@ -47,7 +51,10 @@ private:
     bool lends = false;
 
     bool concerns(Role role) const {
-      return role == Role::Compute || role == (group ? Role::Load : Role::Reduce);
+      if (role == Role::Compute || role == Role::Second)
+        return group ? usesOf[role == Role::Second].first != nullptr
+                     : handover || role == Role::Compute;
+      return role == (group ? Role::Load : Role::Reduce) && !handover;
     }
     bool isUsedIn(mlir::Operation *op) const;
   };
@@ -67,9 +74,9 @@ private:
   /// The role that takes tiles and publishes them to the others.
   Role getPublisher() const { return hasScheduler ? Role::Schedule : Role::Load; }
   /// Whether the current role receives more than the tile number.
-  bool receivesValues() const {
-    return hasScheduler ? role != Role::Schedule : role == Role::Compute;
-  }
+  bool receivesValues() const { return hasScheduler ? role != Role::Schedule : computes(); }
+  bool computes() const { return role == Role::Compute || role == Role::Second; }
+  int64_t getComputeRoles() const { return slice.split ? 2 : 1; }
   mlir::Value i32(int64_t value);
 
   //===--- RoleWriter.cpp: the kernel and the objects its roles share --------===//
@@ -83,6 +90,7 @@ private:
   std::string getNewName(std::string name);
   void makeChannel(const CopyGroup &group);
   void makeChannel(const Reduction &reduction);
+  void makeChannel(const ComputeSplit::Handover &handover);
   mlir::Value makeRing(SharedType slot, int64_t stages, bool always = false);
   mlir::Value makeBarriers(int64_t stages, int64_t arrivals);
   mlir::Value getArgument(mlir::Value view);
@@ -157,9 +165,17 @@ private:
   llvm::SmallVector<size_t> getInner(mlir::Operation *op);
   bool has(mlir::Operation *op);  ///< whether the role needs the operation
   bool keeps(mlir::Value result); ///< whether it needs this result of a loop or branch
+  const RolePart *getPart();      ///< of the present role; null if it needs all operations
   size_t getChannel(AtomicAddOp add);
   /// Whether a barrier only orders an iteration's writes after the reads of the previous iteration.
   bool isHeadOfRound(SyncOp sync);
+
+  //===--- RoleHandover.cpp: two roles that compute --------------------------===//
+
+  /// Finds which of the roles that compute use the buffers of a group.
+  void findUses(Channel &channel);
+  /// Behind an operation: writes its results to the rings of the second role, or reads them.
+  void handOver(mlir::Operation &op);
 
   //===--- RoleSpread.cpp: work beside the tiles -----------------------------===//
 

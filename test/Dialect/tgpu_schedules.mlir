@@ -125,6 +125,11 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
+// expected-error @+1 {{compute_roles must be 1 or 2, but got 3}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, compute_roles = 3>}
+
+// -----
+
 // expected-error @+1 {{scratch_stages must be 1 or 2, but got 3}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, scratch_stages = 3>}
 

@@ -203,7 +203,7 @@ tile.program @either params(T: type, FEW: flag, WIDE: int = 64, CAUSAL: flag = t
 // APART: tile.launch @parts
 // APART-SAME: rows = "R2 = 128", step = "S2 = 80", structure = "sum (R S) S"
 // WHOLE-LABEL: tile.program @apart
-// WHOLE: R: int = 32, S: int = 32, R2: int = 128, S2: int = 80
+// WHOLE: R: int = 64, S: int = 64, R2: int = 128, S2: int = 80
 // WHOLE: tile.launch @parts
 // WHOLE-SAME: structure = "sum (R S) S, sum (R S)(R S) S"
 // HANDED: tile.program @apart

@@ -276,7 +276,9 @@ const Reasons kBackwardLists = {
 const Reasons kBackwardWide = {
     {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
     {"tgpu.acquire", "of the number of a tile: operands are copied when the results of the tile "
-                     "before have left, and the number was read before they did"}};
+                     "before have left, and the number was read before they did"},
+    {"tgpu.wait", "of the second role that computes, for Q: it multiplies by Q what it makes of a "
+                  "tile that the first role handed over after it had waited for the same Q"}};
 
 const CallExtents kSmall = {100, 210, 16, 32, 16};
 const std::vector<std::pair<std::string, std::string>> kSmallBlocks = {
@@ -504,8 +506,8 @@ Kernel backwardWide() {
   CallExtents extents = kWide;
   extents.depth = 192;
   return {
-      "backward_wide", "attention_backward", "sm_90a", {{"T", "f16"}, {"D", "192"}}, /*warps=*/8,
-      extents,         kBackwardWide,        6,        ofDepth(kLaunches, 192)};
+      "backward_wide", "attention_backward", "sm_90a", {{"T", "f16"}, {"D", "192"}}, /*warps=*/0,
+      extents,         kBackwardWide,        4,        ofDepth(kLaunches, 192)};
 }
 
 Kernel onlyReached(Kernel kernel) {

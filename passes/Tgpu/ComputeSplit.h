@@ -1,0 +1,50 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Divides the work of the compute role between two roles. If a kernel carries several sums, such as
+// dV and dK of attention, the registers of one warpgroup may not hold them beside each other. Each
+// role then computes some of the sums, and every product is computed once: a tile that the first
+// role computes from its products, and the second role needs, is handed over in shared memory.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_COMPUTESPLIT_H
+#define TILEWRIGHT_PASSES_TGPU_COMPUTESPLIT_H
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <optional>
+
+namespace tilewright::tgpu {
+
+/// The operations of a role, and those results and iteration arguments of loops and branches that
+/// it needs.
+struct RolePart {
+  llvm::DenseSet<mlir::Operation *> ops;
+  llvm::DenseSet<mlir::Value> values;
+};
+
+struct ComputeSplit {
+  /// A tile that the first role writes to a ring, and the second role reads: one value, or one in
+  /// each side of a branch.
+  struct Handover {
+    llvm::SmallVector<mlir::Value> values;
+    SharedType slot;
+  };
+
+  RolePart first, second;
+  llvm::SmallVector<Handover> handovers;
+
+  /// Slots of each ring: the first role is one iteration ahead of the second one.
+  static constexpr int64_t stages = 2;
+
+  int64_t getBytes() const; ///< of one slot of each handover
+
+  /// The split of a kernel in the plain form, or nothing: if it stores fewer than two results, has
+  /// other effects, if one result depends on all products, or if more than tiles is handed over.
+  static std::optional<ComputeSplit> get(KernelOp kernel);
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_COMPUTESPLIT_H

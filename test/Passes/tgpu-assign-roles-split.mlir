@@ -1,0 +1,186 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Two roles that compute.
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
+// RUN: tilewright-opt %t/errors.mlir --tgpu-assign-roles -split-input-file -verify-diagnostics
+
+//--- kernels.mlir
+
+!b = !tgpu.shared<64x64xbf16, b128>
+!in = !tile.view<[?, 64], bf16>
+!out = !tile.view<[?, 64], f32>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+!half = tensor<64x64xbf16, #tgpu.wgmma<1>>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
+
+// X = K Q^T, P = exp2(X), dV = dV + P dO, and dK = dK + (P * V dO^T) Q. The first role computes P and dV, the second one
+// dK, of which P is handed over before it is widened. K is used by the first role only, V by the second one, Q and dO by
+// both, whose warps arrive at the same barrier. Without the mask the second role does in both cases the same.
+// CHECK-LABEL: tgpu.kernel @two_sums target "sm_90a" warps 12
+// CHECK:         %[[K:.*]] = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+// CHECK-NEXT:    %[[K_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+// CHECK-NEXT:    %[[K_EMPTY:.*]] = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+// CHECK:         %[[V:.*]] = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+// CHECK-NEXT:    %[[V_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+// CHECK-NEXT:    %[[V_EMPTY:.*]] = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+// CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <64x64xbf16, b128>>
+// CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[Q_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+// CHECK:         %[[DO:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <64x64xbf16, b128>>
+// CHECK-NEXT:    %[[DO_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[DO_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[P:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <64x64xbf16, b128>>
+// CHECK-NEXT:    %[[P_FULL:.*]] = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[P_EMPTY:.*]] = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<2>
+// CHECK:         role "load" warps 1 registers 40
+// CHECK:         role "compute" warps 4 registers 232
+// CHECK-NOT:       tgpu.wait %[[V_FULL]]
+// CHECK:           tgpu.wait %[[K_FULL]]
+// CHECK-NOT:       tgpu.wait %[[V_FULL]]
+// CHECK:           scf.for %{{.*}} iter_args(%{{.*}}, %[[QU:.*]] = %{{.*}}, %[[DOU:.*]] = %{{.*}}, %[[PU:.*]] = %{{.*}}) -> (tensor<64x64xf32, #tgpu.wgmma<1>>, i32, i32, i32)
+// CHECK:             tgpu.wait %[[Q_FULL]][%[[QU]]]
+// CHECK:             tgpu.wait %[[DO_FULL]][%[[DOU]]]
+// CHECK:             %[[NEXT:.*]]:2 = scf.if %{{.*}} -> (tensor<64x64xf32, #tgpu.wgmma<1>>, i32)
+// CHECK:               %[[E:.*]] = math.exp2
+// CHECK-NEXT:          %[[HALF:.*]] = tile.cast %[[E]]
+// CHECK-NEXT:          tgpu.acquire %[[P_EMPTY]][%[[PU]]]
+// CHECK-NEXT:          %[[SLOT:.*]] = tgpu.slot %[[P]][%[[PU]]]
+// CHECK-NEXT:          tgpu.write %[[HALF]], %[[SLOT]]
+// CHECK-NEXT:          tgpu.arrive %[[P_FULL]][%[[PU]]] per {{ *}}warp
+// CHECK:               tgpu.convert %[[HALF]]
+// CHECK-NOT:           arith.mulf
+// CHECK:             } else {
+// CHECK:               tile.select
+// CHECK:               tgpu.acquire %[[P_EMPTY]][%[[PU]]]
+// CHECK:             tgpu.arrive %[[Q_EMPTY]][%[[QU]]]
+// CHECK:             tgpu.arrive %[[DO_EMPTY]][%[[DOU]]]
+// CHECK:             scf.yield %[[NEXT]]#0, %{{.*}}, %{{.*}}, %[[NEXT]]#1
+// CHECK:           tgpu.arrive %[[K_EMPTY]]
+// CHECK:           tgpu.store %{{.*}}, %dv
+// CHECK-NOT:       tgpu.store
+// CHECK:         role "compute_2" warps 4 registers 232
+// CHECK:           tgpu.wait %[[V_FULL]]
+// CHECK:           scf.for %{{.*}} iter_args(%{{.*}}, %[[QU:.*]] = %{{.*}}, %[[DOU:.*]] = %{{.*}}, %[[PU:.*]] = %{{.*}}) -> (tensor<64x64xf32, #tgpu.wgmma<1>>, i32, i32, i32)
+// CHECK-NOT:         scf.if
+// CHECK-NOT:         math.exp2
+// CHECK:             tgpu.wait %[[P_FULL]][%[[PU]]]
+// CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[P]][%[[PU]]]
+// CHECK-NEXT:        %[[HALF:.*]] = tgpu.read %[[SLOT]] : !tgpu.shared<64x64xbf16, b128> -> tensor<64x64xbf16, #tgpu.wgmma<1>>
+// CHECK-NEXT:        tgpu.arrive %[[P_EMPTY]][%[[PU]]] per {{ *}}warp
+// CHECK:             %[[DP:.*]] = tgpu.wgmma_wait
+// CHECK-NEXT:        %[[WIDE:.*]] = tile.cast %[[HALF]]
+// CHECK-NEXT:        arith.mulf %[[WIDE]], %[[DP]]
+// CHECK:           tgpu.arrive %[[V_EMPTY]]
+// CHECK-NOT:       tgpu.store %{{.*}}, %dv
+// CHECK:           tgpu.store %{{.*}}, %dk
+tgpu.kernel @two_sums target "sm_90a" warps 4
+    (%k: !in, %v: !in, %q: !in, %do: !in, %dv: !out, %dk: !out, %full: i32) grid(%i = ceildiv(dim(k, 0), 64))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1, compute_roles = 2>} {
+  %kb = tgpu.alloc : !b
+  %vb = tgpu.alloc : !b
+  %qb = tgpu.alloc : !b
+  %dob = tgpu.alloc : !b
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !acc
+  %row = arith.muli %i, %c64 : i32
+  %rounds = tile.dim %q, 0 : !in
+  tgpu.copy_async %k[%row, 0], %kb : !in, !b
+  tgpu.copy_async %v[%row, 0], %vb : !in, !b
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %sums:2 = scf.for %m = %c0 to %rounds step %c1 iter_args(%dk_old = %none, %dv_old = %none) -> (!acc, !acc) : i32 {
+    %n = arith.muli %m, %c64 : i32
+    %is_full = arith.cmpi slt, %m, %full : i32
+    tgpu.copy_async %q[%n, 0], %qb : !in, !b
+    tgpu.copy_async %do[%n, 0], %dob : !in, !b
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %new:2 = scf.if %is_full -> (!acc, !acc) {
+      %x_pending = tgpu.wgmma %kb, %qb transpose_b : !b, !b -> !acc
+      tgpu.wgmma_commit
+      %x = tgpu.wgmma_wait pending 0, %x_pending : !acc
+      %p = math.exp2 %x : !acc
+      %half = tile.cast %p : !acc -> !half
+      %dp_pending = tgpu.wgmma %vb, %dob transpose_b : !b, !b -> !acc
+      tgpu.wgmma_commit
+      %dp = tgpu.wgmma_wait pending 0, %dp_pending : !acc
+      %wide = tile.cast %half : !half -> !acc
+      %ds = arith.mulf %wide, %dp : !acc
+      %ds_half = tile.cast %ds : !acc -> !half
+      %pa = tgpu.convert %half : !half -> !a
+      %dv_pending = tgpu.wgmma %pa, %dob, %dv_old : !a, !b, !acc -> !acc
+      tgpu.wgmma_commit
+      %dv_new = tgpu.wgmma_wait pending 0, %dv_pending : !acc
+      %dsa = tgpu.convert %ds_half : !half -> !a
+      %dk_pending = tgpu.wgmma %dsa, %qb, %dk_old : !a, !b, !acc -> !acc
+      tgpu.wgmma_commit
+      %dk_new = tgpu.wgmma_wait pending 0, %dk_pending : !acc
+      scf.yield %dk_new, %dv_new : !acc, !acc
+    } else {
+      %x_pending = tgpu.wgmma %kb, %qb transpose_b : !b, !b -> !acc
+      tgpu.wgmma_commit
+      %x = tgpu.wgmma_wait pending 0, %x_pending : !acc
+      %keep = arith.cmpf ogt, %x, %none : !acc
+      %kept = tile.select %keep, %x, %none : tensor<64x64xi1, #tgpu.wgmma<1>>, !acc
+      %p = math.exp2 %kept : !acc
+      %half = tile.cast %p : !acc -> !half
+      %dp_pending = tgpu.wgmma %vb, %dob transpose_b : !b, !b -> !acc
+      tgpu.wgmma_commit
+      %dp = tgpu.wgmma_wait pending 0, %dp_pending : !acc
+      %wide = tile.cast %half : !half -> !acc
+      %ds = arith.mulf %wide, %dp : !acc
+      %ds_half = tile.cast %ds : !acc -> !half
+      %pa = tgpu.convert %half : !half -> !a
+      %dv_pending = tgpu.wgmma %pa, %dob, %dv_old : !a, !b, !acc -> !acc
+      tgpu.wgmma_commit
+      %dv_new = tgpu.wgmma_wait pending 0, %dv_pending : !acc
+      %dsa = tgpu.convert %ds_half : !half -> !a
+      %dk_pending = tgpu.wgmma %dsa, %qb, %dk_old : !a, !b, !acc -> !acc
+      tgpu.wgmma_commit
+      %dk_new = tgpu.wgmma_wait pending 0, %dk_pending : !acc
+      scf.yield %dk_new, %dv_new : !acc, !acc
+    } {tgpu.special_case}
+    tgpu.sync
+    scf.yield %new#0, %new#1 : !acc, !acc
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+  tgpu.store %sums#0, %dk[%row, 0] : !acc, !out
+  tgpu.store %sums#1, %dv[%row, 0] : !acc, !out
+}
+
+//--- errors.mlir
+
+// One result.
+!b = !tgpu.shared<64x64xbf16, b128>
+!in = !tile.view<[?, 64], bf16>
+!out = !tile.view<[?, 64], f32>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+// expected-error @+1 {{'tgpu.kernel' op cannot have two roles that compute: they need two results that are stored, each of products of its own, and the rest of what the second one reads must be tiles; use the schedule compute_roles=1}}
+tgpu.kernel @one_sum target "sm_90a" warps 4 (%k: !in, %q: !in, %o: !out, %rounds: i32) grid(%i = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, compute_roles = 2>} {
+  %kb = tgpu.alloc : !b
+  %qb = tgpu.alloc : !b
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !acc
+  %sum = scf.for %m = %c0 to %rounds step %c1 iter_args(%old = %none) -> (!acc) : i32 {
+    tgpu.copy_async %k[%m, 0], %kb : !in, !b
+    tgpu.copy_async %q[%m, 0], %qb : !in, !b
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %kb, %qb transpose_b, %old : !b, !b, !acc -> !acc
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !acc
+    tgpu.sync
+    scf.yield %new : !acc
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+  tgpu.store %sum, %o[0, 0] : !acc, !out
+}
