@@ -560,8 +560,10 @@ const std::vector<Kernel> kCausalKernels = {
             2, kLaunches),
     rolesOf("listed_backward", "attention_backward", with(kBackwardBlocks, kListed), kBackwardLists,
             9, kLaunches),
+    // Without a mask a block that waits for its turn also waits for the other warpgroup's products,
+    // so that the barrier before results is not missed in these launches.
     rolesOf("backward_in_order", "attention_backward", with(kBackwardBlocks, kInOrder),
-            kBackwardRoles, 2, kLaunches),
+            kBackwardRoles, 3, kLaunches),
     onlyReached(rolesOf("backward_window_in_order", "attention_backward",
                         with(with(kBackwardBlocks, kWindowed), kInOrder), {}, 0,
                         withWindow(kLaunches))),
