@@ -183,7 +183,7 @@ static Value lowerCall(const ExprLowering &lowering, tile::ExprAttr expr) {
   default:
     return fail(lowering,
                 "'" + expr.getName() +
-                    "' cannot be computed on the device except for the extent of the last id");
+                    "' is supported on the device only as the extent of the last grid id");
   }
 }
 

@@ -95,8 +95,8 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   for (size_t i = 0; i < signature.numViews; ++i)
     if (signature.views[i].isRequired &&
         std::find(plan.sources.begin(), plan.sources.end(), i) == plan.sources.end())
-      return invalid("'" + entry + "' takes no '" + signature.views[i].name +
-                     "', which attention has");
+      return invalid("'" + entry + "' has no argument '" + signature.views[i].name +
+                     "', which attention requires");
   return plan;
 }
 
@@ -120,7 +120,7 @@ Status AttentionPlan::checkViews(const Argument *const *views) const {
   for (size_t i = 0; i < signature->numViews; ++i)
     if (views[i]->kind != Argument::Kind::Absent && !signature->views[i].isRequired &&
         std::find(sources.begin(), sources.end(), i) == sources.end())
-      return invalid("'" + entry + "' takes no " + quoted(i) + ", but got one");
+      return invalid("'" + entry + "' has no argument " + quoted(i) + ", but got one");
   return Status::success();
 }
 

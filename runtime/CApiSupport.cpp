@@ -149,7 +149,7 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
         return invalid("there is no argument '" + std::string(name) + "'");
     }
     if (place >= numPlaces)
-      return invalid("there are " + std::to_string(numPlaces) + " arguments, but got " +
+      return invalid("expected " + std::to_string(numPlaces) + " arguments, but got " +
                      std::to_string(numGiven));
     if (taken >> place & 1)
       return invalid("argument '" + nameOf(context, place) + "' is given twice");

@@ -84,7 +84,7 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
   std::memcpy(&header, bytes->data(), sizeof(header));
   std::string_view cubin = std::string_view(*bytes).substr(sizeof(header));
   if (std::memcmp(header.magic, magic, 8) != 0)
-    return bad("is not of Tilewright");
+    return bad("was not written by Tilewright");
   if (header.version != version)
     return bad("is of another version");
   if (cubin.size() < header.bytes)
@@ -93,7 +93,7 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
     return bad("is corrupt");
   Header expected = headerOf(key, cubin);
   if (std::memcmp(&expected, &header, sizeof(header)) != 0)
-    return bad("is of other PTX, another architecture or another driver");
+    return bad("was made from other PTX, or for another architecture or driver");
   return std::optional<std::string>(std::string(cubin));
 }
 

@@ -111,7 +111,7 @@ Status DriverTable::expectFunctions() const {
   if (cuDeviceGetCount)
     return Status::success();
   return Status::failure(Code::NoDriver,
-                         "no CUDA driver: the table of its functions is empty; take that of "
+                         "no CUDA driver: the table of its functions is empty; use "
                          "DriverTable::system(), or run the kernel with tilewright-run "
                          "--device=cpu");
 }

@@ -75,7 +75,7 @@ private:
           return bad("'" + text + "' in an expression of " + where + " must be a parameter or an " +
                      (isCondition ? "integer, f32 or f64 scalar" : "integer scalar"));
       } else if (!spec.isView || expr.value() < 0 || expr.value() >= int64_t(spec.extents.size())) {
-        return bad("'" + expr.toString() + "' of " + where + " names no dimension of a view");
+        return bad("'" + expr.toString() + "' of " + where + " is not a dimension of a view");
       }
       return Status::success();
     }

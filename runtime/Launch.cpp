@@ -346,7 +346,8 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
       return Status::failure(Code::InvalidArgument,
                              "the grid of kernel '" + kernel.name + "' has " +
                                  std::to_string(extent) + " blocks along axis " +
-                                 std::to_string(axis) + ", no multiple of its clusters of " +
+                                 std::to_string(axis) +
+                                 ", which is not a multiple of its clusters of " +
                                  std::to_string(kernel.cluster[axis]));
   }
   if (empty)

@@ -94,7 +94,7 @@ struct Operation::Impl {
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
                 bool checksIndices) const;
   Status missing(const std::string &reason, const std::string &arch) const {
-    return Status::failure(Code::MissingVariant, reason + "; make it with: " +
+    return Status::failure(Code::MissingVariant, reason + "; compile it with: " +
                                                      bundle->compileCommand(name, params, arch));
   }
   Status notPrepared(cuda::Stream stream) const;
@@ -154,7 +154,7 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
       return Status::failure(Code::InvalidArgument, "kernel '" + name + "' of '" + bundle->name() +
                                                         "' has variants of different arguments (" +
                                                         toString(kernel.params) +
-                                                        "); name more parameters");
+                                                        "); give more parameters");
     step.variants.push_back(&kernel);
   }
   if (!isKnown)
@@ -289,7 +289,7 @@ Status Operation::prepare(int ordinal) {
   device->info = *info;
   if (info->handle < 0 || info->handle >= maxDevices)
     return Status::failure(Code::Unsupported, "device " + std::to_string(ordinal) +
-                                                  " is beyond the 64 that the runtime serves");
+                                                  " exceeds the limit of 64 devices");
   if (Status status = checkSupport({info->major, info->minor, 0}); !status)
     return status;
   ContextScope scope(driver);
@@ -464,8 +464,8 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   if (device->onlyContext && device->onlyContext != scope.get())
     return Status::failure(Code::NotPrepared,
                            std::string(impl->kind()) + " '" + impl->name +
-                               "' was prepared in another context; before CUDA 12.0 drivers load "
-                               "code for one context");
+                               "' was prepared in another context; drivers before CUDA 12.0 load "
+                               "code for a single context");
   if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   ExprInputs inputs{arguments, device->info.smCount};

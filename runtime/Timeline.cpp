@@ -240,9 +240,10 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
     if (!kernel.timeline.words)
       continue;
     if (words && words != kernel.timeline.words)
-      return invalid("kernels of the bundle write timelines in chunks of " + std::to_string(words) +
-                     " and of " + std::to_string(kernel.timeline.words) +
-                     " words, so one buffer cannot have both; compile them alike");
+      return invalid(
+          "kernels of the bundle write timelines in chunks of " + std::to_string(words) +
+          " and of " + std::to_string(kernel.timeline.words) +
+          " words, so one buffer cannot have both; compile them with the same --timeline");
     words = kernel.timeline.words;
     kernels.emplace(kernel.timeline.tag, &kernel);
   }
@@ -251,7 +252,7 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
         "no kernel of the bundle has a timeline; compile it with tilewrightc --timeline");
   size_t chunkBytes = words * format::wordBytes;
   if (bytes < 2 * chunkBytes)
-    return invalid("a timeline takes " + std::to_string(2 * chunkBytes) +
+    return invalid("a timeline requires " + std::to_string(2 * chunkBytes) +
                    " bytes or more, but got " + std::to_string(bytes));
 
   const auto *base = static_cast<const uint8_t *>(buffer);

@@ -138,9 +138,10 @@ Result<MatrixAccess> MatrixAccess::plan(const RegisterLayout &tile, const Shared
                                         Placement placement) {
   int bits = buffer.elementBits();
   if (tile.rank() != 2 || bits > 32)
-    return Status::failure("matrices move tiles of rank 2 with elements of 8, 16 or 32 bits, but "
-                           "got rank " +
-                           std::to_string(tile.rank()) + " and " + std::to_string(bits) + " bits");
+    return Status::failure(
+        "ldmatrix and stmatrix require a tile of rank 2 with elements of 8, 16 or 32 bits, but "
+        "got rank " +
+        std::to_string(tile.rank()) + " and " + std::to_string(bits) + " bits");
   if (Status status = checkInside(tile, buffer, placement); !status)
     return status;
 
@@ -165,8 +166,8 @@ Result<MatrixAccess> MatrixAccess::plan(const RegisterLayout &tile, const Shared
     for (int warp = 0; warp < tile.numWarps(); ++warp)
       for (int lane = 0; lane < 8 * access.list[issue].numMatrices; ++lane)
         if (!keepsTogether(buffer, access.rowStart(static_cast<int>(issue), warp, lane), 16))
-          return Status::failure("ldmatrix and stmatrix need rows of 16 bytes that the buffer "
-                                 "keeps together and aligned; choose another swizzle or pad");
+          return Status::failure("ldmatrix and stmatrix require a buffer with rows of 16 "
+                                 "contiguous, aligned bytes; choose another swizzle or pad");
   return access;
 }
 

@@ -117,7 +117,7 @@ Status checkMultiple(const char *what, int64_t extent, int64_t of, const char *w
 Status checkWarps(int64_t warpsM, int64_t warpsN = 1) {
   if (warpsM >= 1 && warpsN >= 1 && warpsM <= 32 && warpsN <= 32 && warpsM * warpsN <= 32)
     return Status::success();
-  return Status::failure("a block has 1 to 32 warps, but got " + number(warpsM) + " by " +
+  return Status::failure("a block must have 1 to 32 warps, but got " + number(warpsM) + " by " +
                          number(warpsN));
 }
 

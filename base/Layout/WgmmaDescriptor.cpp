@@ -111,8 +111,8 @@ Result<WgmmaOperand> WgmmaOperand::plan(const SharedLayout &buffer, Major major)
                            "bits, but got " +
                            std::to_string(buffer.elementBits()) + "; transpose it");
   if (buffer.rowPitch() != buffer.panelBytes() || buffer.panelBytes() != widthOf(buffer.swizzle()))
-    return Status::failure("an operand of wgmma must lie in panels of its swizzle, or of 16 bytes "
-                           "without one, but got rows of " +
+    return Status::failure("rows of an operand of wgmma must be contiguous panels as wide as the "
+                           "swizzle, or 16 bytes without a swizzle, but got rows of " +
                            std::to_string(buffer.panelBytes()) + " bytes, " +
                            std::to_string(buffer.rowPitch()) + " apart");
   WgmmaOperand operand(buffer, major);
@@ -134,9 +134,9 @@ Status WgmmaOperand::checkOrigin(int64_t mn) const {
   int64_t unit = order == Major::K ? 8 : buffer.panelCols();
   if (mn >= 0 && mn < extentMN() && mn % unit == 0)
     return Status::success();
-  return Status::failure("an operand of wgmma must begin at a multiple of " + std::to_string(unit) +
-                         " rows below " + std::to_string(extentMN()) + ", but got " +
-                         std::to_string(mn));
+  return Status::failure("an operand of wgmma must begin at a row that is a multiple of " +
+                         std::to_string(unit) + " and less than " + std::to_string(extentMN()) +
+                         ", but got " + std::to_string(mn));
 }
 
 int64_t WgmmaOperand::byteOffset(int64_t mn, int64_t step) const {

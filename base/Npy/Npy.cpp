@@ -114,7 +114,7 @@ Result<NpyArray> readFrom(const Source &source) {
       "shape " + printNpyShape(header->shape) + " of " + std::string(npyTypeName(header->type));
   std::optional<int64_t> count = checkedNumElements(header->shape, int64_t(width));
   if (!count)
-    return Status::failure(described + " is larger than any file");
+    return Status::failure(described + " exceeds the size of a file");
 
   size_t needed = size_t(*count) * width;
   NpyArray array;
@@ -126,7 +126,7 @@ Result<NpyArray> readFrom(const Source &source) {
                            std::to_string(array.bytes.size()));
   uint8_t extra;
   if (source(&extra, 1) != 0)
-    return Status::failure("bytes follow the data: " + described + " needs just " +
+    return Status::failure("bytes follow the data: " + described + " needs only " +
                            std::to_string(needed) + " bytes");
 
   if (header->isBigEndian && width > 1)

@@ -157,9 +157,9 @@ Status tilewright::convertFromNpy(const NpyArray &array, ElementType type, void 
   const uint8_t *from = array.bytes.data();
   if (std::optional<ElementType> floatType = floatTypeOf(array.type)) {
     if (!isFloat(type))
-      return Status::failure("floats do not convert to " + std::string(elementTypeName(type)) +
-                             "; save the array with an integer dtype, but got " +
-                             std::string(npyTypeName(array.type)));
+      return Status::failure("floats cannot be converted to " + std::string(elementTypeName(type)) +
+                             ", but got " + std::string(npyTypeName(array.type)) +
+                             "; save the array with an integer dtype");
     convertFloats(*floatType, from, type, to, n);
     return Status::success();
   }

@@ -49,7 +49,7 @@ public:
     }
     skipSpaces();
     if (!rest.empty())
-      return failure("nothing may follow the header's dictionary, but got " + quoted(rest));
+      return failure("no text may follow the header's dictionary, but got " + quoted(rest));
     if (!hasType)
       return failure("the header has no key 'descr'");
     if (!hasOrder)
@@ -116,7 +116,7 @@ private:
   Status parseType() {
     skipSpaces();
     if (!rest.empty() && (rest[0] == '[' || rest[0] == '(' || rest[0] == '{'))
-      return failure("structured types are not supported; save each field as an array of its own");
+      return failure("structured types are not supported; save each field as a separate array");
     std::optional<std::string_view> text = takeString();
     if (!text)
       return failure("'descr' must be a string such as '<f4', but got " + quoted(rest));

@@ -232,10 +232,10 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << attribute.getValue() << " on " << op->getName();
   }
   if (name != kUnrollAttrName)
-    return op->emitError() << "has the attribute '" << name
-                           << "', but of the tile dialect there are only '" << kReplaceableAttrName
-                           << "', '" << kReplacedAttrName << "', '" << kBaseAttrName << "', '"
-                           << kUnrollAttrName << "' and '" << kAscendingAttrName << "'";
+    return op->emitError() << "has the attribute '" << name << "', but the tile dialect has only '"
+                           << kReplaceableAttrName << "', '" << kReplacedAttrName << "', '"
+                           << kBaseAttrName << "', '" << kUnrollAttrName << "' and '"
+                           << kAscendingAttrName << "'";
   if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "

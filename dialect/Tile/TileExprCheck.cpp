@@ -275,7 +275,7 @@ static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute>
   auto add = [&](StringRef name, StringRef kind) -> LogicalResult {
     if (isReservedName(name))
       return signature.op->emitOpError()
-             << kind << " '" << name << "' has the name of a literal or a type";
+             << kind << " '" << name << "' must not have the name of a literal or a type";
     auto [it, inserted] = seen.try_emplace(name, kind);
     if (inserted)
       return success();

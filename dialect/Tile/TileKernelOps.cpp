@@ -292,7 +292,7 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
                isa<ExprAttr>(condition.getValue());
       }));
   if (!wellFormed)
-    return op->emitOpError("has malformed attributes; write it in its own syntax");
+    return op->emitOpError("has malformed attributes; use its custom assembly format");
   size_t expected = argNames.size() + (grid ? grid.size() : 0);
   Region &body = op->getRegion(0);
   if (body.empty() || body.front().getNumArguments() != expected)
@@ -346,7 +346,7 @@ LogicalResult KernelOp::verify() {
     return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single instance");
   for (BlockArgument id : getGridIds())
     if (!id.getType().isSignlessInteger(32))
-      return emitOpError() << "grid ids are i32, but got " << id.getType();
+      return emitOpError() << "grid ids must be i32, but got " << id.getType();
   return success();
 }
 
@@ -391,7 +391,7 @@ LogicalResult ProgramOp::verify() {
     return failure();
   for (Operation &op : getBody().front())
     if (!isa<WorkspaceOp, LaunchOp>(op))
-      return op.emitError() << "a program holds tile.workspace and tile.launch only, but got "
+      return op.emitError() << "a program may contain only tile.workspace and tile.launch, but got "
                             << op.getName() << "; compute in a kernel";
   return success();
 }
@@ -425,7 +425,7 @@ LogicalResult LaunchOp::verify() {
   if (getWithNames().size() != getWithValues().size() ||
       !llvm::all_of(getWithNames(), [](Attribute a) { return isa<StringAttr>(a); }) ||
       !llvm::all_of(getWithValues(), [](Attribute a) { return isa<ExprAttr>(a); }))
-    return emitOpError("has a malformed 'with' clause; write it in its own syntax");
+    return emitOpError("has a malformed 'with' clause; use its custom assembly format");
   return success();
 }
 
@@ -470,9 +470,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError() << "binds '" << paramName << "', which is not a parameter of kernel @"
                            << getKernel();
     if (param.getDerived())
-      return emitOpError()
-             << "binds '" << paramName << "' of kernel @" << getKernel()
-             << ", which is derived: it has the value that the kernel declares by let";
+      return emitOpError() << "binds '" << paramName << "' of kernel @" << getKernel()
+                           << ", but a derived parameter (let) cannot be bound";
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     std::string what = ("the value of '" + paramName + "'").str();
     if (failed(checkExprKind(*this, cast<ExprAttr>(value), &caller, ExprScope::Parameters, what,
@@ -497,7 +496,7 @@ LogicalResult ParamOp::verify() {
                          wanted);
   }
   if (!(*this)->getParentOfType<func::FuncOp>())
-    return emitOpError("has a value in kernels and functions only");
+    return emitOpError("is allowed in kernels and functions only");
   return checkExprKind(*this, getExpr(), nullptr, ExprScope::Parameters, "its expression", wanted);
 }
 
@@ -509,7 +508,7 @@ LogicalResult CaptureOp::verify() {
   for (Attribute constraint : getConstraints().value_or(ArrayAttr::get(getContext(), {}))) {
     auto expr = dyn_cast<ExprAttr>(constraint);
     if (!expr)
-      return emitOpError("has a malformed 'require' clause; write it in its own syntax");
+      return emitOpError("has a malformed 'require' clause; use its custom assembly format");
     StringRef other;
     walkExpr(expr, [&](ExprAttr node) {
       bool reads = node.getKind() == ExprKind::Name || node.getKind() == ExprKind::Dim;
@@ -517,7 +516,7 @@ LogicalResult CaptureOp::verify() {
         other = node.getName();
     });
     if (!other.empty())
-      return emitOpError() << "may require something of itself only, but '" << tile::toString(expr)
+      return emitOpError() << "may constrain only itself, but '" << tile::toString(expr)
                            << "' reads '" << other << "'";
   }
   return success();

@@ -139,15 +139,15 @@ LogicalResult SpreadOp::verify() {
   if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isSignlessInteger(32))
     return emitOpError("needs a body that takes a number (i32)");
   if (body.getTerminator()->getNumOperands() != 0)
-    return emitOpError("yields nothing");
+    return emitOpError("must not yield values");
   // Around it may be branches by parameters.
   Operation *parent = (*this)->getParentOp();
   while (isa<scf::IfOp>(parent))
     parent = parent->getParentOp();
   if (isa<SymbolOpInterface>(parent))
     return success();
-  return emitOpError() << "is beside the instances of a kernel, but got '" << parent->getName()
-                       << "' around it";
+  return emitOpError() << "must not be nested in operations other than scf.if, but is inside '"
+                       << parent->getName() << "'";
 }
 
 void SpreadOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
@@ -305,7 +305,8 @@ LogicalResult ForBlocksOp::verify() {
     return success();
   }
   if (against == block || against < 0 || block < 0 || against >= count || block >= count)
-    return emitOpError("has malformed positions in its mask function; write it in its own syntax");
+    return emitOpError(
+        "has malformed positions in its mask function; use its custom assembly format");
   return success();
 }
 
@@ -321,9 +322,9 @@ LogicalResult ForBlocksOp::verifyRegions() {
   ExprAttr span = getListSpanAttr();
   if (auto tile = dyn_cast<RankedTensorType>(keep); tile && span && span.isConstant())
     if (int64_t columns = tile.getDimSize(1); span.getValue() < 1 || span.getValue() % columns != 0)
-      return emitOpError() << "entries of its list must stand for a multiple of the " << columns
+      return emitOpError() << "each entry of its list must cover a multiple of the " << columns
                            << " positions of a block, but got 'each " << span.getValue()
-                           << "'; choose blocks that divide it";
+                           << "'; choose a block that divides it";
   auto yield = cast<YieldOp>(body.getTerminator());
   auto sameTypes = [](TypeRange a, TypeRange b) { return llvm::equal(a, b); };
   if (!sameTypes(getInitArgs().getTypes(), getResultTypes()) ||
@@ -367,7 +368,7 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!ranges || ranges.getNumArguments() != getMaskOperands().size() + 4 ||
       ranges.getNumResults() != 5)
     return emitOpError() << "needs ranges " << getRangesAttr()
-                         << " as tile-analyze-masks writes it";
+                         << " in the form that tile-analyze-masks generates";
   return success();
 }
 

@@ -195,9 +195,9 @@ static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result
     return parser.emitError(loc, "the type of the result must be written, but got only ") << source;
   SmallVector<Dim> dims = getDims(source);
   if (!infer(dims))
-    return parser.emitError(loc, "the type of the result must follow from that of the operand, but "
-                                 "dimensions are named that ")
-           << source << " has not";
+    return parser.emitError(loc, "the result type must be inferable from the operand type, but "
+                                 "names dimensions that ")
+           << source << " does not have";
   result = makeTile(parser.getContext(), dims, getElementType(source), !tensor);
   return success();
 }

@@ -32,12 +32,10 @@ static runtime::Params getCommon(const runtime::Params &a, const runtime::Params
 static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::ProgramSpec &from,
                                 const std::string &target) {
   if (!haveOneForm(into, from))
-    return llvm::createStringError("program '" + into.name +
-                                   "' has other launches or workspaces "
-                                   "for " +
-                                   target +
-                                   " than for the target before; make a bundle "
-                                   "for each");
+    return llvm::createStringError(
+        "program '" + into.name +
+        "' must have the same launches and workspaces for every target, but those for " + target +
+        " differ; make one bundle per target");
   into.params = getCommon(into.params, from.params);
   for (auto [launch, other] : llvm::zip_equal(into.launches, from.launches))
     llvm::append_range(launch.kernels, other.kernels);

@@ -244,7 +244,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
       workspace.fill = runtime::fillPattern(*element, value);
       if (!workspace.fill)
         return makeError("a workspace of program '" + spec.name + "' is filled with " +
-                         std::to_string(value) + ", which takes more than 32 bits of type " +
+                         std::to_string(value) + ", which needs more than 32 bits as " +
                          std::string(elementTypeName(*element)));
     }
     names[op.getResult()] = workspace.name;

@@ -86,7 +86,7 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
     return gpu.takeError();
   std::string assembler = findAssembler();
   if (assembler.empty())
-    return llvm::createStringError("there is no ptxas on PATH, in CUDA_HOME or in /usr/local/cuda; "
+    return llvm::createStringError("cannot find ptxas on PATH, in CUDA_HOME or in /usr/local/cuda; "
                                    "emit ptx, which the driver compiles");
   llvm::SmallString<128> source, cubin, log;
   for (auto [suffix, path] : {std::pair<const char *, llvm::SmallString<128> *>{"ptx", &source},

@@ -40,8 +40,8 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
     llvm::StringRef key = entry.split('=').first;
     if (tgpu::RoleOverrides().find(key))
       return emitError(module.getLoc())
-             << "schedule: " << key << " is for roles, which only " << Target::getNamesWithRoles()
-             << " has, but the target is " << options.target
+             << "schedule: " << key << " requires roles, which only " << Target::getNamesWithRoles()
+             << " supports, but the target is " << options.target
              << "; leave it out or give --target=" << Target::getNamesWithRoles();
   }
   return success();
@@ -95,11 +95,11 @@ void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
     InFlightDiagnostic warning = emitWarning(kernel.location)
                                  << "kernel @" << kernel.name << " spills " << bytes
                                  << " bytes of registers on " << target
-                                 << ": what its threads hold at a time does not fit; make its "
-                                    "tiles smaller or their extents multiples of 256";
+                                 << ": its live values exceed the registers of its threads; make "
+                                    "its tiles smaller or their extents multiples of 256";
     // Warps of a kernel with roles follow from the rows of its blocks.
     if (!kernel.hasRoles && kernel.warps < 32)
-      warning << ", or give more warps than " << kernel.warps << " by --warps";
+      warning << ", or give more warps than " << kernel.warps << " with --warps";
   }
 }
 

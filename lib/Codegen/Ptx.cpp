@@ -155,7 +155,7 @@ public:
 
   llvm::Error take() {
     return errors.empty() ? llvm::Error::success()
-                          : llvm::createStringError("LLVM refuses this code: " + errors);
+                          : llvm::createStringError("LLVM rejects this code: " + errors);
   }
 
 private:

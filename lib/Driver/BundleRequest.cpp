@@ -80,7 +80,7 @@ public:
     if (!request.ptx.empty() && targets.size() * variants.size() > 1)
       return llvm::createStringError("code can be given for one variant and one target only");
     if (isReady && targets.size() * variants.size() > 1)
-      return llvm::createStringError("a module of tgpu is one variant for one target");
+      return llvm::createStringError("a tgpu module is for one variant and one target only");
     runtime::BundleWriter writer;
     writer.manifest.producer = ("tilewrightc " + getVersion()).str();
     writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();

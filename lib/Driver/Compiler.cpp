@@ -117,14 +117,14 @@ Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
     EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;
     emitError(entry->getLoc()) << "expected a " << describe(kind) << " but got '"
                                << SymbolTable::getSymbolName(entry).getValue() << "', a "
-                               << describe(other) << "; choose it by --" << describe(other);
+                               << describe(other) << "; select it with --" << describe(other);
     return nullptr;
   }
   if (!name.empty())
     emitError(location) << "there is no " << describe(kind) << " '" << name
                         << "'; the file has: " << all;
   else
-    emitError(location) << "there are several entries, so one must be chosen by --kernel or "
+    emitError(location) << "one of several entries must be selected with --kernel or "
                            "--program; the file has: "
                         << all;
   return nullptr;

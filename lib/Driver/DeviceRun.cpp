@@ -166,18 +166,18 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
 llvm::Expected<std::unique_ptr<DeviceRun>>
 DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRunOptions &options) {
   if (name.kind != DeviceName::Kind::Cuda && !options.timelineFile.empty())
-    return makeError("a timeline shows the clock of a GPU; give --device=cuda");
+    return makeError("a timeline requires a GPU; give --device=cuda");
   if (name.kind == DeviceName::Kind::Cpu) {
     for (auto kernel : entry->getParentOfType<mlir::ModuleOp>().getOps<tgpu::KernelOp>()) {
-      kernel.emitOpError() << "runs on a GPU or a simulated block of threads, but the device is "
+      kernel.emitOpError() << "is mapped onto a GPU, but the device is "
                               "cpu; give --device=sim:"
                            << kernel.getTarget();
-      return makeError("a mapped kernel is not for the CPU");
+      return makeError("a mapped kernel cannot run on the CPU");
     }
     return std::make_unique<CpuRun>(entry, options);
   }
   if (options.f64)
-    return makeError("a run with every float in f64 is for the CPU");
+    return makeError("f64 precision is supported on the CPU only");
   GpuOptions gpu = options.gpu;
   gpu.target = name.target;
   if (name.kind == DeviceName::Kind::Simulator) {

@@ -24,8 +24,7 @@ llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &cont
     if (llvm::Expected<const Target &> known = findTarget(asked.target); !known)
       return known.takeError();
     if (device->kind != DeviceName::Kind::Cuda)
-      return makeError("--target: only cuda can run code for another target, but the device is " +
-                       asked.device);
+      return makeError("--target requires --device=cuda, but the device is " + asked.device);
     device->target = asked.target;
   }
   run->device = std::move(*device);

@@ -76,23 +76,23 @@ llvm::Error checkKind(const ArgumentInfo &argument, bool asScalar) {
   auto view = llvm::dyn_cast<tile::ViewType>(argument.type);
   if (view && asScalar)
     return makeError(describe(argument) + " is a view " + describeView(view) +
-                     "; give it by --in, --out or --inout");
+                     "; give it with --in, --out or --inout");
   if (!view && !asScalar)
     return makeError(describe(argument) + " is a scalar of type " + typeName(argument.type) +
-                     "; give it by --scalar");
+                     "; give it with --scalar");
   return llvm::Error::success();
 }
 
 llvm::Error missing(const ArgumentInfo &argument) {
   if (auto view = llvm::dyn_cast<tile::ViewType>(argument.type))
     return makeError(describe(argument) + " is missing; it is a view " + describeView(view) +
-                     ", given by " +
+                     "; give it with " +
                      (argument.isCapture   ? "--in "
                       : argument.isWritten ? "--out or --inout "
                                            : "--in, --out or --inout ") +
                      argument.name + "=...");
   return makeError(describe(argument) + " is missing; it is a scalar of type " +
-                   typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
+                   typeName(argument.type) + "; give it with --scalar " + argument.name + "=VALUE");
 }
 
 llvm::Error checkShape(const ArgumentInfo &argument, tile::ViewType view,
@@ -161,10 +161,10 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                      std::string(elementTypeName(*declared)) + " but got " +
                      std::string(elementTypeName(*request.type)));
   if (argument.isCapture && !request.output.empty())
-    return makeError(describe(argument) + " is read-only; give it by --in");
+    return makeError(describe(argument) + " is read-only; give it with --in");
   if (argument.isWritten && request.output.empty())
     return makeError(describe(argument) +
-                     " is written, and --in would drop the result; give it by --out or --inout");
+                     " is written, and --in discards the result; give it with --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
     return makeError(describe(argument) + " cannot be random: random is only for float arrays");

@@ -86,7 +86,7 @@ static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &re
   const RegisterLayout &from = *e.getLayout(op, at.getType());
   int rank = layout.rank(), viewRank = static_cast<int>(region.view.extents.size());
   if (region.shape.size() > 2)
-    return op->emitError() << "a tile of rank 1 or 2 can be indexed by a tile here, but got "
+    return op->emitError() << "only a tile of rank 1 or 2 can be indexed by a tile, but got "
                            << tile.getType();
   for (int d = 0; d < rank; ++d)
     if ((dims ? (*dims)[d] : viewRank - rank + d) == along)
@@ -94,7 +94,8 @@ static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &re
   Values indices = e.getElements(at);
   if (rank == 1) {
     if (from != layout)
-      return op->emitError() << "the indices must lie as the tile does, but got " << at.getType();
+      return op->emitError() << "the indices must have the layout of the tile, but got "
+                             << at.getType();
     region.gatheredAt = indices;
     return success();
   }
@@ -102,8 +103,8 @@ static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &re
   layout::ReductionPlan plan = layout::reductionPlan(layout, other);
   layout::Conversion conversion = layout::convert(from, plan.result);
   if (from.shape() != plan.result.shape() || conversion.kind != layout::Conversion::Kind::Registers)
-    return op->emitError() << "the indices must lie as slice<" << other
-                           << "> of the tile does, but got " << at.getType()
+    return op->emitError() << "the indices must have the layout slice<" << other
+                           << "> of the tile's layout, but got " << at.getType()
                            << "; convert them first";
   for (int reg : plan.resultRegister)
     region.gatheredAt.push_back(indices[conversion.sourceRegister[reg]]);

@@ -48,8 +48,8 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
   int64_t elementBytes = getElementBits(type.getElementType()) / 8;
   int64_t bytes = elementBytes * type.getNumElements();
   if (bytes > mostStaticBytes)
-    return op->emitError() << "elements change threads through scratch memory, which holds at most "
-                           << mostStaticBytes << " bytes, but the tile has " << bytes
+    return op->emitError() << "an exchange between threads has at most " << mostStaticBytes
+                           << " bytes of scratch memory, but the tile needs " << bytes
                            << "; use smaller blocks";
   if (failed(beginExchange(e, op, /*usesScratch=*/true)))
     return failure();
@@ -142,8 +142,8 @@ static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
   std::optional<std::vector<int>> source = renaming(from, plan.result);
   if (!source)
-    return op.emitError() << "the operand must lie as slice<" << op.getDim()
-                          << "> of the result does, but got " << op.getSource().getType()
+    return op.emitError() << "the operand must have the layout slice<" << op.getDim()
+                          << "> of the result's layout, but got " << op.getSource().getType()
                           << "; convert it first";
   SmallVector<int> registers;
   for (int reg : plan.resultRegister)
@@ -168,7 +168,7 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
   bool isExchange = from.rank() == 2 && !isIdentity;
   std::optional<std::vector<int>> source = renaming(isExchange ? from.transposed() : from, to);
   if (!source)
-    return op.emitError() << "a transposed tile must stay in its threads, but got "
+    return op.emitError() << "a transpose must not move elements between threads, but got "
                           << op.getSource().getType() << " to " << op.getResult().getType()
                           << "; exchange it through shared memory (tgpu.write, tgpu.read)";
   return takeRegisters(e, op.getResult(), op.getSource(), *source);
@@ -241,8 +241,8 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
   std::optional<std::vector<int>> order = renaming(plan.result, to);
   if (!order)
-    return op.emitError() << "the result must lie as slice<" << op.getDim()
-                          << "> of the operand does, but got " << op.getResult().getType()
+    return op.emitError() << "the result must have the layout slice<" << op.getDim()
+                          << "> of the operand's layout, but got " << op.getResult().getType()
                           << "; convert it afterwards";
 
   // Within the thread a balanced tree: short dependence chains, and a smaller error of sums.
@@ -340,8 +340,8 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     return success();
   }
   if (conversion.kind != layout::Conversion::Kind::Shuffle)
-    return op.emitError() << "elements change warps, for which the conversion needs scratch memory "
-                             "(through)";
+    return op.emitError() << "the conversion moves elements between warps, which requires scratch "
+                             "memory (through)";
 
   Values source = e.getElements(op.getSource()), result;
   // Lane l takes from lane other(l); where lanes take different registers, one shuffle for each.
@@ -361,7 +361,7 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     Value lanes =
         isUniform ? getThreadNumber(b, [&](int, int l) { return other[l]; }, {}) : Value();
     if (!lanes)
-      return op.emitError() << "this conversion needs scratch memory (through)";
+      return op.emitError() << "this conversion requires scratch memory (through)";
     Value value;
     for (auto [sourceReg, mask] : lanesOf) {
       Value moved = shuffle(b, "idx", source[sourceReg], lanes);

@@ -34,8 +34,8 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
   if (!e.role)
     return success();
   if (usesScratch && scratchRole && scratchRole != e.role)
-    return op->emitError("two roles exchange elements between their warps, but there is scratch "
-                         "memory for one; give tiles of one role to one column of warps");
+    return op->emitError("only one role can exchange elements between its warps, but two roles do; "
+                         "use layouts with one column of warps in one of them");
   if (usesScratch)
     scratchRole = e.role;
   if (roleBarriers.contains(e.role))
@@ -53,8 +53,8 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
     taken.set(number);
   int number = taken.find_first_unset();
   if (number < 0)
-    return op->emitError("warps of a role exchange elements at a named barrier, but the kernel "
-                         "uses all ")
+    return op->emitError("an exchange between warps of a role requires a named barrier, but the "
+                         "kernel uses all ")
            << Target::namedBarriers - 1;
   roleBarriers[e.role] = number;
   return success();

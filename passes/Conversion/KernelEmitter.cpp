@@ -197,7 +197,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
     // Later passes, above all ptxas, take minutes and gigabytes for more.
     if (counter.operations > tile::kMostOperations)
       return op.emitError() << "the code of a thread must have at most " << tile::kMostOperations
-                            << " operations, but got more up to here; use smaller blocks, more "
+                            << " operations, but exceeds the limit here; use smaller blocks, more "
                                "warps or fewer operations for each element";
     if (isEvent)
       timeline.sample(b, &op, /*isEnd=*/true);

@@ -226,7 +226,7 @@ template <typename OpTy> static FailureOr<Value> appendArgument(OpTy op) {
   auto name = StringAttr::get(context, timeline::argumentName);
   if (llvm::is_contained(op.getArgNames(), name))
     return op.emitOpError() << "has an argument '" << name.getValue()
-                            << "', which is the name of the one that a timeline adds; rename it";
+                            << "', the name of the argument that a timeline adds; rename it";
   unsigned position = op.getNumArgs();
   SmallVector<Attribute> names(op.getArgNames().getValue());
   names.push_back(name);
@@ -249,8 +249,9 @@ LogicalResult tgpu::addTimeline(ModuleOp module, int64_t words) {
     auto type = IntegerType::get(module.getContext(), 64);
     kernel->setAttr(attributeName, IntegerAttr::get(type, words));
     if (getTimeline(kernel)->events.size() > timeline::maxEvents)
-      return kernel.emitOpError() << "has more operations than the " << timeline::maxEvents
-                                  << " that a timeline can tell apart; use smaller blocks";
+      return kernel.emitOpError()
+             << "has more than the " << timeline::maxEvents
+             << " operations that a timeline can distinguish; use smaller blocks";
     added.insert(kernel.getSymNameAttr());
   }
   for (auto program : module.getOps<tile::ProgramOp>()) {

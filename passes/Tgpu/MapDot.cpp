@@ -340,7 +340,7 @@ LogicalResult KernelMapper::mapDot(tile::DotOp op) {
   Type element = tile::getElementType(op.getLhs().getType());
   if (!element.isF32() && !element.isF64())
     return op.emitError() << "target " << target.name << " has no product of " << element
-                          << "; there are f16, bf16, f32 and f64";
+                          << "; the supported ones are f16, bf16, f32 and f64";
   SharedType types[] = {getOperandBuffer(op, 0), getOperandBuffer(op, 1)};
   if (!types[0] || !types[1])
     return failure();

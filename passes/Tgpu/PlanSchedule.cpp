@@ -124,10 +124,10 @@ private:
     int64_t stages = overrides.stages.value_or(0);
     if (overrides.skeleton == Skeleton::Synchronous && stages > 1)
       return getOperation().emitError()
-             << "schedule: skeleton=synchronous has one stage, but got stages=" << stages;
+             << "schedule: skeleton=synchronous requires one stage, but got stages=" << stages;
     if (overrides.skeleton == Skeleton::Multistage && stages == 1)
       return getOperation().emitError()
-             << "schedule: skeleton=multistage has at least two stages, but got stages=1";
+             << "schedule: skeleton=multistage requires at least two stages, but got stages=1";
     return success();
   }
 

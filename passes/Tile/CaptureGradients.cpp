@@ -144,8 +144,8 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
       if (!sums.first)
         sums.first = op;
       if (sums.first.getExact() != op.getExact()) {
-        op.emitOpError("sums the gradients of captures exactly in one place of a kernel and not in "
-                       "another; write 'exact' on all or on none")
+        op.emitOpError("must have 'exact' if and only if the other gradients of captures in the "
+                       "kernel have it; write 'exact' on all or on none")
                 .attachNote(sums.first.getLoc())
             << "the other place";
         return failure();

@@ -497,7 +497,7 @@ bool KernelCall::run(RunSettings settings) {
       return *ran && checkMemory();
   if (!gpu)
     return runHere();
-  std::string refusal = "a run with every float in f64 is for the CPU";
+  std::string refusal = "f64 precision is supported on the CPU only";
   if (!settings.f64) {
     const Gpu::Compiled &compiled = gpu->compile(binding);
     if (!compiled.failure.empty()) {

@@ -4,5 +4,5 @@
 // Captures in generic syntax.
 // RUN: tilewright-opt %s -verify-diagnostics
 
-// expected-error @+1 {{'tile.capture' op has a malformed 'require' clause; write it in its own syntax}}
+// expected-error @+1 {{'tile.capture' op has a malformed 'require' clause; use its custom assembly format}}
 "tile.capture"() <{sym_name = "x", type = f32, constraints = [3 : i32]}> : () -> ()

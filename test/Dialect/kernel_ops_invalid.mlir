@@ -26,7 +26,7 @@ tile.kernel @argument_and_id (%x: i32) grid(%x = 1) {}
 
 // -----
 
-// expected-error @+1 {{argument 'false' has the name of a literal or a type}}
+// expected-error @+1 {{argument 'false' must not have the name of a literal or a type}}
 tile.kernel @literal_as_name (%false: i32) grid(%i = 1) {}
 
 // -----
@@ -247,7 +247,7 @@ tile.kernel @negative_position (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, -1
 // -----
 
 // Values of parameters.
-// expected-error @+1 {{'tile.param' op has a value in kernels and functions only}}
+// expected-error @+1 {{'tile.param' op is allowed in kernels and functions only}}
 %0 = tile.param A : i32
 
 // -----
@@ -418,7 +418,7 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
@@ -531,7 +531,7 @@ tile.link "x.mlir/"
 
 // -----
 
-// expected-error @+1 {{may require something of itself only, but 'x < y' reads 'y'}}
+// expected-error @+1 {{may constrain only itself, but 'x < y' reads 'y'}}
 tile.capture @x : f32 require(x < y)
 
 // -----

@@ -55,7 +55,7 @@ tgpu.kernel @two_roles target "sm_90a" warps 4 (%s: f32) grid(%i = 1) {
     }
     role "b" warps 2 {
       %t = tile.full %s : !t
-      // expected-error @+1 {{two roles exchange elements between their warps, but there is scratch memory for one; give tiles of one role to one column of warps}}
+      // expected-error @+1 {{only one role can exchange elements between its warps, but two roles do; use layouts with one column of warps in one of them}}
       %r = tile.reduce add %t dim 0 : !t -> !row
     }
 }
@@ -74,7 +74,7 @@ tgpu.kernel @all_taken target "sm_90a" warps 28 (%s: f32) grid(%i = 1) {
   tgpu.roles
     role "sum" warps 2 {
       %t = tile.full %s : !t
-      // expected-error @+1 {{warps of a role exchange elements at a named barrier, but the kernel uses all 15}}
+      // expected-error @+1 {{an exchange between warps of a role requires a named barrier, but the kernel uses all 15}}
       %r = tile.reduce add %t dim 0 : !t -> !row
     }
     role "idle" warps 26 {

@@ -52,7 +52,7 @@ tgpu.kernel @tall target "sm_90a" warps 4 (%x: !view) grid(%a = dim(x, 0), %b = 
 // A quotient, a minimum or a maximum needs operands of 32 bits.
 !q = !tgpu.shared<128x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
-// expected-error @+1 {{cannot take tile after tile: its grid is not computed by +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
+// expected-error @+1 {{cannot process several tiles in a block: its grid is not computed with +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
 tgpu.kernel @wide target "sm_90a" warps 4 (%x: !view) grid(%b = ceildiv(dim(x, 0) * dim(x, 1), 128))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
   %q = tgpu.alloc : !q

@@ -10,7 +10,7 @@
 // RUN: sed 's/, group = 8, dynamic = 1>/>/' %t/adds.mlir | not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=STATIC
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
 
-// STATIC: error: 'tgpu.kernel' op adds in order, so its blocks must take tiles from a counter and a separate role must add, but got the schedule dynamic=0, reduce_stages=2; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more
+// STATIC: error: 'tgpu.kernel' op adds in order, which requires blocks that take tiles from a counter and a separate role for additions, but got the schedule dynamic=0, reduce_stages=2; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more
 
 //--- adds.mlir
 
@@ -127,7 +127,7 @@ tgpu.kernel @two_turns target "sm_90a" warps 8 (%turns: !turns) grid(%n = 4) {
     role "reduce" warps 4 {
       // expected-note @+1 {{the other turn}}
       tgpu.await_turn %c0 of %turns[0] : !turns
-      // expected-error @+1 {{awaits a turn while its thread has another, so that blocks may wait for each other; tgpu.end_turn must come before}}
+      // expected-error @+1 {{awaits a turn while its thread has another, so that blocks may deadlock; tgpu.end_turn must come before}}
       tgpu.await_turn %c0 of %turns[1] : !turns
     }
     role "compute" warps 4 {

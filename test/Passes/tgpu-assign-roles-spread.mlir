@@ -11,9 +11,9 @@
 // RUN: tilewright-opt %t/other-work.mlir -split-input-file -verify-diagnostics --tgpu-assign-roles
 // RUN: tilewright-opt %t/without-roles.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
 
-// EARLY: error: 'tgpu.load' op reads a sum to which blocks may still add; tgpu.await_turn with 'last' must come before
+// EARLY: error: 'tgpu.load' op reads a sum to which other blocks may still add; tgpu.await_turn with 'last' must come before
 // EARLY: note: an addition
-// GRID: error: 'tile.spread' op is for blocks that take tile after tile, but got the schedule group=0; use group=1 or more
+// GRID: error: 'tile.spread' op requires blocks that process several tiles, but got the schedule group=0; use group=1 or more
 
 //--- converts.mlir
 
@@ -150,7 +150,7 @@ tgpu.kernel @transposes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
-    // expected-error @+1 {{'tgpu.load' op is in the way of a role for the work beside the instances: a tile is loaded or stored otherwise than row by row; launch a kernel of its own for it}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: a tile is loaded or stored otherwise than row by row; move the work into a separate kernel}}
     %0 = tgpu.load %o[%m, 0] dims [1, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -185,7 +185,7 @@ tgpu.kernel @known_row target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tgpu.store' op is in the way of a role for the work beside the instances: a tile is loaded or stored otherwise than row by row}}
+    // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: a tile is loaded or stored otherwise than row by row}}
     tgpu.store %0, %y[0, %m] : !t, !view
   }
 }
@@ -218,7 +218,7 @@ tgpu.kernel @reduces target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: 
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tile.reduce' op is in the way of a role for the work beside the instances: only operations on each element of a tile are possible}}
+    // expected-error @+1 {{'tile.reduce' op prevents a separate role for tile.spread: only operations on each element of a tile are possible}}
     %1 = tile.reduce add %0 dim 1 : !t -> tensor<64xf32, #tgpu.slice<1, #tgpu.blocked<4, lanes 16, warps 4, 1>>>
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -252,7 +252,7 @@ tgpu.kernel @otherwise target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %some = arith.cmpi sgt, %m, %c0 : i32
-    // expected-error @+1 {{'scf.if' op is in the way of a role for the work beside the instances: a branch around tiles has an else or a result}}
+    // expected-error @+1 {{'scf.if' op prevents a separate role for tile.spread: a branch that contains tiles has an else region or a result}}
     scf.if %some {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view
@@ -293,7 +293,7 @@ tgpu.kernel @two_branches target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>,
     %some = arith.cmpi sgt, %m, %c0 : i32
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     scf.if %some {
-      // expected-error @+1 {{'tgpu.store' op is in the way of a role for the work beside the instances: its tiles are in different branches}}
+      // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: its tiles are in different branches}}
       tgpu.store %0, %y[%m, 0] : !t, !view
     }
   }
@@ -329,7 +329,7 @@ tgpu.kernel @two_shapes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
-    // expected-error @+1 {{'tgpu.load' op is in the way of a role for the work beside the instances: its tiles must have rank 2 and one shape}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: its tiles do not all have rank 2 and the same shape}}
     %1 = tgpu.load %o[%m, 0] : !view -> !half
     tgpu.store %1, %y[%m, 0] : !half, !view
   }
@@ -361,7 +361,7 @@ tgpu.kernel @waits_only target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
     scf.yield %new : !acc
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
-  // expected-error @+1 {{'tile.spread' op is in the way of a role for the work beside the instances: it stores no tile}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it stores no tile}}
   tile.spread %m to %n {
     %0 = arith.addi %m, %n : i32
   }
@@ -397,7 +397,7 @@ tgpu.kernel @two target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: !vie
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
-  // expected-error @+1 {{'tile.spread' op is in the way of a role for the work beside the instances: it must be the only one, and outside of branches}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is not the only one, or it is inside a branch}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -432,7 +432,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   %some = arith.cmpi sgt, %n, %c0 : i32
   scf.if %some {
-    // expected-error @+1 {{'tile.spread' op is in the way of a role for the work beside the instances: it must be the only one, and outside of branches}}
+    // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is not the only one, or it is inside a branch}}
     tile.spread %m to %n {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view
@@ -445,7 +445,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
 !view = !tile.view<[?, ?], f32>
 !t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
 tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op is done by a role of its own, on sm_90a, but got a kernel without roles or a branch around it; use such a target and blocks, or launch a kernel of its own for it}}
+  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got a kernel without roles or a branch around it; use such a target and blocks, or a separate kernel}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -457,7 +457,7 @@ tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i3
 !view = !tile.view<[?, ?], f32>
 !t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
 tgpu.kernel @older_target target "sm_80" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op is done by a role of its own, on sm_90a, but got a kernel without roles or a branch around it}}
+  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got a kernel without roles or a branch around it}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view

@@ -344,7 +344,7 @@ tgpu.kernel @late target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is used where the copy may not have been made}}
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is used where the copy may not have been executed}}
   tgpu.copy_async %x[%b, 0], %q : !view, !q
 }
 
@@ -357,7 +357,7 @@ tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
   %q = tgpu.alloc : !q
   tgpu.copy_async %x[%b, 0], %q : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is written by others as well}}
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is also written by other operations}}
   tgpu.write %r, %q : tensor<128x64xbf16, #tgpu.wgmma<2>>, !q
 }
 
@@ -384,7 +384,7 @@ tgpu.kernel @carried target "sm_90a" warps 8 (%x: !view, %n: i32) grid(%b = 1)
 
 !q = !tgpu.shared<128x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
-// expected-error @+1 {{is split into roles with 4 to 28 warps, a multiple of 4, but got 2}}
+// expected-error @+1 {{must have 4 to 28 warps, a multiple of 4, to be split into roles, but got 2}}
 tgpu.kernel @warps target "sm_90a" warps 2 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
@@ -396,7 +396,7 @@ tgpu.kernel @warps target "sm_90a" warps 2 (%x: !view) grid(%b = 1)
 
 !q = !tgpu.shared<128x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
-// expected-error @+1 {{cannot take tile after tile: its grid is not computed by +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
+// expected-error @+1 {{cannot process several tiles in a block: its grid is not computed with +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
 tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = floordiv(dim(x, 0), 4))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
   %q = tgpu.alloc : !q
@@ -411,7 +411,7 @@ tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = floordiv(dim(x, 
 tgpu.kernel @no_slot target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 0 : i64}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 0 : i64}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 0 : i64} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -423,7 +423,7 @@ tgpu.kernel @no_slot target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @many_slots target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 33 : i64}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 33 : i64}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 33 : i64} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -435,7 +435,7 @@ tgpu.kernel @many_slots target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @slots_of_i32 target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 2 : i32}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 2 : i32}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 2 : i32} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -447,7 +447,7 @@ tgpu.kernel @slots_of_i32 target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @slots_in_words target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got "two"}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got "two"}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = "two"} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -463,7 +463,7 @@ tgpu.kernel @different_slots target "sm_90a" warps 4 (%x: !view) grid(%b = 1)
   %c = tgpu.alloc : !x
   // expected-note @+1 {{one of them}}
   tgpu.copy_async %x[%b, 0], %a {tgpu.ring_stages = 2 : i64} : !view, !x
-  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as others that arrive at its barrier}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as the other copies that arrive at its barrier}}
   tgpu.copy_async %x[%b, 64], %c {tgpu.ring_stages = 3 : i64} : !view, !x
   %pending = tgpu.wgmma %a, %c : !x, !x -> !acc
   tgpu.wgmma_commit
@@ -481,7 +481,7 @@ tgpu.kernel @slots_of_one_copy target "sm_90a" warps 4 (%x: !view) grid(%b = 1)
   %c = tgpu.alloc : !x
   // expected-note @+1 {{one of them}}
   tgpu.copy_async %x[%b, 0], %a : !view, !x
-  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as others that arrive at its barrier}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as the other copies that arrive at its barrier}}
   tgpu.copy_async %x[%b, 64], %c {tgpu.ring_stages = 3 : i64} : !view, !x
   %pending = tgpu.wgmma %a, %c : !x, !x -> !acc
   tgpu.wgmma_commit

@@ -155,7 +155,7 @@ tgpu.kernel @no_place target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b =
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.addi' op needs a place [stage, order] in its loop, as others have, with a stage of 0 or 1}}
+        // expected-error @+1 {{'arith.addi' op needs a place [stage, order] with a stage of 0 or 1, as do the other operations of its loop}}
         %next = arith.addi %m, %c1 : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -171,7 +171,7 @@ tgpu.kernel @stage_2 target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 
     role "compute" warps 4 registers 232 {
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
-        // expected-error @+1 {{needs a place [stage, order] in its loop, as others have, with a stage of 0 or 1}}
+        // expected-error @+1 {{needs a place [stage, order] with a stage of 0 or 1, as do the other operations of its loop}}
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 2, 0>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}

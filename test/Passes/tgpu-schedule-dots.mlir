@@ -194,7 +194,7 @@ tgpu.kernel @none_in_flight target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>
 tgpu.kernel @two target "sm_90a" warps 8 (%n: i32) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{at most one product of a loop stays in flight so far, but got 2}}
+  // expected-error @+1 {{a loop may have at most one product in flight, but got 2}}
   scf.for %i = %c0 to %n step %c1 : i32 {
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 2>}
 }

@@ -57,7 +57,7 @@ tgpu.kernel @one_more target "sm_90a" warps 2 () grid(%i = 1) {
     }
     role "b" warps 1 {
       tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
-      // expected-error @+1 {{belongs to use 0 of the barriers, which is complete without it: they were declared for 1 arrivals a use, and got more}}
+      // expected-error @+1 {{belongs to use 0 of the barriers, which is already complete: they were declared for 1 arrivals per use}}
       tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
     }
 }
@@ -94,7 +94,7 @@ tgpu.kernel @skips_a_use target "sm_90a" warps 2 () grid(%i = 1) {
   %c1 = arith.constant 1 : i32
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{belongs to use 1 of the barriers, while use 0 is not complete; count uses alike on both sides, and wait before a slot is used again}}
+      // expected-error @+1 {{belongs to use 1 of the barriers, while use 0 is not complete; both sides must count uses alike, and wait before they reuse a slot}}
       tgpu.arrive %full[%c1] per role : !tgpu.barriers<1>
     }
     role "b" warps 1 {
@@ -123,7 +123,7 @@ tgpu.kernel @too_late target "sm_90a" warps 2 () grid(%i = 1) {
 tgpu.kernel @negative_use target "sm_90a" warps 1 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   %minus = arith.constant -1 : i32
-  // expected-error @+1 {{uses are counted from 0, but got -1}}
+  // expected-error @+1 {{uses must be counted from 0, but got -1}}
   tgpu.wait %full[%minus] : !tgpu.barriers<1>
 }
 
@@ -136,7 +136,7 @@ tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
   %y = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{deadlocks in role "a": the warps that arrive at the barriers for use 0 wait, too}}
+      // expected-error @+1 {{deadlocks in role "a": the warps that would arrive at the barriers for use 0 are also waiting}}
       tgpu.wait %x[%i] : !tgpu.barriers<1>
       tgpu.arrive %y[%i] per role : !tgpu.barriers<1>
     }
@@ -154,7 +154,7 @@ tgpu.kernel @too_few_bytes target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16
   %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
   %buffer = tgpu.alloc : !tile
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
-  // expected-error @+1 {{expects 4096 bytes, but the copies of this use bring 8192}}
+  // expected-error @+1 {{expects 4096 bytes, but the copies of this use have 8192}}
   tgpu.expect %full[%i] bytes 4096 : !tgpu.barriers<1>
   // expected-note @+1 {{copied here}}
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
@@ -169,7 +169,7 @@ tgpu.kernel @bytes_not_announced target "sm_90a" warps 1 (%x: !tile.view<[?, 64]
   %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
   %buffer = tgpu.alloc : !tile
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
-  // expected-error @+1 {{brings 8192 bytes that no tgpu.expect announces at its barriers}}
+  // expected-error @+1 {{copies 8192 bytes that no tgpu.expect of its barriers counts}}
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
   tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
   tgpu.wait %full[%i] : !tgpu.barriers<1>
@@ -186,7 +186,7 @@ tgpu.kernel @other_stages target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16>
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<2>
   %slot = tgpu.slot %ring[%i] : !ring
-  // expected-error @+1 {{fills a ring of 3 stages through barriers of 2; both need the same number}}
+  // expected-error @+1 {{fills a ring of 3 stages, but its barriers have 2; both must have the same number}}
   tgpu.tma_load %map[0, 0], %slot, %full[%i] : !map, !tile, !tgpu.barriers<2>
   tgpu.wait %full[%i] : !tgpu.barriers<2>
 }
@@ -240,7 +240,7 @@ tgpu.kernel @taken_twice target "sm_90a" warps 8 () grid(%i = 1) {
   %turns = tgpu.turns warpgroups 2 : index
   // expected-note @+1 {{taken here}}
   tgpu.take_turn %turns
-  // expected-error @+1 {{takes the turn again before passing it on; the two must alternate}}
+  // expected-error @+1 {{takes the turn again before passing it on; tgpu.take_turn and tgpu.pass_turn must alternate}}
   tgpu.take_turn %turns
 }
 
@@ -248,7 +248,7 @@ tgpu.kernel @taken_twice target "sm_90a" warps 8 () grid(%i = 1) {
 
 tgpu.kernel @passed_untaken target "sm_90a" warps 8 () grid(%i = 1) {
   %turns = tgpu.turns warpgroups 2 : index
-  // expected-error @+1 {{passes on a turn that was not taken; the two must alternate}}
+  // expected-error @+1 {{passes on a turn that was not taken; tgpu.take_turn and tgpu.pass_turn must alternate}}
   tgpu.pass_turn %turns
 }
 
@@ -318,7 +318,7 @@ tgpu.kernel @never_committed target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf
   tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<1>
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
   tgpu.wait %full[%i] : !tgpu.barriers<1>
-  // expected-error @+1 {{joins no group; tgpu.wgmma_commit must follow}}
+  // expected-error @+1 {{is not committed to a group; tgpu.wgmma_commit must follow}}
   %pending = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
 }
 

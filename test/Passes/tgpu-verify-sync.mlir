@@ -131,7 +131,7 @@ tgpu.kernel @ring_too_short target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
 !tile = !tgpu.shared<64x64xbf16, b128>
 tgpu.kernel @never_committed target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
   %buffer = tgpu.alloc : !tile
-  // expected-error @+1 {{joins no group; tgpu.copy_commit must follow}}
+  // expected-error @+1 {{is not committed to a group; tgpu.copy_commit must follow}}
   tgpu.copy_async %x[0, 0], %buffer : !view, !tile
   tgpu.copy_wait pending 0
 }
@@ -334,7 +334,7 @@ tgpu.kernel @store_not_committed target "sm_90a" warps 4 (%x: !view, %zero: bf16
   tgpu.write %zeros, %buffer : !acc, !tile
   tgpu.fence_async
   tgpu.sync
-  // expected-error @+1 {{joins no group; tgpu.bulk_commit must follow}}
+  // expected-error @+1 {{is not committed to a group; tgpu.bulk_commit must follow}}
   tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
   tgpu.bulk_wait pending 0
 }

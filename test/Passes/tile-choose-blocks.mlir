@@ -76,7 +76,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // F32: ROWS: int = 32, KEYS: int = 16
 // DIVISOR: ROWS: int = 128, KEYS: int = 160
 // NO-DIVISOR: error: block KEYS of kernel @weigh must divide 25 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
-// NO-MULTIPLE: error: what block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in '9000000000 * 9000000000'
+// NO-MULTIPLE: error: the extent that block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in '9000000000 * 9000000000'
 // F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
 // CPU: ROWS: int = 128, KEYS: int = 128
 // CPU: by = "the table: cpu, rows up to 128 elements"
@@ -90,10 +90,10 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // BAD-ROWS: error: block ROWS of kernel @weigh is for the rows of products and must be a multiple of 16 up to 256 on sm_90a, but got 72
 // MOST: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_90a, but got 264
 // UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
-// KEY: error: file of blocks '{{.*}}key.json': a row has no 'keys'; it may have structure, target, mask, bits, above, bytes, elements, length, captures, work, shared, rows, columns, step
+// KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, elements, length, captures, work, shared, rows, columns, step
 // FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
 // FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none, some or ascending, but got 'causal'
-// LACKS: error: block ROWS of kernel @weigh is for the rows of products, of which the row for 'any structure' says nothing; give it a value
+// LACKS: error: block ROWS of kernel @weigh is for the rows of products, which the row for 'any structure' does not give; give it a value
 // NO-FILE: error: cannot open the file of blocks '{{.*}}none.json'
 // TEXT: error: file of blocks '{{.*}}text.json': {{.+}}
 tile.kernel @weigh
@@ -264,7 +264,7 @@ tile.kernel @parts params(T: type, R: int, S: int, FIRST: flag, SECOND: flag = t
   tile.store %both, %y[%m, 0] : !tile.tile<[R, 256], f32>, !tile.view<[?, 256], f32>
 }
 
-// NOTHING: error: block N of kernel @copy is the extent of no operand of a product in a loop, so that there is nothing to choose it by; give it a default or a value
+// NOTHING: error: block N of kernel @copy is not the extent of an operand of a product in a loop, so it cannot be chosen; give it a default or a value
 tile.kernel @copy params(N: int = block()) (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), N)) {
   %n = tile.param N : i32
   %m = arith.muli %i, %n : i32

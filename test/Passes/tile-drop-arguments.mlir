@@ -83,6 +83,6 @@ tile.kernel @grid (%x: !tile.view<[?], i32> when (false)) grid(%i = dim(x, 0)) {
 }
 
 // -----
-// expected-error @+1 {{argument 'x' has a condition over parameters, which must be bound before}}
+// expected-error @+1 {{argument 'x' has a condition with parameters that are not bound; run tile-specialize first}}
 tile.kernel @open params(P: flag) (%x: !tile.view<[?], i32> when (P)) grid(%i = 1) {
 }

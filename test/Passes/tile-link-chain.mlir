@@ -84,11 +84,11 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/other_base.mlir' 2>&1 | FileCheck %s --check-prefix=OTHER-BASE
 // OTHER-BASE: other_base.mlir:1:1: error: {{.*}}function @before denotes the function that the file's @mask_mod replaces, but the file has no @mask_mod that replaces anything; define it, or call the module's by its name
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/two_bases.mlir' 2>&1 | FileCheck %s --check-prefix=TWO-BASES
-// TWO-BASES: two_bases.mlir:2:1: error: {{.*}}a file must declare once the function that its @sink replaces, but got @b as well as @a; leave one out
+// TWO-BASES: two_bases.mlir:2:1: error: {{.*}}a file must declare only once the function that its @sink replaces, but got @b as well as @a; leave one out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/param.mlir' 2>&1 | FileCheck %s --check-prefix=PARAM
-// PARAM: param.mlir:1:1: error: {{.*}}function @score_mod must have the type of the one that it is joined with, '(f32, i32) -> f32', but got '(!tile.param<T>, i32) -> f32'; write the same type in both files
+// PARAM: param.mlir:1:1: error: {{.*}}function @score_mod must have the type of the function that it is combined with, '(f32, i32) -> f32', but got '(!tile.param<T>, i32) -> f32'; write the same type in both files
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/capture.mlir' 2>&1 | FileCheck %s --check-prefix=CAPTURE
-// CAPTURE: capture.mlir:1:1: error: {{.*}}capture @by must have one type in all files, 'f32', but got '!tile.view<[?], f32>'; rename it
+// CAPTURE: capture.mlir:1:1: error: {{.*}}capture @by must have the same type in all files, 'f32', but got '!tile.view<[?], f32>'; rename it
 // CAPTURE: shift.mlir:1:1: note: the first definition
 
 //--- main.mlir

@@ -41,15 +41,15 @@
 // RUN: not tilewright-opt %t/empty.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: empty.mlir:1:1: error: 'tile.link' op must name a file, but got an empty path; write one relative to this file
 // RUN: not tilewright-opt %t/lib/round.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ROUND
-// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not close a cycle of files, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move the shared definitions into a separate file
+// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not make files link each other in a cycle, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move the shared definitions into a separate file
 // RUN: not tilewright-opt %t/program.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=PROGRAM
-// PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that others link must hold functions, captures and kernels, but got 'tile.program'; compile that file by itself
+// PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that other files link must contain only functions, captures and kernels, but got 'tile.program'; compile that file by itself
 // RUN: not tilewright-opt %t/two.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=TWO
-// TWO: two.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}uses @once, which one of the linked files must define, but got two; rename one
+// TWO: two.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}uses @once, which exactly one linked file must define, but two do; rename one
 // TWO: third.mlir:{{[0-9]+}}:1: note: the first definition
 // TWO: second.mlir:{{[0-9]+}}:1: note: the second definition
 // RUN: not tilewright-opt %t/clash.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=CLASH
-// CLASH: second.mlir:{{[0-9]+}}:1: error: {{.*}}@once must have a name of its own, but got one that is defined elsewhere, too; rename one
+// CLASH: second.mlir:{{[0-9]+}}:1: error: {{.*}}@once must have a unique name, but is also defined elsewhere; rename one
 // CLASH: clash.mlir:2:1: note: the other definition
 // CLASH: library.mlir:{{[0-9]+}}:{{[0-9]+}}: note: used here
 // RUN: not tilewright-opt %t/mistyped.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISTYPED

@@ -24,9 +24,9 @@
 //
 // Standard input is in no folder.
 // RUN: cd %t/own && not tilewright-opt --tile-link < op.mlir 2>&1 | FileCheck %s --check-prefix=INPUT
-// INPUT: error: 'tile.link' op must name a file of the compiler's library where the text is not read from a file, but got "secret.mlir"; correct the path, or compile a file
+// INPUT: error: 'tile.link' op must name a file of the compiler's library, since the text was not read from a file, but got "secret.mlir"; correct the path, or compile a file
 // RUN: cd %t/own && not tilewrightc - --kernel=main < beside.mlir 2>&1 | FileCheck %s --check-prefix=BESIDE
-// BESIDE: error: 'tile.link' op must name a file of the compiler's library where the text is not read from a file, but got "lib/once.mlir"; correct the path, or compile a file
+// BESIDE: error: 'tile.link' op must name a file of the compiler's library, since the text was not read from a file, but got "lib/once.mlir"; correct the path, or compile a file
 //
 // A symbolic link may not lead out of the folder, but the folder may be behind one.
 // RUN: cd %t && not tilewright-opt own/file_link.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=OUT

@@ -43,7 +43,7 @@
 // MISSING: error: cannot read '{{.*}}missing.mlir', which is to be linked: No such file or directory
 // RUN: mkdir -p %t/folder && ln -sf %t/folder %t/link.mlir
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/link.mlir' 2>&1 | FileCheck %s --check-prefix=FOLDER
-// FOLDER: error: a file to be linked must be a regular file, but got '{{.*}}link.mlir'
+// FOLDER: error: a linked file must be a regular file, but got '{{.*}}link.mlir'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/syntax.mlir' 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // SYNTAX: syntax.mlir:1:{{.*}}: error:
 // SYNTAX: error: cannot link '{{.*}}syntax.mlir', which is not a module
@@ -52,17 +52,17 @@
 //
 // A file holds something else.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kernel.mlir' 2>&1 | FileCheck %s --check-prefix=KERNEL
-// KERNEL: kernel.mlir:1:1: error: {{.*}}a file to be linked must hold functions and captures only, but got kernel @other; compile that file by itself
+// KERNEL: kernel.mlir:1:1: error: {{.*}}a linked file may contain only functions and captures, but got kernel @other; compile that file by itself
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nested.mlir' 2>&1 | FileCheck %s --check-prefix=NESTED
-// NESTED: nested.mlir:2:1: error: {{.*}}a file to be linked must hold functions and captures only, but got 'builtin.module'
+// NESTED: nested.mlir:2:1: error: {{.*}}a linked file may contain only functions and captures, but got 'builtin.module'
 //
 // A definition does not fit.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nothing.mlir' 2>&1 | FileCheck %s --check-prefix=NOTHING
-// NOTHING: nothing.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}nothing.mlir' defines @score_mood and the module lets files replace @score_mod, @mask_mod
+// NOTHING: nothing.mlir:{{.*}} error: a linked file must replace a function, but '{{.*}}nothing.mlir' defines @score_mood and the module lets files replace @score_mod, @mask_mod
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=KEPT
-// KEPT: kept.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module lets files replace @score_mod, @mask_mod
+// KEPT: kept.mlir:{{.*}} error: a linked file must replace a function, but '{{.*}}kept.mlir' defines @shared and the module lets files replace @score_mod, @mask_mod
 // RUN: not tilewright-opt %t/kernel.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=CLOSED
-// CLOSED: error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module lets files replace nothing
+// CLOSED: error: a linked file must replace a function, but '{{.*}}kept.mlir' defines @shared and the module lets files replace nothing
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/unused.mlir' 2>&1 | FileCheck %s --check-prefix=UNUSED
 // UNUSED: unused.mlir:4:1: error: {{.*}}function @shared must replace a function or be called by one that does, but the module lets files replace @score_mod, @mask_mod; rename it or leave it out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/twice.mlir' 2>&1 | FileCheck %s --check-prefix=TWICE
@@ -74,18 +74,18 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/view.mlir' 2>&1 | FileCheck %s --check-prefix=VIEW
 // VIEW: error: {{.*}}capture @table must have the type of the module's, '!tile.view<[?], f32>', but got '!tile.view<[?, ?], f32>'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/clash.mlir' 2>&1 | FileCheck %s --check-prefix=CLASH
-// CLASH: error: a file to be linked must replace something, but '{{.*}}clash.mlir' defines @main and the module lets
+// CLASH: error: a linked file must replace a function, but '{{.*}}clash.mlir' defines @main and the module lets
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/capture.mlir' 2>&1 | FileCheck %s --check-prefix=CAPTURE
 // CAPTURE: capture.mlir:1:1: error: {{.*}}capture @shared must be a capture of the module, too, but got a function; rename it
 // CAPTURE: main.mlir:{{[0-9]+}}:1: note: the module's @shared
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/declared.mlir' 2>&1 | FileCheck %s --check-prefix=DECLARED
 // DECLARED: declared.mlir:1:1: error: {{.*}}function @table must be a function of the module, too, but got a capture; rename it
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/absent.mlir' 2>&1 | FileCheck %s --check-prefix=ABSENT
-// ABSENT: absent.mlir:1:1: error: {{.*}}function @absent has no body, so the module must have it; define it in the file that uses it
+// ABSENT: absent.mlir:1:1: error: {{.*}}function @absent has no body, so the module must define it; define it in the file that uses it
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/declared_type.mlir' 2>&1 | FileCheck %s --check-prefix=DECLARED-TYPE
 // DECLARED-TYPE: error: {{.*}}function @shared must have the type of the module's, '(f32) -> f32', but got '(f64) -> f64'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/second_cap.mlir' 2>&1 | FileCheck %s --check-prefix=SECOND-CAP
-// SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must have one type in all files, 'f32', but got 'i32'; rename it
+// SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must have the same type in all files, 'f32', but got 'i32'; rename it
 // SECOND-CAP: softcap.mlir:1:1: note: the first definition
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/again.mlir' 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, or call the function that it replaces, but got a second definition; declare it as a function without a body {tile.base = @score_mod} and call it, or leave one of the files out

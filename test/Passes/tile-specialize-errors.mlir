@@ -167,7 +167,7 @@ tile.program @p params(N: int = 1) () {
 
 // -----
 
-// expected-error @+1 {{capture 'bias' must have one type, but a kernel reaches it with T = f32 and another with other values}}
+// expected-error @+1 {{capture 'bias' must have one type, but its uses require T = f32 and another type}}
 tile.capture @bias : !tile.param<T>
 tile.kernel @k params(T: type) () grid(%i = 1) {
   %b = tile.at @bias : !tile.param<T>

@@ -15,7 +15,7 @@
 // ALL:     (%n: i32)
 // ALL-NOT: listed
 // ALL:     in (%i to %n) against
-// SPAN: error: 'tile.for_blocks' op entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 40'; choose blocks that divide it
+// SPAN: error: 'tile.for_blocks' op each entry of its list must cover a multiple of the 16 positions of a block, but got 'each 40'; choose a block that divides it
 tile.kernel @k params(LISTED: flag, SPAN: int) (%list: !tile.view<[?, ?], i32> when (LISTED), %n: i32) grid(%i = 1) {
   tile.for_blocks %b in (%i to %n listed %list[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>)
       against (%i to %n) keep %keep : !tile.tile<[8, 16], i1> {}

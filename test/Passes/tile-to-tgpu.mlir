@@ -264,7 +264,7 @@ tile.kernel @unbound params(D: int) (%x: !tile.view<[?], f32>) grid(%b = D) {
 
 tile.kernel @rank0 (%x: !tile.view<[?], f32>) grid(%b = 1) {
   %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<16xf32>
-  // expected-error @+1 {{'tile.reduce' has a tile of rank 0; on a GPU a tile has rank 1 at least}}
+  // expected-error @+1 {{'tile.reduce' has a tile of rank 0; on a GPU a tile must have rank 1 or more}}
   %s = tile.reduce add %t dim 0 : tensor<16xf32> -> tensor<f32>
 }
 
@@ -272,7 +272,7 @@ tile.kernel @rank0 (%x: !tile.view<[?], f32>) grid(%b = 1) {
 
 tile.kernel @middle (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
   %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
-  // expected-error @+1 {{on a GPU a tile of rank 2 or more is reduced along its first or last dimension, but got dimension 1 of 'tensor<4x8x16xf32>'}}
+  // expected-error @+1 {{on a GPU a tile of rank 2 or more must be reduced along its first or last dimension, but got dimension 1 of 'tensor<4x8x16xf32>'}}
   %s = tile.reduce add %t dim 1 : tensor<4x8x16xf32> -> tensor<4x16xf32>
 }
 
@@ -280,7 +280,7 @@ tile.kernel @middle (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
 
 tile.kernel @gathered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i32>) grid(%b = 1) {
   %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<4xi32>
-  // expected-error @+1 {{a tile that is gathered has rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
+  // expected-error @+1 {{a gathered tile must have rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
   %t = tile.gather %x[0, 0, 0] along 0 at %at : !tile.view<[?, ?, ?], f32>, tensor<4xi32> -> tensor<4x8x16xf32>
 }
 
@@ -289,7 +289,7 @@ tile.kernel @gathered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i3
 tile.kernel @scattered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i32>) grid(%b = 1) {
   %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<4xi32>
   %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
-  // expected-error @+1 {{a tile that is scattered has rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
+  // expected-error @+1 {{a scattered tile must have rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
   tile.scatter_add %t, %x[0, 0, 0] along 0 at %at : tensor<4x8x16xf32>, !tile.view<[?, ?, ?], f32>, tensor<4xi32>
 }
 
@@ -312,7 +312,7 @@ tile.kernel @few_rows (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
 // -----
 
 tile.kernel @large (%x: !tile.view<[?, ?], f32>) grid(%b = 1) {
-  // expected-error @+1 {{a shared buffer holds at most 232448 bytes}}
+  // expected-error @+1 {{a shared buffer must have at most 232448 bytes}}
   %t = tile.load %x[0, 0] : !tile.view<[?, ?], f32> -> tensor<512x128xf32>
   %d = tile.dot %t, %t transpose_b : tensor<512x128xf32>, tensor<512x128xf32> -> tensor<512x512xf32>
 }

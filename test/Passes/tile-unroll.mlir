@@ -46,7 +46,7 @@ tile.kernel @k params(TAPS: int = 3) (%x: !tile.view<[?], f32>, %n: i32) grid(%b
 tile.kernel @open(%n: i32) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{a loop to be unrolled must have bounds that are constant once parameters are bound, but got another upper bound; compute it from constants and tile.param}}
+  // expected-error @+1 {{an unrolled loop must have bounds and a step that are constant after parameters are bound, but got a non-constant upper bound; compute it from constants and tile.param}}
   scf.for %i = %c0 to %n step %c1 : i32 {
   } {tile.unroll}
 }
@@ -68,7 +68,7 @@ tile.kernel @many(%x: !tile.view<[?], f32>) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %most = arith.constant 2000000000 : i32
-  // expected-error @+1 {{unrolled loops must make at most 262144 operations, but got 2000000000 iterations of 2 operations here; leave the loop as it is}}
+  // expected-error @+1 {{unrolled loops must have at most 262144 operations, but got 2000000000 iterations of 2 operations here; leave out the attribute}}
   scf.for %i = %c0 to %most step %c1 : i32 {
     %t = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<8xf32>
   } {tile.unroll}

@@ -116,9 +116,10 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
   };
   const std::string kernel = "\ntile.kernel @k () grid(%i = 1) {\n}\n";
   // Neither a location of the text nor the name of the source opens a file.
-  const std::string library = "'tile.link' op must name a file of the compiler's library where the "
-                              "text is not read from a file, but got \"secret.mlir\"; correct the "
-                              "path, or compile a file";
+  const std::string library =
+      "'tile.link' op must name a file of the compiler's library, since the text was not read from "
+      "a file, but got \"secret.mlir\"; correct the "
+      "path, or compile a file";
   request.source = "tile.link \"secret.mlir\" loc(\"" + file + "\":1:1)" + kernel;
   EXPECT_EQ(refusal(), file + ":1:1: " + library);
   request.request.source_name = file.c_str();

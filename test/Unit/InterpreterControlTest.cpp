@@ -408,7 +408,7 @@ tile.kernel @k (%x: i32) grid(%g = 1) {
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = tile.full %x : tensor<8192x4096xf32>
 })",
-              {}, "has a tile of 33554432 elements; the CPU device has at most 16777216");
+              {}, "has a tile of 33554432 elements; the CPU device supports at most 16777216");
 }
 
 TEST_F(ControlTest, RefusesCallsThatGrowWithoutEnd) {

@@ -324,8 +324,8 @@ TEST(LayoutAccess, RefusesWhatLdmatrixCannotDo) {
             "[16, 32] warps lanes 8:1*4 4:0*1 registers 4:1*1 4:0*4");
   RegisterLayout half = need(RegisterLayout::mmaOperandA(16, 32, 1, 1, 16));
   EXPECT_EQ(MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 16, 8))).message(),
-            "ldmatrix and stmatrix need rows of 16 bytes that the buffer keeps together and "
-            "aligned; choose another swizzle or pad");
+            "ldmatrix and stmatrix require a buffer with rows of 16 contiguous, aligned bytes; "
+            "choose another swizzle or pad");
   EXPECT_EQ(MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 16, 0)), {false, {8, 0}})
                 .message(),
             "a tile must lie inside its buffer of 16, 32 elements, but got one from [8, 0] to [23, "
@@ -334,10 +334,10 @@ TEST(LayoutAccess, RefusesWhatLdmatrixCannotDo) {
       VectorAccess::plan(half, need(SharedLayout::padded(16, 32, 16, 0)), {true, {0, 0}}).message(),
       "a tile must lie inside its buffer of 16, 32 elements, but got one from [0, 0] to [31, "
       "15]");
-  EXPECT_EQ(
-      MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 64, 0))).message(),
-      "matrices move tiles of rank 2 with elements of 8, 16 or 32 bits, but got rank 2 and 64 "
-      "bits");
+  EXPECT_EQ(MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 64, 0))).message(),
+            "ldmatrix and stmatrix require a tile of rank 2 with elements of 8, 16 or 32 bits, but "
+            "got rank 2 and 64 "
+            "bits");
 }
 
 } // namespace

@@ -310,7 +310,7 @@ TEST(LayoutRegister, RefusesWhatDoesNotFit) {
   EXPECT_EQ(RegisterLayout::mmaAccumulator(64, 24, 2, 2).message(),
             "columns must be a multiple of 16 (8 for each warp), but got 24");
   EXPECT_EQ(RegisterLayout::mmaAccumulator(64, 64, 16, 4).message(),
-            "a block has 1 to 32 warps, but got 16 by 4");
+            "a block must have 1 to 32 warps, but got 16 by 4");
   EXPECT_EQ(RegisterLayout::mmaOperandA(16, 24, 1, 1, 16).message(),
             "k must be a multiple of 16 (that of the instruction), but got 24");
   EXPECT_EQ(RegisterLayout::mmaOperandB(16, 8, 1, 1, 64).message(),

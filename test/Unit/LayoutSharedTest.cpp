@@ -128,9 +128,9 @@ TEST(LayoutShared, RefusesWhatDoesNotFit) {
   EXPECT_EQ(SharedLayout::swizzled(64, 96, 4, Swizzle::None).message(),
             "elements of a shared buffer must have 8, 16, 32 or 64 bits, but got 4");
   EXPECT_EQ(SharedLayout::padded(0, 96, 16, 0).message(),
-            "a shared buffer must have elements, but got 0 by 96");
+            "a shared buffer must not be empty, but got 0 by 96");
   EXPECT_EQ(SharedLayout::padded(8, 96, 16, 3).message(),
-            "a pad must be a number of elements, but got 3 bytes for elements of 16 bits");
+            "a pad must be a whole number of elements, but got 3 bytes for elements of 16 bits");
 }
 
 //===----------------------------------------------------------------------===//
@@ -165,16 +165,17 @@ TEST(LayoutShared, BoxesWriteTheLayout) {
 }
 
 TEST(LayoutShared, RefusesBoxesThatTmaCannotWrite) {
-  EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 64, 16, 16))).message(),
-            "TMA writes rows without a pad, but got rows of 128 bytes 144 apart; choose a swizzle");
+  EXPECT_EQ(
+      tmaBoxes(need(SharedLayout::padded(64, 64, 16, 16))).message(),
+      "TMA requires rows without padding, but got rows of 128 bytes 144 apart; choose a swizzle");
   EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 12, 16, 0))).message(),
             "rows of a box must be a multiple of 16 bytes, but got 24 bytes");
   EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 512, 16, 0))).message(),
-            "a box has at most 256 columns, but got 512; choose a swizzle");
-  EXPECT_EQ(
-      tmaBoxes(need(SharedLayout::swizzled(257, 64, 16, Swizzle::B128))).message(),
-      "boxes of up to 256 rows must begin on a repeat of the pattern, but got 257 rows of 128 "
-      "bytes");
+            "a box must have at most 256 columns, but got 512; choose a swizzle");
+  EXPECT_EQ(tmaBoxes(need(SharedLayout::swizzled(257, 64, 16, Swizzle::B128))).message(),
+            "boxes of up to 256 rows must begin where the swizzle pattern repeats, but got 257 "
+            "rows of 128 "
+            "bytes");
 }
 
 //===----------------------------------------------------------------------===//

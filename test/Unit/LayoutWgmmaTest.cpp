@@ -147,14 +147,12 @@ TEST(LayoutWgmma, RefusesWhatWgmmaCannotRead) {
       message(SharedLayout::swizzled(64, 128, 8, Swizzle::B128), Major::MN),
       "an operand of wgmma whose rows are contiguous must have elements of 16 bits, but got 8; "
       "transpose it");
-  EXPECT_EQ(
-      message(SharedLayout::padded(64, 64, 16, 16), Major::K),
-      "an operand of wgmma must lie in panels of its swizzle, or of 16 bytes without one, but "
-      "got rows of 128 bytes, 144 apart");
-  EXPECT_EQ(
-      message(SharedLayout::swizzled(64, 64, 16, Swizzle::None), Major::K),
-      "an operand of wgmma must lie in panels of its swizzle, or of 16 bytes without one, but "
-      "got rows of 128 bytes, 128 apart");
+  EXPECT_EQ(message(SharedLayout::padded(64, 64, 16, 16), Major::K),
+            "rows of an operand of wgmma must be contiguous panels as wide as the swizzle, or 16 "
+            "bytes without a swizzle, but got rows of 128 bytes, 144 apart");
+  EXPECT_EQ(message(SharedLayout::swizzled(64, 64, 16, Swizzle::None), Major::K),
+            "rows of an operand of wgmma must be contiguous panels as wide as the swizzle, or 16 "
+            "bytes without a swizzle, but got rows of 128 bytes, 128 apart");
   EXPECT_EQ(message(SharedLayout::swizzled(60, 64, 16, Swizzle::B128), Major::K),
             "rows of an operand of wgmma must be a multiple of 8, but got 60");
   EXPECT_EQ(message(SharedLayout::swizzled(24, 64, 16, Swizzle::B128), Major::MN),
@@ -163,8 +161,8 @@ TEST(LayoutWgmma, RefusesWhatWgmmaCannotRead) {
             "operands of wgmma have elements of 8, 16 or 32 bits, but got 64");
   WgmmaOperand operand =
       need(WgmmaOperand::plan(need(SharedLayout::swizzled(64, 128, 16, Swizzle::B128)), Major::MN));
-  EXPECT_EQ(operand.checkOrigin(32).message(),
-            "an operand of wgmma must begin at a multiple of 64 rows below 128, but got 32");
+  EXPECT_EQ(operand.checkOrigin(32).message(), "an operand of wgmma must begin at a row that is a "
+                                               "multiple of 64 and less than 128, but got 32");
 }
 
 } // namespace

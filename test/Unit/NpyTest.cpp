@@ -174,10 +174,10 @@ TEST(Npy, RefusesWithAPreciseMessage) {
       {withHeader("{'descr': '<f4' 'shape': (6,)}"),
        "expected ',' or '}' in the header, but got ''shape': (6,)}'"},
       {withHeader(headerOf("<f4", "(6,)") + "x"),
-       "nothing may follow the header's dictionary, but got 'x'"},
+       "no text may follow the header's dictionary, but got 'x'"},
       {withHeader("{'descr': 4}"), "'descr' must be a string such as '<f4', but got '4}'"},
       {withHeader("{'descr': [('a', '<f4')]}"),
-       "structured types are not supported; save each field as an array of its own"},
+       "structured types are not supported; save each field as a separate array"},
       {withHeader("{'descr': '<c8'}"),
        "the dtype must be one of f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 and b1, but got '<c8'"},
       {withHeader("{'descr': '|O'}"),
@@ -190,13 +190,13 @@ TEST(Npy, RefusesWithAPreciseMessage) {
       {withShape("(99999999999999999999,)"),
        "a size in 'shape' is beyond 64 bits: '(99999999999999999999,), }'"},
       {withShape("(4294967296, 4294967296)"),
-       "shape (4294967296, 4294967296) of f4 is larger than any file"},
+       "shape (4294967296, 4294967296) of f4 exceeds the size of a file"},
       {withShape("(0, 9223372036854775807)"),
-       "shape (0, 9223372036854775807) of f4 is larger than any file"},
+       "shape (0, 9223372036854775807) of f4 exceeds the size of a file"},
       {withShape("(2, 4)"), "the data are truncated: shape (2, 4) of f4 needs 32 bytes but got 24"},
       {withShape("(1152921504606846976,)"), "the data are truncated: shape (1152921504606846976,) "
                                             "of f4 needs 4611686018427387904 bytes but got 24"},
-      {withShape("(2, 2)"), "bytes follow the data: shape (2, 2) of f4 needs just 16 bytes"},
+      {withShape("(2, 2)"), "bytes follow the data: shape (2, 2) of f4 needs only 16 bytes"},
   };
   for (const Refusal &refusal : refusals) {
     Result<NpyArray> array = parse(refusal.file);
@@ -363,7 +363,7 @@ TEST(NpyConvert, RefusesWhatHasNoValueInTheType) {
     return convertFromNpy(array, type, out).message();
   };
   EXPECT_EQ(message(arrayOf<float>(NpyType::F32, {1}), ElementType::I32),
-            "floats do not convert to i32; save the array with an integer dtype, but got f4");
+            "floats cannot be converted to i32, but got f4; save the array with an integer dtype");
   EXPECT_EQ(message(arrayOf<int64_t>(NpyType::I64, {0, int64_t(1) << 31}), ElementType::I32),
             "element 1 is outside the range of i32: 2147483648");
   EXPECT_EQ(message(arrayOf<int64_t>(NpyType::I64, {INT64_MIN}), ElementType::I32),

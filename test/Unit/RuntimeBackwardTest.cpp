@@ -98,7 +98,7 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   desc.hasWindow = true;
   EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
                  "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
-                 "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; make it with: "
+                 "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; compile it with: "
                  "tilewrightc kernels/attention_backward.mlir --program=attention_backward "
                  "--param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none "
                  "--param=WINDOW=true --param=DETERMINISTIC=false --target=sm_80 --emit=bundle -o "
@@ -123,12 +123,13 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   for (KernelSpec &kernel : exact.manifest.kernels)
     kernel.codes[0].arch = *Arch::parse("sm_90a");
   plan = create(exact);
-  EXPECT_FAILURE(plan->checkSupport({8, 6, 0}), Code::MissingVariant,
-                 "no variant of kernel 'delta' runs on compute capability 8.6: that of entry "
-                 "'delta' is for sm_90a; make it with: tilewrightc kernels/attention_backward.mlir "
-                 "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
-                 "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
-                 "--target=sm_80 --emit=bundle -o FILE");
+  EXPECT_FAILURE(
+      plan->checkSupport({8, 6, 0}), Code::MissingVariant,
+      "no variant of kernel 'delta' runs on compute capability 8.6: that of entry "
+      "'delta' is for sm_90a; compile it with: tilewrightc kernels/attention_backward.mlir "
+      "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
+      "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
+      "--target=sm_80 --emit=bundle -o FILE");
 }
 
 TEST_F(Backward, RefusesOtherPrograms) {
@@ -148,7 +149,7 @@ TEST_F(Backward, RefusesOtherPrograms) {
   for (ProgramSpec &program : writer.manifest.programs)
     program.launches[0].arguments[0] = "out";
   EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
-                 "'attention_backward' takes no 'o', which attention has");
+                 "'attention_backward' has no argument 'o', which attention requires");
 }
 
 TEST_F(Backward, ChecksGradientsOfCaptures) {
@@ -167,7 +168,7 @@ TEST_F(Backward, ChecksGradientsOfCaptures) {
   EXPECT_FAILURE(create(writer).status(), Code::MissingVariant,
                  "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
                  "CAUSAL = \"none\", WINDOW = false, DETERMINISTIC = false, CAPTURE_GRADIENTS = "
-                 "true; make it with: tilewrightc kernels/attention_backward.mlir "
+                 "true; compile it with: tilewrightc kernels/attention_backward.mlir "
                  "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
                  "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
                  "--param=CAPTURE_GRADIENTS=true --target=sm_80 --emit=bundle -o FILE");
@@ -191,7 +192,7 @@ TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
   EXPECT_OK(plan->workspaceSize(given, 0, bytes));
   given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
   EXPECT_FAILURE(plan->workspaceSize(given, 0, bytes), Code::InvalidArgument,
-                 "'attention_backward' takes no 'dlse', but got one");
+                 "'attention_backward' has no argument 'dlse', but got one");
 }
 
 TEST_F(Backward, RefusesShapesThatDoNotMatch) {

@@ -158,7 +158,7 @@ TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
   desc.hasWindow = true;
   EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::MissingVariant,
                  "'test.twb' has no variant of 'attention_forward' for D = 96, DV = 96, T = f16, "
-                 "CAUSAL = \"bottom_right\", WINDOW = true; make it with: tilewrightc "
+                 "CAUSAL = \"bottom_right\", WINDOW = true; compile it with: tilewrightc "
                  "kernels/attention_forward.mlir --kernel=attention_forward --param=D=96 "
                  "--param=DV=96 --param=T=f16 --param=CAUSAL=bottom_right --param=WINDOW=true "
                  "--target=sm_80 --emit=bundle -o FILE");
@@ -177,7 +177,7 @@ TEST_F(Attention, RefusesOtherKernels) {
   arguments[3].name = "out";
   arguments[3].isCapture = true;
   EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
-                 "'attention_forward' takes no 'o', which attention has");
+                 "'attention_forward' has no argument 'o', which attention requires");
 }
 
 TEST_F(Attention, RefusesShapesThatDoNotMatch) {
@@ -367,7 +367,7 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   for (tilewright_argument &argument : many)
     argument = view(nullptr, nullptr);
   EXPECT_C_FAILURE(tilewright_operation_run(operation, many, 10, nullptr, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "there are 9 arguments, but got 10");
+                   TILEWRIGHT_INVALID_ARGUMENT, "expected 9 arguments, but got 10");
 }
 
 TEST_F(CApi, ChecksStructs) {

@@ -159,16 +159,17 @@ TEST_F(Cache, CompilesAgainWhatIsDamaged) {
     std::string content;
     const char *message;
   };
-  const Case cases[] = {{"", "is truncated"},
-                        {good.substr(0, 55), "is truncated"},
-                        {good.substr(0, good.size() - 1), "is truncated"},
-                        {good + "x", "is corrupt"},
-                        {changed(good.size() - 1), "is corrupt"},
-                        {changed(0), "is not of Tilewright"},
-                        {changed(8), "is of another version"},
-                        {changed(12), "is of other PTX, another architecture or another driver"},
-                        {changed(16), "is of other PTX, another architecture or another driver"},
-                        {changed(32), "is of other PTX, another architecture or another driver"}};
+  const Case cases[] = {
+      {"", "is truncated"},
+      {good.substr(0, 55), "is truncated"},
+      {good.substr(0, good.size() - 1), "is truncated"},
+      {good + "x", "is corrupt"},
+      {changed(good.size() - 1), "is corrupt"},
+      {changed(0), "was not written by Tilewright"},
+      {changed(8), "is of another version"},
+      {changed(12), "was made from other PTX, or for another architecture or driver"},
+      {changed(16), "was made from other PTX, or for another architecture or driver"},
+      {changed(32), "was made from other PTX, or for another architecture or driver"}};
   for (const Case &damage : cases) {
     SCOPED_TRACE(damage.message);
     put(damage.content);

@@ -148,7 +148,7 @@ TEST_F(Operations, RefusesToRunUnprepared) {
       "call prepare before the capture begins");
 }
 
-constexpr char noDriver[] = "no CUDA driver: the table of its functions is empty; take that of "
+constexpr char noDriver[] = "no CUDA driver: the table of its functions is empty; use "
                             "DriverTable::system(), or run the kernel with tilewright-run "
                             "--device=cpu";
 
@@ -175,8 +175,8 @@ TEST_F(Operations, UsesModulesOnOldDrivers) {
   EXPECT_EQ(fake().calls["cuFuncSetAttribute"], 1);
   EXPECT_OK(run(operation, scaleArguments()));
   EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
-                 "kernel 'scale' was prepared in another context; before CUDA 12.0 drivers load "
-                 "code for one context");
+                 "kernel 'scale' was prepared in another context; drivers before CUDA 12.0 load "
+                 "code for a single context");
 }
 
 struct Injection {
@@ -303,7 +303,7 @@ TEST_F(Operations, RefusesDevicesAndDrivers) {
                  "there is no device -1: the driver has 3");
   fake().numDevices = 100;
   EXPECT_FAILURE(operation.prepare(64), Code::Unsupported,
-                 "device 64 is beyond the 64 that the runtime serves");
+                 "device 64 exceeds the limit of 64 devices");
   fake().driverVersion = 11040;
   EXPECT_FAILURE(operation.prepare(0), Code::NoDriver,
                  "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, "
@@ -499,10 +499,9 @@ TEST_F(Operations, LaunchesClusters) {
   EXPECT_OK(operation.prepare(0));
   EXPECT_OK(run(operation, scaleArguments(256)));
   EXPECT_EQ(fake().launches.back().cluster[0], 2u);
-  EXPECT_FAILURE(
-      run(operation, scaleArguments(300)), Code::InvalidArgument,
-      "the grid of kernel 'scale' has 3 blocks along axis 0, no multiple of its clusters "
-      "of 2");
+  EXPECT_FAILURE(run(operation, scaleArguments(300)), Code::InvalidArgument,
+                 "the grid of kernel 'scale' has 3 blocks along axis 0, which is not a multiple of "
+                 "its clusters of 2");
   fake().failures["cuLaunchKernelEx"] = 999;
   EXPECT_FAILURE(run(operation, scaleArguments(256)), Code::Driver,
                  "cannot launch kernel 'scale' on a grid of 2 x 1 x 1: cuLaunchKernelEx returned "
@@ -549,13 +548,13 @@ TEST_F(Operations, FindsVariantsByParameters) {
   EXPECT_EQ(operation.arguments()[0].extents[1], 128);
   EXPECT_FAILURE(Operation::create(driver, bundle, "scale").status(), Code::InvalidArgument,
                  "kernel 'scale' of 'test.twb' has variants of different arguments (D = 128, T = "
-                 "bf16); name more parameters");
+                 "bf16); give more parameters");
   EXPECT_FAILURE(Operation::create(driver, bundle, "softmax").status(), Code::MissingVariant,
                  "'test.twb' has no kernel or program 'softmax'");
   EXPECT_FAILURE(
       Operation::create(driver, bundle, "scale", {{"D", Expr::integer(96)}}).status(),
       Code::MissingVariant,
-      "'test.twb' has no variant of 'scale' for D = 96; make it with: tilewrightc scale.mlir "
+      "'test.twb' has no variant of 'scale' for D = 96; compile it with: tilewrightc scale.mlir "
       "--kernel=scale --param=D=96 --target=sm_80 --emit=bundle -o FILE");
 }
 
@@ -567,11 +566,11 @@ TEST_F(Operations, SaysWhatItSupportsWithoutADevice) {
   EXPECT_FAILURE(
       operation.checkSupport({10, 0, 0}), Code::MissingVariant,
       "no variant of kernel 'scale' runs on compute capability 10.0: that of entry "
-      "'scale_bf16_64' is for sm_90a; make it with: tilewrightc scale.mlir --kernel=scale "
+      "'scale_bf16_64' is for sm_90a; compile it with: tilewrightc scale.mlir --kernel=scale "
       "--target=sm_80 --emit=bundle -o FILE");
   EXPECT_FAILURE(operation.checkSupport({9, 0, 1024}), Code::MissingVariant,
                  "no variant of kernel 'scale' runs on compute capability 9.0: that of entry "
-                 "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; make it with: "
+                 "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; compile it with: "
                  "tilewrightc scale.mlir --kernel=scale --target=sm_90a --emit=bundle -o FILE");
 }
 

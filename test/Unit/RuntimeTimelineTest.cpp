@@ -207,13 +207,13 @@ TEST(RuntimeTimeline, RefusesWhatItCannotRead) {
   EXPECT_EQ(Buffer(1).trace(none).status().message(),
             "no kernel of the bundle has a timeline; compile it with tilewrightc --timeline");
   EXPECT_EQ(timelineToJson(manifest(), "", 1).status().message(),
-            "a timeline takes 1024 bytes or more, but got 1");
+            "a timeline requires 1024 bytes or more, but got 1");
   Manifest mixed = manifest();
   mixed.kernels.push_back(mixed.kernels[0]);
   mixed.kernels[1].timeline.words = 128;
   EXPECT_EQ(Buffer(2).trace(mixed).status().message(),
             "kernels of the bundle write timelines in chunks of 64 and of 128 words, so one buffer "
-            "cannot have both; compile them alike");
+            "cannot have both; compile them with the same --timeline");
 
   Buffer foreign(1);
   foreign.add(0, 0, 0, 0, {1, 1}, {2, 2}, {});

@@ -119,11 +119,11 @@ TEST_F(SimulatorFaultsTest, Phases) {
                     "tgpu.expect %full[%c0] bytes 8192 : !bar\n" + kLoad + kLoad, kWait);
   expectHopperFault("'tgpu.tma_load' op is unfinished: no wait follows the copy", kFull,
                     kExpect + kLoad, "");
-  expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' does not know that the "
-                    "phase before is over",
+  expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' has not observed the end "
+                    "of the previous phase",
                     kFull, "tgpu.expect %full[%c1] bytes 8192 : !bar\n", "");
   expectHopperFault("waits for phase 1 of stage 0 and may return too early: warp 4 of role "
-                    "'compute' does not know that the phase before is over",
+                    "'compute' has not observed the end of the previous phase",
                     kFull, kExpect + kLoad, "tgpu.wait %full[%c1] : !bar\n");
 }
 
@@ -137,8 +137,8 @@ TEST_F(SimulatorFaultsTest, RaggedMaps) {
            ", 0] from %c1 size %c1, %b, %full[%c0] : " + type + ", !buffer, !bar\n";
   };
   expectClean("sm_90a", 8, full + roles(load("1"), kWait + kRead));
-  expectHopperFault("'tgpu.tma_load' op begins before the part of its view, at row -1; a ragged "
-                    "tensor map cuts at the end of a part only",
+  expectHopperFault("'tgpu.tma_load' op begins before its part of the view, at row -1; a ragged "
+                    "tensor map clips only at the end of a part",
                     full, load("-1"), kWait + kRead);
 }
 
@@ -153,8 +153,8 @@ TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
                               "tgpu.arrive %empty[%c0] per $SCOPE : !bar\n"
                               "tgpu.wait %full[%c1] : !bar\n" +
                               kRead;
-  expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the phase "
-                    "before, and then misses it",
+  expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the previous "
+                    "phase and miss its end",
                     prologue, load, substitute(compute, {{"SCOPE", "role"}}));
   expectHopperFault("'tgpu.arrive' op is for phase 0 of stage 0, which is over", prologue, load,
                     substitute(compute, {{"SCOPE", "warp"}}));
@@ -214,7 +214,7 @@ TEST_F(SimulatorFaultsTest, TurnsOfBlocks) {
   expectHopperFault("'tgpu.await_turn' op is never ended: a turn of role 'load'", done,
                     await + add + wait, write);
   expectHopperFault("'tgpu.await_turn' op awaits a turn while its thread has another, so that "
-                    "blocks may wait for each other",
+                    "blocks may deadlock",
                     done, await + await + add + wait + end, write);
   expectHopperFault("'tgpu.await_turn' op never returns: role 'load' waits for turn 1, but the "
                     "counter is 0 and all blocks before have ended",

@@ -359,8 +359,8 @@ TEST_F(TgpuMappingTest, Refusals) {
   expectRefused("attention_forward.mlir", {{"D", "256"}, {"T", "f32"}},
                 "bytes of shared memory, but the limit of sm_80 is 166912; use smaller blocks");
   expectRefused("matmul.mlir", {{"T", "f16"}},
-                "must be a power of two from 1 to 32, on sm_90a or a multiple of 4, or 0 to have "
-                "it chosen, but got 3",
+                "must be a power of two from 1 to 32, on sm_90a also a multiple of 4, or 0 for an "
+                "automatic choice, but got 3",
                 3);
 }
 

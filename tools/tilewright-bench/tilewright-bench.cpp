@@ -264,7 +264,7 @@ llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
   if (!name)
     return usage("--device: " + llvm::toString(name.takeError()));
   if (name->kind == DeviceName::Kind::Simulator)
-    return usage("--device: a simulator has no times");
+    return usage("--device: a simulator cannot be timed; give cpu or cuda");
   BenchDevice device;
   device.name = *name;
   device.threads = options.cores;
@@ -272,7 +272,7 @@ llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
     if (llvm::Expected<const Target &> known = findTarget(options.target); !known)
       return known.takeError();
     if (!device.isGpu())
-      return usage("--target: the device is a CPU");
+      return usage("--target requires a GPU, but the device is a CPU");
     device.name.target = options.target;
   }
   device.gpu.target = device.name.target;
@@ -374,7 +374,7 @@ int main(int argc, char **argv) {
     return reportUsage(tool, cases.takeError());
   std::string kernels = findKernelsFolder(argv[0], options.kernels);
   if (kernels.empty())
-    return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
+    return reportFailure(tool, "cannot find the folder of the kernels; give it with --kernels");
   if (device->isGpu())
     if (llvm::Error error = startGpu(*device, options.warm))
       return reportFailure(tool, std::move(error));

@@ -169,9 +169,7 @@ static ExitCode compare(const RunCommandLine &commandLine, const FileRunRequest 
         std::pair("--repeat", commandLine.repeat.getNumOccurrences()),
         std::pair("--timeline", commandLine.timeline.getNumOccurrences())})
     if (occurs)
-      return reportUsage(tool,
-                         llvm::Twine("--compare names its devices and runs each once; leave ") +
-                             option + " out");
+      return reportUsage(tool, llvm::Twine("--compare cannot be combined with ") + option);
   std::optional<Tolerance> tolerance;
   if (!commandLine.tolerance.empty()) {
     llvm::Expected<Tolerance> parsed = parseTolerance(commandLine.tolerance);

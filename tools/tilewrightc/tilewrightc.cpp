@@ -106,9 +106,9 @@ int main(int argc, char **argv) {
     return reportUsage(tool, "--emit: expected tile, tgpu, llvm, ptx, cubin or bundle but got '" +
                                  emit + "'");
   if (!isBundle && targets.size() > 1)
-    return reportUsage(tool, "--target: several targets make a bundle, so give --emit=bundle");
+    return reportUsage(tool, "--target: several targets require --emit=bundle");
   if (!isBundle && !variants.empty())
-    return reportUsage(tool, "--variant: several variants make a bundle, so give --emit=bundle");
+    return reportUsage(tool, "--variant: variants require --emit=bundle");
   bool hasTimeline = timelineText.getNumOccurrences() != 0;
   if (hasTimeline && !form && !isBundle)
     return reportUsage(
@@ -121,16 +121,15 @@ int main(int argc, char **argv) {
                   " to " + llvm::Twine(timeline::mostWords) + " but got '" + timelineText + "'");
   if (report && !form && !isBundle)
     return reportUsage(
-        tool, "--report describes what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
+        tool, "--report requires GPU output: give --emit=tgpu, llvm, ptx, cubin or bundle");
   if (!code.empty() && !isBundle)
-    return reportUsage(tool, "--code: code is taken for a bundle, so give --emit=bundle");
+    return reportUsage(tool, "--code requires --emit=bundle");
   bool isCode = llvm::StringRef(compile.file).ends_with(".ll") ||
                 llvm::StringRef(compile.file).ends_with(".ptx");
   if (isCode && form != GpuForm::Cubin &&
       !(form == GpuForm::Ptx && llvm::StringRef(compile.file).ends_with(".ll")))
-    return reportUsage(tool,
-                       "--emit: code becomes ptx (from a .ll file) or cubin; for a bundle give "
-                       "the kernel, and this file by --code");
+    return reportUsage(tool, "--emit: expected ptx (from a .ll file) or cubin for a file of code; "
+                             "for a bundle, give the kernel, and this file with --code");
   if (!targets.empty())
     gpu.target = targets.front();
   gpu.warps = warps;
