@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What only the generic syntax can say: attributes, operands and regions that the operations' own syntax
-// never makes. All of it is refused; nothing may crash, printing the refused operation included.
+// Attributes, operands and regions that only the generic form can express. All of them are rejected, without a crash,
+// also when the invalid operation is printed.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 // RUN: not tilewright-opt %s -split-input-file 2>&1 | FileCheck %s
 // CHECK: error: 'tile.kernel' op requires attribute 'arg_names'
@@ -25,7 +25,7 @@
 
 // -----
 
-// Names are words.
+// Names must be identifiers.
 // expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = ["a b"], arg_optional = array<i1: false>, grid_names = [], grid = []}> ({^bb0(%x: i32):}) : () -> ()
 
@@ -194,7 +194,7 @@ func.func @equal_positions(%n: i32) {
 
 // -----
 
-// The parser reads a float literal for the default of a float.
+// The parser reads a float literal for the default of a float argument.
 // expected-error @+1 {{the default of argument 'x' must be a float, but got true}}
 "tile.kernel"() <{
   arg_defaults = {x = true}, arg_names = ["x"], arg_optional = array<i1: false>, constraints = [],

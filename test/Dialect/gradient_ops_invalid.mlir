@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Requests for derivatives, and sums at indices, that are refused.
+// Invalid derivatives and additions at indices.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // tile.map_gradient.
@@ -179,7 +179,7 @@ func.func @exact_elements(%x: tensor<8xf16>, %v: !tile.view<[?, 13], i64>, %i: i
 
 // -----
 
-// A constraint may read the extents of a view that is captured, and nothing else of captures.
+// A constraint may read the extents of a captured view, but no other properties of captures.
 tile.capture @scale : f32
 // expected-error @+1 {{takes dim of 'scale', which is not a view among the arguments}}
 tile.program @scalar_capture require(dim(x, 0) == dim(scale, 0)) (%x: !tile.view<[?], f32>) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Block loops, and work beside the instances of a kernel, that are refused.
+// Invalid block loops and tile.spread operations.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // The mask tile.
@@ -186,7 +186,7 @@ tile.kernel @list_condition_name params(P: flag) (%list: !tile.view<[?], i32>) g
 
 // -----
 
-// Work beside the instances.
+// tile.spread.
 func.func @spread_in_loop(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {
     // expected-error @+1 {{'tile.spread' op must not be nested in operations other than scf.if, but is inside 'scf.for'}}

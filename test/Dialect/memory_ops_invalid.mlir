@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Accesses of memory that are refused.
+// Invalid memory accesses.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // One element.
@@ -344,7 +344,7 @@ func.func @added_inside_spread(%x: !tile.view<[?], f32>, %turns: !tile.view<[?],
 
 // -----
 
-// A branch and a loop around the addition count, where the tile.spread is in a branch, too.
+// If tile.spread is in a branch, the order is determined by the branch and the loop around the addition.
 func.func @added_in_a_later_branch(%x: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>, %t: tensor<4xf32>, %n: i32, %c: i1) {
   scf.if %c {
     tile.spread %m to %n {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Programs, workspaces and launches that are refused.
+// Invalid programs, workspaces and launches.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // A program only launches.

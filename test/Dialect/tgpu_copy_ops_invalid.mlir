@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies of tgpu that are refused.
+// Invalid copies of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Registers and global memory: the rules of tile.load and tile.store hold.

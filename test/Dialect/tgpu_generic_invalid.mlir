@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What only the generic syntax can say. All of it is refused; nothing may crash, printing the refused operation
-// included.
+// Errors that only the generic form can express. All of them are reported, without a crash, also when the invalid
+// operation is printed.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 // RUN: not tilewright-opt %s -split-input-file 2>&1 | FileCheck %s
 // CHECK: error: 'tgpu.kernel' op requires attribute 'arg_names'

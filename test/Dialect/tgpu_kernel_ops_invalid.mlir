@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels, roles and shared memory of tgpu that are refused.
+// Invalid kernels, roles and shared buffers of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Kernels.
@@ -35,7 +35,7 @@ tgpu.kernel @k target "sm_80" warps 4 () grid() {}
 
 // -----
 
-// Names of arguments are words.
+// Names of arguments must be identifiers.
 // expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 tgpu.kernel @k target "sm_80" warps 4 (%0: f32) grid(%i = 1) {}
 
@@ -83,7 +83,7 @@ tgpu.kernel @k target sm_80 warps 4 () grid(%i = 1) {}
 
 // -----
 
-// What the launch of a kernel requires.
+// Launch constraints of a kernel.
 // expected-error @+1 {{a constraint must be of kind flag, but got kind int}}
 tgpu.kernel @k target "sm_80" warps 4 require(dim(x, 0)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
@@ -232,7 +232,7 @@ tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
 
 // -----
 
-// As many as a multiprocessor has, but the block was launched with 168 a thread.
+// All registers of a multiprocessor, but the block was launched with 168 per thread.
 tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
   // expected-error @+1 {{roles use 65536 registers, but a block of 12 warps is launched with 64512, 168 per thread}}
   tgpu.roles

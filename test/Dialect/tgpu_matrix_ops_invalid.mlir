@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matrix products and changes of layout of tgpu that are refused.
+// Invalid matrix products and layout conversions of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
-// Changes of layout.
+// Layout conversions.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
@@ -80,7 +80,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
-  // Five elements of a row, where four threads share one.
+  // A row of five elements, distributed over four threads.
   %c = tile.full %z : tensor<64x5xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
   // expected-error @+1 {{operand #0 must be a register tile (a tensor with a layout that fits its shape), but got}}
   %0 = tgpu.columns 0 of %c : tensor<64x5xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
@@ -354,7 +354,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<64x128xf32, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xf32, b128>
-  // expected-error @+1 {{operands of 'f32' must be stored along k}}
+  // expected-error @+1 {{operands of 'f32' must be contiguous along k}}
   %0 = tgpu.wgmma %a, %b transpose_a transpose_b : !tgpu.shared<64x128xf32, b128>, !tgpu.shared<64x64xf32, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -399,7 +399,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xi32, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xi32, b128>
-  // expected-error @+1 {{operands of 'i32' must be stored along k}}
+  // expected-error @+1 {{operands of 'i32' must be contiguous along k}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xi32, b128>, !tgpu.shared<64x64xi32, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 

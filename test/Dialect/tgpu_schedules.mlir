@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Schedules of loops and roles, columns of register tiles, and first rounds of warpgroups.
+// Schedules of loops and roles, columns of register tiles, and first iterations of warpgroups.
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/valid.mlir --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %t/invalid.mlir -split-input-file -verify-diagnostics

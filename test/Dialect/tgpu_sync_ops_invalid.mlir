@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Barriers, turns and fences of tgpu that are refused.
+// Invalid barriers, turns and fences of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // mbarriers.

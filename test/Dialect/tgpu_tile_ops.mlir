@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tiles that blocks take from a counter, turns of blocks, and votes of a role.
+// Tiles taken from a counter, turns of blocks, and tgpu.any in a role.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/ops.mlir --verify-roundtrip | FileCheck %s

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types and layouts of tgpu that are refused.
+// Invalid types and layouts of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Layouts.
@@ -204,7 +204,7 @@ func.func private @f() -> !tgpu.tensor_map<2x64x1x64xbf16, b128, ragged 1>
 
 // -----
 
-// Tiles whose layout does not fit their shape are no register tiles.
+// A tile whose layout does not fit its shape is not a register tile.
 func.func @mma(%x: !tgpu.shared<8x8xf32, none>) {
   // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<8x8xf32, #tgpu.mma<1, 1>>'}}
   %0 = tgpu.read %x : !tgpu.shared<8x8xf32, none> -> tensor<8x8xf32, #tgpu.mma<1, 1>>

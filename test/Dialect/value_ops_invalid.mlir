@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on tiles that are refused.
+// Invalid operations on tiles.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // tile.full.
@@ -164,7 +164,7 @@ func.func @dot_accumulation_of_f64(%x: tensor<4x4xf64>) {
 
 // -----
 
-// Whatever T is bound to, products are no integers.
+// Products require floats for any binding of T.
 func.func @dot_accumulation_of_parameter(%x: !tile.tile<[4, 4], T>) {
   // expected-error @+1 {{accumulates products of '!tile.param<T>' in 'f32', but its result has elements 'i32'; convert it with tile.cast}}
   %0 = tile.dot %x, %x : !tile.tile<[4, 4], T>, !tile.tile<[4, 4], T> -> !tile.tile<[4, 4], i32>
@@ -342,7 +342,7 @@ func.func @cast_reassoc(%x: !tile.tile<[M], f32>) {
 
 // -----
 
-// A tile of rank 0 is no scalar.
+// A tile of rank 0 is not a scalar.
 func.func @cast_to_scalar(%x: tensor<f32>) {
   // expected-error @+1 {{must keep the shape, but got 'tensor<f32>' and 'f16'}}
   %0 = tile.cast %x : tensor<f32> -> f16
@@ -451,16 +451,16 @@ func.func @slice_fill(%x: tensor<4x8xf32>, %i: i32) {
 
 // -----
 
-// Types that do not follow.
+// Result types that cannot be inferred.
 func.func @inferred_dim(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' has not}}
+  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
   %0 = tile.reduce add %x dim 2 : tensor<4x8xf32>
 }
 
 // -----
 
 func.func @inferred_permutation(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' has not}}
+  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
   %0 = tile.transpose %x [0] : tensor<4x8xf32>
 }
 

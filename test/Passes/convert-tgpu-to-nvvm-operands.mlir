@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operands that lie where no code finds them.
+// Operands that no code can be generated for.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics
 
 #v = #tgpu.blocked<4, lanes 8, warps 4, 1>

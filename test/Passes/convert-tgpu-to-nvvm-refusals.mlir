@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layouts that operations cannot take, barriers without numbers, and what else no code is made of.
+// Unsupported layouts, barriers without numbers, and other operations that no code can be generated for.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics
 
 tgpu.kernel @named_barrier target "sm_90a" warps 4 () grid(%i = 1) {
@@ -109,7 +109,7 @@ tgpu.kernel @unstructured target "sm_80" warps 1 (%c: i1, %s: f32) grid(%i = 1) 
 
 // -----
 
-// Planned memory and scratch of exchanges together.
+// The sum of planned memory and scratch memory of exchanges.
 !t = tensor<128x128xf32, #tgpu.mma<4, 1>>
 // expected-error @+1 {{bytes of shared memory and}}
 tgpu.kernel @memory target "sm_80" warps 4 (%s: f32) grid(%i = 1) attributes {shared_bytes = 166912 : i64} {
@@ -119,7 +119,7 @@ tgpu.kernel @memory target "sm_80" warps 4 (%s: f32) grid(%i = 1) attributes {sh
 
 // -----
 
-// A function is written once for each element of a thread, and once more where code has two forms.
+// The code of a function is repeated for each element of a thread, and again for a second form of the code.
 func.func private @mapped(%x: f32) -> f32 {
   // expected-error @+1 {{the code of a thread must have at most 262144 operations, but exceeds the limit here; use smaller blocks, more warps or fewer operations for each element}}
   %0 = math.sin %x : f32

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Additions in order: the role that adds waits for its turn, stores tile 0 and adds the others, and ends its turn when
-// memory has what it wrote. Tiles of the grid come from a counter, the first one, too.
+// its writes are complete. All tiles of the grid come from a counter, including the first.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/adds.mlir --tgpu-assign-roles | FileCheck %s
@@ -150,7 +150,7 @@ tgpu.kernel @never_ended target "sm_90a" warps 8 (%turns: !turns) grid(%n = 4) {
 
 // -----
 
-// That shared memory has been read is not enough.
+// It is not sufficient that shared memory has been read.
 !turns = !tile.view<[?], i32>
 !sum = !tile.view<[?, 64], f32>
 !map = !tgpu.tensor_map<64x32xf32, b128>
@@ -182,7 +182,7 @@ tgpu.kernel @only_read target "sm_90a" warps 8 (%turns: !turns, %sum: !sum, %x: 
 
 // -----
 
-// The same of what tile 0 stores.
+// The same for the store of tile 0.
 !turns = !tile.view<[?], i32>
 !sum = !tile.view<[?, 64], f32>
 !map = !tgpu.tensor_map<64x32xf32, b128>

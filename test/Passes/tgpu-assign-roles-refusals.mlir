@@ -4,7 +4,7 @@
 // Kernels with a role schedule that cannot be split into roles.
 // RUN: tilewright-opt %s --tgpu-assign-roles -split-input-file -verify-diagnostics
 
-// The buffer is copied, but not read.
+// The copied buffer is never read.
 !view = !tile.view<[?, ?], bf16>
 !b = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Work beside the instances of a kernel: the warps that were idle do the block's share of it, some rows at a time.
+// tile.spread: otherwise idle warps execute the block's share of the work, a few rows at a time.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/converts.mlir --tgpu-assign-roles --canonicalize | FileCheck %s
@@ -28,7 +28,7 @@
 !f32 = tensor<128x64xf32, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 !bf16 = tensor<128x64xbf16, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 
-// One warp loads, one adds, and two are left: they hold 16 elements a lane, 16 rows of 64.
+// One warp loads, one adds, and two remain: they hold 16 elements per lane, 16 rows of 64.
 // CHECK-LABEL: tgpu.kernel @converts target "sm_90a" warps 12
 // CHECK:         role "load" warps 1 registers 24
 // CHECK-NOT:       tile.spread
@@ -44,7 +44,7 @@
 // CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[SPLIT]]
 // CHECK-NEXT:      scf.for %[[NUMBER:[a-z0-9]+]] = %[[FIRST]] to %[[SPLIT]] step %[[STEP]]
 
-// Scalars and conditions stay as they are.
+// Scalars and conditions do not change.
 // CHECK-NEXT:        %[[B:[0-9]+]] = arith.divsi %[[NUMBER]], %[[ROUNDS:[0-9]+]]
 // CHECK-NEXT:        %[[I:[0-9]+]] = arith.remsi %[[NUMBER]], %[[ROUNDS]]
 // CHECK-NEXT:        %[[M:[0-9]+]] = arith.muli %[[I]],
@@ -53,7 +53,7 @@
 // CHECK-NEXT:        scf.if %[[SOME]] {
 // CHECK-NEXT:          tgpu.await_turn %[[ADDED]] of %turns[%[[B]], %[[I]]] last : !tile.view<[?, ?], i32>
 
-// The tile, by rows: its operations for 16 of 128.
+// The tile, by rows: operations on 16 of 128 rows.
 // CHECK-NEXT:          scf.for %[[ROW:[a-z0-9]+]] = %c0_i32 to %c128_i32 step %c16_i32
 // CHECK-NEXT:            %[[FROM:[0-9]+]] = arith.addi %[[M]], %[[ROW]]
 // CHECK-NEXT:            %[[SUM:[0-9]+]] = tgpu.load %sum[%[[B]], %[[FROM]], 0] : !tile.view<[?, ?, 64], f32> -> tensor<16x64xf32, #tgpu.blocked<4, lanes 16, warps 2, 1>>
@@ -64,7 +64,7 @@
 // CHECK-NEXT:            tgpu.store %[[ROUNDED]], %o[%[[B]], %[[TO]], 0] : tensor<16x64xbf16, #tgpu.blocked<4, lanes 16, warps 2, 1>>
 // CHECK-NOT:       tgpu.end_turn
 
-// The last numbers are done by the roles that compute, behind their tiles: eight warps hold the tile as a whole.
+// The roles that compute execute the last numbers after their tiles: eight warps hold the whole tile.
 // CHECK:         role "compute" warps 8
 // CHECK:           scf.while
 // CHECK:           %[[COUNT:[0-9]+]] = arith.muli
@@ -124,7 +124,7 @@ tgpu.kernel @converts target "sm_90a" warps 8 (%x: !view, %sum: !sum, %turns: !t
 
 //--- other-work.mlir
 
-// A tile that lies otherwise in memory.
+// A tile with another order in memory.
 !view = !tile.view<[?, ?], f32>
 !x = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -466,7 +466,7 @@ tgpu.kernel @older_target target "sm_80" warps 4 (%o: !view, %y: !view, %n: i32)
 
 // -----
 
-// A role that waits for the last turn gets none, so that it has none to end.
+// A role that waits for the last turn does not get a turn, and so has none to end.
 !turns = !tile.view<[?], i32>
 tgpu.kernel @no_turn target "sm_90a" warps 8 (%turns: !turns, %n: i32) grid(%i = 4) {
   %c0 = arith.constant 0 : i32

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops whose schedule asks for what their copies do not allow.
+// Loops whose schedule is impossible for their copies.
 // RUN: tilewright-opt %s --tgpu-pipeline-copies -split-input-file -verify-diagnostics
 
 !view = !tile.view<[?, 64], bf16>
@@ -89,7 +89,7 @@ tgpu.kernel @written target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
 
 // -----
 
-// Scattered sums are writes, too; through whatever view of the argument.
+// Additions at indices are writes, through any view of the argument.
 !view = !tile.view<[?, 64], f32>
 !tile = !tgpu.shared<64x64xf32, b128>
 !rows = tensor<64xi32, #tgpu.slice<1, #tgpu.mma<4, 1>>>

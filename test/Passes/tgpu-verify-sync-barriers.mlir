@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What tgpu-verify-sync says about barriers, counters, turns and asynchronous products.
+// Diagnostics of tgpu-verify-sync for barriers, counters, turns and asynchronous products.
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
 
 tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
@@ -18,7 +18,7 @@ tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
 
 // -----
 
-// One arrival of each warp is not one of each thread.
+// One arrival per warp instead of one per thread.
 tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
   // expected-note @+1 {{the barriers}}
   %full = tgpu.alloc_barriers arrivals 64 : !tgpu.barriers<1>
@@ -87,7 +87,7 @@ tgpu.kernel @counters_part target "sm_90a" warps 2 () grid(%i = 1) {
 
 // -----
 
-// Nothing holds back the producer: use 1 would count as an arrival at use 0.
+// The producer does not wait: use 1 would count as an arrival for use 0.
 tgpu.kernel @skips_a_use target "sm_90a" warps 2 () grid(%i = 1) {
   // expected-note @+1 {{the barriers}}
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
@@ -129,7 +129,7 @@ tgpu.kernel @negative_use target "sm_90a" warps 1 () grid(%i = 1) {
 
 // -----
 
-// Each waits for the other.
+// Both roles wait for each other.
 tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
   // expected-note @+1 {{the barriers}}
   %x = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
@@ -262,7 +262,7 @@ tgpu.kernel @kept target "sm_90a" warps 8 () grid(%i = 1) {
 
 // -----
 
-// Products. A loop may carry one on, but what is in flight has no tile yet.
+// Products. A loop may carry a pending product, but the tile in flight is not available yet.
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -281,7 +281,7 @@ tgpu.kernel @in_flight target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf16>) g
   %last = scf.for %k = %c0 to %c3 step %c1 iter_args(%before = %first) -> (!tgpu.pending<!acc>) : i32 {
     %next = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
     tgpu.wgmma_commit
-    // This one is done: the group after it alone may be pending.
+    // This product is complete: only the group after it may be pending.
     %done = tgpu.wgmma_wait pending 1, %before : !acc
     scf.yield %next : !tgpu.pending<!acc>
   }
@@ -324,7 +324,7 @@ tgpu.kernel @never_committed target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf
 
 // -----
 
-// The buffer is released to the copies, though the product still reads it.
+// The buffer is released to the copies while the product still reads it.
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -361,7 +361,7 @@ tgpu.kernel @released_too_early target "sm_90a" warps 8 (%x: !tile.view<[?, 64],
 
 // -----
 
-// The registers of %p get another value at the end of a round in which a product may still read them.
+// The registers of %p are overwritten at the end of an iteration while a product may still read them.
 !b = !tgpu.shared<64x64xbf16, b128>
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
 !h = tensor<64x64xbf16, #tgpu.wgmma<1>>
@@ -393,8 +393,8 @@ tgpu.kernel @operand_overwritten target "sm_90a" warps 4 (%zero: bf16, %zero_acc
 
 // -----
 
-// Right: the new operand is made while the product runs, and yielded when it has ended. And a round
-// that keeps the operand needs no wait.
+// Valid: the new operand is computed while the product runs, and yielded after it has ended. An iteration that keeps
+// the operand needs no wait.
 !b = !tgpu.shared<64x64xbf16, b128>
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
 !h = tensor<64x64xbf16, #tgpu.wgmma<1>>

@@ -3,7 +3,7 @@
 //
 // RUN: tilewright-opt %s --split-input-file --tile-differentiate --verify-diagnostics
 
-// The bits of a float are no function that could be differentiated.
+// The bits of a float are not differentiable.
 func.func private @bits(%s: f32) -> f32 {
   // expected-error @+1 {{'arith.bitcast' has no derivative, but the gradient of @bits with respect to operand 0 passes through it; use operations of arith and math that have one}}
   %n = arith.bitcast %s : f32 to i32
@@ -18,7 +18,7 @@ func.func @bitcast(%s: tensor<8xf32>) {
 
 // -----
 
-// In a function that is called.
+// In a called function.
 func.func private @inner(%x: f32) -> f32 {
   // expected-error @+1 {{'math.asinh' has no derivative, but the gradient of @outer with respect to operand 0 passes through it}}
   %r = math.asinh %x : f32
@@ -73,7 +73,7 @@ func.func @in_a_loop(%s: tensor<8xf32>, %n: i32) {
 
 // -----
 
-// The same for what is captured.
+// The same for captures.
 tile.capture @table : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32) -> f32 {
   %t = tile.at @table[%h] : f32
@@ -111,7 +111,7 @@ tile.kernel @kernel (%x: !tile.view<[?], f32>, %on: i1) grid(%h = 1) {
 
 // -----
 
-// A program has to clear the gradient, and to convert exact sums.
+// A program must clear the gradient, and convert exact sums.
 tile.capture @table : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32) -> f32 {
   %t = tile.at @table[%h] : f32
@@ -179,7 +179,7 @@ tile.program @run (%d_table: !tile.view<[?], f32>) {
 
 // -----
 
-// Only bound kernels are differentiated.
+// Only bound kernels can be differentiated.
 func.func private @f(%s: f32) -> f32 {
   return %s : f32
 }
@@ -191,7 +191,7 @@ tile.kernel @unbound params(N: int) (%x: !tile.view<[?], f32>) grid(%h = 1) {
 
 // -----
 
-// Each place that reads a captured float gets a function of its own.
+// Each read of a captured float gets a separate function.
 tile.capture @cap : f32
 func.func private @read(%s: f32) -> f32 {
   %c = tile.at @cap : f32

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lists of blocks: where their condition does not hold they go, and their argument with them; and what an entry stands for.
+// Lists of blocks: a list whose condition does not hold is removed with its argument; and the span of an entry.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=true,SPAN=64" | FileCheck %t/loop.mlir
@@ -22,7 +22,7 @@ tile.kernel @k params(LISTED: flag, SPAN: int) (%list: !tile.view<[?, ?], i32> w
 }
 
 //--- function.mlir
-// Functions have the parameters of the kernel that reaches them.
+// Functions have the parameters of the kernel that calls them.
 // CHECK-LABEL: func.func private @walk
 // CHECK:         each 32 :
 func.func private @walk(%list: !tile.view<[?], i32>, %n: i32) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Refusals of tile-specialize that depend on its options.
+// Errors of tile-specialize that depend on its options.
 //
 // RUN: not tilewright-opt %s --tile-specialize='entry=mane params=D=8' 2>&1 | FileCheck %s --check-prefix=ENTRY
 // ENTRY: error: expected the name of a kernel or program, but got 'mane'; did you mean 'main'?

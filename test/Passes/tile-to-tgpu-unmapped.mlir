@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on tiles that have no form on a GPU.
+// Operations on tiles that are not supported on a GPU.
 // RUN: tilewright-opt %s --tile-to-tgpu -split-input-file -verify-diagnostics
 
 !v = !tile.view<[?], f32>

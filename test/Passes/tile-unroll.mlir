@@ -4,11 +4,11 @@
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/loops.mlir --tile-specialize --tile-unroll --canonicalize | FileCheck %t/loops.mlir
 // RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-unroll --verify-diagnostics
-// A function with a loop has a derivative once the loop is written out.
+// A function with a loop is differentiable after the loop is unrolled.
 // RUN: tilewright-opt %t/derivative.mlir --tile-unroll --tile-differentiate --canonicalize | FileCheck %t/derivative.mlir
 
 //--- loops.mlir
-// The inner bound is the number of the outer round; the loop that does not ask stays. What is not shifted is
+// The inner bound is the outer induction variable; the loop without the attribute remains. A slice without an offset is
 // the tile itself.
 // CHECK-LABEL: tile.kernel @k
 // CHECK:         %[[T:.*]] = tile.load
@@ -63,7 +63,7 @@ tile.kernel @step() grid(%b = 1) {
 
 // -----
 
-// Rounds of rounds count as well.
+// Iterations of nested loops count as well.
 tile.kernel @many(%x: !tile.view<[?], f32>) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
