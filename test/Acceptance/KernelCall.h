@@ -32,7 +32,7 @@ namespace tilewright::acceptance {
 using Params = std::vector<std::pair<std::string, std::string>>;
 
 ElementType elementType(reference::Type type);
-/// What a kernel bound to the type sums in, and keeps LSE in.
+/// The type in which a kernel bound to the type sums, and stores LSE.
 ElementType accumulatorType(reference::Type type);
 
 struct RunSettings {
@@ -40,11 +40,11 @@ struct RunSettings {
   bool f64 = false;     ///< --precision=f64
 };
 
-/// Whether calls run on a GPU, which has time for large problems.
+/// Whether calls run on a GPU, which is fast enough for large problems.
 bool runsOnGpu();
 
-/// Whether kernels are mapped onto a GPU, be it a simulated one: two kernels may have other blocks
-/// and another order of sums.
+/// Whether kernels are mapped onto a real or simulated GPU: two kernels may then have different
+/// blocks and orders of sums.
 bool runsMapped();
 
 class KernelCall {
@@ -52,8 +52,8 @@ public:
   /// `file` and `with` are below kernels/, without ".mlir".
   KernelCall(std::string file, Params params, std::vector<std::string> with = {});
 
-  /// Runs the golden for these parameters instead, on the simulator unless a GPU is asked for.
-  /// False where there is none.
+  /// Runs the golden for these parameters instead, on the simulator unless a GPU is requested.
+  /// False if there is none.
   bool useGolden();
 
   /// An array that the kernel only reads.
@@ -70,7 +70,7 @@ public:
 
   /// False after a failure of the test.
   bool run(RunSettings settings = {});
-  /// Again on another number of threads: all outputs must have the same bits.
+  /// Runs again with another number of threads: all outputs must be bitwise equal.
   bool runTwice();
 
   std::vector<double> read(const std::string &name) const { return array(name).read(); }

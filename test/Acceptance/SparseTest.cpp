@@ -20,7 +20,7 @@ class OtherForms : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, OtherForms, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-/// Blocks of the kernels that divide those of the lists, besides their own.
+/// Block sizes of the kernels that divide those of the lists, in addition to the default.
 struct BlockSizes {
   int64_t listM, listN, blockM, blockN;
 };
@@ -36,7 +36,7 @@ CallOptions optionsOf(const BlockLists &lists, const BlockSizes &sizes) {
 TEST_P(OtherForms, BlockSparse) {
   Type type = GetParam();
   uint64_t seed = 1;
-  // Entries of one block, and of several.
+  // Entries that cover one block, and several.
   for (BlockSizes sizes : {BlockSizes{16, 16, 16, 16}, {64, 32, 64, 32}, {64, 128, 32, 32}})
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       AttentionProblem problem =

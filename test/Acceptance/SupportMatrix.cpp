@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Counting what passed.
+// Counts passed cases.
 
 #include "test/Acceptance/SupportMatrix.h"
 

@@ -24,7 +24,7 @@ namespace tilewright::reference {
 struct MaskProbe {
   AttentionInputs inputs;
   int64_t first = 0; // first key (forward) or first row of the group (backward) that is shown
-  /// What a backward takes from the forward: o [B, Hq, Sq, DV] and lse [B, Hq, Sq], of ref.
+  /// The inputs of a backward from the forward: o [B, Hq, Sq, DV] and lse [B, Hq, Sq], of ref.
   ForwardResult saved;
 };
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Occupancy, and the report of a kernel that ptxas has not seen.
+// Occupancy, and the report of a kernel without ptxas.
 
 #include "lib/Codegen/Report.h"
 
@@ -31,7 +31,7 @@ TEST(Report, OccupancyIsTheTightestLimit) {
   // 255 registers: 8,192 for a warp, so 8 warps.
   expectOccupancy(makeKernel("sm_80", 4, 0), 255, 2, "registers");
   expectOccupancy(makeKernel("sm_80", 4, 0), 168, 3, "registers");
-  // 164 KiB of a multiprocessor; each block takes 1 KiB more than it asks for.
+  // 164 KiB per multiprocessor; each block takes 1 KiB more than it requests.
   expectOccupancy(makeKernel("sm_80", 4, 40 * 1024), 64, 4, "shared memory");
   expectOccupancy(makeKernel("sm_90a", 4, 40 * 1024), 64, 5, "shared memory");
   expectOccupancy(makeKernel("sm_90a", 12, 227 * 1024), std::nullopt, 1, "shared memory");
@@ -85,7 +85,7 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   occupancy       2 blocks a multiprocessor, limited by registers
 )");
 
-  // Two forms: launches run the one for aligned views, where they can.
+  // Two forms: launches run the one for aligned views if possible.
   text.clear();
   KernelResources aligned = resources;
   aligned.kernel = "k_aligned";

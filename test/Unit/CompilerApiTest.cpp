@@ -19,7 +19,7 @@
 using namespace tilewright;
 using namespace tilewright::runtime;
 
-/// Defined in C, as a program of 0.1: a bundle of row_softmax, or null.
+/// Defined in C, like a program of 0.1: returns a bundle of row_softmax, or null.
 extern "C" void *tilewrightCompileAs01(const char *source, size_t sourceSize, size_t *size);
 
 namespace {
@@ -77,7 +77,7 @@ TEST(CompilerApi, CompilesToABundle) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
   ASSERT_TRUE(bundle.ok()) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().source, "matmul.mlir");
-  // Without a target it is compiled for sm_80, and for sm_90a, where it has roles.
+  // Without a target, it is compiled for sm_80, and for sm_90a if it has roles.
   ASSERT_EQ((*bundle)->manifest().kernels.size(), 2u);
   EXPECT_EQ((*bundle)->manifest().kernels[0].codes[0].arch.toString(), "sm_90a");
   EXPECT_EQ((*bundle)->manifest().kernels[1].codes[0].arch.toString(), "sm_80");
@@ -115,7 +115,7 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
     return std::string(tilewright_compiler_last_error());
   };
   const std::string kernel = "\ntile.kernel @k () grid(%i = 1) {\n}\n";
-  // Neither a location of the text nor the name of the source opens a file.
+  // Neither a location in the text nor the name of the source opens a file.
   const std::string library =
       "'tile.link' op must name a file of the compiler's library, since the text was not read from "
       "a file, but got \"secret.mlir\"; correct the "
@@ -130,7 +130,7 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
             "/etc/hosts:1:1: 'tile.link' op must name a file whose name ends with .mlir, "
             "but got \"passwd\"; rename the file");
 
-  // The file that the caller names does, and that alone. An older caller has no such field.
+  // Only the file that the caller names is opened. An older caller has no such field.
   request.source = "tile.link \"secret.mlir\"" + kernel;
   request.request.source_file = file.c_str();
   EXPECT_NE(refusal().find("custom op 'root' is unknown"), std::string::npos)

@@ -31,7 +31,7 @@ tile.kernel @k (%out: !tile.view<[?, ?, ?], i32>) grid(%g = 1) {
 }
 
 TEST_F(TileTest, ExpandsOfExpands) {
-  // A vector of 4 becomes 2x3x4x5 by every order of insertions that keeps its dimension.
+  // A vector of 4 becomes 2x3x4x5, with every order of insertions around its dimension.
   struct Case {
     const char *body;
     int64_t position; // of the vector's dimension

@@ -124,8 +124,8 @@ TEST(LayoutRegister, OperandsAreBijectionsBetweenReplicas) {
   }
 }
 
-/// Emulates mma.sync tile by tile with nothing but the layouts: thread by thread, the words a
-/// thread holds go where PTX says, and the product must be the matrix product.
+/// Emulates mma.sync tile by tile, using only the layouts: the words of each thread are placed as
+/// PTX specifies, and the product must be the matrix product.
 TEST(LayoutRegister, OperandsAndAccumulatorMeetInTheSameAtoms) {
   const int warpsM = 2, warpsN = 2;
   const int64_t m = 64, n = 48, k = 32;
@@ -264,8 +264,8 @@ TEST(LayoutRegister, ByThreadHasAnElementForEachThreadOfARow) {
     EXPECT_EQ(byThread.shape(), dim == 1 ? (std::vector<int64_t>{others, threads})
                                          : (std::vector<int64_t>{threads, others}));
     expectBijection(byThread);
-    // Element t of row (column) i lies with one thread, which holds elements of that row, the same
-    // for all rows that it has.
+    // One thread holds element t of row (column) i; it holds elements of that row, with the same t
+    // for all its rows.
     for (int64_t i = 0; i < others; ++i) {
       std::set<std::pair<int, int>> expected, got;
       for (int64_t j = 0; j < parent.shape()[dim]; ++j)

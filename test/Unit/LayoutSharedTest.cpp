@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared buffers: every byte once, the xor on addresses, and what TMA writes; copies by threads;
-// and bank conflicts of accesses whose conflicts are known.
+// Shared buffers: every byte once, the xor of addresses, and the layout that TMA writes; copies by
+// threads; and accesses with known bank conflicts.
 
 #include "LayoutTesting.h"
 #include "base/Layout/BankConflicts.h"
@@ -16,7 +16,7 @@ namespace {
 
 const int64_t rowCounts[] = {1, 8, 16, 64, 80, 96, 128};
 
-/// Every element begins at a byte of its own, and the inverse finds it from each of its bytes.
+/// Every element has distinct bytes, and the inverse finds it from each of them.
 void expectBijection(const SharedLayout &buffer) {
   int64_t bytes = buffer.bytesPerElement(), wrong = 0, padding = 0;
   std::vector<int> used(buffer.sizeInBytes());
@@ -61,7 +61,7 @@ TEST(LayoutShared, EveryLayoutIsABijection) {
       }
 }
 
-// The manual's table of a 128-byte swizzle: row r has chunk c at place c xor r.
+// The manual's table of a 128-byte swizzle: row r has chunk c at position c xor r.
 TEST(LayoutShared, PatternsAreTheTablesOfTheManual) {
   SharedLayout b128 = need(SharedLayout::swizzled(16, 64, 16, Swizzle::B128));
   SharedLayout b64 = need(SharedLayout::swizzled(16, 32, 16, Swizzle::B64));
@@ -137,7 +137,7 @@ TEST(LayoutShared, RefusesWhatDoesNotFit) {
 // TMA
 //===----------------------------------------------------------------------===//
 
-/// A TMA load writes a box row after row, xoring each address.
+/// A TMA load writes a box row by row, xoring each address.
 TEST(LayoutShared, BoxesWriteTheLayout) {
   for (Swizzle swizzle : swizzles)
     for (int64_t rows : {8, 64, 80, 256, 384, 512})
@@ -214,7 +214,7 @@ TEST(LayoutShared, CopiesReadGlobalRowsInWholeStretches) {
     SharedLayout buffer =
         need(SharedLayout::swizzled(64, cols, 16, SharedLayout::widestSwizzle(cols, 16)));
     CopyPartition copy = need(CopyPartition::plan(buffer, 128));
-    // A warp's 512 bytes lie in as few sectors of 32 bytes as 512 bytes can.
+    // The 512 bytes of a warp are in the minimum number of 32-byte sectors.
     for (int issue = 0; issue < copy.numIssues(); ++issue)
       for (int warp = 0; warp < 4; ++warp) {
         std::set<int64_t> sectors;

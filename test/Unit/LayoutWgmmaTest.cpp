@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matrix descriptors of wgmma: bits, and that through each of them the hardware's formula finds the
-// element where TMA put it.
+// Matrix descriptors of wgmma: their bits, and that the hardware's formula finds each element where
+// TMA wrote it.
 
 #include "LayoutTesting.h"
 #include "base/Layout/WgmmaDescriptor.h"
@@ -12,7 +12,7 @@ using namespace tilewright::layout;
 
 namespace {
 
-/// A buffer as wgmma takes it: panels of the swizzle, or of 16 bytes.
+/// A buffer for wgmma: panels as wide as the swizzle, or 16 bytes.
 Result<SharedLayout> makeBuffer(int64_t rows, int64_t cols, int bits, Swizzle swizzle) {
   return swizzle == Swizzle::None ? SharedLayout::panels(rows, cols, bits, 16)
                                   : SharedLayout::swizzled(rows, cols, bits, swizzle);
@@ -55,7 +55,7 @@ TEST(LayoutWgmma, EncodesTheCommonOperand) {
 }
 
 /// Every instruction along k, from every 64 rows, reads each of its elements from the byte where
-/// the layout, as TMA writes it, has that element.
+/// TMA wrote it.
 int expectReads(const SharedLayout &buffer, Major major, int64_t instructionMN) {
   int bits = buffer.elementBits(), checked = 0;
   WgmmaOperand operand = need(WgmmaOperand::plan(buffer, major));

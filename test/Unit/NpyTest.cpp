@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files as NumPy writes them, files as they should not be, and conversions.
+// Files in NumPy's format, malformed files, and conversions.
 
 #include "base/Npy/Npy.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-/// A file of version `major`.0 with this header, as it is, and these data.
+/// A file of version `major`.0 with exactly this header and these data.
 std::string fileOf(const std::string &header, const std::string &data, unsigned char major = 1) {
   std::string file("\x93NUMPY", 6);
   file += char(major);
@@ -89,7 +89,7 @@ TEST(Npy, ReadsEveryType) {
 }
 
 TEST(Npy, ReadsFortranOrder) {
-  // Element (i, j, k) is 100 i + 10 j + k; the first index runs fastest in the file.
+  // Element (i, j, k) is 100 i + 10 j + k; the first index is the fastest in the file.
   std::vector<int16_t> data, expected;
   for (int k = 0; k < 4; ++k)
     for (int j = 0; j < 3; ++j)
@@ -215,7 +215,7 @@ TEST(Npy, EveryPrefixAndEveryChangedByteIsHandled) {
   ASSERT_TRUE(parse(good).ok());
   for (size_t length = 0; length < good.size(); ++length)
     ASSERT_FALSE(parse(good.substr(0, length)).ok());
-  // No change may crash; where the result is accepted it is consistent.
+  // No change may cause a crash; an accepted file is consistent.
   for (size_t at = 0; at < good.size(); ++at)
     for (int byte = 0; byte < 256; ++byte) {
       std::string changed = good;
@@ -294,7 +294,7 @@ template <typename T> NpyArray arrayOf(NpyType type, const std::vector<T> &value
   return array;
 }
 
-/// The values as the element type sees them, widened to double.
+/// The values after conversion to the element type, widened to double.
 std::vector<double> converted(const NpyArray &array, ElementType type) {
   std::vector<uint8_t> elements(size_t(array.numElements()) * byteWidth(type));
   Status status = convertFromNpy(array, type, elements.data());
@@ -319,7 +319,7 @@ TEST(NpyConvert, FloatsRoundToNearestEvenOnce) {
 
 TEST(NpyConvert, IntegersRoundOnceToo) {
   using Values = std::vector<double>;
-  // Just above the middle between two bf16, by less than a double can tell.
+  // Just above the midpoint between two bf16, by less than the precision of double.
   int64_t aboveMiddle = (int64_t(1) << 60) + (int64_t(1) << 52) + 1;
   NpyArray wide = arrayOf<int64_t>(NpyType::I64, {aboveMiddle, -aboveMiddle, INT64_MIN, 0});
   EXPECT_EQ(converted(wide, ElementType::BF16),

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Transfers at the bounds of a view, with every kind of stride and index.
+// Transfers at the bounds of a view, with all kinds of strides and indices.
 
 #include "NumericTesting.h"
 #include "base/Numeric/ThreadPool.h"
@@ -162,8 +162,8 @@ TEST_P(NumericTransfer, PadDefaultsToZeroAndRankMayBeAny) {
 }
 
 TEST_P(NumericTransfer, OffsetsBeyond32Bits) {
-  // Rows 2^33 elements apart, of which only row 5 exists: the base lies far below it, as that of a
-  // large allocation would.
+  // Rows 2^33 elements apart, of which only row 5 exists: the base is far below it, as in a large
+  // allocation.
   std::vector<float> row = {1, 2, 3, 4};
   int64_t stride = int64_t(1) << 33;
   uintptr_t base = reinterpret_cast<uintptr_t>(row.data()) - uintptr_t(5 * stride) * sizeof(float);

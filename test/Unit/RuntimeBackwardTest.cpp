@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The plan of attention, backward, and its C interface, on a driver that records.
+// The plan of the attention backward, and its C interface, on a driver that records calls.
 
 #include "RuntimeBackwardBundle.h"
 #include "RuntimeTesting.h"
@@ -58,7 +58,7 @@ TEST_F(Backward, RunsBothForms) {
     EXPECT_EQ(fake().fills[0].address, 0x100000u + 2 * 8 * 300 * 4);
     for (const FakeLaunch &launch : fake().launches)
       EXPECT_EQ(launch.stream, streamOf(0));
-    // What a capture into a graph allows: launches and fills on the stream, and questions.
+    // The calls that a graph capture allows: launches and fills on the stream, and queries.
     for (const auto &call : fake().calls)
       EXPECT_TRUE(call.first == "cuLaunchKernel" || call.first == "cuLaunchKernelEx" ||
                   call.first == "cuMemsetD32Async" || call.first.rfind("cuCtx", 0) == 0 ||

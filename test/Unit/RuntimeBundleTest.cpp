@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bundles as the compiler writes them and as they should not be; JSON and expressions.
+// Valid and malformed bundles; JSON and expressions.
 
 #include "RuntimeTesting.h"
 
@@ -20,14 +20,14 @@ using namespace tilewright::runtime::testing;
 
 namespace {
 
-/// Puts the checksum of what follows into a header.
+/// Writes the checksum of the following bytes into a header.
 std::string sealed(std::string file) {
   uint64_t sum = checksum(file.data() + 32, file.size() - 32);
   std::memcpy(&file[24], &sum, 8);
   return file;
 }
 
-/// A bundle with this manifest and one blob of PTX, whatever the manifest says.
+/// A bundle with this manifest and one blob of PTX.
 std::string fileWith(const std::string &manifest) {
   std::string file = *BundleWriter().bytes();
   file.resize(48);
@@ -151,7 +151,7 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   cubin.manifest.kernels[0].codes[0].kind = CodeSpec::Kind::Cubin;
   EXPECT_FAILURE(statusOf(*cubin.bytes()), Code::BadBundle,
                  "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code");
-  // One bit anywhere.
+  // Flips one bit at every position.
   for (size_t i = 0; i < file.size(); ++i) {
     other = file;
     other[i] ^= 1;
@@ -356,7 +356,7 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
     EXPECT_FAILURE(statusOf(fileWith(text)), Code::BadBundle,
                    std::string("'b' has a bad manifest: ") + wrong.message);
   }
-  // What is not of an argument has no name to be written by.
+  // An expression that is not about an argument has no name to write.
   for (uint32_t ElementRuleSpec::*place : {&ElementRuleSpec::argument, &ElementRuleSpec::counts}) {
     BundleWriter other = writer;
     other.manifest.kernels[0].elements[0].*place = 7;
@@ -484,7 +484,7 @@ protected:
   }
   int64_t integer(const std::string &text) { return value(text, expr::Kind::Integer); }
   bool flag(const std::string &text) { return value(text, expr::Kind::Flag) != 0; }
-  /// What an integer has no value for, here or anywhere.
+  /// Results that no integer type can represent.
   std::string failure(const std::string &text) {
     int64_t value;
     Expr expr = read(text);

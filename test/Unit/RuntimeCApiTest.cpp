@@ -14,7 +14,7 @@ using namespace tilewright::runtime::testing;
 
 /// Defined in C: the number of the first check that fails there, or 0.
 extern "C" int tilewrightCheckFromC(const void *bundle, size_t size);
-/// Defined in C: runs rms_norm, as docs/runtime.md does.
+/// Defined in C: runs rms_norm, as in docs/runtime.md.
 extern "C" tilewright_code tilewrightRunKernelFromC(const tilewright_bundle *bundle, void *x,
                                                     void *y, void *stream);
 
@@ -333,7 +333,7 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_EQ(tilewright_operation_workspace_size(operation, list, 8, 0, &size), TILEWRIGHT_OK);
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 1u);
-  // Of a later version, whose structs are longer.
+  // Structs of a later version, which are longer.
   struct Later {
     tilewright_argument known;
     char more[24];

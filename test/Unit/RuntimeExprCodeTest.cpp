@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flat code of expressions against values that are computed as the expressions are made up, and
-// what launches ask for.
+// Compiled expressions against values computed during their random generation, and the expressions
+// of launches.
 
 #include "runtime/ExprCode.h"
 #include "runtime/Manifest.h"
@@ -27,14 +27,13 @@ const std::vector<ArgumentSpec> contract = {
     ArgumentSpec::scalar("scale", ElementType::F32),
     ArgumentSpec::scalar("wide", ElementType::F64)};
 
-/// An expression, and the value that it must have; none where it must fail.
+/// An expression, and its expected value; none if it must fail.
 template <typename Value> struct Made {
   Expr expr;
   std::optional<Value> value;
 };
 
-/// Makes up expressions over random arguments. What an operand that is not due has for a value does
-/// not count.
+/// Generates expressions over random arguments. The values of unevaluated operands do not matter.
 class Generator {
 public:
   explicit Generator(unsigned seed) : random(seed) {}

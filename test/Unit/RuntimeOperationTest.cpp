@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Preparing and running kernels on a driver that records, and every driver call failing.
+// Preparing and running kernels on a driver that records calls, and failures of every driver call.
 
 #include "RuntimeTesting.h"
 
@@ -75,23 +75,23 @@ TEST_F(Operations, FindsTheContext) {
   EXPECT_TRUE(fake().contexts.empty()) << "prepare leaves the stack as it was";
   EXPECT_EQ(fake().retained, 1);
 
-  // No stream, no current context: the primary one, whose device is known.
+  // Without a stream and a current context, the primary context of the known device is used.
   EXPECT_OK(run(operation, scaleArguments()));
   EXPECT_EQ(fake().launches.back().context, contextOf(1));
   EXPECT_TRUE(fake().contexts.empty());
   EXPECT_EQ(fake().calls["cuCtxGetDevice"], 0);
 
-  // The stream's, whatever is current.
+  // The context of the stream, regardless of the current one.
   fake().contexts = {contextOf(0)};
   EXPECT_OK(run(operation, scaleArguments(), streamOf(1)));
   EXPECT_EQ(fake().launches.back().context, reinterpret_cast<cuda::Context>(0x2001));
   EXPECT_EQ(fake().launches.back().stream, streamOf(1));
   EXPECT_EQ(fake().contexts, std::vector<cuda::Context>{contextOf(0)});
 
-  // The current one, and it is of a device without code.
+  // The current context belongs to a device without code.
   EXPECT_FAILURE(run(operation, scaleArguments()), Code::NotPrepared,
                  "kernel 'scale' is not prepared for this device; call prepare before run");
-  // The per-thread default stream has the current context, too.
+  // The per-thread default stream also uses the current context.
   fake().contexts = {contextOf(1)};
   EXPECT_OK(run(operation, scaleArguments(), cuda::streamPerThread));
   EXPECT_EQ(fake().launches.back().context, contextOf(1));
@@ -326,7 +326,8 @@ TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
   KernelSpec small = writer.manifest.kernels[0];
   small.sharedBytes = 32768;
   writer.manifest.kernels.push_back(small);
-  // What the code declares itself is not told to the driver, but it counts.
+  // Shared memory declared by the code is not requested from the driver, but counts toward the
+  // limit.
   writer.manifest.kernels[0].staticSharedBytes = 1024;
   for (auto [limit, expected] :
        {std::pair(166912, 65536u), {66560, 65536u}, {66559, 32768u}, {40000, 32768u}}) {
@@ -337,12 +338,13 @@ TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
     EXPECT_OK(run(operation, scaleArguments()));
     ASSERT_EQ(fake().launches.size(), 1u);
     EXPECT_EQ(fake().launches[0].sharedBytes, expected);
-    // The larger asks first; a device that has room for it never hears of the smaller.
+    // The larger kernel is loaded first; on a device with enough memory, the smaller one is never
+    // loaded.
     EXPECT_EQ(fake().functionAttributes[cuda::FunctionMaxDynamicShared], int(expected));
   }
 }
 
-// What a condition keeps from the first variant is left to the next, which is prepared then.
+// If a condition excludes the first variant, the next one is used, and prepared at that time.
 TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
   BundleWriter writer = scaleBundle();
   KernelSpec &large = writer.manifest.kernels[0];
@@ -409,7 +411,7 @@ TEST_F(Operations, RefusesArguments) {
   EXPECT_FAILURE(operation.run(arguments.data(), 4, 0, 0, nullptr), Code::InvalidArgument,
                  "kernel 'scale' takes 5 arguments, but got 4");
   EXPECT_TRUE(fake().launches.empty());
-  // No elements, no pointer.
+  // An empty view may have a null pointer.
   EXPECT_OK(run(operation, {Argument::dense(0, ElementType::BF16, {0, 64}),
                             Argument::dense(0, ElementType::BF16, {0, 64}), Argument::absent(),
                             Argument::scalar(1.0f), Argument::scalar(int32_t(0))}));
@@ -458,7 +460,7 @@ TEST_F(Operations, SaysWhyNoVariantFits) {
   arguments.values[0].strides[0] = 65;
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  prefix + "the stride 65 along dimension 0 of 'x' must be a multiple of 16 bytes");
-  // More bytes than 64 bits count.
+  // The number of bytes does not fit in 64 bits.
   arguments.values[0].strides[0] = INT64_MAX;
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  prefix + "the stride 9223372036854775807 along dimension 0 of 'x' must be a "

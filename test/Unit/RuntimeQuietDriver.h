@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A driver whose functions do nothing and succeed at once: what is left of a run is the runtime's
-// own work, which a test and a benchmark look at.
+// A driver whose functions do nothing and succeed: a test and a benchmark use it to measure the
+// runtime alone.
 
 #ifndef TILEWRIGHT_TEST_UNIT_RUNTIMEQUIETDRIVER_H
 #define TILEWRIGHT_TEST_UNIT_RUNTIMEQUIETDRIVER_H

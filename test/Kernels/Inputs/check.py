@@ -36,7 +36,7 @@ def gradients(q, k, v, kind):
     return {"dq": (q.shape, kind), "dk": (k.shape, kind), "dv": (v.shape, kind)}
 
 
-# Few queries, many keys, odd sizes, a padded head, groups; each with the element type and mask.
+# Few queries, many keys, odd sizes, a padded head, groups; each with an element type and mask.
 SHAPES = [
     # kind, batch, heads, kv_heads, queries, keys, width, v_width, causal
     ("f64", 2, 4, 2, 37, 53, 24, 40, "none"),
@@ -103,7 +103,7 @@ def attention_backward():
 def backward_by_default_blocks():
     """Large ones, whose products share results through shared memory on a GPU."""
     cases = [(width, form) for width in (64, 128) for form in ("false", "true")]
-    # A gradient by each kernel where heads are wide.
+    # One kernel per gradient for wide heads.
     for width, deterministic in [(8, "false"), (40, "false"), (96, "false"), (192, "false"), (256, "false")] + cases:
         q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
         keep = keep_mask(150, 280, "bottom_right")
@@ -241,7 +241,7 @@ def mods():
     of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
     begin = np.sort(np.random.default_rng(6).integers(0, sk, (b, sq)), axis=1).astype(np.int32)
     end = np.sort(np.random.default_rng(7).integers(0, sk + 9, (b, sq)), axis=1).astype(np.int32)
-    # The queries that attend a key: from the first whose keys end behind it to the first whose keys begin behind it.
+    # The queries that attend a key: from the first whose keys end after it to the first whose keys begin after it.
     first, behind = (np.array([np.searchsorted(row, j[0], side="right") for row in x], np.int32) for x in (end, begin))
     each_slope, shift = normal(6, (b, h), "f32"), np.array([sk - sq, -5], np.int32)
     used_q, used_k = np.array([17, sq], np.int32), np.array([sk, 33], np.int32)
@@ -254,14 +254,14 @@ def mods():
         "relative_bias": (lambda s: s + table[:, np.clip(j - i, -9, 9) + 9],
                           {"relative_bias": table}, {"relative_radius": 9}),
     }
-    # Some distances are where a bucket begins (32 of 64, say), some beyond the last one.
+    # Some distances are at the start of a bucket (32 of 64, say), some beyond the last one.
     for count, far, both in (32, 128, 1), (32, 128, 0), (8, 20, 1), (12, 48, 0), (3, 4, 0):
         t5_table = normal(8, (h, count), "f32")
         bucket = t5_buckets(sq, sk, count, far, both)
         modifiers[f"t5_bias {count} {far} {both}"] = (
             lambda s, t5_table=t5_table, bucket=bucket: s + t5_table[:, bucket], {"t5_bias": t5_table},
             {"t5_max_distance": far, "t5_bidirectional": both})
-    # Broadcast along any dimensions, and shorter than the scores: outside it is 0.
+    # Broadcast along any dimensions, and smaller than the scores: 0 outside.
     for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1), (1, 1, 1, 1), (b, h, sq - 9, sk - 7):
         bias = normal(8, shape, "f64")
         ends = [(0, n - m if m > 1 else 0) for n, m in zip((b, h, sq, sk), shape)]
@@ -367,8 +367,8 @@ def modified_backward(run_backward=run_dense_backward):
     tanh = np.tanh
     learned = lambda s: (0.75 * s + by_head(gain) * tanh(s) + row[:, None] + key[:, None, None, :]
                          + slope[:, distance] * s / 4)
-    # name: modifier, derivative, arrays, numbers, and for each gradient the entry that a pair reads
-    # and the derivative by it.
+    # name: modifier, derivative, arrays, numbers, and for each gradient the element that a pair reads and the
+    # derivative with respect to it.
     mods = {
         "softcap": (lambda s: 2.5 * tanh(s / 2.5), lambda s: 1 - tanh(s / 2.5) ** 2, {},
                     {"softcap": 2.5},
@@ -398,7 +398,7 @@ def modified_backward(run_backward=run_dense_backward):
                      "key": ((b, sk), (batch, j), lambda s: 1 + 0 * s),
                      "slope": (slope.shape, (head, distance), lambda s: s / 4)}),
     }
-    # A place for each pair, and sums over what shares one.
+    # One element per pair, and sums over pairs that share an element.
     for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):
         bias = normal(8, shape, "f16")
         where = [x if n > 1 else 0 * x for x, n in zip((batch, head, i, j), shape)]
@@ -420,8 +420,8 @@ def modified_backward(run_backward=run_dense_backward):
                 check_gradients(f"{name} {params}", got, wanted, kind)
                 for t, (shape, where, derivative) in tables.items():
                     terms = dt * derivative(s)
-                    # Terms of both signs cancel: the error is one of the terms. Of a term alone it is
-                    # that of P and of delta, whatever they cancel to.
+                    # Terms of both signs cancel, so the error is relative to the terms. The error of a term is that of
+                    # P and of delta, even if these cancel.
                     allowed = TOLERANCE[kind] * (1 + entries(shape, where, np.abs(terms)))
                     if len(where) == dt.ndim:
                         allowed = np.max(allowed)
@@ -563,7 +563,7 @@ def attention_split_kv():
 def attention_packed_gqa():
     for kind, q, k, v, _, keep, params in cases():
         group = q.shape[1] // k.shape[1]
-        # On the CPU any number of rows will do.
+        # On the CPU, any number of rows is valid.
         params = {**params, "GROUP": group, "QUERIES": 32 // group if DEVICE else 16 // group + 1}
         params.pop("BLOCK_M", None)
         got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
@@ -575,7 +575,7 @@ def lists_of_blocks(rng, lists, queries, keys, size):
     """Random lists [*lists, Mb, L] of blocks of `size` keys, their arguments, and the pairs that they keep."""
     rows, columns = -(-queries // size), -(-keys // size)
     chosen = rng.random((*lists, rows, columns)) < 0.6
-    # In no order, behind them numbers that must not be read, and two that are no blocks.
+    # Unordered, followed by numbers that must not be read, and two that are not blocks.
     counts = chosen.sum(axis=-1).astype(np.int32) + 2
     blocks = np.zeros((*lists, rows, columns + 3), np.int32)
     for at in np.ndindex(*lists, rows):
@@ -660,7 +660,7 @@ def attention_paged_decode():
         lengths = np.array([37, 0, 16, 80], np.int32)
         most = -(-80 // page)
         q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 80, 24, 40)
-        # Every page that no sequence owns, and every row beyond a sequence, is NaN.
+        # Every page without a sequence, and every row beyond a sequence, is NaN.
         total = 4 * most + 3
         table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
         k_pages = np.full((total, page, kv_heads, 24), np.nan)
@@ -823,8 +823,8 @@ def fp8_forward():
                   {"o": (q.shape[:3] + v.shape[3:], "f32"), "lse": (q.shape[:3], "f32")},
                   {"scale": SCALE}, kinds={name: "f32" for name in descales})
         o, lse, p = forward(0.5 * q, 1.5 * k, 2.0 * v, SCALE, keep_mask(45, 90, causal))
-        # P is rounded to the type: half a place of each term, and half the smallest number, which
-        # P reaches multiplied by 256.
+        # P is rounded to the type: half a unit in the last place of each term, and half the smallest number, to which P
+        # is rounded after multiplication by 256.
         bits, smallest = {"e4m3": (3, 2.0**-9), "e5m2": (2, 2.0**-16)}[kind]
         magnitude = np.abs(np.repeat(2.0 * v, 2, axis=1))
         half_place = 2.0 ** -(bits + 1)
@@ -897,8 +897,7 @@ def check_linear(params, seed, outer, states):
               {"q": q, "k": k, "v": v, **({"state_in": first} if states else {})}, outputs,
               {"scale": SCALE}, kinds={"state_in": acc})
     o, last, magnitude = linear(q, k, v, first, SCALE)
-    # Terms of both signs cancel, and the state and P are rounded to the type: the error is one of
-    # the terms.
+    # Terms of both signs cancel, and the state and P are rounded to the type, so the error is relative to the terms.
     compare(f"{params} o", got["o"], o, kind, TOLERANCE[kind] * (1 + magnitude))
     if states:
         compare(f"{params} state", got["state_out"], last, acc,

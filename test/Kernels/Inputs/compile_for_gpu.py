@@ -17,9 +17,9 @@ import tempfile
 
 SMALLEST_SHARED_LIMIT = 99 * 1024
 SHOW_BUNDLE = os.path.join(os.path.dirname(__file__), "..", "..", "Tools", "Inputs", "show_bundle.py")
-# Serialised wgmma, and what ptxas says of products that it cannot keep in flight.
+# Messages of ptxas about serialized wgmma.
 BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
-# Which functions each modifier replaces.
+# The functions that each modifier replaces.
 MODS = {
     "alibi": "score_mod",
     "alibi_aligned": "score_mod",
@@ -54,7 +54,7 @@ def list_cases(folder, names):
         dims = ["64", "80", "128", "256"] if "D: int" in text else [None]
         for type_index, element in enumerate(types):
             for dim_index, dim in enumerate(dims):
-                # Otherwise each type and each width once.
+                # In the smoke tier, each type and each width once.
                 if not IS_FULL and (type_index + dim_index) % max(len(types), len(dims)) != 0:
                     continue
                 params = {"T": element}
@@ -69,7 +69,7 @@ def list_cases(folder, names):
                 if name == "matmul" and element in ("e4m3", "e5m2"):
                     params["TC"] = "f16"
                 cases.append((name, params, None))
-        # Widths that no instruction has.
+        # Widths without an instruction.
         if dims[0]:
             for element, dim in zip(types, ("8", "40", "7", "100")):
                 params = {"T": element, "D": dim, "PAGE": "16", "GROUP": "4"}
@@ -144,13 +144,13 @@ def check(folder, case):
     if ptx.returncode:
         return problems + [f"{label}: {ptx.stderr.strip()}"]
     entries = re.findall(r"^\.visible \.entry (\w+)", ptx.stdout, re.M)
-    # Some have another form, for aligned views.
+    # Some have a second form, for aligned views.
     if len([entry for entry in entries if not entry.endswith("_aligned")]) != len(shared):
         problems.append(f"{label}: not every kernel has an entry in the PTX")
     if not PTXAS or not (IS_FULL or params["T"] in ("f16", "e4m3")):
         return problems
     for chip in ("sm_80", "sm_90") if IS_FULL else ("sm_80",):
-        # Spills are not looked at here, so nothing is gained by optimising.
+        # Spills are not checked here, so optimization is not needed.
         problems += assemble(label, ptx.stdout, chip, "-O3" if IS_FULL else "-O1")
     return problems
 

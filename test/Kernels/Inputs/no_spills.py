@@ -12,7 +12,7 @@ import sys
 
 IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 CHIPS = ["sm_80", "sm_90"] if IS_FULL else ["sm_80"]
-# Each mask, and each type; their code differs little.
+# Each mask and each type once; their code differs little.
 MASKS = [("bf16", "none"), ("bf16", "top_left"), ("f16", "bottom_right")]
 if IS_FULL:
     MASKS += [("bf16", "bottom_right"), ("f16", "top_left")]

@@ -117,6 +117,6 @@ def dropout_factor(p, seed, offset, batch, heads, num_queries, num_keys):
     column = np.arange(num_keys)[None, :]
     number = (column >> 4 << 5) + (column >> 1 & 3) * 8 + (row >> 3 & 1) * 4 + (column >> 3 & 1) * 2 + (column & 1)
     head = np.arange(heads)[:, None, None]
-    # Each batch has an offset of its own.
+    # Each batch has a separate offset.
     bits = np.stack([philox(seed, offset + (b << 32), number, row & ~8, head) for b in range(batch)])
     return np.where(bits < np.uint64(threshold), 0.0, 2.0**16 / (2.0**16 - threshold))
