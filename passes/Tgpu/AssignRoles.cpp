@@ -72,7 +72,7 @@ private:
     return success();
   }
 
-  /// A tile that waits for other tiles requires that these have been started.
+  /// A tile that waits for other tiles requires that these have been started before.
   LogicalResult verifyOrder(KernelOp kernel, RoleScheduleAttr schedule, const RoleSlice &slice) {
     if (!slice.isOrdered() || (schedule.getDynamic() != 0 && schedule.getReduceStages() > 0))
       return success();

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rows of a block loop that nothing reads, and tiles without rows.
+// Unused rows of a block loop, and tiles without rows.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_IDLEROWS_H
 #define TILEWRIGHT_PASSES_TGPU_IDLEROWS_H

@@ -56,7 +56,8 @@ Value KernelMapper::getTile(Value value, Attribute layout) {
                      operand.getParent() == from && keepsRows;
   if (inRegisters)
     return ConvertOp::create(b, type, mapped, Value());
-  // Conversions wait for their scratch memory before they end, so all of one type share it.
+  // Conversions wait for their scratch memory before they end, so all conversions of one type share
+  // it.
   auto tensor = cast<RankedTensorType>(type);
   SharedType scratch = getShared(tensor.getShape(), tensor.getElementType());
   return ConvertOp::create(b, type, mapped, getAlloc(Value(), scratch));

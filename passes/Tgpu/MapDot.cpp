@@ -155,7 +155,7 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
 bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
   if (load->hasAttr(copiedName))
     return true;
-  // A single load that no tensor map can describe would prevent all copies by TMA.
+  // A single load without a tensor map would prevent all copies by TMA.
   if (getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>())
     return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());

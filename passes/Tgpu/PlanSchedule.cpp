@@ -165,7 +165,7 @@ private:
     });
     int64_t stages = products > 1 ? chainedStages : productStages;
     // On CUDA cores a product takes so long that overlapped copies gain little. Limit such kernels
-    // to the shared memory that every target has, so that they run on all.
+    // to the shared memory of the smallest target, so that they run on all.
     int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;
     // Two blocks per multiprocessor hide more latency than a third stage.
     while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)

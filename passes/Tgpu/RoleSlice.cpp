@@ -91,7 +91,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                                    buffer.getSwizzle(), ragged);
 }
 
-/// Whether a branch condition is a vote of all warps.
+/// Whether a branch condition is a tgpu.any.
 static bool isVote(Value condition) {
   Operation *op = condition.getDefiningOp();
   return op && (isa<AnyOp>(op) || (isa<scf::IfOp>(op) && op->walk([](AnyOp) {
@@ -318,8 +318,8 @@ private:
     }
   }
 
-  /// Whether a condition is a branch with one side constantly true: a vote that is taken only if
-  /// the ranges do not promise its result.
+  /// Whether a condition is a branch with one side constantly true: a tgpu.any that is executed
+  /// only if the ranges do not determine its result.
   static bool isUsuallyTrue(Value condition) {
     auto branch = condition.getDefiningOp<scf::IfOp>();
     if (!branch || !branch.elseBlock())

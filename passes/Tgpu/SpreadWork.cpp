@@ -47,14 +47,14 @@ bool SpreadWork::isScalar(Operation *op) {
   return !result.wasInterrupted();
 }
 
-/// Whether a tile lies as in memory, and its rows begin at a value, which can be increased.
+/// Whether a tile has the order of memory, and its rows begin at a value that can be increased.
 template <typename AccessOp> static bool goesByRows(AccessOp access) {
   ArrayRef<int64_t> indices = access.getStaticIndices();
   return !access.getDims() && indices.size() >= 2 &&
          ShapedType::isDynamic(indices[indices.size() - 2]);
 }
 
-/// Why a role cannot execute an operation on tiles; empty if it can.
+/// The reason why a role cannot execute an operation on tiles; empty if it can.
 static StringRef getRefusal(Operation *op) {
   constexpr StringRef byRows = "a tile is loaded or stored otherwise than row by row";
   if (auto load = dyn_cast<LoadOp>(op))

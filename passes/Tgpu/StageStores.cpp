@@ -109,7 +109,7 @@ private:
 
   //===--- Through buffers that are there ----------------------------------------===//
 
-  /// `again`: for tile after tile.
+  /// `again`: the block processes several tiles.
   static void storeThroughOthers(KernelOp kernel, Block &role, int64_t warps, bool again) {
     SmallVector<StoreOp> stores;
     role.walk([&](StoreOp store) { stores.push_back(store); });
@@ -192,8 +192,8 @@ private:
 
   //===--- Through a slot of sums --------------------------------------------------===//
 
-  /// After a store through scratch: the wait at the start of the next tile, which may write the
-  /// slot again, is then for the copy out of the slot as well.
+  /// For a store through scratch, the wait at the start of the next tile, which may write the slot
+  /// again, also covers the copy from the slot.
   static bool storeThroughSums(KernelOp kernel, StoreOp store, const SumSlot &sums,
                                const Scratch &scratch) {
     std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
@@ -221,7 +221,7 @@ private:
 
   //===--- Through slots that the other role lends -------------------------------===//
 
-  /// A store takes slots of its own.
+  /// A store needs separate slots.
   static bool storeThroughLentSlots(KernelOp kernel, StoreOp store, SmallVector<LentSlot> &lent,
                                     int64_t warps) {
     std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
@@ -260,8 +260,8 @@ private:
     for (auto [buffer, column] : buffers)
       storePiece(b, store, buffer, map, column);
     BulkCommitOp::create(b);
-    // The rest of the tile's work hides the wait. One thread knows that the copies have read the
-    // slots; it arrives for all warps, which the barrier counts.
+    // The rest of the tile's work hides the wait. One thread waits until the copies have read the
+    // slots; it arrives for all warps that the barrier counts.
     b.setInsertionPoint(store->getBlock()->getTerminator());
     BulkWaitOp::create(b, 0, /*read=*/true);
     for (LentSlot &each : MutableArrayRef(lent).take_front(used)) {

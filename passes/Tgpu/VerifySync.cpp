@@ -168,7 +168,7 @@ private:
     return failure(result.wasInterrupted());
   }
 
-  /// Other blocks add to sums, too, so what reads them awaits the last turn.
+  /// Other blocks also add to sums, so a reader must await the last turn.
   static LogicalResult refuseEarlyReads(KernelOp kernel) {
     llvm::SmallDenseMap<Value, TmaReduceAddOp> sums;
     kernel.walk([&](TmaReduceAddOp add) {
