@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The order of the passes, and why.
+// The order of the passes, with reasons.
 
 #include "passes/Pipelines.h"
 
@@ -128,7 +128,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuStepProducts());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
-  // After folding, when each part of a loop shows by what its rows are multiplied.
+  // After folding, when the factors of rows in each part of a loop are visible.
   manager.addPass(createTgpuBoundMaxima());
   manager.addPass(createTgpuShiftRows());
   // After all passes that allocate shared memory.

@@ -30,7 +30,7 @@ std::optional<APFloat> getFloatConstant(Value value) {
   return number.getValue();
 }
 
-/// base + constant; without a constant the value itself.
+/// base + constant; without a constant, the value itself.
 struct Sum {
   Value base;
   std::optional<APFloat> constant;

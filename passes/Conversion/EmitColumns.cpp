@@ -22,17 +22,17 @@ namespace {
 
 constexpr int bitsPerWord = 32;
 
-/// Of each row of the thread: a bound that its columns are below, or not below, or a condition on
+/// For each row of the thread: a bound that its columns are below, or not below, or a condition on
 /// the whole row.
 struct ColumnBound {
   enum class Kind { Below, NotBelow, WholeRow } kind;
   Values rows;
 };
-/// All of them together.
+/// The conjunction of all.
 struct BoundsOfTiles : llvm::DenseMap<Value, SmallVector<ColumnBound>> {};
 
-/// The columns that a thread holds of each of its rows: `run` neighbours at each multiple of
-/// `stride`, from where the thread stands.
+/// The columns that a thread holds of each of its rows: `run` consecutive ones at each multiple of
+/// `stride`, starting at the thread's position.
 struct ThreadColumns {
   int64_t run, stride;
   int perRow;
@@ -46,7 +46,7 @@ struct ThreadColumns {
 
 } // namespace
 
-/// None where rows differ, where runs have no powers of two, or where so few columns are held that
+/// Nothing if rows differ, if runs are not powers of two, or if so few columns are held that
 /// counting takes longer.
 static std::optional<ThreadColumns> findColumns(const RegisterLayout &layout) {
   constexpr size_t fewest = 8;

@@ -25,8 +25,8 @@ static Value linearise(ThreadBuilder &b, ArrayRef<Value> indices, ArrayRef<int64
   return number;
 }
 
-/// The indices of the element in register `reg`: one for each dimension of the shape, of which
-/// all but the last may share the rows of the layout.
+/// The indices of the element in register `reg`: one for each dimension of the shape; all
+/// dimensions but the last may share the rows of the layout.
 static Values indicesOf(ThreadBuilder &b, const RegisterLayout &layout, ArrayRef<int64_t> shape,
                         int reg) {
   if (shape.size() == 1)
@@ -36,8 +36,8 @@ static Values indicesOf(ThreadBuilder &b, const RegisterLayout &layout, ArrayRef
   return indices;
 }
 
-/// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
-/// counted along rows; `from` is given the indices of the element of the result.
+/// Writes a tile to scratch memory and reads each element of the result from position `from` of it,
+/// counted along rows; `from` receives the indices of the element of the result.
 static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Value result,
                                llvm::function_ref<Value(ArrayRef<Value>)> place) {
   ThreadBuilder &b = e.b;
@@ -105,7 +105,7 @@ static void emitIota(KernelEmitter &e, tile::IotaOp op) {
   e.setElements(op.getResult(), elements);
 }
 
-/// The registers of `from` in the order of `to`, where threads can rename them.
+/// The registers of `from` in the order of `to`, if threads only need to rename registers.
 static std::optional<std::vector<int>> renaming(const RegisterLayout &from,
                                                 const RegisterLayout &to) {
   if (from.shape() != to.shape())
@@ -193,8 +193,8 @@ static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
   Values inside;
   auto place = [&](ArrayRef<Value> indices) {
     Values at(indices);
-    // As unsigned numbers, positions before the tile are beyond its end. The sum may wrap around,
-    // but not into the tile.
+    // As unsigned numbers, positions before the tile are beyond its end. The sum may wrap, but not
+    // into the tile.
     Value index = b.add(at[dim], offset);
     inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, extent));
     at[dim] = arith::SelectOp::create(b, inside.back(), index, zero);
@@ -245,7 +245,7 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
                           << "> of the operand's layout, but got " << op.getResult().getType()
                           << "; convert it afterwards";
 
-  // Within the thread a balanced tree: short dependence chains, and a smaller error of sums.
+  // Within the thread, a balanced tree: short dependence chains, and smaller errors.
   SmallVector<Values> parts(plan.result.registersPerThread());
   for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     parts[plan.resultRegister[reg]].push_back(value);
@@ -344,7 +344,7 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
                              "memory (through)";
 
   Values source = e.getElements(op.getSource()), result;
-  // Lane l takes from lane other(l); where lanes take different registers, one shuffle for each.
+  // Lane l reads from lane other(l); if lanes read different registers, one shuffle for each.
   for (int reg = 0; reg < to.registersPerThread(); ++reg) {
     std::map<int, uint32_t> lanesOf;
     std::array<int, layout::kLanes> other;

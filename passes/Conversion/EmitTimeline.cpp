@@ -40,7 +40,7 @@ void TimelineWriter::begin(KernelEmitter &e) {
       argument = value;
   View view = getView(e, argument);
   buffer = view.base;
-  // The first chunk is the buffer's own, and an offset has 32 bits. An absent view has no words.
+  // Chunk 0 is the header of the buffer, and an offset has 32 bits. An absent view has no words.
   int64_t bytes = timeline->words * format::wordBytes;
   Value chunks = arith::DivUIOp::create(b, view.extents[0], b.i32(timeline->words));
   chunks = arith::MinUIOp::create(b, chunks, b.i32((int64_t(1) << 32) / bytes - 1));
@@ -90,8 +90,8 @@ void TimelineWriter::close(ThreadBuilder &b) {
   b.inlineAsm(code, "r,l,~{memory}", nullptr, {now, buffer});
 }
 
-/// Eight instructions of the machine, and four registers while they run: the clock, its upper 16
-/// bits replaced by the number, the address, the test, the store, the step.
+/// Eight machine instructions, and four registers meanwhile: the clock, its upper 16 bits replaced
+/// by the number, the address, the test, the store, the increment.
 void TimelineWriter::sample(ThreadBuilder &b, Operation *op, bool isEnd) {
   if (!timeline)
     return;

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Events are what a schedule is made of: waits, copies, products, stores, rounds of loops. What
-// lies between two of them is work on tiles in registers, and needs no event of its own.
+// Events are the operations that a schedule arranges: waits, copies, products, stores, iterations
+// of loops. Between two events is work on tiles in registers, which needs no event.
 
 #include "passes/Conversion/Timeline.h"
 
@@ -25,7 +25,7 @@ static constexpr StringLiteral attributeName = "tgpu.timeline";
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Of an argument of the kernel, perhaps through a tensor map; else empty.
+/// The name of an argument of the kernel, possibly through a tensor map; else empty.
 static std::string nameOfView(Value view) {
   if (auto map = view.getDefiningOp<TensorMapOp>())
     view = map.getView();
@@ -40,7 +40,7 @@ static std::string nameOfView(Value view) {
   return cast<StringAttr>(kernel.getArgNames()[argument.getArgNumber()]).str();
 }
 
-/// What copies that complete these barriers bring.
+/// The data of copies that complete these barriers.
 static std::string namesOfCopies(Value barriers) {
   std::string names;
   auto add = [&](Value view) {
@@ -57,7 +57,7 @@ static std::string namesOfCopies(Value barriers) {
   return names;
 }
 
-/// What is copied once the barrier has been acquired.
+/// The data that is copied after the barrier has been acquired.
 static std::string nameOfNextCopy(Operation *op) {
   while ((op = op->getNextNode())) {
     if (auto load = dyn_cast<TmaLoadOp>(op))
@@ -81,7 +81,7 @@ static std::string shapeOf(Type result, Type a, bool transposed) {
   return (Twine(tile.getShape()[0]) + "x" + Twine(tile.getShape()[1]) + "x" + Twine(depth)).str();
 }
 
-/// FILE:LINE of the first place that is known.
+/// FILE:LINE of the first known location.
 static std::string lineOf(Location location) {
   std::string line;
   location->walk([&](Location inner) {
@@ -99,7 +99,8 @@ static std::string lineOf(Location location) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// Without place and order; none for what is no event. Loops are found by what they hold.
+/// The event, without location and order; nothing if the operation is not an event. Loops are
+/// identified by their contents.
 static std::optional<TimelineEvent> makeEvent(Operation *op) {
   auto event = [](StringRef kind, const Twine &name, const std::string &what = "") {
     TimelineEvent made;
@@ -147,7 +148,7 @@ static std::optional<TimelineEvent> makeEvent(Operation *op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// Whether it takes no time to speak of: scalars, and what only tells others.
+/// Whether it takes negligible time: scalars, and operations that only signal others.
 static bool isShort(Operation *op) {
   if (isa<SlotOp, ExpectOp, ArriveOp, SignalOp, PassTurnOp, WgmmaCommitOp, BulkCommitOp,
           CopyCommitOp, FenceAsyncOp>(op))
@@ -157,7 +158,7 @@ static bool isShort(Operation *op) {
                        [](Type type) { return isa<RankedTensorType, PendingType>(type); });
 }
 
-/// An event that follows at once, always, tells when this one ended.
+/// An event that always follows immediately also marks the end of this one.
 static bool marksEnd(Operation *op, const Timeline &timeline) {
   for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
     if (next->hasTrait<OpTrait::IsTerminator>())
@@ -202,7 +203,8 @@ std::optional<Timeline> tgpu::getTimeline(KernelOp kernel) {
   if (timeline.roles.empty())
     timeline.roles.push_back("block");
 
-  // Of all that a reader takes from the table, so that it cannot be read by the table of another.
+  // A hash of all data of the table that a reader uses, so that no other table can be used to read
+  // it.
   StringRef name = kernel.getSymName();
   name.consume_back(".tgpu"); // while its code is written
   std::string text;

@@ -34,7 +34,7 @@ struct Timeline {
   llvm::DenseMap<mlir::Operation *, unsigned> numbers;
 };
 
-/// None where the kernel has no timeline.
+/// Nothing if the kernel has no timeline.
 std::optional<Timeline> getTimeline(KernelOp kernel);
 
 /// Gives every kernel of a mapped module a timeline with chunks of so many words: the attribute,

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t blockOfEntries = 256;
 
-/// Of the argument that takes the gradient: as the capture, or one element.
+/// The type of the argument that takes the gradient: as the capture, or one element.
 ViewType getGradientType(CaptureOp capture) {
   MLIRContext *context = capture.getContext();
   if (auto view = dyn_cast<ViewType>(capture.getType()); view && view.getRank() > 0)
@@ -34,8 +34,8 @@ ViewType getGradientType(CaptureOp capture) {
   return ViewType::get(context, {1}, {StringAttr()}, getSumType(capture));
 }
 
-/// Of the exact sums. Their extents are open: those of an absent gradient are 0, whatever its type
-/// says.
+/// The type of the exact sums. Their extents are unknown: those of an absent gradient are 0,
+/// regardless of its type.
 ViewType getWordsType(CaptureOp capture) {
   SmallVector<int64_t> shape(getGradientType(capture).getRank(), ShapedType::kDynamic);
   shape.push_back(AddAtOp::kWords);
@@ -54,7 +54,7 @@ ExprAttr getDim(MLIRContext *context, StringRef name, int64_t dim) {
 // Kernels and their programs
 //===----------------------------------------------------------------------===//
 
-/// The gradients of one kernel: where its argument for each capture is.
+/// The gradients of one kernel: its argument for each capture.
 struct KernelGradients {
   llvm::MapVector<Operation *, unsigned> arguments; ///< capture -> number of the argument
   AddGradientsOp first;                             ///< all others are exact where this is
@@ -154,7 +154,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
         FailureOr<unsigned> position = addArgument(kernel, read.capture, sums);
         if (failed(position))
           return failure();
-        // Nothing is computed for a gradient that the caller left out.
+        // Nothing is computed for an absent gradient.
         Value argument = kernel.getArgs()[*position];
         OpBuilder b(op);
         Value extent = DimOp::create(b, op.getLoc(), b.getI32Type(), argument, 0);
@@ -169,7 +169,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
       }
     }
   }
-  // Kept until here, as locations of errors and marks of exactness.
+  // Kept until here for locations of errors and for their attribute `exact`.
   return success();
 }
 
@@ -177,7 +177,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
 // Kernels of the entries of a gradient
 //===----------------------------------------------------------------------===//
 
-/// One instance for each block along the last dimension; `fill` gets the indices of its first
+/// One instance for each block along the last dimension; `fill` receives the indices of its first
 /// entry.
 KernelOp
 ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange arguments,
@@ -238,7 +238,7 @@ KernelOp ProgramRewriter::getClearKernel(CaptureOp capture) {
   return makeEntryKernel("clear_", capture, getGradientType(capture), StringRef(name), fill);
 }
 
-/// The sum that its words stand for, rounded once or nearly so: carries first, so that all digits
+/// The sum that its words represent, rounded once or nearly so: first carries, so that all digits
 /// but the highest are positive, then Horner's rule in f64.
 func::FuncOp ProgramRewriter::getWordsToFloat(Type type) {
   std::string name = type.isF64() ? "exact_sum_to_f64" : "exact_sum_to_f32";
@@ -328,7 +328,7 @@ FailureOr<Value> ProgramRewriter::addArgument(ProgramOp program, CaptureOp captu
   std::string name = getName(capture);
   ViewType type = getGradientType(capture);
   Value argument = appendArgument(program, name, type, /*isOptional=*/true, capture.getLoc());
-  // A gradient has the shape of what it is the gradient of.
+  // A gradient has the shape of its capture.
   SmallVector<Attribute> constraints(program.getConstraints().getValue());
   if (isa<ViewType>(capture.getType()))
     for (int64_t dim = 0; dim < getRank(capture.getType()); ++dim)

@@ -112,7 +112,7 @@ Library *LibraryLinker::find(LinkOp link, const Library &from) {
     }
     beside.path = beside.real = (embeddedFolder + inner).str();
   }
-  // A file in a folder that is called as the embedded one is another.
+  // A user's folder with the name of the embedded one is a different folder.
   std::unique_ptr<Library> &library = (text ? embedded : libraries)[beside.real];
   if (!library) {
     library = std::make_unique<Library>();

@@ -31,8 +31,8 @@ struct FileBeside {
   std::string real; ///< without symbolic links
 };
 
-/// Where `name`, the path of a tile.link, lies beside `source`, the file that holds the tile.link.
-/// It is outside if a symbolic link leads out of the folder of `source`.
+/// The path of `name`, from a tile.link, relative to `source`, the file that contains the
+/// tile.link. It is outside if a symbolic link leads out of the folder of `source`.
 FileBeside findBeside(llvm::StringRef source, llvm::StringRef name);
 
 /// Adds to the module the symbols that it mentions and its tile.link files define, with their

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the products of a kernel's main loop do with each other, as a word that neither names nor
-// the order of operations change.
+// A description of the data flow between the products of a kernel's main loop, which does not
+// depend on names or on the order of operations.
 
 #ifndef TILEWRIGHT_PASSES_TILE_LOOPSTRUCTURE_H
 #define TILEWRIGHT_PASSES_TILE_LOOPSTRUCTURE_H
@@ -25,14 +25,14 @@ struct LoopStructure {
   int64_t products = 0;
   mlir::Type element; ///< of the operands of the first product
 
-  /// Extents by what they are. Of a product R S, `rows` are R's and `step` is S's; of S S, rows and
-  /// columns are those of the result, and the step is what is summed over, unless both are one
-  /// block of the loop. Unknown where there is none of the kind.
+  /// Extents by their role. For a product R S, `rows` are those of R and `step` is that of S; for S
+  /// S, rows and columns are those of the result, and the step is the summed dimension, unless both
+  /// operands are one block of the loop. Unknown if there is no such extent.
   tile::Dim rows, columns, step;
-  /// Of all products, those that are none of these: the widths of what is loaded.
+  /// The extents of all products that have none of these roles: the widths of loaded tiles.
   llvm::SmallVector<tile::Dim> widths;
 
-  /// None where no loop has a product. `evaluate` says what a flag always is, if that is known.
+  /// Nothing if no loop has a product. `evaluate` returns the value of a flag, if it is known.
   static std::optional<LoopStructure>
   get(tile::KernelOp kernel, llvm::function_ref<std::optional<bool>(mlir::Value)> evaluate);
 };

@@ -106,7 +106,7 @@ private:
   bool isUniform(Value value) const { return uniform.contains(value); }
   LogicalResult refuse(Operation &op);
 
-  /// A value times a uniform factor (null: 1), kept apart while products may be reassociated, so
+  /// A value times a uniform factor (null: 1), kept separate while products may be reassociated, so
   /// that the factors of a chain combine.
   struct Adjoint {
     Value value, factor;

@@ -34,7 +34,7 @@ namespace {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// The parameters that a function or capture reads, and the symbols that it mentions, itself.
+/// The parameters that a function or capture itself reads, and the symbols that it uses.
 struct Reads {
   llvm::MapVector<StringRef, Operation *> params; ///< name -> an operation that reads it
   llvm::SetVector<Operation *> symbols;           ///< functions and captures
