@@ -12,9 +12,9 @@
 namespace tilewright::runtime {
 
 struct AttentionBackwardDesc : AttentionDesc {
-  /// Runs are bit-identical, at the price of two more products for each pair.
+  /// Runs are bit-identical, which costs two more products for each pair.
   bool isDeterministic = false;
-  /// Takes optional places for the gradients of captures: d_x for x, among the captures.
+  /// Accepts optional arrays for the gradients of captures: d_x for x, among the captures.
   bool hasCaptureGradients = false;
   std::string entry = "attention_backward"; // kernel or program of the bundle
 };

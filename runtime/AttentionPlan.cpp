@@ -21,8 +21,8 @@ Status invalid(std::string message) {
   return Status::failure(Code::InvalidArgument, std::move(message));
 }
 
-/// The dense form, without lists of blocks, of an entry that also takes packed sequences or lists,
-/// which bundles may hold beside it.
+/// The dense form, without lists of blocks, of an entry that also supports packed sequences or
+/// lists, which a bundle may also contain.
 Params ofDense(const Bundle &bundle, const std::string &entry, Params params) {
   auto has = [&](const auto &specs, std::string_view name) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto &spec) {
@@ -100,8 +100,8 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   return plan;
 }
 
-/// What the contract of the entry cannot say: extents that are equal. Ranks are checked later, and
-/// what a view of a smaller rank lacks is zero here.
+/// Checks that the contract of the entry cannot express: equal extents. Ranks are checked later,
+/// and missing extents of a view of smaller rank are zero here.
 Status AttentionPlan::checkViews(const Argument *const *views) const {
   auto quoted = [&](size_t view) { return std::string("'") + signature->views[view].name + "'"; };
   for (size_t i = 0; i < signature->numViews; ++i)
@@ -124,7 +124,7 @@ Status AttentionPlan::checkViews(const Argument *const *views) const {
   return Status::success();
 }
 
-/// The gradient of a capture is as large as the capture; of a scalar it has one element.
+/// The gradient of a capture has the shape of the capture; that of a scalar has one element.
 Status AttentionPlan::checkGradients(const AttentionArguments &arguments) const {
   for (auto [place, of] : gradients) {
     const Argument &gradient = arguments.captures[place], &capture = arguments.captures[of];

@@ -27,12 +27,12 @@ struct AttentionArguments {
   float scale = 1;
   int32_t windowLeft = -1, windowRight = -1; // -1: open; both are, unless hasWindow is set
   /// Captures of replaced functions, and optional arguments of the entry that the plan does not
-  /// know, in the order of captures().
+  /// name, in the order of captures().
   const Argument *captures = nullptr;
   size_t numCaptures = 0;
 };
 
-/// Views that an entry takes by name, and which of their extents are equal.
+/// Views that an entry takes by name, and the extents that must be equal.
 struct AttentionSignature {
   struct View {
     const char *name;
@@ -88,7 +88,7 @@ private:
 /// order of signatureOf a Desc; paramsOf gives the parameters of the entry.
 template <typename Desc, typename Arguments> class Attention {
 public:
-  /// Needs no GPU. MissingVariant, with the command that makes it, where the bundle has no such
+  /// Needs no GPU. MissingVariant, with the command that compiles it, if the bundle has no such
   /// code.
   static Result<Attention> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
                                   const Desc &desc) {

@@ -18,7 +18,7 @@ using namespace tilewright::runtime;
 
 namespace {
 
-/// What precedes the code in a file.
+/// The header of a file, before the code.
 struct Header {
   char magic[8];
   uint32_t version, driverVersion;

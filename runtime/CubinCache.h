@@ -26,16 +26,16 @@ struct CubinKey {
 
 class CubinCache {
 public:
-  /// An empty directory keeps nothing.
+  /// An empty directory disables the cache.
   explicit CubinCache(std::string directory) : directory(std::move(directory)) {}
   /// TILEWRIGHT_CACHE_DIR (empty: no cache), else tilewright in XDG_CACHE_HOME, else in ~/.cache.
   static CubinCache fromEnvironment();
 
   bool isEnabled() const { return !directory.empty(); }
   std::string path(const CubinKey &key) const;
-  /// None where there is no file; a failure where it is damaged or of another version.
+  /// Nothing if there is no file; a failure if it is damaged or of another version.
   Result<std::optional<std::string>> lookup(const CubinKey &key) const;
-  /// Makes the directory where it is missing.
+  /// Creates the directory if it is missing.
   Status store(const CubinKey &key, std::string_view cubin) const;
 
 private:

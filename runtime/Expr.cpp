@@ -18,7 +18,7 @@ Status tooDeep() {
   return bad("an expression has more than " + std::to_string(maxExprDepth) + " levels of nesting");
 }
 
-/// The one walk of resolveExpr.
+/// The traversal of resolveExpr.
 class Resolver {
 public:
   Resolver(const std::vector<std::pair<std::string, Expr>> &params,

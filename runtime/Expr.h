@@ -23,14 +23,14 @@ Result<Expr> parseExpr(const Json &json, int depth = 0);
 Json toJson(const Expr &expr);
 
 /// Replaces parameters by their values, finds the arguments that names refer to, and checks that
-/// the expression and all of its calls have values of the kinds that are wanted. `where` is the
-/// owner, for messages; only conditions may read floats.
+/// the expression and all of its calls have values of the required kinds. `where` is the owner, for
+/// messages; only conditions may read floats.
 Status resolveExpr(Expr &expr, expr::Kind wanted,
                    const std::vector<std::pair<std::string, Expr>> &params,
                    const std::vector<ArgumentSpec> &arguments, const std::string &where,
                    bool isCondition = false);
 
-/// Of the value of a resolved expression.
+/// The kind of a resolved expression's value.
 expr::Kind kindOf(const Expr &expr, const std::vector<ArgumentSpec> &arguments);
 
 } // namespace tilewright::runtime

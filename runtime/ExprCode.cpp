@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From expressions to flat code, and its evaluation.
+// Compiles expressions to flat code, and evaluates it.
 
 #include "runtime/ExprCode.h"
 
@@ -16,7 +16,7 @@ using expr::Function;
 
 namespace {
 
-/// An expression has at most one value waiting on each of its levels, which resolveExpr bounds.
+/// An expression has at most one pending value per level, and resolveExpr bounds the levels.
 constexpr int maxStack = int(maxExprDepth) + 2;
 
 int64_t toBits(double value) {
@@ -31,7 +31,7 @@ double toReal(int64_t bits) {
   return value;
 }
 
-/// Whether one of these views is absent, so that a condition over them holds.
+/// Whether one of these views is absent, so that a condition on them holds.
 bool isOneAbsent(uint64_t views, const ExprInputs &inputs) {
   for (; views; views &= views - 1)
     if (inputs.arguments[__builtin_ctzll(views)]->kind == Argument::Kind::Absent)
@@ -180,7 +180,7 @@ Status ExprCode::failure(const End &end) {
 ExprCode::End ExprCode::endBehind(Stop stop, const ExprInputs &inputs) const {
   const Instruction *const end = code.data() + code.size();
   while (stop.at && stop.fault != Fault::None) {
-    // A fault does not count where its condition holds for want of a view.
+    // An error does not count if the condition holds because of an absent view.
     const Instruction *at = stop.at;
     while (at->op < Op::Require)
       ++at;

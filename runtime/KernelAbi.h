@@ -40,19 +40,18 @@
 
 namespace tilewright::runtime {
 
-/// Changes whenever the rules above or the manifest do, unless loaders before refuse what is new
-/// by themselves. 2: the manifest has the rules for elements;
-/// 3: ragged tensor maps.
+/// Changes whenever the rules above or the manifest do, unless older loaders reject the change by
+/// themselves. 2: the manifest has the rules for elements; 3: ragged tensor maps.
 inline constexpr int kernelAbiVersion = 3;
 
 inline constexpr unsigned maxTensorMaps = 16;
-/// Parameters of an entry, and their bytes (what every driver and PTX version accepts).
+/// Limits of the parameters of an entry, and their bytes (those of every driver and PTX version).
 inline constexpr unsigned maxParams = 512;
 inline constexpr unsigned maxParamBytes = 4096;
 inline constexpr unsigned tensorMapBytes = 128;
 inline constexpr unsigned tensorMapAlignment = 64;
-/// Of ragged tensor maps, whose views have no more rows; and what z goes back by, in bytes, so that
-/// the product of the two is 2^64.
+/// For ragged tensor maps: the maximum number of rows of their views, and the bytes that z
+/// subtracts, so that the product of the two is 2^64.
 inline constexpr int64_t raggedBound = int64_t(1) << 30;
 inline constexpr int64_t raggedTurn = int64_t(1) << 34;
 

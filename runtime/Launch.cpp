@@ -25,7 +25,7 @@ bool isEmpty(const Argument &view) {
   return false;
 }
 
-/// Sets `refusal` where the view does not satisfy what is required.
+/// Sets `refusal` if the view does not satisfy the requirements.
 bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal &refusal) {
   using Reason = Refusal::Reason;
   if (view.kind != Argument::Kind::View)
@@ -38,7 +38,7 @@ bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal
   };
   if (view.bits & mask)
     return refuse(Reason::Address, 0);
-  // The stride of a dimension of one element moves nothing.
+  // The stride of a dimension of one element has no effect.
   const uint32_t inner = uint32_t(view.rank) - 1;
   for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, as strides may be anything
     if ((uint64_t(view.strides[i]) * width & mask) != 0 && view.extents[i] != 1)
@@ -49,7 +49,7 @@ bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal
   return false;
 }
 
-/// Likewise of a tensor map.
+/// The same for a tensor map.
 bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal) {
   using Reason = Refusal::Reason;
   if (view.kind != Argument::Kind::View || isEmpty(view))
@@ -61,7 +61,8 @@ bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal)
   int64_t width = int64_t(byteWidth(view.type));
   if (view.bits % 16 != 0)
     return refuse(Reason::MapAddress, 0, 16);
-  // Loads fill with zeros element by element; stores write the chunk that holds the end of a row.
+  // Loads fill with zeros element by element; stores write the whole chunk that contains the end of
+  // a row.
   if (map.isStored && view.extents[view.rank - 1] * width % 16 != 0)
     return refuse(Reason::MapRow, view.rank - 1u, view.extents[view.rank - 1] * width);
   for (unsigned i = 0; i < view.rank; ++i) {
@@ -174,7 +175,7 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) : contra
 
 namespace {
 
-/// What is wrong with an argument.
+/// The error of an argument.
 enum class Flaw { None, Missing, Kind, Type, Rank, Range, Extent, Null, Alignment };
 
 /// `dim` is the dimension of a wrong extent.

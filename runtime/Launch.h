@@ -27,7 +27,7 @@ public:
   };
   /// `contract` must outlive it.
   explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
-  /// `owner` is "kernel" or "program" and its name, apart so as not to join them.
+  /// `owner` is "kernel" or "program" and its name, separate to avoid a concatenation.
   Status check(const Argument *const *arguments, size_t numArguments, const char *owner,
                const std::string &name) const {
     return accepts(arguments, numArguments) ? Status::success()
@@ -45,7 +45,8 @@ private:
   std::vector<Row> rows;
 };
 
-/// A kernel that is ready on a device, and what a launch needs of its manifest as flat code.
+/// A kernel that is ready on a device, with the parts of its manifest that a launch needs, as flat
+/// code.
 struct PreparedKernel {
   PreparedKernel(const KernelSpec &spec, cuda::Function function);
 
@@ -57,7 +58,7 @@ struct PreparedKernel {
   std::unique_ptr<TensorMapCache[]> maps; // one for each tensor map; runs fill them
 };
 
-/// Why a variant cannot take arguments that satisfy its contract.
+/// The reason why a variant does not accept arguments that satisfy its contract.
 struct Refusal {
   enum class Reason : uint8_t {
     None,

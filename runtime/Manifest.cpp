@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks of a manifest, whether it was read or built, and its small parts.
+// Checks a manifest, whether it was read or built, and its parts.
 
 #include "runtime/Manifest.h"
 
@@ -110,7 +110,7 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
   return Status::success();
 }
 
-/// Of the grid of a kernel, or a workspace of a program.
+/// The extents of a kernel's grid, or of a program's workspace.
 template <typename Spec>
 Status resolveExtents(std::vector<Expr> &extents, const Spec &spec, const std::string &owner) {
   for (Expr &extent : extents)
@@ -121,7 +121,7 @@ Status resolveExtents(std::vector<Expr> &extents, const Spec &spec, const std::s
   return Status::success();
 }
 
-/// Of a kernel or a program.
+/// Checks of a kernel or a program.
 template <typename Spec> Status finalizeConstraints(Spec &spec, const std::string &owner) {
   for (Expr &condition : spec.conditions)
     if (Status status = resolveExpr(condition, expr::Kind::Flag, spec.params, spec.arguments, owner,

@@ -16,7 +16,8 @@
 
 namespace tilewright::runtime {
 
-/// What a manifest may hold, besides what a kernel's ABI and JSON may (KernelAbi.h, Json.h).
+/// The limits of a manifest, in addition to those of a kernel's ABI and of JSON (KernelAbi.h,
+/// Json.h).
 inline constexpr size_t maxKernels = 4096; // also programs, and variants of a launch
 inline constexpr unsigned maxExprDepth = 64;
 
@@ -43,7 +44,7 @@ struct ArgumentSpec {
 /// Whether both accept the same arguments.
 bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b);
 
-/// An architecture such as sm_80 or sm_90a. Code of sm_90a runs on 9.0 only.
+/// An architecture such as sm_80 or sm_90a. Code for sm_90a runs only on 9.0.
 struct Arch {
   int major = 0, minor = 0;
   bool isExact = false;
@@ -62,12 +63,12 @@ struct CodeSpec {
   int ptxVersion = 0; // 80 for ".version 8.0"; PTX only
   size_t blob = 0;    // a PTX blob ends with a NUL
 
-  /// PTX runs on its architecture and later ones; a cubin within its major version. What is exact
-  /// runs on its architecture only.
+  /// PTX runs on its architecture and later ones; a cubin within its major version. Exact code runs
+  /// only on its architecture.
   bool runsOn(int major, int minor) const;
 };
 
-/// What a view must satisfy so that the kernel may be used, beyond the contract.
+/// The requirements on a view for a use of the kernel, in addition to the contract.
 struct ViewRequirement {
   uint32_t argument = 0;
   int64_t alignment = 1;    // bytes, of the address and of every stride but the last
@@ -83,7 +84,7 @@ struct ElementRuleSpec {
   uint32_t counts = 0;   // of within_first: a view of i32 of rank 1
   Expr size;             // of within_first
 
-  /// As its author wrote it.
+  /// As the author wrote it.
   std::string toString(const std::vector<ArgumentSpec> &arguments) const;
 };
 
@@ -94,14 +95,14 @@ struct TensorMapSpec {
   uint32_t argument = 0;
   std::vector<uint32_t> box;
   Swizzle swizzle = Swizzle::None;
-  /// Tiles are written through it. A GPU writes chunks of 16 bytes as a whole, so rows must end
-  /// with one.
+  /// Whether tiles are written through it. A GPU writes whole chunks of 16 bytes, so rows must end
+  /// at one.
   bool isStored = false;
   /// The dimension along which copies access parts of the view (KernelAbi.h); -1: the whole view.
   int ragged = -1;
 };
 
-/// What a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.
+/// The events that a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.
 struct TimelineEventSpec {
   std::string kind;     // wait, copy, product, store, shared, loop
   std::string name;     // for people
@@ -130,8 +131,8 @@ struct KernelSpec {
   uint32_t staticSharedBytes = 0; // of the code's own, besides
   std::vector<TensorMapSpec> tensorMaps;
   std::vector<ViewRequirement> requirements;
-  /// Flags over shapes and scalars: where this variant may be used. One that reads the extent of an
-  /// absent view holds.
+  /// Flags over shapes and scalars: the conditions of this variant. A condition that reads the
+  /// extent of an absent view holds.
   std::vector<Expr> conditions;
   std::vector<ElementRuleSpec> elements;
   TimelineSpec timeline;
@@ -181,7 +182,7 @@ struct Manifest {
   Status finalize(size_t numBlobs);
 };
 
-/// The pattern that fills memory of this type with `value`; none where 32 bits cannot say it.
+/// The pattern that fills memory of this type with `value`; nothing if it does not fit in 32 bits.
 std::optional<uint32_t> fillPattern(ElementType type, double value);
 
 /// "D = 128, T = bf16".

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations: choice of variants, preparation for devices, and runs.
+// Operations: selection of variants, preparation for devices, and runs.
 
 #include "runtime/Operation.h"
 
@@ -22,14 +22,14 @@ namespace {
 constexpr int maxDevices = 64;
 constexpr unsigned maxSteps = 32;
 
-/// One launch, and the variants that may serve it. A kernel is a program of one step.
+/// One launch, and its possible variants. A kernel is a program of one step.
 struct Step {
   std::vector<const KernelSpec *> variants;
   const LaunchSpec *launch = nullptr; // null: the arguments of the operation, as they are
   std::optional<ExprCode> condition;  // of the launch
 };
 
-/// What a run launches for a step: null where the step's condition does not hold.
+/// The variant that a run launches for a step: null if the step's condition does not hold.
 struct Choice {
   const PreparedKernel *kernel;
   const Argument **arguments;
@@ -39,7 +39,7 @@ struct PreparedStep {
   std::vector<PreparedKernel> kernels;
 };
 
-/// What there is on one device.
+/// The prepared state on one device.
 struct PreparedDevice {
   DeviceInfo info;
   PrimaryContext primary;
@@ -74,7 +74,7 @@ struct Operation::Impl {
   const ProgramSpec *program = nullptr; // null: a kernel
   const std::vector<ArgumentSpec> *contract = nullptr;
   std::vector<Step> steps;
-  // As flat code, made by finish.
+  // As flat code, compiled by finish.
   std::optional<ContractCheck> contractCheck;
   ExprCode conditions;
   std::vector<std::vector<ExprCode>> workspaceExtents;
@@ -240,8 +240,8 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
                                     const CubinCache &cache) {
   PreparedStep prepared;
   Status tooLarge;
-  // Whatever this kernel can run, one before it runs: then it is for machines with less shared
-  // memory, without rings or by smaller blocks.
+  // An earlier kernel accepts everything that this one accepts: then this one is for devices with
+  // less shared memory, without rings or with smaller blocks.
   auto isServed = [&](const KernelSpec &kernel) {
     std::set<std::string> required;
     for (const Expr &condition : kernel.conditions)

@@ -45,15 +45,15 @@ public:
 
   const std::vector<ArgumentSpec> &arguments() const;
 
-  /// Whether there is code for such a device; the failure says why not. Needs no GPU.
+  /// Whether there is code for such a device; the failure gives the reason. Needs no GPU.
   Status checkSupport(const Target &target) const;
 
-  /// Loads the code for this device, in the current context if it is one of the device, else in the
-  /// primary context. Cheap if it was done before.
+  /// Loads the code for this device, in the current context if it belongs to the device, else in
+  /// the primary context. Cheap if already done.
   Status prepare(int device);
 
-  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters
-  /// where a workspace asks for the number of multiprocessors, and then needs prepare.
+  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters if a
+  /// workspace depends on the number of multiprocessors, and then needs prepare.
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
 

@@ -21,7 +21,7 @@ class PassManager;
 
 namespace tilewright {
 
-/// Whether anything is to be written.
+/// Whether stages are written.
 bool isDumping();
 
 /// Writes one stage: "BASE.NUMBER.NAME". A file that cannot be written is reported once, on

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The shipped kernels of attention and of the matrix product on arrays in memory: what the
-// demonstration and the benchmark run. An ordinary user of KernelRun.h; nothing else in lib knows
-// what attention is.
+// Runs the shipped kernels of attention and of the matrix product on arrays in memory, for the
+// demonstration and the benchmark. A user of KernelRun.h; no other code in lib is specific to
+// attention.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 #define TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
@@ -27,7 +27,7 @@ struct AttentionConfig {
   std::string target = "cpu";                              ///< TilePipelineOptions::target
 
   bool hasWindow() const { return windowLeft >= 0 || windowRight >= 0; }
-  /// Pairs of a query and a key that CAUSAL and the window keep, over all heads.
+  /// The number of pairs of a query and a key that CAUSAL and the window keep, over all heads.
   int64_t countPairs() const;
   /// Floating-point operations of the products over those pairs, two for a multiplication with its
   /// addition: Q K^T and P V, and five products in the backward.

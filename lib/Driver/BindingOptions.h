@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a caller says about arguments on a command line, as text and taken apart. Nothing here knows
-// the kernel: see NpyBinding.h for that.
+// Arguments as given on a command line, as text and parsed. Independent of the kernel: see
+// NpyBinding.h for that.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
 #define TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
@@ -43,12 +43,12 @@ struct BindingRequest {
   std::vector<ArrayRequest> arrays;
   std::vector<ScalarRequest> scalars;
   std::vector<StridesRequest> strides;
-  /// Of arrays that are random.
+  /// For random arrays.
   uint64_t seed = 0;
-  /// Every float runs in f64: float arrays are held as f64, whatever the view declares.
+  /// Every float runs in f64: float arrays are stored as f64, regardless of the view's type.
   bool f64 = false;
-  /// With f64: floats that are given are rounded to the type that the kernel declares, so that a
-  /// run which rounds can be compared with it.
+  /// With f64: given floats are rounded to the type that the kernel declares, so that the run can
+  /// be compared with a run that rounds.
   bool roundsInputs = false;
 };
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From a file to a bundle: one entry, for several targets and bindings.
+// Compiles a file to a bundle: one entry, for several targets and bindings.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
 #define TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
@@ -24,7 +24,8 @@ struct BundleRequest {
 
   TilePipelineOptions options; ///< what all variants have in common
   EntryKind kind = EntryKind::Any;
-  /// In any order. None: the default, and those with roles for what has a schedule of roles there.
+  /// In any order. None: the default target, and those with roles for kernels with a schedule of
+  /// roles there.
   std::vector<std::string> targets;
   std::vector<Params> variants;        ///< parameters of each variant; none: one without more
   GpuOptions gpu;                      ///< its target is not read

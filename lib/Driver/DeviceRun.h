@@ -37,8 +37,8 @@ struct DeviceRunOptions {
   uint64_t seed = 0;          ///< of the simulator's order of events
   bool checksIndices = false; ///< of a GPU: the elements of index arrays, on the device
   GpuOptions gpu;             ///< its target is that of the device
-  /// Where a GPU writes a trace of the run, of kernels with a timeline (gpu.timelineWords); of so
-  /// many bytes.
+  /// The file for a trace of a run on a GPU, for kernels with a timeline (gpu.timelineWords), and
+  /// the size of its buffer.
   std::string timelineFile;
   int64_t timelineBytes = 1 << 20;
 };
@@ -54,8 +54,9 @@ public:
   static llvm::Expected<std::unique_ptr<DeviceRun>>
   create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});
 
-  /// Runs once on arrays in host memory and gives the seconds that it took, without copies. Errors
-  /// may also be emitted through the context. Notes who wrote what is watched, unless on a GPU.
+  /// Runs once on arrays in host memory and returns the seconds that it took, without copies.
+  /// Errors may also be emitted through the context. Records the writers of watched elements,
+  /// except on a GPU.
   virtual llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments,
                                      WatchList *watches = nullptr) = 0;
 };

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Options, file, arguments, device: in this order, so that the first mistake is the one reported.
+// Options, file, arguments, device: in this order, so that the first error is reported.
 
 #include "lib/Driver/FileRun.h"
 

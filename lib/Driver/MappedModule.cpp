@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a mapped module may be given, and its entry.
+// The options of a mapped module, and its entry.
 
 #include "lib/Driver/MappedModule.h"
 

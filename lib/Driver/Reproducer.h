@@ -38,11 +38,11 @@ struct Reproducer {
 
   std::string print() const;
   /// Errors: another format or version, names that lead out of the folder of the files, options
-  /// that --save-reproducer does not write or that name other files, broken base64.
+  /// that --save-reproducer does not write or that name other files, invalid base64.
   static llvm::Expected<Reproducer> parse(llvm::StringRef text);
 };
 
-/// The files of a reproducer, in a folder that lives as long as this object.
+/// The files of a reproducer, in a folder that exists during the lifetime of this object.
 class UnpackedReproducer {
 public:
   static llvm::Expected<UnpackedReproducer> create(const Reproducer &reproducer);
@@ -51,8 +51,8 @@ public:
   }
   ~UnpackedReproducer();
 
-  /// The options with {} replaced, without those that `given` has, too: an option of the same name,
-  /// or for those that name an argument, parameter or key (--in, --param, ...) of the same one.
+  /// The options with {} replaced, without those that `given` also has: an option of the same name
+  /// and, for options that name an argument, parameter or key (--in, --param, ...), the same key.
   std::vector<std::string> getOptions(const Reproducer &reproducer,
                                       llvm::ArrayRef<llvm::StringRef> given) const;
 
