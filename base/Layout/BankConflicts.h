@@ -40,7 +40,7 @@ Wavefronts matrixAccess(const std::vector<int64_t> &rowOffsets);
 /// All issues of all warps of a plan.
 Wavefronts wavefronts(const MatrixAccess &access);
 Wavefronts wavefronts(const VectorAccess &access);
-/// Of the writes to shared memory.
+/// For the writes to shared memory.
 Wavefronts wavefronts(const CopyPartition &partition);
 
 } // namespace tilewright::layout

@@ -95,7 +95,7 @@ Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
   if (buffer.panelCols() > Target::mostBoxExtent)
     return Status::failure("a box must have at most 256 columns, but got " +
                            std::to_string(buffer.panelCols()) + "; choose a swizzle");
-  // Boxes below the first begin at a multiple of what TMA and the pattern ask.
+  // Boxes after the first begin at a multiple of the alignment that TMA and the pattern require.
   int64_t rows = buffer.rows();
   while (rows > Target::mostBoxExtent ||
          (rows != buffer.rows() && rows * buffer.rowPitch() % buffer.alignment() != 0)) {

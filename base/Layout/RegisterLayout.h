@@ -49,7 +49,7 @@ struct Digit {
   }
 };
 
-/// Who holds an element.
+/// The thread and register that hold an element.
 struct Owner {
   int warp = 0, lane = 0, reg = 0;
   friend bool operator==(const Owner &a, const Owner &b) {
@@ -155,7 +155,7 @@ public:
   /// warps.
   static RegisterLayout byThread(const RegisterLayout &parent, int dim);
 
-  /// Rows and columns exchanged: who held [i, j] holds [j, i].
+  /// Rows and columns swapped: the holder of [i, j] then holds [j, i].
   RegisterLayout transposed() const;
 
   //===--------------------------------------------------------------------===//
@@ -179,7 +179,7 @@ public:
 
   /// All holders of an element, the canonical one first. Precondition: the element is in the tile.
   std::vector<Owner> owners(Coord element) const;
-  /// The holder whose replica digits are all 0: the one that stores an element or counts it.
+  /// The holder whose replica digits are all 0: it stores or counts the element.
   Owner canonicalOwner(Coord element) const;
   bool isCanonicalOwner(int warp, int lane, int reg) const;
   bool hasReplicas() const;

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kStepBytes = 32; // of k, in one instruction
 constexpr int64_t kCoreBytes = 16; // a row of 8 such is a core matrix
 
-/// The width of the pattern: of a row of a panel.
+/// The width of the pattern: that of a row of a panel.
 int64_t widthOf(Swizzle swizzle) {
   return swizzle == Swizzle::None ? kCoreBytes : panelBytes(swizzle);
 }
@@ -155,7 +155,7 @@ MatrixDescriptor WgmmaOperand::descriptor(uint32_t bufferAddress, int64_t mn, in
   MatrixDescriptor descriptor;
   descriptor.startAddress = bufferAddress + static_cast<uint32_t>(byteOffset(mn, step));
   descriptor.swizzle = buffer.swizzle();
-  // From one group of 8 rows of a panel to the next, and from one panel to the next.
+  // The strides from one group of 8 rows of a panel to the next, and from one panel to the next.
   auto group = static_cast<uint32_t>(8 * buffer.rowPitch());
   auto panel = static_cast<uint32_t>(buffer.panelStride());
   bool swizzled = buffer.swizzle() != Swizzle::None;

@@ -41,8 +41,8 @@ struct MatrixDescriptor {
   static MatrixDescriptor decode(uint64_t bits);
 };
 
-/// Where the hardware reads element (mn, k) of the operand of one instruction, as an address in the
-/// shared window: the formulas above. The reference for what is planned below.
+/// The address in the shared window from which the hardware reads element (mn, k) of the operand of
+/// one instruction: the formulas above. The reference for the plans below.
 int64_t descriptorRead(const MatrixDescriptor &descriptor, Major major, int elementBits, int64_t mn,
                        int64_t k);
 

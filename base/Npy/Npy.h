@@ -44,7 +44,7 @@ std::optional<int64_t> checkedNumElements(const std::vector<int64_t> &shape,
 
 Result<NpyArray> readNpy(const std::string &path);
 
-/// What the header of a file says; its data are not read.
+/// The contents of the header of a file; its data are not read.
 struct NpyKind {
   NpyType type = NpyType::F32;
   std::vector<int64_t> shape;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Between the types of files and the element types of kernels.
+// Converts between the types of files and the element types of kernels.
 
 #include "base/Npy/Npy.h"
 
@@ -70,7 +70,7 @@ double toDouble(Integer value) {
   return value.isNegative ? -result : result;
 }
 
-/// The float type of kernels that a file's float type is.
+/// The float type of kernels that corresponds to a file's float type.
 std::optional<ElementType> floatTypeOf(NpyType type) {
   switch (type) {
   case NpyType::F16:
@@ -84,7 +84,7 @@ std::optional<ElementType> floatTypeOf(NpyType type) {
   }
 }
 
-/// The file's type for a kernel's.
+/// The file type for a kernel's element type.
 NpyType npyTypeOf(ElementType type) {
   switch (type) {
   case ElementType::F64:

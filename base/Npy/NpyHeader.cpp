@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses just as much of Python's syntax as headers use: strings, True and False, tuples of
-// integers.
+// Parses the part of Python's syntax that headers use: strings, True and False, tuples of integers.
 
 #include "base/Npy/NpyHeader.h"
 

@@ -26,15 +26,15 @@ enum class ElementRule : uint8_t {
 };
 
 std::optional<ElementRule> parseElementRule(std::string_view name);
-/// As `require` spells it.
+/// As spelled in `require`.
 std::string_view elementRuleName(ElementRule rule);
-/// The rank that the rule asks of its array; 0: any.
+/// The rank that the rule requires of its array; 0: any.
 unsigned elementRuleRank(ElementRule rule);
 
 /// An array of i32.
 struct IndexArray {
-  /// Gets `count` elements, at most mostIndices, that follow each other in row-major order, from
-  /// number `first` on. False where they cannot be read.
+  /// Reads `count` elements, at most mostIndices, consecutive in row-major order, starting at
+  /// number `first`. False if they cannot be read.
   using Read = std::function<bool(int64_t first, int64_t count, int32_t *to)>;
 
   std::string name;
@@ -42,7 +42,7 @@ struct IndexArray {
   Read read;
 };
 
-/// The most elements that are read at a time.
+/// The maximum number of elements that are read at a time.
 inline constexpr int64_t mostIndices = 16384;
 
 struct ElementCheck {
@@ -55,8 +55,8 @@ struct ElementCheck {
 };
 
 /// The end of a message that begins with the name of the kernel: "requires 'ascending(x)', but got
-/// x[2] = 3 after 5" for the first element in row-major order that breaks the rule. Nothing where
-/// the rule holds, and where an array could not be read.
+/// x[2] = 3 after 5" for the first element in row-major order that violates the rule. Nothing if
+/// the rule holds, or if an array could not be read.
 std::optional<std::string> findBrokenRule(const ElementCheck &check);
 
 /// Calls body(offset, number, count) for contiguous runs of elements of a strided array: `number`

@@ -33,7 +33,7 @@ namespace tilewright {
 enum class ElementType : uint8_t { F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I1 };
 inline constexpr unsigned numElementTypes = 9;
 
-/// How the elements of a tile are held.
+/// How the elements of a tile are stored.
 enum class Storage : uint8_t { F64, F32, I64, I32, I1 };
 inline constexpr unsigned numStorages = 5;
 
@@ -129,7 +129,7 @@ void roundInPlace(float *values, size_t n, ElementType type);
 void convertFromMemory(ElementType type, const void *memory, int64_t stride, Storage storage,
                        void *out, size_t n);
 
-/// The reverse, rounding where the memory's type is narrower than the storage.
+/// The reverse; rounds if the memory's type is narrower than the storage.
 void convertToMemory(Storage storage, const void *in, ElementType type, void *memory,
                      int64_t stride, size_t n);
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Looks the loop up and calls it.
+// Looks up the loop and calls it.
 
 #include "base/Numeric/Elementwise.h"
 #include "base/Numeric/KernelTable.h"

@@ -27,7 +27,7 @@ struct Operand {
   static Operand splat(const void *element) { return {element, true}; }
 };
 
-/// Why an operation gave no result.
+/// The reason why an operation has no result.
 enum class OpError : uint8_t {
   None,
   DivisionByZero,   ///< integer division or remainder by zero

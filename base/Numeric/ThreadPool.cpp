@@ -80,7 +80,7 @@ ThreadPool::ThreadPool(unsigned threads) : impl(std::make_unique<Impl>()) {
     for (unsigned thread = 1; thread < wanted; ++thread)
       impl->workers.emplace_back([this, thread] { impl->workerMain(thread); });
   } catch (const std::system_error &) {
-    // The system gives no more threads: those that exist do the work.
+    // If the system provides no more threads, the existing ones do the work.
   }
 }
 

@@ -33,8 +33,8 @@ struct TileAxis {
 void loadTile(ElementType type, const void *base, const TileAxis *axes, unsigned rank,
               Storage storage, const void *pad, void *out);
 
-/// memory = in; what is outside is dropped. If several elements share an address the last one in
-/// row-major order stays.
+/// memory = in; elements outside are dropped. If several elements share an address, the last one in
+/// row-major order remains.
 void storeTile(Storage storage, const void *in, ElementType type, void *base, const TileAxis *axes,
                unsigned rank);
 

@@ -168,7 +168,7 @@ bool mayBeLinked(Operation *user, FlatSymbolRefAttr symbol, SymbolTableCollectio
   return module && !symbols.lookupSymbolIn(module, symbol) && !module.getOps<LinkOp>().empty();
 }
 
-/// How functions of several files join must fit their type.
+/// The rule for combining functions of several files must fit their type.
 static LogicalResult verifyReplaceable(Operation *op, Attribute value) {
   auto function = dyn_cast<func::FuncOp>(op);
   auto rule = dyn_cast<StringAttr>(value);
@@ -208,7 +208,7 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
   return error << " on " << op->getName();
 }
 
-/// On a capture: along the last dimension no element is less than the one before.
+/// On a capture: along the last dimension, no element is less than the previous one.
 static constexpr llvm::StringLiteral kAscendingAttrName = "tile.ascending";
 
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels, programs and what they declare: assembly formats and verifiers.
+// Kernels, programs and their declarations: assembly formats and verifiers.
 
 #include "dialect/Tile/TileExprCheck.h"
 #include "dialect/Tile/TileExprEval.h"
@@ -74,8 +74,8 @@ void tilewright::tile::printArgDefault(OpAsmPrinter &printer, Attribute value) {
   printer.printAttributeWithoutType(value);
 }
 
-/// same_dims(x, y, 0, ...), behind its name: dim(x, 0) == dim(y, 0), ..., each a constraint of its
-/// own, so that the one that does not hold is the one that a refusal names.
+/// same_dims(x, y, 0, ...), after its name: dim(x, 0) == dim(y, 0), ..., each a separate
+/// constraint, so that an error names the violated one.
 static ParseResult parseSameDims(OpAsmParser &parser, SmallVectorImpl<Attribute> &list) {
   StringRef first, second;
   if (parser.parseLParen() || parser.parseKeyword(&first) || parser.parseComma() ||
@@ -264,7 +264,8 @@ static void printBody(OpAsmPrinter &printer, Operation *op) {
                       /*printBlockTerminators=*/false);
 }
 
-/// The attributes agree in length with the block's arguments: only generic syntax can violate that.
+/// The attributes have as many elements as the block has arguments: only the generic form can
+/// violate that.
 static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr constraints,
                                  ArrayAttr argNames, ArrayRef<bool> optional,
                                  DictionaryAttr defaults, DictionaryAttr conditions,
@@ -438,7 +439,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (mayBeLinked(*this, getKernelAttr(), symbols))
     return success();
   Operation *symbol = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
-  // A kernel that was mapped onto a device keeps its arguments, which were checked before.
+  // A mapped kernel keeps its arguments, which were checked before.
   if (symbol && symbol->getName().getStringRef() == "tgpu.kernel")
     return success();
   auto kernel = dyn_cast_or_null<KernelOp>(symbol);
@@ -524,7 +525,7 @@ LogicalResult CaptureOp::verify() {
 
 std::optional<std::string> tilewright::tile::findLinkFault(StringRef file) {
   std::string reason;
-  // Roots and separators of any system, so that a file is refused everywhere or nowhere.
+  // Roots and separators of all systems, so that a file is rejected on all systems or on none.
   namespace path = llvm::sys::path;
   constexpr path::Style style = path::Style::windows;
   if (file.empty())

@@ -140,7 +140,7 @@ LogicalResult SpreadOp::verify() {
     return emitOpError("needs a body that takes a number (i32)");
   if (body.getTerminator()->getNumOperands() != 0)
     return emitOpError("must not yield values");
-  // Around it may be branches by parameters.
+  // Branches on parameters may enclose it.
   Operation *parent = (*this)->getParentOp();
   while (isa<scf::IfOp>(parent))
     parent = parent->getParentOp();
@@ -364,7 +364,8 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!getRangesAttr())
     return success();
   auto ranges = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getRangesAttr());
-  // Four bounds in, the mask's other operands, four bounds and a flag out; see tile-analyze-masks.
+  // Operands: four bounds and the mask's other operands; results: four bounds and a flag; see
+  // tile-analyze-masks.
   if (!ranges || ranges.getNumArguments() != getMaskOperands().size() + 4 ||
       ranges.getNumResults() != 5)
     return emitOpError() << "needs ranges " << getRangesAttr()
@@ -409,7 +410,7 @@ std::optional<SmallVector<Value>> ForBlocksOp::getLoopInductionVars() {
 }
 MutableArrayRef<OpOperand> ForBlocksOp::getInitsMutable() { return getInitArgsMutable(); }
 Block::BlockArgListType ForBlocksOp::getRegionIterArgs() {
-  // The interface's verifier calls this before ours has looked at the body.
+  // The interface's verifier calls this before ours has checked the body.
   Block::BlockArgListType arguments = getBody().getArguments();
   return arguments.size() < 2 ? Block::BlockArgListType() : arguments.drop_front(2);
 }

@@ -448,7 +448,7 @@ void AddAtOp::getEffects(Effects &effects) {
   addRead(*this, effects);
   addWrite(*this, effects);
 }
-// Gradients are no values yet.
+// Gradients are not values yet.
 void AddGradientsOp::getEffects(Effects &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get());
   effects.emplace_back(MemoryEffects::Write::get(), SideEffects::DefaultResource::get());

@@ -181,8 +181,8 @@ void printResultAndAcc(OpAsmPrinter &printer, Operation *, Type result, Value, T
   printer << result;
 }
 
-/// `source (-> result)?`, where `infer` says what becomes of the dimensions. A layout is of one
-/// shape: of tiles that have one the result's type is written.
+/// `source (-> result)?`, where `infer` computes the dimensions. A layout belongs to one shape: for
+/// tiles with a layout, the result's type is required.
 static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result,
                                  function_ref<bool(SmallVector<Dim> &)> infer) {
   SMLoc loc = parser.getCurrentLocation();

@@ -199,7 +199,7 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
-/// Tiles among the operands must have the shape of the result, or of what is said to be like it.
+/// Tiles among the operands must have the shape of the result, or of the given tile.
 static LogicalResult verifyMapShapes(Operation *op, OperandRange operands, Type like) {
   SmallVector<Dim> shape = getDims(like);
   bool anyTile = false;
@@ -248,7 +248,7 @@ LogicalResult MapOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       getElementType(getResult().getType()), symbols);
 }
 
-/// The seed stands for what the function returns.
+/// The seed has the shape of the result.
 static LogicalResult verifySeed(Operation *op, Type seed, Type like) {
   if (getDims(seed) != getDims(like))
     return op->emitOpError() << "seed must have the shape of the result, "
@@ -296,7 +296,7 @@ LogicalResult AddGradientsOp::verify() {
   Type seed = getSeed().getType();
   if (failed(verifySeed(*this, seed, seed)))
     return failure();
-  // The seed is a tile, whatever the function takes.
+  // The seed is a tile, regardless of the function's operands.
   bool isUniform = llvm::none_of(getArgs(), [](Value arg) { return isTile(arg.getType()); });
   return isUniform ? success() : verifyMapShapes(*this, getArgs(), seed);
 }

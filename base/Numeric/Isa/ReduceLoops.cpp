@@ -99,8 +99,8 @@ template <bool isMax, typename T> TILEWRIGHT_INLINE T better(T a, T b) {
   return (isMax ? b > a : b < a) ? b : a;
 }
 
-/// Maximum or minimum of a row of floats: the processor's own, which loses NaNs and the sign of
-/// zero, with a note of NaNs beside it. Where one of the two matters the exact loop decides.
+/// Maximum or minimum of a row of floats: the processor's instruction, which loses NaNs and the
+/// sign of zero, and a flag for NaNs. If one of the two matters, the exact loop is used.
 template <typename T, typename Word, bool isMax, typename Exact>
 TILEWRIGHT_INLINE T extremumOfRow(const T *row, size_t columns, T identity) {
   constexpr size_t lanes = accumulators * vectorBytes / sizeof(T);
