@@ -42,7 +42,7 @@ public:
         Detail{code, std::move(message), 0, std::string(), std::string(), std::string()});
     return status;
   }
-  /// Of what a caller gave, where there is nothing else that it could be.
+  /// An invalid argument, the only kind of failure of such a function.
   static Status failure(std::string message) {
     return failure(Code::InvalidArgument, std::move(message));
   }

@@ -195,7 +195,7 @@ bool isLayout(Attribute attribute) {
       attribute);
 }
 
-/// What the extents of a tile must be multiples of, in the two dimensions of a layout of rank 2.
+/// The units of the extents of a tile, in the two dimensions of a layout of rank 2.
 static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
   if (auto mma = dyn_cast<MmaAttr>(layout))
     return {16 * mma.getWarpsM(), 8 * mma.getWarpsN()};

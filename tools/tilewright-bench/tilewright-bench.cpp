@@ -86,7 +86,7 @@ struct BenchCommandLine {
   cl::opt<bool> json, quiet;
 };
 
-/// What the cases run on.
+/// The device of the cases.
 struct BenchDevice {
   DeviceName name;
   GpuOptions gpu;
@@ -258,7 +258,7 @@ llvm::Error prepare(llvm::StringRef kernels, BenchCase &bench, BenchDevice &devi
   return warmUp.takeError();
 }
 
-/// Of the options that name it. Errors: no such device.
+/// The device that the options name. Errors: no such device.
 llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
   llvm::Expected<DeviceName> name = DeviceName::parse(options.device);
   if (!name)

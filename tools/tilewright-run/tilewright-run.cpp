@@ -202,7 +202,7 @@ static ExitCode saveReproducer(const RunCommandLine &commandLine, const FileRunR
   if (!probe)
     return reportUsage(tool, probe.takeError());
   {
-    // What is wrong with the file is for the run to report.
+    // The run reports errors of the file.
     mlir::ScopedDiagnosticHandler silence(&context, [](mlir::Diagnostic &) {});
     llvm::consumeError((*probe)->read());
   }
