@@ -5,7 +5,7 @@
 //
 //   offset  bytes
 //   0       8      "TWBUNDLE"
-//   8       4      version of this form, little-endian, as all numbers
+//   8       4      version of this format; all numbers are little-endian
 //   12      4      zero
 //   16      8      bytes of the whole file
 //   24      8      checksum of everything from offset 32 on

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Machine code that the driver made of PTX, kept between processes.
+// A cache, on disk, of machine code that the driver compiled from PTX.
 //
-// One file for each (PTX, architecture, driver version), written beside its place and renamed, with
-// a checksum: a reader sees a whole file or none. What is damaged is compiled again; a folder that
-// cannot be written is no error.
+// One file for each (PTX, architecture, driver version), with a checksum, written under a
+// temporary name and renamed: a reader sees a whole file or none. Damaged files are replaced; a
+// folder that cannot be written is not an error.
 
 #ifndef TILEWRIGHT_RUNTIME_CUBINCACHE_H
 #define TILEWRIGHT_RUNTIME_CUBINCACHE_H

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The expressions of grids, workspaces and conditions (base/Expr), as a bundle holds them: over
-// argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur as arguments
-// only, to be compared and asked whether they are finite.
+// argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur only as
+// arguments, in comparisons and tests for finiteness.
 //
 // In JSON: 5, true, ["enum", "top_left"], ["type", "bf16"], ["name", "window_left"],
 // ["dim", "q", 2], and ["ceildiv", a, b] for a call.

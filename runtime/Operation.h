@@ -10,7 +10,7 @@
 //   auto operation = Operation::create(**driver, *bundle, "attention_forward", {});
 //   if (!operation)
 //     return operation.status();
-//   Status status = operation->prepare(0); // loads code; may take seconds the first time
+//   Status status = operation->prepare(0); // loads code; the first call may take seconds
 //   if (status)
 //     status = operation->run(arguments, n, workspace, bytes, stream);
 //

@@ -17,8 +17,8 @@ struct CopyChunk {
 };
 
 /// The chunks of a tile shared among threads. Eight neighbouring threads take 128 bytes that are
-/// contiguous in the buffer but for the swizzle, so that they use every bank once; the next eight
-/// the same rows of the next panel, so that global rows are read in contiguous pieces:
+/// contiguous in the buffer, except for the swizzle, and so use every bank once. The next eight
+/// take the same rows of the next panel, so that global rows are read in contiguous pieces:
 ///
 ///     panels of 64 bytes (4 chunks); T = threads, each number one chunk:
 ///                     panel 0        panel 1

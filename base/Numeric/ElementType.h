@@ -6,7 +6,7 @@
 // Two notions are kept apart. An *element type* is what a kernel declares and what memory holds. A
 // *storage* is how the CPU device keeps the elements of a tile:
 //
-//   element type            storage        storage in a whole run "all in f64"
+//   element type            storage        storage if a whole run is in f64
 //   f32 f16 bf16 e4m3 e5m2  F32 (float)    F64 (double), never rounded
 //   f64                     F64 (double)   F64
 //   i64 / i32               I64 / I32      the same
@@ -17,8 +17,8 @@
 //
 // Every conversion rounds to nearest, ties to even, once: also from double. Overflow gives an
 // infinity, and in e4m3 (the "fn" format, without infinities, largest value 448) a NaN, as
-// arith.truncf does on f8E4M3FN: conversion does not saturate. Subnormals are exact. A NaN stays a
-// quiet NaN of the same sign.
+// arith.truncf does on f8E4M3FN: conversion does not saturate. Subnormals are exact. A NaN becomes
+// a quiet NaN of the same sign.
 
 #ifndef TILEWRIGHT_BASE_NUMERIC_ELEMENTTYPE_H
 #define TILEWRIGHT_BASE_NUMERIC_ELEMENTTYPE_H

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One text file that holds all that a run of tilewright-run needs: its options and its files.
+// One text file with all options and files that a run of tilewright-run needs.
 //
 //   // tilewright reproducer 1
 //   // ...                                  comments
@@ -13,7 +13,7 @@
 //   //--- base64 x.npy
 //   k05VTVBZAQB2AHsn...
 //
-// llvm's split-file takes such a text apart, too, but for what is in base64.
+// LLVM's split-file can also split such a text, but does not decode base64.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_REPRODUCER_H
 #define TILEWRIGHT_LIB_DRIVER_REPRODUCER_H

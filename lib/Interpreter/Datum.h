@@ -3,8 +3,8 @@
 //
 // The run-time values of a compiled kernel: scalars, tiles and views.
 //
-// A scalar is a splat: a value with equal elements. So scalar code, and a scalar function applied
-// to whole tiles (tile.map), are the same steps on values of different sizes.
+// A scalar is a splat, a value with equal elements. So scalar code and a scalar function applied to
+// whole tiles (tile.map) use the same steps, on values of different sizes.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H

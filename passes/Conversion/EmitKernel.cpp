@@ -4,8 +4,8 @@
 // The signature of a kernel and its place in the grid.
 //
 // Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a
-// scalar is itself; captures follow the declared ones. The grid is launched along x alone, the
-// first id the fastest, so that no extent but the product is limited.
+// scalar is itself; captures follow the declared ones. The grid is launched along x only, the
+// first id the fastest, so that only the product of the extents is limited.
 
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/KernelEmitter.h"

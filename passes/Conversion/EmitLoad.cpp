@@ -3,16 +3,16 @@
 //
 // Tiles from global memory in registers.
 //
-// A load is written twice: in vectors, taken where the view allows it, and by elements.
+// The code of a load has two branches: vectors, if the view allows them, and elements.
 //
-// Of a capture, which is never written, a loop reads each run of elements where it is used, so that
-// the assembler decides how many are on their way: for all of a tile there are seldom registers.
-// Nearly always the tile lies inside as a whole, and its neighbours side by side. Then each run is
+// Captures are never written. So a loop reads each run of elements of a capture where it is used,
+// and ptxas decides how many loads are in flight: registers for a whole tile are seldom available.
+// Nearly every such tile is entirely inside the view, with contiguous neighbours. Then each run is
 // one instruction, without a test, at an address that differs from others by a constant. Any other
-// tile is first written to local memory and read from there by the same instructions: a branch
-// without results leaves one straight line behind it. A tile that is cut is written in vectors, so
-// that the last block of keys does not take longer than all others; one that cannot be read in
-// vectors, by elements.
+// tile is first copied to local memory and read from there by the same instructions, so the code
+// after the branch is straight-line. The copy uses vectors for a tile that crosses the bounds, so
+// that the last block of keys is not slower than others, and elements for a tile that cannot be
+// read in vectors.
 
 #include "passes/Conversion/DeferredLoads.h"
 #include "passes/Conversion/GlobalAccess.h"

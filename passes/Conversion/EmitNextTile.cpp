@@ -4,11 +4,11 @@
 // Tiles that blocks take from a counter of their launch.
 //
 // A counter must belong to one launch: launches of one kernel may run at the same time, on several
-// streams or in replays of a graph. No argument says which launch this is, and none is needed: the
-// register %gridid differs for all grids that run at the same time. So the module has a table of
-// counters, all zero, and the blocks of a grid use the first entry, from its number on, that they
-// find free or theirs. The last block to find no tile left frees the entry again. So the host does
-// nothing for it, and a launch writes no memory of the caller's.
+// streams or in replays of a graph. The register %gridid identifies the launch: it
+// differs between all grids that run at the same time. So the module has a table of counters, all
+// zero, and the blocks of a grid search it, starting at the index of %gridid, for the first entry
+// that is free or their own. The last block that gets no tile frees the entry. So the host does
+// nothing, and a launch writes no memory of the caller.
 
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/LoweringTable.h"

@@ -3,9 +3,10 @@
 //
 // Turns of blocks: counters in memory by which additions get an order.
 //
-// Bulk reductions are of the async proxy, loads and stores of a counter are not. So a fence between
-// the proxies is needed on both sides: before the counter is released, after the reductions that
-// this thread waited for have completed, and after its acquisition, before the next one starts.
+// Bulk reductions use the async proxy, loads and stores of a counter the generic proxy. So a fence
+// between the proxies is needed on both sides: before the counter is released, after the reductions
+// that this thread waited for have completed, and after its acquisition, before the next one
+// starts.
 
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Samples of the clock, where the kernel has a timeline; see runtime/TimelineFormat.h for what they
-// write. Each role begins with claiming a chunk for every warpgroup, whose first thread writes.
+// Clock samples of kernels with a timeline; runtime/TimelineFormat.h defines the format. Each role
+// begins by claiming a chunk for every warpgroup, whose first thread writes.
 //
 // All threads execute the same few predicated instructions: a branch would end the basic block that
-// ptxas schedules. The state is one 32-bit register: where in the buffer the next record goes. A
+// ptxas schedules. The state is one 32-bit register: the offset of the next record in the buffer. A
 // multiple of the chunk size marks a full chunk; 0 means that no chunk was allocated. In the IR the
 // state is a variable on the stack, which becomes a register (lib/Codegen/Ptx.cpp): that needs no
 // values carried through loops.

@@ -4,7 +4,7 @@
 // Asynchronous matrix products of a warpgroup.
 //
 // The accumulators go through the instruction, and through its wait, as operands tied to results:
-// so nothing can read them in between, and no moves are made.
+// so nothing can read them in between, and no moves are needed.
 
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"

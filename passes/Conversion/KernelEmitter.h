@@ -11,17 +11,16 @@
 //   buffer, ring       pointer to shared memory
 //   scalar             itself; an index is an i64
 //
-// The emitter knows these values, the types that they become, and the order of operations. How an
-// operation is written is the business of its family (LoweringTable.h). What families share is in
-// headers of their own:
+// The emitter knows these values, the types that they become, and the order of operations. Each
+// family of operations has its own lowerings (LoweringTable.h). Shared code is in these headers:
 //
 //   ThreadBuilder.h    constants, arithmetic, instructions
 //   ThreadCoords.h     where the elements of a thread lie
 //   ElementOps.h       conversions, reductions and shuffles of elements
-//   GlobalAccess.h     views and their regions; DeferredLoads.h: captures that are read late
+//   GlobalAccess.h     views and their regions; DeferredLoads.h: captures read at their uses
 //   SharedAccess.h     buffers and ldmatrix
 //   Barriers.h         mbarriers; Exchange.h: exchanges between warps
-//   ColumnBounds.h, RaisedMaxima.h    what one family knows of a tile and another makes use of
+//   ColumnBounds.h, RaisedMaxima.h    facts about a tile that one family passes to another
 //   TimelineWriter.h   samples of the clock
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H

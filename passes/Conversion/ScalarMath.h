@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Elementary functions of one f32 or f64, made of arithmetic and of what the machine approximates.
+// Elementary functions of one f32 or f64, from arithmetic and approximate instructions.
 //
 // Accuracy. f32: exp2 and log2 are ex2.approx and lg2.approx (2 ulp; an absolute error of 2^-22
-// near log2(1)), which flush subnormals; exp, log and log10 are made of them; others are good to
-// a few ulp. f64: exp2 and exp to less than 1 ulp, others to a few. Sines, cosines and tangents are
-// for arguments up to 2^30; pow errs by |y log2(x)| ulp in f64 and is good to one ulp in f32.
+// near log2(1)), which flush subnormals; exp, log and log10 use them; the error of
+// others is a few ulp. f64: exp2 and exp to less than 1 ulp, others to a few. Sines, cosines and
+// tangents are for arguments up to 2^30; the error of pow is |y log2(x)| ulp in f64, 1 ulp in f32.
 // Division and square root are correctly rounded.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_SCALARMATH_H

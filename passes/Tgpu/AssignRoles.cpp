@@ -13,8 +13,8 @@
 //   full    completes when all warps have written the slot    compute: arrive       reduce: wait
 //   empty   completes when its bytes have been read           compute: acquire      reduce: arrive
 //
-// What a kernel does beside its instances (tile.spread) is done by one more role, of the
-// warps that would be idle.
+// Work beside the instances of a kernel (tile.spread) gets one more role, of warps that would
+// otherwise be idle.
 //
 // Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 

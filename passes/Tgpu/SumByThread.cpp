@@ -1,10 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-sum-by-thread: rows of sums that a loop carries stay apart by thread until the loop ends.
+// tgpu-sum-by-thread: loop-carried rows of sums are kept as partial sums per thread until the loop
+// ends.
 //
-// The rule is that of a linear recurrence: with sum = f * sum + reduce(x) in each round, and f the
-// same for all threads of a row, the sum over threads of the partial sums is the sum.
+// The rule is that of a linear recurrence: with sum = f * sum + reduce(x) in each iteration, and f
+// the same for all threads of a row, the sum over threads of the partial sums is the sum.
 
 #include "passes/Passes.h"
 

@@ -34,10 +34,10 @@ struct AdjointRequest {
   llvm::function_ref<void(unsigned, mlir::Value)> add;
 };
 
-/// Applies the rule of the operation; fails, and says nothing, where there is none. Where a rule
-/// may divide by zero or overflow, an adjoint of zero gives zero all the same.
+/// Applies the rule of the operation; fails, without a diagnostic, if there is none. If a rule may
+/// divide by zero or overflow, an adjoint of zero still gives zero.
 ///
-/// Where a function has no derivative: `maximumf`, `minimumf`, `maxnumf` and `minnumf` of equal
+/// Where a function is not differentiable: `maximumf`, `minimumf`, `maxnumf` and `minnumf` of equal
 /// operands give half to each, `absf` and `copysign` give 0 at 0, `select` follows the chosen
 /// operand.
 mlir::LogicalResult emitAdjoints(mlir::OpBuilder &b, const AdjointRequest &request);

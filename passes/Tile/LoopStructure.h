@@ -11,14 +11,14 @@
 
 namespace tilewright {
 
-/// Of the loop with the most products, the first of several. Parameters need not be bound.
-/// Products that nothing uses do not count, nor do those in a branch that is never taken.
+/// Describes the loop with the most products, the first of several. Parameters need not be bound.
+/// Products without uses, and products in a branch that is never taken, do not count.
 ///
-/// The key has a part for each product that no other reads: what becomes of it ("sum": the loop
-/// carries it, "add": to memory, "store"), and its operands, in either order. An operand is R
-/// (resident: loaded before the loop), S (streamed: loaded in each round), or the products, in
-/// parentheses, that it is computed from. A matrix product is "sum S S", a forward of attention
-/// "sum (R S) S": a product of a product and what a round loads.
+/// The key has a part for each product that no other product reads: the use of its result ("sum":
+/// carried by the loop, "add": added to memory, "store"), and its operands, in either order. An
+/// operand is R (resident: loaded before the loop), S (streamed: loaded in each iteration), or the
+/// products, in parentheses, from which it is computed. A matrix product is "sum S S", attention
+/// forward "sum (R S) S": a product of a product and a streamed operand.
 struct LoopStructure {
   std::string key;
   mlir::Operation *loop = nullptr;

@@ -3,18 +3,17 @@
 //
 // One call of a shipped kernel: compiled (once for each binding of its parameters), with arrays and
 // scalars bound by name, run on the device that the environment variable TILEWRIGHT_TEST_DEVICE
-// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. A
-// fault anywhere is a failure of the running test: diagnostics, writes between elements or to
-// inputs.
+// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. Any
+// fault fails the running test: diagnostics, and writes between elements or to inputs.
 //
-// What the compiler refuses to compile for the GPU marks the running test as skipped, with the
-// reason; it then goes on with results of the CPU. TILEWRIGHT_TEST_TARGET is what to compile for,
-// sm_80 by default. For sm_90a the bundle holds code for sm_80 as well, as a user's does: for views
-// that a tensor map cannot describe, or that cannot be stored through one.
+// If the compiler cannot compile the kernel for the GPU, the running test is marked as skipped,
+// with the reason, and continues with results of the CPU. TILEWRIGHT_TEST_TARGET is the target,
+// sm_80 by default. For sm_90a the bundle also has code for sm_80, as bundles of users have: for
+// views that a tensor map cannot describe, or cannot store.
 //
 // Goldens, the kernels of test/Tgpu that are written by hand, run on the simulator and on a GPU.
-// With TILEWRIGHT_TEST_GOLDENS set every call on a GPU takes one where there is one, with the code
-// for sm_80 beside it.
+// With TILEWRIGHT_TEST_GOLDENS set, calls on a GPU use the golden of the kernel, if there is one,
+// with the code for sm_80.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H

@@ -4,8 +4,8 @@
 // libFuzzer target: bundles. What can be read comes back as it was written, and each of its kernels
 // and programs can be created, prepared and run, or says why not.
 //
-// Bytes at random end at the checksum. The mutator takes a bundle apart, changes values of the
-// manifest, its text or the code, and puts it together again with the right lengths and checksum.
+// Random bytes fail at the checksum. So the mutator splits a bundle, changes values of the
+// manifest, its text or the code, and reassembles it with correct lengths and checksum.
 
 #include "RuntimeFuzzing.h"
 

@@ -12,12 +12,12 @@
 //   n = the rows that have a rounding error, or as many of them as are independent
 //
 // Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of
-// them. Where a tile holds few independent errors, or lowp makes none by luck (a row with one key
-// has P = 1 exactly, and dP - delta cancels to nothing), the sample says little. There the expected
-// size itself is needed: the reference computes it with the value, as a root sum of squares of
+// them. If a tile has few independent errors, or lowp happens to make none (a row with one key
+// has P = 1 exactly, and dP - delta is 0), the sample says little. Then the expected size itself is
+// needed: the reference computes it with the value, as a root sum of squares of
 // first-order error terms (Higham and Mary, "A new approach to probabilistic rounding error
 // analysis", 2019). It counts what a kernel has to round: less than lowp, which also rounds S and
-// dP. So where there are many samples it is below lowp's error, and nothing is widened.
+// dP. So with many samples it is below the error of lowp, and the bound does not grow.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
 #define TILEWRIGHT_TEST_REFERENCE_ACCURACY_H

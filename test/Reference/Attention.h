@@ -3,7 +3,7 @@
 //
 // The oracle of attention: forward and backward, naive formulas over whole rows, nothing blockwise.
 //
-// Arrays are contiguous, row major, logical (strides are the caller's business):
+// Arrays are contiguous, row major, logical (the caller handles strides):
 //   q [B, Hq, Sq, D]      k [B, Hkv, Skv, D]      v [B, Hkv, Skv, DV]
 //   o, dO [B, Hq, Sq, DV]      lse [B, Hq, Sq]
 // Query head h reads key head h / (Hq / Hkv).
@@ -27,9 +27,9 @@
 //   dQ_i = scale sum_j dS_ij score'_ij k_j
 //   dK_j = scale sum_i dS_ij score'_ij q_i        dK and dV summed over the heads of a group
 //
-// ref is all that in f64. lowp is the same formula in f32, rounding to the element type only S, P
-// (Z), O, dP, dS and the results; for f32 it is plain f32, for f64 it is f64 with sums in another
-// order.
+// ref computes all of this in f64. lowp is the same formula in f32, rounding to the element type
+// only S, P (Z), O, dP, dS and the results; for f32 it is plain f32, for f64 it is f64 with sums in
+// another order.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ATTENTION_H
 #define TILEWRIGHT_TEST_REFERENCE_ATTENTION_H

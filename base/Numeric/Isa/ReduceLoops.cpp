@@ -3,8 +3,8 @@
 //
 // Reductions of contiguous rows, and the rounds of Philox.
 //
-// A row is reduced in four vectors of partial results, whatever its length, which are then combined
-// in a fixed order: the order of a sum depends on the row's length alone.
+// A row of any length is reduced to four vectors of partial results, which are then combined in a
+// fixed order: the order of a sum depends only on the length of the row.
 
 #include "base/Numeric/Isa/FloatOps.h"
 
