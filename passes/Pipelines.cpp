@@ -141,20 +141,24 @@ namespace {
 struct GpuPipelineCommandLine : PassPipelineOptions<GpuPipelineCommandLine> {
   Option<std::string> target{*this, "target", llvm::cl::desc("architecture"),
                              llvm::cl::init("sm_80")};
-  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps of a block; 0: by its products"),
+  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps per block; 0: chosen by the pass"),
                         llvm::cl::init(0)};
   ListOption<std::string> schedule{*this, "schedule",
-                                   llvm::cl::desc("KEY=VALUE, overrides a decision")};
+                                   llvm::cl::desc("KEY=VALUE: overrides a decision")};
 };
 
 struct TilePipelineCommandLine : PassPipelineOptions<TilePipelineCommandLine> {
   Option<std::string> entry{*this, "entry", llvm::cl::desc("kernel or program to compile")};
   ListOption<std::string> params{*this, "params", llvm::cl::desc("NAME=VALUE for each parameter")};
-  ListOption<std::string> with{*this, "with", llvm::cl::desc("files of replacements")};
+  ListOption<std::string> with{
+      *this, "with",
+      llvm::cl::desc("files whose functions and captures replace those of the module")};
   Option<std::string> target{*this, "target", llvm::cl::desc("cpu, or an architecture"),
                              llvm::cl::init("cpu")};
-  Option<std::string> blocks{*this, "blocks", llvm::cl::desc("file of rows for blocks")};
-  Option<bool> fastMath{*this, "fast-math", llvm::cl::desc("allow other rounding"),
+  Option<std::string> blocks{
+      *this, "blocks",
+      llvm::cl::desc("file of rows that take precedence over the table of blocks")};
+  Option<bool> fastMath{*this, "fast-math", llvm::cl::desc("allow rewrites that change rounding"),
                         llvm::cl::init(false)};
 };
 } // namespace

@@ -32,10 +32,11 @@ struct CompileOptions {
                  llvm::cl::cat(category)),
         blocks("blocks",
                llvm::cl::desc("Rows (JSON) that take precedence over the table of blocks; by "
-                              "default TILEWRIGHT_BLOCKS of the environment"),
+                              "default the environment variable TILEWRIGHT_BLOCKS"),
                llvm::cl::value_desc("file"), llvm::cl::cat(category)),
         length("length",
-               llvm::cl::desc("The longest loop that blocks are chosen for; 0: any length"),
+               llvm::cl::desc(
+                   "Maximum length of the loops for which blocks are chosen; 0: any length"),
                llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)) {}
 
   CompileRequest request() const {
