@@ -52,7 +52,7 @@ Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
 Params tilewright::runtime::paramsOf(const AttentionBackwardDesc &desc) {
   Params params = attentionParams(desc);
   params.emplace_back("DETERMINISTIC", Expr::flag(desc.isDeterministic));
-  if (desc.hasCaptureGradients) // else either will do
+  if (desc.hasCaptureGradients) // otherwise both are suitable
     params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   return params;
 }

@@ -15,7 +15,7 @@ namespace tilewright::runtime {
 struct AttentionDesc {
   enum class Causal { None, TopLeft, BottomRight };
 
-  ElementType type = ElementType::BF16; // of q, k, v, o and their gradients
+  ElementType type = ElementType::BF16; // type of q, k, v, o and their gradients
   int64_t headDim = 0;
   int64_t valueDim = 0; // 0: headDim
   Causal causal = Causal::None;
@@ -25,7 +25,7 @@ struct AttentionDesc {
 /// The arguments of a call besides its views.
 struct AttentionArguments {
   float scale = 1;
-  int32_t windowLeft = -1, windowRight = -1; // -1: open; both are, unless hasWindow is set
+  int32_t windowLeft = -1, windowRight = -1; // -1: no limit; both are, unless hasWindow is set
   /// Captures of replaced functions, and optional arguments of the entry that the plan does not
   /// name, in the order of captures().
   const Argument *captures = nullptr;
@@ -36,8 +36,8 @@ struct AttentionArguments {
 struct AttentionSignature {
   struct View {
     const char *name;
-    bool isRequired; // of entries; in a call the contract says what is optional
-    uint8_t like[3]; // the views, by number, of the same extents along dimensions 0 to 2
+    bool isRequired; // required of entries; in a call, the contract says which are optional
+    uint8_t like[3]; // numbers of the views that have the same extents along dimensions 0 to 2
   };
   const View *views; // the first are q and k
   size_t numViews;
@@ -79,9 +79,9 @@ private:
   bool hasWindow = false;
   const AttentionSignature *signature;
   std::string entry;
-  std::vector<uint8_t> sources; // of each argument of the contract: a view, or a SourceKind
+  std::vector<uint8_t> sources; // source of each argument of the contract: a view, or a SourceKind
   std::vector<std::string> captureNames;
-  std::vector<std::pair<size_t, size_t>> gradients; // places of d_x and x among the captures
+  std::vector<std::pair<size_t, size_t>> gradients; // indices of d_x and x in the captures
 };
 
 /// A plan for one direction. A call is an Arguments, of which listViews gives the views in the

@@ -137,7 +137,7 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
     }
     done += size_t(n);
   }
-  fchmod(descriptor, 0644); // mkstemp lets no other user read
+  fchmod(descriptor, 0644); // mkstemp makes the file unreadable for other users
   if (close(descriptor) != 0)
     return fail("write", true);
   if (std::rename(scratch.c_str(), path.c_str()) != 0)
@@ -269,7 +269,7 @@ size_t BundleWriter::addBlob(std::string blob) {
 }
 
 Result<std::string> BundleWriter::bytes() const {
-  Manifest checked = manifest; // finalize writes into it
+  Manifest checked = manifest; // finalize modifies it
   if (Status status = checked.finalize(blobs.size()); !status)
     return status;
   std::string text = manifest.toJson().write();

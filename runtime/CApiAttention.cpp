@@ -15,7 +15,7 @@ struct tilewright_attention_forward {
   static constexpr const auto &views = forward::views;
   static constexpr const char *argsName = "tilewright_attention_forward_args";
   AttentionForward plan;
-  Status driver; // why there is none: plans can be asked without a GPU
+  Status driver; // why there is no driver; plans can be queried without a GPU
 };
 struct tilewright_attention_backward {
   using Arguments = AttentionBackwardArguments;

@@ -94,7 +94,7 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
   argument.type = ElementType(view->type);
   argument.rank = uint8_t(view->rank);
   argument.bits = reinterpret_cast<uintptr_t>(view->data);
-  int64_t stride = 1; // of a dense one
+  int64_t stride = 1; // stride of a dense array
   for (unsigned i = view->rank; i-- > 0;) {
     argument.extents[i] = view->extents[i];
     argument.strides[i] = view->strides ? view->strides[i] : stride;

@@ -24,7 +24,7 @@ tilewright_code reportNoMemory();
 template <typename Action> tilewright_code guard(Action action) {
   try {
     return report(action());
-  } catch (...) { // all that the runtime can throw is a lack of memory
+  } catch (...) { // the runtime throws only if memory is exhausted
     return reportNoMemory();
   }
 }

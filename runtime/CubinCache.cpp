@@ -73,7 +73,7 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
     return Status::failure(Code::Io, "cached code '" + file + "' " + what);
   };
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) // to open a pipe would wait for a writer
+  if (!std::filesystem::is_regular_file(file, error)) // opening a pipe would wait for a writer
     return bad("is not a file");
   Result<std::string> bytes = readFile(file, std::string_view(magic, 8));
   if (!bytes)

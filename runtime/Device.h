@@ -17,7 +17,7 @@ struct DeviceInfo {
   std::string name;
   int major = 0, minor = 0; // compute capability
   int smCount = 0;
-  int sharedLimit = 0; // bytes of shared memory that a block may ask for
+  int sharedLimit = 0; // maximum bytes of shared memory of a block
 
   /// "device 0 (NVIDIA H200, compute capability 9.0)".
   std::string toString() const;

@@ -60,7 +60,7 @@ private:
     if (isName)
       for (const auto &param : params)
         if (param.first == text) {
-          Expr bound = param.second; // may be a part of this
+          Expr bound = param.second; // the value may be part of this expression
           expr = std::move(bound);
           return Status::success();
         }

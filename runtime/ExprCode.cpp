@@ -45,7 +45,7 @@ struct ExprCode::Builder {
   ExprCode &made;
   const std::vector<ArgumentSpec> &contract;
   std::vector<std::string> enums;
-  uint64_t views = 0; // that were read
+  uint64_t views = 0; // views that were read
 
   Instruction &append(const Expr &expr, Op op) {
     made.origins.push_back(&expr);
@@ -195,7 +195,7 @@ ExprCode::End ExprCode::endBehind(Stop stop, const ExprInputs &inputs) const {
 ExprCode::Stop ExprCode::run(const Instruction *from, const ExprInputs &inputs,
                              int64_t &result) const {
   int64_t stack[maxStack];
-  int64_t *top = stack; // beyond the last value
+  int64_t *top = stack; // one past the last value
   const Instruction *const begin = code.data(), *const end = begin + code.size();
   for (const Instruction *at = from; at != end; ++at) {
     const Instruction &instruction = *at;

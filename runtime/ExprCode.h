@@ -50,37 +50,37 @@ public:
 
 private:
   enum class Op : uint8_t {
-    Constant, // of a type its number, of an enum one for each value
+    Constant, // a type is its number; enum values are numbered
     Scalar32,
     Scalar64,
     ScalarFlag,
-    ScalarReal, // as all floats, the bits of a double
+    ScalarReal, // the bits of a double, as all floats
     Dim,
     SmCount,
     Not,
     Finite,
-    ToReal, // of an integer
+    ToReal, // from an integer
     Bits,
     Accumulator,
-    Compute,       // of integers
-    CompareReals,  // of doubles
-    JumpIfFalse,   // the flag stays where it jumps: and
-    JumpIfTrue,    // likewise: or
-    BranchIfFalse, // takes the flag: select
+    Compute,       // on integers
+    CompareReals,  // on doubles
+    JumpIfFalse,   // for `and`: keeps the flag if it jumps
+    JumpIfTrue,    // for `or`: likewise
+    BranchIfFalse, // for `select`: pops the flag
     Jump,
-    Require,         // takes a flag
+    Require,         // pops a flag
     RequireEqualDims // of two extents, the most frequent condition
   };
   struct Instruction {
     Op op;
-    expr::Function function = {}; // of Compute and CompareReals
+    expr::Function function = {}; // function of Compute and CompareReals
     uint8_t argument = 0, dim = 0;
     uint8_t otherArgument = 0, otherDim = 0;
     /// A constant; the target of a jump; or the views that a required flag reads, one bit each.
     int64_t value = 0;
   };
   struct Stop {
-    const Instruction *at; // null: all instructions have run
+    const Instruction *at; // null: all instructions were executed
     expr::Fault fault;
   };
   struct Builder;
@@ -89,7 +89,7 @@ private:
   End endBehind(Stop stop, const ExprInputs &inputs) const;
 
   std::vector<Instruction> code;
-  std::vector<const Expr *> origins; // of each instruction
+  std::vector<const Expr *> origins; // expression of each instruction
 };
 
 } // namespace tilewright::runtime

@@ -21,7 +21,7 @@ namespace tilewright::runtime {
 struct JsonLimits {
   static constexpr int depth = 100;
   static constexpr size_t values = size_t(1) << 20;
-  static constexpr size_t members = 256; // of an object
+  static constexpr size_t members = 256; // members per object
   static constexpr size_t stringBytes = 4096;
 };
 
@@ -42,7 +42,7 @@ public:
   double real = 0;
   std::string text;
   std::vector<Json> items;
-  std::vector<std::pair<std::string, Json>> members; // in the order of the text
+  std::vector<std::pair<std::string, Json>> members; // in textual order
 
   /// Null if the object has no such member.
   const Json *find(std::string_view name) const;

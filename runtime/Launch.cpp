@@ -40,7 +40,7 @@ bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal
     return refuse(Reason::Address, 0);
   // The stride of a dimension of one element has no effect.
   const uint32_t inner = uint32_t(view.rank) - 1;
-  for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, as strides may be anything
+  for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, since strides are arbitrary
     if ((uint64_t(view.strides[i]) * width & mask) != 0 && view.extents[i] != 1)
       return refuse(Reason::Stride, i);
   if (requirement.isUnitInner && view.rank != 0 && view.strides[inner] != 1 &&
@@ -124,7 +124,7 @@ Status pack(const DriverTable &driver, const PreparedKernel &prepared,
         std::memcpy(packer.next(), &argument.bits, row.alignment);
       continue;
     }
-    packer.put(argument.bits); // an absent one is all zero
+    packer.put(argument.bits); // all zero if absent
     for (unsigned dim = 0; dim < row.rank; ++dim)
       packer.put(int32_t(argument.extents[dim]));
     for (unsigned dim = 0; dim < row.rank; ++dim)

@@ -22,8 +22,8 @@ public:
     bool isView, isOptional;
     ElementType type;
     uint8_t rank;
-    uint32_t alignment;       // bytes of an element
-    int32_t extents[maxRank]; // -1 is any
+    uint32_t alignment;       // bytes per element
+    int32_t extents[maxRank]; // -1: any
   };
   /// `contract` must outlive it.
   explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
@@ -55,7 +55,7 @@ struct PreparedKernel {
   ContractCheck contract;
   ExprCode conditions;
   std::vector<ExprCode> grid;
-  std::unique_ptr<TensorMapCache[]> maps; // one for each tensor map; runs fill them
+  std::unique_ptr<TensorMapCache[]> maps; // one per tensor map; filled by runs
 };
 
 /// The reason why a variant does not accept arguments that satisfy its contract.
@@ -78,7 +78,7 @@ struct Refusal {
   uint32_t argument = 0;
   uint32_t dim = 0;
   int64_t limit = 0;       // bytes
-  ExprCode::End condition; // which does not hold, or has no value
+  ExprCode::End condition; // the condition that does not hold, or has no value
 
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };

@@ -95,7 +95,7 @@ Result<Module> Module::load(const DriverTable &driver, const DeviceInfo &device,
       return result;
     // Missing, damaged, or rejected by the driver: compiled again, and replaced.
     if (std::optional<std::string> cubin = compile(driver, image)) {
-      (void)cache.store(key, *cubin); // a cache that cannot be written is no error
+      (void)cache.store(key, *cubin); // a cache that cannot be written is not an error
       if (result.loadImage(driver, *cubin, what).ok())
         return result;
     }

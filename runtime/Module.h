@@ -42,7 +42,7 @@ private:
   const DriverTable *driver = nullptr;
   cuda::Library library = nullptr;
   cuda::Module module = nullptr;
-  std::string jitLog; // of the compilation, for errors that come later
+  std::string jitLog; // log of the compilation, for later errors
 };
 
 } // namespace tilewright::runtime

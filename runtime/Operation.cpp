@@ -25,8 +25,8 @@ constexpr unsigned maxSteps = 32;
 /// One launch, and its possible variants. A kernel is a program of one step.
 struct Step {
   std::vector<const KernelSpec *> variants;
-  const LaunchSpec *launch = nullptr; // null: the arguments of the operation, as they are
-  std::optional<ExprCode> condition;  // of the launch
+  const LaunchSpec *launch = nullptr; // null: the arguments of the operation itself
+  std::optional<ExprCode> condition;  // condition of the launch
 };
 
 /// The variant that a run launches for a step: null if the step's condition does not hold.
@@ -43,8 +43,8 @@ struct PreparedStep {
 struct PreparedDevice {
   DeviceInfo info;
   PrimaryContext primary;
-  cuda::Context onlyContext = nullptr;            // of modules, which serve no other
-  std::vector<std::pair<size_t, Module>> modules; // by blob
+  cuda::Context onlyContext = nullptr;            // context of modules, which are used in no other
+  std::vector<std::pair<size_t, Module>> modules; // indexed by blob
   std::vector<PreparedStep> steps;
 };
 
@@ -81,9 +81,9 @@ struct Operation::Impl {
 
   std::atomic<bool> checksIndices{checksIndicesByDefault()};
 
-  std::mutex mutex; // of prepare
+  std::mutex mutex; // held by prepare
   std::vector<std::unique_ptr<PreparedDevice>> owned;
-  std::atomic<const PreparedDevice *> devices[maxDevices]; // by the driver's handle
+  std::atomic<const PreparedDevice *> devices[maxDevices]; // indexed by the handle of the driver
   std::atomic<const PreparedDevice *> first{nullptr};
 
   const char *kind() const { return program ? "program" : "kernel"; }
@@ -193,7 +193,7 @@ Status Operation::checkSupport(const Target &target) const {
   device.major = target.major;
   device.minor = target.minor;
   std::string capability = std::to_string(target.major) + "." + std::to_string(target.minor);
-  if (target.major < 8) // no bundle could serve it
+  if (target.major < 8) // no bundle supports it
     return Status::failure(Code::Unsupported, std::string(impl->kind()) + " '" + impl->name +
                                                   "' needs compute capability 8.0 or newer, but "
                                                   "this is " +
@@ -350,7 +350,7 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray
         return fail("has more than 2^50 elements");
     }
     uint64_t size = uint64_t(elements) * byteWidth(spec.type);
-    view.bits = bytes; // an offset as yet
+    view.bits = bytes; // still an offset
     bytes += (size + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
   }
   return Status::success();
@@ -431,7 +431,7 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
       *passed++ =
           source < contract->size() ? inputs.arguments[source] : &views[source - contract->size()];
     const PreparedStep &step = device.steps[i];
-    const PreparedKernel &first = step.kernels.front(); // all variants have one contract
+    const PreparedKernel &first = step.kernels.front(); // all variants have the same contract
     if (Status status = first.contract.check(choices[i].arguments, launch.sources.size(), "kernel",
                                              first.spec->name);
         !status)
@@ -448,7 +448,7 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                       uint64_t workspaceBytes, cuda::Stream stream) const {
   const DriverTable &driver = impl->driver;
   const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
-  if (!first) // what is prepared has a driver
+  if (!first) // prepared operations have a driver
     if (Status status = driver.expectFunctions(); !status)
       return status;
   ContextScope scope(driver);

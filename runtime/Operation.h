@@ -28,7 +28,7 @@ namespace tilewright::runtime {
 /// The properties of a device that decide whether code can run on it.
 struct Target {
   int major = 0, minor = 0;
-  int sharedLimit = 0; // bytes; 0 is any
+  int sharedLimit = 0; // in bytes; 0: any
 };
 
 class Operation {

@@ -77,7 +77,7 @@ void TensorMapCache::keep(const Argument &view, const cuda::TensorMap &map) {
   uint64_t version = slot.version.load(std::memory_order_relaxed);
   if (version % 2 != 0 ||
       !slot.version.compare_exchange_strong(version, version + 1, std::memory_order_acquire))
-    return; // another thread keeps its own
+    return; // another thread is writing it
   std::atomic_thread_fence(std::memory_order_release);
   forEachKeyWord(view, mapRank, [&](unsigned i, uint64_t word) {
     slot.key[i].store(word, std::memory_order_relaxed);

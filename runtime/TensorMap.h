@@ -32,7 +32,7 @@ private:
   static constexpr unsigned mapRank = 5, slotBits = 6;
   static constexpr unsigned mapWords = sizeof(cuda::TensorMap) / sizeof(uint64_t);
   struct Slot {
-    std::atomic<uint64_t> version{0}; // 0: empty; odd: is being written
+    std::atomic<uint64_t> version{0}; // 0: empty; odd: being written
     std::atomic<uint64_t> key[1 + 2 * mapRank] = {};
     std::atomic<uint64_t> map[mapWords] = {};
   };

@@ -28,7 +28,7 @@ namespace {
 struct Chunk {
   const KernelSpec *kernel;
   uint32_t role, group, block, processor;
-  uint64_t beginTime, beginClock, endTime, endClock; // endTime is 0 where the role did not end
+  uint64_t beginTime, beginClock, endTime, endClock; // endTime is 0 if the role did not end
   const uint64_t *records;
   size_t numRecords;
 };
@@ -83,7 +83,7 @@ public:
     return chunk.beginClock + ((record - chunk.beginClock) & mask);
   }
 
-  double rate = 1; // ticks in a nanosecond
+  double rate = 1; // ticks per nanosecond
 private:
   struct Processor {
     uint64_t reference;

@@ -63,7 +63,7 @@ private:
   Kind kindOfNode = Kind::Integer;
   Function functionOfCall = Function::Add;
   int32_t place = -1;
-  int64_t number = 0; // of a real its bits
+  int64_t number = 0; // bits of a real
   std::string word;
   std::vector<Expr> operandsOfCall;
 };

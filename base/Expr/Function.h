@@ -46,7 +46,7 @@ enum class Function : uint8_t {
   Accumulator,
   Bits,
   Finite,
-  Block, // from here on in kernels, but in no bundle
+  Block, // the following occur in kernels, but not in bundles
   BlockIn,
   Replaced,
   Ascending,
@@ -55,8 +55,8 @@ enum class Function : uint8_t {
 };
 
 struct FunctionRow {
-  std::string_view name;   ///< as expressions hold it: of an operator its symbol
-  std::string_view called; ///< by which an author may call it; empty for + - *
+  std::string_view name;   ///< name in expressions; the symbol of an operator
+  std::string_view called; ///< name in kernels; empty for + - *
   unsigned arity;
 
   /// Whether it is an infix operator; comparisons may also be functions.
@@ -112,7 +112,7 @@ inline Fault compute(Function function, int64_t a, int64_t b, int64_t &result) {
                                                : quotient;
       return Fault::None;
     }
-    if (b == -1) { // where the machine divides the least integer, it traps
+    if (b == -1) { // the division would trap for the smallest integer
       if (function != Function::Mod)
         return __builtin_sub_overflow(0, a, &result) ? Fault::Overflow : Fault::None;
       result = 0;

@@ -18,7 +18,7 @@ namespace tilewright::layout {
 
 struct Wavefronts {
   int64_t actual = 0;
-  int64_t ideal = 0; ///< one for each phase with an active lane
+  int64_t ideal = 0; ///< one per phase with an active lane
 
   /// 1 without conflicts; also of an empty access.
   double factor() const { return ideal ? static_cast<double>(actual) / ideal : 1.0; }

@@ -12,7 +12,7 @@ using namespace tilewright::layout;
 
 namespace {
 
-constexpr int64_t kChunkBytes = 16; ///< what a swizzle permutes
+constexpr int64_t kChunkBytes = 16; ///< unit that a swizzle permutes
 
 Status checkExtents(int64_t rows, int64_t cols, int elementBits) {
   if (elementBits != 8 && elementBits != 16 && elementBits != 32 && elementBits != 64)

@@ -64,8 +64,8 @@ public:
   int64_t panelCols() const { return panelWidth / elementBytes; }
   int64_t numPanels() const { return (numCols * elementBytes + panelWidth - 1) / panelWidth; }
   bool hasFullPanels() const { return numCols * elementBytes % panelWidth == 0; }
-  int64_t rowPitch() const { return pitch; }              ///< from a row of a panel to the next
-  int64_t panelStride() const { return numRows * pitch; } ///< from a panel to the next
+  int64_t rowPitch() const { return pitch; } ///< bytes between consecutive rows of a panel
+  int64_t panelStride() const { return numRows * pitch; } ///< bytes between consecutive panels
   int64_t sizeInBytes() const { return numPanels() * panelStride(); }
 
   /// The required alignment of the buffer: 1024, 512, 256 bytes for the swizzles, 128 without (as

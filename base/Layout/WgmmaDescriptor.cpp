@@ -12,8 +12,8 @@ using namespace tilewright::layout;
 
 namespace {
 
-constexpr int64_t kStepBytes = 32; // of k, in one instruction
-constexpr int64_t kCoreBytes = 16; // a row of 8 such is a core matrix
+constexpr int64_t kStepBytes = 32; // extent of k in one instruction
+constexpr int64_t kCoreBytes = 16; // 8 of these are a core matrix
 
 /// The width of the pattern: that of a row of a panel.
 int64_t widthOf(Swizzle swizzle) {

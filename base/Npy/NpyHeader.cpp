@@ -11,7 +11,7 @@ using namespace tilewright;
 
 namespace {
 
-constexpr size_t maxRank = 64; // NumPy's own limit
+constexpr size_t maxRank = 64; // limit of NumPy
 
 Status failure(std::string message) { return Status::failure(std::move(message)); }
 
@@ -162,7 +162,7 @@ private:
       if (isNegative && size != 0)
         return failure("the sizes in 'shape' must not be negative, but got -" +
                        std::to_string(size));
-      if (!rest.empty() && rest[0] == 'L') // as Python 2 wrote them
+      if (!rest.empty() && rest[0] == 'L') // as written by Python 2
         rest.remove_prefix(1);
       header.shape.push_back(size);
       if (take(','))

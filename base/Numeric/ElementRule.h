@@ -19,8 +19,8 @@
 namespace tilewright::numeric {
 
 enum class ElementRule : uint8_t {
-  Ascending,  // ascending(array): of rank 1; none is less than the one before
-  Within,     // within(array, low, high): from low to high - 1
+  Ascending,  // ascending(array): rank 1; no element is less than the previous one
+  Within,     // within(array, low, high): elements from low to high - 1
   WithinFirst // within_first(array, low, high, counts, size): of row i of an array of rank 2, the
               // first ceildiv(counts[i], size); a row that counts does not reach has none
 };
@@ -47,11 +47,11 @@ inline constexpr int64_t mostIndices = 16384;
 
 struct ElementCheck {
   ElementRule rule = ElementRule::Ascending;
-  std::string text; ///< the rule as its author wrote it
+  std::string text; ///< text of the rule in the kernel
   IndexArray array;
-  int64_t low = 0, high = 0; ///< but for ascending
-  IndexArray counts;         ///< of within_first: rank 1
-  int64_t size = 1;          ///< of within_first
+  int64_t low = 0, high = 0; ///< not for ascending
+  IndexArray counts;         ///< for within_first: rank 1
+  int64_t size = 1;          ///< for within_first
 };
 
 /// The end of a message that begins with the name of the kernel: "requires 'ascending(x)', but got
@@ -74,7 +74,7 @@ bool forEachStretch(const std::vector<int64_t> &extents, const int64_t *strides,
   }
   for (int64_t done = 0; done < count;) {
     int64_t inner = (first + done) % length, rest = (first + done) / length;
-    uint64_t offset = uint64_t(inner); // a caller's strides may be anything
+    uint64_t offset = uint64_t(inner); // strides are arbitrary
     for (size_t dim = outer; dim-- > 0; rest /= extents[dim])
       offset += uint64_t(rest % extents[dim]) * uint64_t(strides[dim]);
     int64_t next = std::min(count - done, length - inner);

@@ -103,7 +103,7 @@ enum class BinaryOp : uint8_t {
   XorI,
   ShLI,
   ShRSI,
-  ShRUI, ///< an amount of the width or more shifts everything out
+  ShRUI, ///< shifts by the width or more: 0; for ShRSI, copies of the sign bit
   MaxSI,
   MaxUI,
   MinSI,

@@ -128,7 +128,7 @@ BinaryOp additionOf(Storage storage) { return isFloat(storage) ? BinaryOp::AddF 
 /// The same additions if nothing is converted.
 template <typename Real> void addInPlace(const char *in, char *memory, size_t n) {
   for (size_t i = 0; i < n; ++i) {
-    Real sum, term; // neither need be aligned
+    Real sum, term; // alignment is not required
     std::memcpy(&sum, memory + i * sizeof(Real), sizeof(Real));
     std::memcpy(&term, in + i * sizeof(Real), sizeof(Real));
     sum += term;

@@ -20,10 +20,10 @@
 namespace tilewright::numeric {
 
 struct TileAxis {
-  int64_t size = 0;                    ///< of the tile
-  int64_t start = 0;                   ///< memory index of the tile's element 0; any sign
-  int64_t extent = 0;                  ///< of the view
-  int64_t stride = 0;                  ///< of the view, in elements; any sign
+  int64_t size = 0;                    ///< extent of the tile
+  int64_t start = 0;                   ///< memory index of element 0 of the tile; may be negative
+  int64_t extent = 0;                  ///< extent of the view
+  int64_t stride = 0;                  ///< stride of the view, in elements; may be negative
   const void *indices = nullptr;       ///< `size` integers of storage `indexStorage`, or null
   Storage indexStorage = Storage::I32; ///< I32 (signed) or I64
 };

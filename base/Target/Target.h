@@ -18,7 +18,7 @@ namespace tilewright {
 
 /// Features that not all architectures have.
 enum class Feature : unsigned {
-  Wgmma,          ///< products of a warpgroup with operands in shared memory
+  Wgmma,          ///< warpgroup products with operands in shared memory
   Tma,            ///< tensor maps, bulk copies, barriers that count bytes, the proxy fence
   RoleRegisters,  ///< setmaxnreg
   StoreMatrix,    ///< stmatrix
@@ -41,7 +41,7 @@ public:
   int major, minor;      ///< compute capability
   /// Whether its code runs only on this capability; other code also runs on all later ones.
   bool isExact;
-  int ptxVersion; ///< the lowest that has all the instructions used: 70 for 7.0
+  int ptxVersion; ///< the lowest that has all instructions used: 70 for 7.0
 
   /// Bytes of shared memory that a block may have, and a multiprocessor has, on the first chip of
   /// this name. The system uses the rest, for each block.
@@ -68,16 +68,16 @@ public:
   bool cubinServes(int deviceMajor, int deviceMinor) const;
 
   // The same on all of them.
-  static constexpr int64_t lanes = 32;              ///< threads of a warp
-  static constexpr int64_t warpsOfGroup = 4;        ///< warps of a warpgroup
-  static constexpr int64_t warpsOfBlock = 32;       ///< most
-  static constexpr int64_t registers = 65536;       ///< of a multiprocessor, and of a block
-  static constexpr int64_t registersOfThread = 255; ///< most
-  static constexpr int64_t registerUnit = 256;      ///< a warp takes a multiple
-  static constexpr int64_t systemShared = 1024;     ///< bytes that the system takes for each block
-  static constexpr int64_t namedBarriers = 16;   ///< of a block, with number 0, the whole block's
-  static constexpr int64_t phaseLimit = 1 << 20; ///< arrivals and bytes of a phase are fewer
-  static constexpr int64_t mostBoxExtent = 256;  ///< of a tensor map
+  static constexpr int64_t lanes = 32;              ///< threads per warp
+  static constexpr int64_t warpsOfGroup = 4;        ///< warps per warpgroup
+  static constexpr int64_t warpsOfBlock = 32;       ///< maximum
+  static constexpr int64_t registers = 65536;       ///< per multiprocessor, and per block
+  static constexpr int64_t registersOfThread = 255; ///< maximum
+  static constexpr int64_t registerUnit = 256;      ///< allocation unit of a warp
+  static constexpr int64_t systemShared = 1024;     ///< bytes per block that the system reserves
+  static constexpr int64_t namedBarriers = 16;      ///< per block; 0 is that of the whole block
+  static constexpr int64_t phaseLimit = 1 << 20;    ///< a phase has fewer arrivals and bytes
+  static constexpr int64_t mostBoxExtent = 256;     ///< of a tensor map
   /// The operands of setmaxnreg: multiples of the last from the first to the second.
   static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
   /// Registers per thread with which a block of this many warps is launched. Roles redistribute

@@ -362,7 +362,7 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
   int64_t width = layout::panelBytes(swizzle);
   if (width && shape.size() != 2)
     return emitError() << "a buffer with a swizzle must have rank 2, but got rank " << shape.size();
-  constexpr int64_t chunkBytes = 16; // what a swizzle permutes
+  constexpr int64_t chunkBytes = 16; // unit that a swizzle permutes
   if (width && rowBytes % chunkBytes != 0)
     return emitError() << "rows of a swizzled buffer must be a multiple of " << chunkBytes
                        << " bytes, but got " << rowBytes << " bytes";

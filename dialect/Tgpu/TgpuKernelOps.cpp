@@ -200,7 +200,7 @@ LogicalResult KernelOp::verifyRegions() {
     else if (isa<NamedBarrierOp>(op))
       ++barriers;
   });
-  constexpr int64_t most = Target::namedBarriers - 1; // but for the whole block's
+  constexpr int64_t most = Target::namedBarriers - 1; // number 0 is the barrier of the whole block
   if (barriers <= most)
     return success();
   return emitOpError() << "uses " << barriers << " named barriers, but a block has " << most;

@@ -246,7 +246,7 @@ private:
   const Signature *signature;
   ExprScope scope;
   StringRef what;
-  ExprAttr whole; ///< what is checked; null before
+  ExprAttr whole; ///< the function being checked; null before
 };
 } // namespace
 

@@ -252,7 +252,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
     auto kernels = makeKernelSpecs(part);
     if (!kernels)
       return kernels.takeError();
-    if (mustBeSmall && isTooLarge(part, *kernels)) // without its code, which adds to that
+    if (mustBeSmall && isTooLarge(part, *kernels)) // without code, which adds to this
       return true;
     std::vector<runtime::ProgramSpec> programs;
     for (auto program : part.mapped->getOps<tile::ProgramOp>()) {
@@ -304,7 +304,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
       return isLarge.takeError();
   bundle.manifest.kernels.swap(manifest.kernels);
   bundle.manifest.programs.swap(manifest.programs);
-  Result<std::string> bytes = bundle.bytes(); // finalizes
+  Result<std::string> bytes = bundle.bytes(); // calls finalize
   if (bytes)
     return llvm::Error::success();
   bundle.manifest.kernels.swap(manifest.kernels);

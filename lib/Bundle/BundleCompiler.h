@@ -26,7 +26,7 @@ namespace tilewright {
 struct BundlePart {
   mlir::ModuleOp module;
   GpuOptions gpu;
-  std::string ptx; ///< if not empty, the code instead of that of the module
+  std::string ptx; ///< if not empty, replaces the code of the module
   /// The module that mapPart made; addToBundle maps the parts that have none, and takes ownership.
   mlir::OwningOpRef<mlir::ModuleOp> mapped = nullptr;
   /// Binds the entry again, with blocks that take at most this many bytes of shared memory; null if

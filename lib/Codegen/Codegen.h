@@ -42,14 +42,14 @@ llvm::Expected<std::string> emitPtxFromIr(llvm::MemoryBufferRef ir, llvm::String
 /// The resources of a kernel, as reported by ptxas.
 struct KernelResources {
   std::string kernel;
-  int64_t registers = 0; ///< of a thread
+  int64_t registers = 0; ///< per thread
   int64_t spillStoreBytes = 0, spillLoadBytes = 0, stackBytes = 0;
-  int64_t staticSharedBytes = 0; ///< without the dynamic array
+  int64_t staticSharedBytes = 0; ///< excluding the dynamic array
 };
 
 struct Assembly {
   std::string cubin; ///< an ELF image
-  std::string log;   ///< of ptxas -v
+  std::string log;   ///< output of ptxas -v
   std::vector<KernelResources> resources;
 };
 

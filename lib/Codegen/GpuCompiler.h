@@ -18,8 +18,8 @@ enum class GpuForm { Tgpu, Llvm, Ptx, Cubin };
 std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
 struct GpuOptions : GpuPipelineOptions {
-  int64_t timelineWords = 0; ///< of a chunk (runtime/TimelineFormat.h); 0: kernels have no timeline
-  bool warnsOfSpills = true; ///< where ptxas is run anyway
+  int64_t timelineWords = 0; ///< 64-bit words per chunk (runtime/TimelineFormat.h); 0: no timeline
+  bool warnsOfSpills = true; ///< if ptxas is run anyway
 };
 
 /// Whether the module is already mapped onto a GPU.

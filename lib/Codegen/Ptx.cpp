@@ -193,7 +193,7 @@ static llvm::Expected<std::string> printPtx(llvm::Module &module, llvm::TargetMa
 /// operations: the program's stack would overflow.
 static llvm::Expected<std::string>
 onLargeStack(llvm::function_ref<llvm::Expected<std::string>()> action) {
-  constexpr unsigned stackBytes = 512u << 20; // of addresses; memory is taken as it is used
+  constexpr unsigned stackBytes = 512u << 20; // reserved addresses; memory is allocated on use
   std::optional<llvm::Expected<std::string>> result;
   llvm::thread worker(std::optional<unsigned>(stackBytes), [&] { result.emplace(action()); });
   worker.join();

@@ -18,7 +18,7 @@ namespace tilewright {
 /// Wavefronts of the accesses to shared memory by threads, summed over all warps.
 struct SharedTraffic {
   layout::Wavefronts reads, writes, copies;
-  layout::Wavefronts worst; ///< of the single access with the greatest factor
+  layout::Wavefronts worst; ///< the access with the most conflicts
   std::string worstPlace;   ///< its location
 
   void add(const SharedTraffic &other);
@@ -28,10 +28,10 @@ struct SharedTraffic {
 /// matrix instructions counts; inner loops are not included.
 struct LoopReport {
   std::string place; ///< file:line:column; empty outside of loops
-  std::string role;  ///< empty where all warps do the same
-  int depth = 0;     ///< loops around it
+  std::string role;  ///< empty if all warps execute the same code
+  int depth = 0;     ///< number of enclosing loops
   std::string skeleton;
-  int64_t stages = 0; ///< of the schedule; 0 where the loop has none
+  int64_t stages = 0; ///< from the schedule; 0 if the loop has none
   /// "mma.sync m16n8k16", for each warp; "wgmma m64n128k16", for each warpgroup; "fma", for each
   /// thread.
   std::map<std::string, int64_t> matrixInstructions;
@@ -48,7 +48,7 @@ struct RingReport {
 struct RoleReport {
   std::string name;
   int64_t warps = 0;
-  int64_t registers = 0; ///< of a thread, as set at run time; 0: as at entry
+  int64_t registers = 0; ///< per thread, as set at run time; 0: as at entry
 };
 
 /// The number of blocks that a multiprocessor holds at a time, and the limiting resource.
@@ -59,12 +59,12 @@ struct Occupancy {
 
 struct KernelReport {
   std::string kernel, target;
-  std::string blocks; ///< which were chosen, and why; empty where nothing was
+  std::string blocks; ///< the chosen blocks, and the reason; empty if none were chosen
   int64_t warps = 0;
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;
   std::vector<RingReport> rings;
-  std::vector<LoopReport> loops; ///< the code outside of loops first, then in the order of the text
+  std::vector<LoopReport> loops; ///< code outside of loops first, then in textual order
 };
 
 /// Precondition: the module is mapped and its shared memory is planned.

@@ -26,11 +26,11 @@ struct Tolerance {
 
 struct ArrayDifference {
   bool sameBits = false;
-  int64_t count = 0;     ///< elements
-  int64_t beyond = 0;    ///< of them beyond the tolerance, or NaN or infinite on one side only
-  int64_t nonFinite = 0; ///< the latter alone, and infinities of other signs
-  Tolerance tolerance;   ///< that was applied
-  double absolute = 0.0, relative = 0.0; ///< the greatest among elements that are finite in both
+  int64_t count = 0;     ///< number of elements
+  int64_t beyond = 0;    ///< number beyond the tolerance, or NaN or infinite on one side only
+  int64_t nonFinite = 0; ///< only the latter, and infinities of different signs
+  Tolerance tolerance;   ///< tolerance applied
+  double absolute = 0.0, relative = 0.0; ///< maximum over elements that are finite on both sides
   /// Row-major positions: the first element beyond the tolerance, and the one with the largest
   /// excess.
   int64_t first = -1, worst = -1;

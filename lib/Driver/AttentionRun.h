@@ -22,8 +22,8 @@ struct AttentionConfig {
   int64_t windowLeft = -1, windowRight = -1;
   double scale = 1.0;
   bool backward = false;
-  std::vector<std::string> with;                           ///< paths below the kernels folder
-  std::vector<std::pair<std::string, std::string>> params; ///< further parameters
+  std::vector<std::string> with;                           ///< paths relative to the kernels folder
+  std::vector<std::pair<std::string, std::string>> params; ///< additional parameters
   std::string target = "cpu";                              ///< TilePipelineOptions::target
 
   bool hasWindow() const { return windowLeft >= 0 || windowRight >= 0; }
@@ -43,7 +43,7 @@ llvm::Expected<std::unique_ptr<KernelRun>> createAttention(llvm::StringRef kerne
 struct MatmulConfig {
   int64_t M = 1, N = 1, K = 1;
   ElementType type = ElementType::F32;
-  std::vector<std::pair<std::string, std::string>> params; ///< further parameters
+  std::vector<std::pair<std::string, std::string>> params; ///< additional parameters
   std::string target = "cpu";                              ///< TilePipelineOptions::target
 
   double countFlops() const { return 2.0 * M * N * K; }

@@ -23,11 +23,11 @@ namespace tilewright {
 /// One array. An array with an input file has the shape of that file.
 struct ArrayRequest {
   std::string name;
-  std::string input;                ///< empty: the array starts poisoned, unless it is random
+  std::string input;                ///< empty: the array is initially poison, unless it is random
   std::string output;               ///< empty: the array is not written anywhere
-  std::optional<ElementType> type;  ///< of the elements in the kernel; none: the view's
-  llvm::SmallVector<int64_t> shape; ///< where there is no input
-  bool isRandom = false;            ///< filled with numbers of the standard normal distribution
+  std::optional<ElementType> type;  ///< element type in the kernel; none: that of the view
+  llvm::SmallVector<int64_t> shape; ///< if there is no input
+  bool isRandom = false;            ///< filled with normally distributed numbers
 };
 
 struct ScalarRequest {

@@ -162,7 +162,7 @@ private:
       reportOn(*copy, part.gpu, stream);
       Progress::hide();
       *request.report << text;
-      part.gpu.warnsOfSpills = false; // the report has warned
+      part.gpu.warnsOfSpills = false; // the report printed a warning
     }
     if (!isReady)
       part.bindSmaller = [this, options, module = *module](int64_t shared) {
@@ -184,7 +184,7 @@ private:
   }
 
   mlir::ModuleOp bindSmaller(TilePipelineOptions options, mlir::ModuleOp module, int64_t shared) {
-    HeldDiagnostics held(parsed.getContext()); // of blocks that the caller has not asked for
+    HeldDiagnostics held(parsed.getContext()); // about blocks that the caller did not request
     options.shared = shared;
     llvm::Expected<mlir::ModuleOp> smaller = compile(options);
     if (smaller && getBindings(*smaller) != getBindings(module))
@@ -210,11 +210,11 @@ private:
   mlir::ModuleOp parsed;
   const BundleRequest &request;
   bool isReady;  ///< the source is mapped onto a target
-  bool isChosen; ///< of the default targets, those that are worth it
+  bool isChosen; ///< use only default targets for which code is useful
   std::vector<std::string> targets;
   std::vector<BundleRequest::Params> variants;
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< of the parts
-  std::vector<BundlePart> parts;                          ///< of the variant
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< modules of the parts
+  std::vector<BundlePart> parts;                          ///< parts of the variant
 };
 
 } // namespace

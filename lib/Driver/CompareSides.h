@@ -13,7 +13,7 @@
 namespace tilewright {
 
 struct ComparedSide {
-  std::string text; ///< as it was given
+  std::string text; ///< text of the option
   FileRunRequest request;
 };
 

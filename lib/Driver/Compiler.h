@@ -68,10 +68,10 @@ mlir::Operation *chooseEntry(mlir::ModuleOp module, llvm::StringRef name, EntryK
 struct ArgumentInfo {
   std::string name;
   mlir::Type type;                     ///< a tile::ViewType or a scalar
-  bool isOptional = false;             ///< may be left out; views only
+  bool isOptional = false;             ///< may be omitted; views only
   bool isCapture = false;              ///< read by scalar functions through its name; read-only
-  mlir::Attribute byDefault = nullptr; ///< of a scalar that may be left out
-  bool isWritten = false;              ///< a view that the entry stores or adds to
+  mlir::Attribute byDefault = nullptr; ///< default of a scalar that may be omitted
+  bool isWritten = false;              ///< the entry stores or adds to this view
 };
 
 /// The arguments of a kernel or program in order, then the captures that it reaches, in the order

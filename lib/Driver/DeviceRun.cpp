@@ -95,7 +95,7 @@ private:
     return seconds;
   }
 
-  mlir::Operation *bound; ///< null where it is mapped already
+  mlir::Operation *bound; ///< null if it is mapped already
   std::unique_ptr<GpuDevice> device;
   GpuOperation operation;
   std::shared_ptr<const runtime::Bundle> bundle;

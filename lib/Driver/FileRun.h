@@ -21,8 +21,8 @@ struct FileRunRequest {
   std::string file;
   CompileRequest compile;
   BindingRequest binding;
-  std::string device = "cpu"; ///< as DeviceName::parse takes it
-  std::string target;         ///< of code for a GPU; empty: what the device is
+  std::string device = "cpu"; ///< text for DeviceName::parse
+  std::string target;         ///< target of code for a GPU; empty: that of the device
   int64_t warps = GpuOptions().warps;
   std::vector<std::string> schedule;
   bool checksIndices = false;

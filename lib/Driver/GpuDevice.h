@@ -111,7 +111,7 @@ private:
   struct Mirror {
     HostRange host;
     runtime::cuda::DevicePtr device = 0;
-    bool isSparse = false; ///< too large to copy what is between elements
+    bool isSparse = false; ///< too large to copy the gaps between elements
   };
   explicit GpuCall(const GpuOperation &operation)
       : operation(operation), device(operation.getDevice()) {}

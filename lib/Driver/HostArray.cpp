@@ -164,7 +164,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
   array.shape.assign(shape.begin(), shape.end());
   array.strides.assign(strides.begin(), strides.end());
   array.bytes = bytes;
-  constexpr size_t alignment = 64; // a cache line, and what vector loads like
+  constexpr size_t alignment = 64; // a cache line, which suits vector loads
   size_t allocated = llvm::alignTo(std::max<size_t>(array.bytes, 1), alignment);
   void *pointer = nullptr;
   Unmap deleter;

@@ -21,7 +21,7 @@ namespace tilewright {
 
 class HostArray {
   struct Unmap {
-    size_t mapped = 0; ///< 0: from the heap
+    size_t mapped = 0; ///< 0: allocated on the heap
     void operator()(uint8_t *pointer) const;
   };
 

@@ -138,7 +138,7 @@ private:
   const tile::Signature &signature;
   TilePipelineOptions &options;
   const std::vector<std::pair<std::string, std::string>> given;
-  llvm::StringMap<std::pair<std::string, std::string>> found; ///< value, and where it is from
+  llvm::StringMap<std::pair<std::string, std::string>> found; ///< value and its source
 };
 
 } // namespace

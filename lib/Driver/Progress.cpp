@@ -69,7 +69,7 @@ struct Progress::Impl {
   std::condition_variable changed;
   std::thread thread;
 
-  static Impl *current; ///< that shows something
+  static Impl *current; ///< the one that is displayed
 };
 
 Progress::Impl *Progress::Impl::current = nullptr;

@@ -198,7 +198,7 @@ llvm::Expected<UnpackedReproducer> UnpackedReproducer::create(const Reproducer &
       stream.clear_error();
       return refuse(code);
     }
-    llvm::sys::RemoveFileOnSignal(path); // the run may crash: that is what it is for
+    llvm::sys::RemoveFileOnSignal(path); // the run may crash
   }
   return unpacked;
 }

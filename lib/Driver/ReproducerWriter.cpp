@@ -60,7 +60,7 @@ private:
   std::vector<std::string> &replaced;
   Reproducer result;
   std::vector<Text> texts;
-  std::string root; ///< of the texts
+  std::string root; ///< names of the texts
   size_t dataBytes = 0;
 };
 

@@ -13,10 +13,10 @@ namespace tilewright {
 
 struct ReproducerRequest {
   FileRunRequest run;
-  std::vector<std::pair<std::string, std::string>> params; ///< with those inferred from arrays
-  std::string text;                                        ///< of run.file
-  std::string compare, tolerance;                          ///< as they were given
-  bool embedsData = false; ///< .npy files, too; without it random numbers replace floats
+  std::vector<std::pair<std::string, std::string>> params; ///< including those inferred from arrays
+  std::string text;                                        ///< text of run.file
+  std::string compare, tolerance;                          ///< as given on the command line
+  bool embedsData = false; ///< include .npy files; without it, random numbers replace floats
 };
 
 /// The maximum size of the .npy files of a reproducer.

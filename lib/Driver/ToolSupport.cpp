@@ -154,12 +154,12 @@ struct DiagnosticPrinter::Impl {
   bool sawError = false;
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler printer;
-  mlir::ScopedDiagnosticHandler filter; // the last one registered is asked first
+  mlir::ScopedDiagnosticHandler filter; // the handler registered last is called first
 };
 
 DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef tool)
     : impl(std::make_unique<Impl>(context, tool)) {
-  context.printOpOnDiagnostic(false); // the line of source says it better
+  context.printOpOnDiagnostic(false); // the source line shows it
 }
 DiagnosticPrinter::~DiagnosticPrinter() = default;
 bool DiagnosticPrinter::sawError() const { return impl->sawError; }
@@ -188,7 +188,7 @@ llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options,
 std::string findKernelsFolder(const char *argv0, llvm::StringRef given) {
   if (!given.empty())
     return given.str();
-  static int anchor; // any address inside the executable
+  static int anchor; // any address in the executable
   std::string executable = llvm::sys::fs::getMainExecutable(argv0, &anchor);
   for (llvm::StringRef up : {"..", "../..", "../share/tilewright"}) {
     llvm::SmallString<128> folder = llvm::sys::path::parent_path(executable);

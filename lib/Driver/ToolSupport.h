@@ -51,7 +51,7 @@ struct CompileRequest {
   std::vector<std::string> params, with;
   bool fastMath = false;
   std::string blocks; ///< file of rows for block()
-  int64_t length = 0; ///< the most positions of loops that blocks are chosen for; 0: any number
+  int64_t length = 0; ///< maximum length of loops for which blocks are chosen; 0: any
 };
 
 /// The options of compileFile. Errors: both a kernel and a program, malformed parameters.

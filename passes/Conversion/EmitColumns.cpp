@@ -36,9 +36,9 @@ struct BoundsOfTiles : llvm::DenseMap<Value, SmallVector<ColumnBound>> {};
 struct ThreadColumns {
   int64_t run, stride;
   int perRow;
-  llvm::SmallVector<int> rows;           ///< by register, a number
-  llvm::SmallVector<int> bits;           ///< by register, which of its row
-  llvm::SmallVector<int> firstRegisters; ///< by row
+  llvm::SmallVector<int> rows;           ///< number of the row of each register
+  llvm::SmallVector<int> bits;           ///< position of each register within its row
+  llvm::SmallVector<int> firstRegisters; ///< first register of each row
 
   int wordsPerRow() const { return (perRow + bitsPerWord - 1) / bitsPerWord; }
   int wordOf(int reg) const { return rows[reg] * wordsPerRow() + bits[reg] / bitsPerWord; }

@@ -299,7 +299,7 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
       int last = (1 << inWord) - 1;
       Value after = arith::AndIOp::create(b, c0[i], b.i32(last));
       after = arith::XOrIOp::create(b, after, b.i32(last));
-      Value shift = arith::MulIOp::create(b, after, b.i32(bits / 2)); // four bits a byte
+      Value shift = arith::MulIOp::create(b, after, b.i32(bits / 2)); // four bits per byte
       shift = arith::SubIOp::create(b, b.i32(16), shift);
       Value selector = arith::ShRUIOp::create(b, b.i32(0x32104444), shift);
       selector = arith::AndIOp::create(b, selector, b.i32(0xffff));

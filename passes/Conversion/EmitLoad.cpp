@@ -37,7 +37,7 @@ struct LocalTile {
   /// products.
   static constexpr std::array<int64_t, 2> steps{1, 8};
   mlir::Value base;
-  std::array<int64_t, 2> strides{}; ///< in bytes, of each step
+  std::array<int64_t, 2> strides{}; ///< in bytes, per step
   int64_t getOffset(int64_t at) const {
     return at % steps[1] * strides[0] + at / steps[1] * strides[1];
   }
@@ -48,10 +48,10 @@ struct DeferredLoad {
   const RegisterLayout *layout = nullptr;
   Type element;
   int64_t vector = 1, bytes = 0;
-  size_t unit = 0; ///< the dimension along which elements lie side by side
-  Values strides;  ///< in bytes, along the other, of LocalTile::steps; none in rank 1
+  size_t unit = 0; ///< the dimension along which elements are contiguous
+  Values strides;  ///< bytes per LocalTile::steps along the other dimension; none in rank 1
   std::map<int64_t, Value> places;
-  std::map<int, Values> early; ///< runs that are read where the load stands
+  std::map<int, Values> early; ///< runs that are read at the position of the load
 };
 
 struct DeferredLoads {
@@ -288,7 +288,7 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
   ThreadBuilder &b = e.b;
   size_t rank = region.shape.size();
   unsigned bits = region.view.element.getIntOrFloatBitWidth();
-  constexpr unsigned leastBits = 16; // of a register of PTX
+  constexpr unsigned leastBits = 16; // minimum width of a PTX register
   if (!op->getParentOfType<LoopLikeOpInterface>() || op.getPad() || bits < leastBits ||
       !region.root || !region.root.getDefiningOp<tile::CapturedOp>() || !region.dense ||
       rank != static_cast<size_t>(layout.rank()) || !isReadInOrder(op))

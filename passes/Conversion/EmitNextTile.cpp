@@ -78,7 +78,7 @@ static Value findTileCounter(KernelEmitter &e) {
 
 namespace {
 struct KeptEntry {
-  Value place; ///< where the entry of this grid is kept
+  Value place; ///< location of the entry of this grid
 };
 } // namespace
 

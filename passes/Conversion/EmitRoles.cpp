@@ -17,7 +17,8 @@ using namespace tilewright::tgpu;
 static LogicalResult dispatch(ThreadBuilder &b, Value number, ArrayRef<int64_t> ends,
                               llvm::function_ref<LogicalResult(size_t)> emitPart) {
   OpBuilder::InsertionGuard guard(b);
-  SmallVector<Block *> open; // the parts so far are branches, each in the else of the one before
+  SmallVector<Block *>
+      open; // the preceding parts are branches, each in the else of the previous one
   for (size_t i = 0; i < ends.size(); ++i) {
     bool isLast = i + 1 == ends.size();
     scf::IfOp branch;

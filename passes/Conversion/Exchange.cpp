@@ -13,8 +13,8 @@ using namespace tilewright::tgpu;
 
 namespace {
 struct ExchangeState {
-  llvm::DenseMap<Region *, int64_t> roleBarriers; ///< numbers of their named barriers
-  Region *scratchRole = nullptr;                  ///< that exchanges through scratch memory
+  llvm::DenseMap<Region *, int64_t> roleBarriers; ///< numbers of the named barriers of roles
+  Region *scratchRole = nullptr; ///< the role that exchanges through scratch memory
   LLVM::GlobalOp scratch;
   int64_t scratchBytes = 0;
 };
@@ -41,7 +41,7 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
   if (roleBarriers.contains(e.role))
     return success();
   llvm::SmallBitVector taken(Target::namedBarriers);
-  taken.set(0); // that of the whole block
+  taken.set(0); // the barrier of the whole block
   e.kernel.walk([&](Operation *other) {
     if (auto named = dyn_cast<NamedBarrierOp>(other))
       taken.set(named.getId().value_or(0));

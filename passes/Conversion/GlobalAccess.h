@@ -16,7 +16,7 @@ struct View {
   Values extents; ///< i32
   Values strides; ///< in elements, i64
   mlir::Type element;
-  int64_t bytes; ///< of an element
+  int64_t bytes; ///< bytes per element
 };
 View getView(KernelEmitter &e, mlir::Value value);
 /// The same for the scalars of a capture.
@@ -39,17 +39,17 @@ mlir::Value clampPart(ThreadBuilder &b, mlir::Value offset, mlir::Value asked, m
 /// The start of a tile in a view, and the dimensions of the view that it covers.
 struct ViewRegion {
   View view;
-  mlir::Value outer;    ///< address of where indices along the tile's dimensions count from
-  mlir::Value origin;   ///< address of element 0 of the tile, inside or not
+  mlir::Value outer;    ///< address from which indices along dimensions of the tile count
+  mlir::Value origin;   ///< address of element 0 of the tile, even if outside
   mlir::Value inside;   ///< whether the indices along other dimensions are inside; may be null
-  Values index, extent; ///< of the tile's dimensions
+  Values index, extent; ///< per dimension of the tile
   Values stride;        ///< in elements
   mlir::Value viewValue;
   /// An argument or capture of the kernel that determines the alignment of the view; or null.
   mlir::Value root;
-  bool runsAlongLast = false;       ///< the tile's last dimension is the view's
-  std::optional<size_t> dense;      ///< the tile's dimension that runs along the view's last
-  llvm::SmallVector<int64_t> shape; ///< of the tile
+  bool runsAlongLast = false;       ///< the last dimension of the tile is that of the view
+  std::optional<size_t> dense;      ///< dimension of the tile along the last one of the view
+  llvm::SmallVector<int64_t> shape; ///< shape of the tile
   /// Along this dimension, elements are at the index of each register. Rank 1 and 2 only.
   int gathered = -1;
   Values gatheredAt;

@@ -103,8 +103,8 @@ public:
   KernelOp kernel;
   mlir::ModuleOp module;
   mlir::LLVM::LLVMFuncOp func;
-  mlir::Region *role = nullptr; ///< that is being written; null outside of roles
-  bool isOneThread = false;     ///< what is written is reached by one thread of the role
+  mlir::Region *role = nullptr; ///< the role being emitted; null outside of roles
+  bool isOneThread = false;     ///< only one thread of the role executes the code being emitted
 
 private:
   mlir::LogicalResult emitSignature();

@@ -344,7 +344,7 @@ Value ScalarMath::erfc(Value x) {
   Value m = abs(x);
   m = select(isLess(end, m), end, m);
   Value minusSquare = mul(m, arith::NegFOp::create(b, m));
-  Value lost = fma(m, m, minusSquare); // x^2 is more by this
+  Value lost = fma(m, m, minusSquare); // exact x^2 minus the rounded one
   Value power = scaledExp(minusSquare, 0);
   power = fma(power, arith::NegFOp::create(b, lost), power);
   Value above = add(m, center);
@@ -388,7 +388,7 @@ Value ScalarMath::cbrt(Value x) {
     t = fma(t, ratio, t);
   }
   Value square = mul(t, t), minusCube = mul(square, arith::NegFOp::create(b, t));
-  Value ofSquare = fma(t, t, arith::NegFOp::create(b, square)); // what rounding lost
+  Value ofSquare = fma(t, t, arith::NegFOp::create(b, square)); // rounding error
   Value ofCube = fma(ofSquare, t, fma(square, t, minusCube));
   Value residual = sub(add(y, minusCube), ofCube);
   t = add(t, div(residual, mul(square, number(3, x))));

@@ -64,7 +64,7 @@ private:
   Value log1P(Value x);
   /// ln(x), corrected for the error of lg2.approx near 1.
   Value preciseLog(Value x);
-  Value reciprocal(Value x); ///< of an f32, to an ulp
+  Value reciprocal(Value x); ///< of an f32, with an error of 1 ulp
   /// For an f32: to a few ulps; with arcp, to a few units of 2^-24; with afn, the machine's
   /// instruction, to 2^-11 of the result.
   Value tanh(Value x, mlir::arith::FastMathFlags allowed);

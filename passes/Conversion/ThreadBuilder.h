@@ -44,7 +44,7 @@ public:
   mlir::Value zero(mlir::Type type);
   mlir::Value add(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, mlir::Value y);
-  mlir::Value conjunction(mlir::Value x, mlir::Value y); ///< null stands for true
+  mlir::Value conjunction(mlir::Value x, mlir::Value y); ///< null means true
   mlir::Value less(mlir::Value x, mlir::Value y);        ///< unsigned
   mlir::Value equal(mlir::Value x, mlir::Value y);
   mlir::Value notEqual(mlir::Value x, mlir::Value y);

@@ -48,7 +48,7 @@ static std::string namesOfCopies(Value barriers) {
     if (!name.empty() && names.find(name) == std::string::npos)
       names += (names.empty() ? "" : ", ") + name;
   };
-  auto users = llvm::to_vector(barriers.getUsers()); // the last first
+  auto users = llvm::to_vector(barriers.getUsers()); // last first
   for (Operation *user : llvm::reverse(users))
     if (auto load = dyn_cast<TmaLoadOp>(user))
       add(load.getMap());
@@ -162,7 +162,7 @@ static bool isShort(Operation *op) {
 static bool marksEnd(Operation *op, const Timeline &timeline) {
   for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
     if (next->hasTrait<OpTrait::IsTerminator>())
-      return !isa<scf::ForOp>(op->getParentOp()); // whose round ends
+      return !isa<scf::ForOp>(op->getParentOp()); // end of an iteration
     if (timeline.numbers.contains(next) && !isa<scf::ForOp>(next))
       return false;
     if (!isShort(next))
@@ -206,7 +206,7 @@ std::optional<Timeline> tgpu::getTimeline(KernelOp kernel) {
   // A hash of all data of the table that a reader uses, so that no other table can be used to read
   // it.
   StringRef name = kernel.getSymName();
-  name.consume_back(".tgpu"); // while its code is written
+  name.consume_back(".tgpu"); // suffix during code generation
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << name << ' ' << kernel.getTarget() << ' ' << kernel.getBindingsAttr() << '\n';
@@ -215,7 +215,8 @@ std::optional<Timeline> tgpu::getTimeline(KernelOp kernel) {
     stream << event.kind << ' ' << event.name << ' ' << event.line << ' ' << event.pending << ' '
            << event.commits << '\n';
   }
-  timeline.tag = static_cast<uint32_t>(llvm::xxh3_64bits(text)) | 1; // memory is zero before
+  timeline.tag =
+      static_cast<uint32_t>(llvm::xxh3_64bits(text)) | 1; // not 0, the initial value of the memory
   return timeline;
 }
 

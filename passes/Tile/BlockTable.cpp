@@ -32,7 +32,8 @@ struct Entry {
   MaskKind mask;
   int64_t length;
   int64_t rows, columns, step;
-  int64_t shared = 0; ///< what a block takes at the widest rows, if the smallest chips lack it
+  int64_t shared =
+      0; ///< bytes of shared memory of a block with the widest rows, if the smallest chips lack it
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much

@@ -57,7 +57,7 @@ ExprAttr getDim(MLIRContext *context, StringRef name, int64_t dim) {
 /// The gradients of one kernel: its argument for each capture.
 struct KernelGradients {
   llvm::MapVector<Operation *, unsigned> arguments; ///< capture -> number of the argument
-  AddGradientsOp first;                             ///< all others are exact where this is
+  AddGradientsOp first;                             ///< if this one is exact, all others are
 };
 
 class ProgramRewriter {
@@ -128,7 +128,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
   SmallVector<AddGradientsOp> ops;
   kernel.walk([&](AddGradientsOp op) { ops.push_back(op); });
   SmallVector<SmallVector<CaptureRead>> readsOf;
-  llvm::DenseMap<Operation *, unsigned> numReads; ///< of a capture
+  llvm::DenseMap<Operation *, unsigned> numReads; ///< reads per capture
   for (AddGradientsOp op : ops) {
     auto function = gradients.getSymbols().lookup<func::FuncOp>(op.getFunction());
     FailureOr<SmallVector<CaptureRead>> reads = gradients.ofCaptures(function, op);
@@ -163,7 +163,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
             arith::CmpIOp::create(b, op.getLoc(), arith::CmpIPredicate::sgt, extent, zero);
         auto branch = scf::IfOp::create(b, op.getLoc(), isPresent, /*withElseRegion=*/false);
         Operation *end = branch.thenBlock()->getTerminator();
-        op->moveBefore(end); // for the time of this read: the emitter builds before it
+        op->moveBefore(end); // temporarily: the emitter inserts before it
         addToSums(op, read, argument, numReads[read.capture] == 1);
         op->moveAfter(branch);
       }

@@ -34,7 +34,7 @@ struct Reached : ExaminedKernel {
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
   bool usesTable = false; ///< the table determines at least one block
-  bool isLeftOut = false; ///< only determines blocks that no other kernel has
+  bool isLeftOut = false; ///< determines only blocks that no other kernel has
 };
 
 class Chooser {

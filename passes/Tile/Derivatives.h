@@ -24,7 +24,7 @@ bool hasZeroDerivative(mlir::Operation *op);
 
 struct AdjointRequest {
   mlir::Operation *op;
-  mlir::Value adjoint; ///< of the result, of its adjoint type
+  mlir::Value adjoint; ///< adjoint of the result, of its adjoint type
   /// Whether the adjoint of this operand is needed.
   llvm::function_ref<bool(unsigned)> isWanted;
   /// Whether a value is the same for all elements: then dividing by zero is an error of the author,

@@ -163,7 +163,7 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
                                                               : MaskKind::Some;
   examineFunctions(module, structure.loop, query);
   query.hasLength = !!getLength();
-  constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
+  constexpr int64_t usualLength = 2048; // assumed length of a sequence in a packed batch
   if (limit && !limit.getDefiningOp<DimOp>() && !matchPattern(limit, m_Constant()))
     query.usual = usualLength;
   // An extent does not determine how many blocks a mask keeps if the mask depends on a number of

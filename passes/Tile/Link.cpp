@@ -75,7 +75,7 @@ private:
 
   ModuleOp module;
   SymbolTable symbols;
-  SmallVector<StringAttr> replaceable;            ///< of the input module
+  SmallVector<StringAttr> replaceable;            ///< functions of the input module
   llvm::DenseSet<StringAttr> taken;               ///< names that helpers must not have
   llvm::DenseMap<StringAttr, StringAttr> rules;   ///< replaceable name -> composition rule, if any
   llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files

@@ -69,7 +69,7 @@ private:
   ModuleOp root;
   SymbolTable symbols;
   llvm::function_ref<bool(StringRef)> isGiven;
-  Library rootFile; ///< where the module is from, and what it links
+  Library rootFile; ///< the file of the module, and what it links
   llvm::StringMap<std::unique_ptr<Library>> libraries, embedded;
   SmallVector<Library *> loading;
   llvm::DenseMap<Operation *, Library *> origins; ///< definition of a library -> its file

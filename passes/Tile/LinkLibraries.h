@@ -27,7 +27,7 @@ std::optional<llvm::StringRef> findLibraryText(llvm::StringRef name);
 /// A file in the folder of another, or below.
 struct FileBeside {
   enum class Place { Absent, Inside, Outside } place = Place::Absent;
-  std::string path; ///< as the other's path has it
+  std::string path; ///< relative to the path of the linking file
   std::string real; ///< without symbolic links
 };
 

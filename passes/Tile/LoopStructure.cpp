@@ -141,7 +141,7 @@ private:
     worklist.insert(operand);
     for (size_t i = 0; i < worklist.size(); ++i) {
       Operation *def = worklist[i].getDefiningOp();
-      if (!def) // what the loop carries, or its mask
+      if (!def) // an iteration argument of the loop, or its mask
         continue;
       if (isa<LoadOp, GatherOp>(def))
         (loop->isProperAncestor(def) ? sources.isStreamed : sources.isResident) = true;
@@ -237,10 +237,10 @@ private:
 
   const Flow &flow;
   Operation *loop;
-  ArrayRef<DotOp> products; ///< those that are looked at
+  ArrayRef<DotOp> products; ///< products to describe
   size_t total;
   llvm::DenseMap<Operation *, std::string> texts;
-  bool isTooLong = false; ///< a text, and therefore the key
+  bool isTooLong = false; ///< the key exceeds its length limit
 };
 
 } // namespace

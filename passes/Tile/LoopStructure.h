@@ -23,7 +23,7 @@ struct LoopStructure {
   std::string key;
   mlir::Operation *loop = nullptr;
   int64_t products = 0;
-  mlir::Type element; ///< of the operands of the first product
+  mlir::Type element; ///< element type of the operands of the first product
 
   /// Extents by their role. For a product R S, `rows` are those of R and `step` is that of S; for S
   /// S, rows and columns are those of the result, and the step is the summed dimension, unless both

@@ -24,7 +24,7 @@ namespace {
 struct Copy {
   func::FuncOp function;
   Value result;
-  SmallVector<AtOp> reads; ///< of floats from captures
+  SmallVector<AtOp> reads; ///< reads of floats from captures
 };
 
 bool isFloatRead(Operation *op) {

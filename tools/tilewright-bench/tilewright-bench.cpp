@@ -104,7 +104,7 @@ struct BenchDevice {
 
 struct BenchCase {
   std::string name;
-  std::optional<AttentionConfig> attention; ///< else a matrix product
+  std::optional<AttentionConfig> attention; ///< otherwise a matrix
   MatmulConfig matmul;
   std::unique_ptr<KernelRun> kernel;
   std::unique_ptr<BenchRunner> runner;

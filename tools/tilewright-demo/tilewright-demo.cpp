@@ -28,7 +28,7 @@ namespace {
 struct DemoCase {
   std::string name;
   AttentionConfig config;
-  reference::ScoreMod score; ///< what the linked file computes
+  reference::ScoreMod score; ///< description of what the linked file computes
   std::function<llvm::Error(KernelRun &)> bindCaptures;
 };
 

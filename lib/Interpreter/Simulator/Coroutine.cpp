@@ -40,7 +40,7 @@ struct Coroutine::Impl {
     getcontext(&inside);
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = stackBytes;
-    inside.uc_link = &outside; // where it goes on when `start` returns
+    inside.uc_link = &outside; // where execution continues when `start` returns
     auto address = reinterpret_cast<uintptr_t>(this);
     // makecontext passes numbers of type int.
     makecontext(&inside, reinterpret_cast<void (*)()>(&start), 2, static_cast<unsigned>(address),

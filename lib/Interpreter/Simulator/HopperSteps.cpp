@@ -123,7 +123,7 @@ struct TmaCopy {
   tgpu::SharedType type;
   Slot view = 0, buffer = 0;
   llvm::SmallVector<IntOperand, 4> indices;
-  IntOperand begin, size; ///< of a part, where the map is ragged
+  IntOperand begin, size; ///< of the part, if the map is ragged
 };
 
 /// A copy that arrives at a barrier.
@@ -312,7 +312,7 @@ private:
 
 struct WgmmaCode {
   Operation *op;
-  std::shared_ptr<WgmmaOperandPatterns> a, b; ///< a: null in registers
+  std::shared_ptr<WgmmaOperandPatterns> a, b; ///< a is null if it is in registers
   Slot aSlot, bSlot;
   ElementType element;
   std::optional<Slot> acc;
