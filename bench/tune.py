@@ -188,7 +188,7 @@ def resources_of_log(log):
 
 def worst_of_report(log):
     """The maximum resources of a kernel over all kernels in the output of `tilewrightc --report`."""
-    patterns = {"registers": r"registers +(\d+) a thread", "spilled_bytes": r"spills +(\d+) bytes stored",
+    patterns = {"registers": r"registers +(\d+) per thread", "spilled_bytes": r"spills +(\d+) bytes stored",
                 "shared_bytes": r"shared memory +(\d+) bytes", "warps": r"\((\d+) warps\)"}
     found = {key: [int(number) for number in re.findall(pattern, log)] for key, pattern in patterns.items()}
     return {key: max(numbers) for key, numbers in found.items() if numbers}

@@ -411,7 +411,7 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
     os << "  registers       ";
     if (known)
-      os << known->registers << " a thread";
+      os << known->registers << " per thread";
     else
       os << "unknown";
     os << "\n  spills          ";
@@ -428,16 +428,16 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
     if (!known)
       os << "unknown, at most ";
     os << occupancy.blocks << (occupancy.blocks == 1 ? " block" : " blocks")
-       << " a multiprocessor, limited by " << occupancy.limit << '\n';
+       << " per multiprocessor, limited by " << occupancy.limit << '\n';
     if (aligned && general) {
-      os << "  unaligned views " << general->registers << " registers a thread, spills ";
+      os << "  unaligned views " << general->registers << " registers per thread, spills ";
       printSpills(*general);
       os << '\n';
     }
     for (const RoleReport &role : kernel.roles) {
       os << "  role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");
       if (role.registers)
-        os << ", " << role.registers << " registers a thread";
+        os << ", " << role.registers << " registers per thread";
       os << '\n';
     }
     for (const RingReport &ring : kernel.rings)

@@ -8,7 +8,7 @@
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
 // REPORT: attention for sm_80
-// REPORT: registers {{[0-9]+}} a thread
+// REPORT: registers {{[0-9]+}} per thread
 // REPORT: spills 0 bytes stored, 0 bytes loaded
 //
 // CHECK: .target sm_80

@@ -57,7 +57,7 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   registers       unknown
   spills          unknown
   shared memory   32768 bytes planned
-  occupancy       unknown, at most 4 blocks a multiprocessor, limited by shared memory
+  occupancy       unknown, at most 4 blocks per multiprocessor, limited by shared memory
   outside of loops
     matrix instructions  none
     waits                none
@@ -79,10 +79,10 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   printReport(os, {makeKernel("sm_80", 4, 0)}, {resources});
   EXPECT_EQ(text, R"(k for sm_80
   threads         128 (4 warps)
-  registers       255 a thread
+  registers       255 per thread
   spills          8 bytes stored, 16 bytes loaded, stack 24 bytes
   shared memory   0 bytes planned, 32 bytes static
-  occupancy       2 blocks a multiprocessor, limited by registers
+  occupancy       2 blocks per multiprocessor, limited by registers
 )");
 
   // Two forms: launches run the one for aligned views if possible.
@@ -94,10 +94,10 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   printReport(os, {makeKernel("sm_80", 4, 0)}, {resources, aligned});
   EXPECT_EQ(text, R"(k for sm_80
   threads         128 (4 warps)
-  registers       128 a thread
+  registers       128 per thread
   spills          0 bytes stored, 0 bytes loaded, stack 0 bytes
   shared memory   0 bytes planned, 32 bytes static
-  occupancy       4 blocks a multiprocessor, limited by registers
-  unaligned views 255 registers a thread, spills 8 bytes stored, 16 bytes loaded, stack 24 bytes
+  occupancy       4 blocks per multiprocessor, limited by registers
+  unaligned views 255 registers per thread, spills 8 bytes stored, 16 bytes loaded, stack 24 bytes
 )");
 }
