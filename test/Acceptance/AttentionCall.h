@@ -18,13 +18,13 @@ namespace tilewright::acceptance {
 
 /// Options of a run, all optional.
 struct CallOptions {
-  Params params;                          ///< besides D, DV, T, CAUSAL and WINDOW
+  Params params;                          ///< in addition to D, DV, T, CAUSAL and WINDOW
   std::vector<std::string> with;          ///< mods/softcap, ...
-  std::function<void(KernelCall &)> bind; ///< captures and further arguments
-  std::map<std::string, Layout> layouts;  ///< by name of the array
+  std::function<void(KernelCall &)> bind; ///< captures and additional arguments
+  std::map<std::string, Layout> layouts;  ///< indexed by array name
   RunSettings run;
-  bool withLse = true; ///< the forward's output
-  bool golden = false; ///< the forward that is written by hand; a failure where there is none
+  bool withLse = true; ///< output of the forward pass
+  bool golden = false; ///< use the handwritten forward kernel; it is an error if there is none
   /// The elements of the batch are packed sequences of equal lengths: q is [1, Hq, B * Sq, D], and
   /// so on. Results are those of the batch. Layouts are those of the kernel's arguments.
   bool isPacked = false;

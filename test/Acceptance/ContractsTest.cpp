@@ -79,8 +79,8 @@ TEST_P(Contracts, RowsWithoutKeysAndKeysWithoutRows) {
   Type type = GetParam();
   struct Masked {
     AttentionProblem problem;
-    int64_t emptyRows; ///< the first rows, which attend nothing
-    int64_t deadKeys;  ///< the last keys, which no query attends
+    int64_t emptyRows; ///< number of first rows, which keep no key
+    int64_t deadKeys;  ///< number of last keys, which no row keeps
   };
   const Masked cases[] = {
       // More rows than keys: the first 130 are ahead of all keys.
@@ -221,7 +221,7 @@ TEST_P(Contracts, RunsAreBitIdentical) {
 TEST_P(Contracts, LargeScoresDoNotOverflow) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(1, 2, 1, 60, 140, 16, 16, Causal::TopLeft);
-  problem.scale = 40.0; // scores of some hundreds
+  problem.scale = 40.0; // scores of several hundred
   AttentionInputs inputs = randomInputs(problem, type, 4);
   ForwardResult saved = runForward(problem, type, inputs);
   expectForward(ForwardOracle(problem, inputs, type), saved);

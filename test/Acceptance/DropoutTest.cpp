@@ -40,7 +40,7 @@ BackwardResult dropoutBackward(const AttentionProblem &problem, Type type,
                                const AttentionInputs &inputs, const ForwardResult &saved,
                                const Params &params = {}) {
   Params all = params;
-  all.emplace_back("DETERMINISTIC", "true"); // so that two runs have the same bits
+  all.emplace_back("DETERMINISTIC", "true"); // makes two runs bitwise equal
   KernelCall call = makeCall("attention_backward", problem, type, inputs, all);
   bindBackward(call, problem, type, inputs, saved);
   call.runTwice();

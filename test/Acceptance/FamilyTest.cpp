@@ -42,15 +42,15 @@ enum Feature {
   BiasFile,   // none, whole, without batch, without heads and rows
   DropoutFile,
   SinkFile,
-  HeadGroups, // 1, 2, 4 heads of queries for each of keys
+  HeadGroups, // 1, 2 or 4 heads of queries per head of keys
   MoreQueries,
   OtherDV,
   WithDLse,
   Deterministic,
   Transposed, // [B, S, H, D] in memory
-  PackedRows, // of sequences of equal lengths
+  PackedRows, // sequences of equal lengths
   UsedRows,
-  ListedBlocks, // none, of each batch and head, of all
+  ListedBlocks, // none, per batch and head, shared
   NumFeatures
 };
 constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3,
@@ -119,9 +119,10 @@ struct Combination {
   int64_t B = 2, Hq = 4, Hkv = 4, Sq = 75, Skv = 139, D = 64, DV = 64;
   Causal causal = Causal::None;
   Window window;
-  std::vector<int> masks, scores; ///< of maskMods() and scoreMods(), in the order of application
-  int bias = 0;                   ///< as in BiasFile
-  int lists = 0;                  ///< as in ListedBlocks
+  std::vector<int> masks,
+      scores;    ///< indices into maskMods() and scoreMods(), in the order of application
+  int bias = 0;  ///< as in BiasFile
+  int lists = 0; ///< as in ListedBlocks
   bool hasDropout = false, hasSink = false, withDLse = false, isDeterministic = false,
        isTransposed = false, isPacked = false;
 

@@ -23,7 +23,7 @@ constexpr Type goldenType = Type::BF16;
 struct Golden {
   int64_t D;
   Causal causal;
-  bool isNarrow = false; ///< 128 keys a round in place of 176
+  bool isNarrow = false; ///< 128 keys per iteration instead of 176
 };
 
 class Goldens : public ::testing::TestWithParam<Golden> {
@@ -89,7 +89,7 @@ TEST_P(Goldens, LeaveOutLse) {
 
 TEST_P(Goldens, KeepNaNInItsRow) {
   AttentionProblem problem = make(1, 2, 1, 150, 200);
-  problem.scale = -problem.scale; // negating Q must keep it, too
+  problem.scale = -problem.scale; // negating Q and the scale must not change the result
   expectNaNStaysInItsRow(problem, goldenType, [&](const AttentionInputs &inputs) {
     return runForward(problem, goldenType, inputs, golden());
   });

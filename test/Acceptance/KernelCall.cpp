@@ -45,7 +45,7 @@ struct Binding {
   const std::string &file;
   const Params &params;
   const std::vector<std::string> &with;
-  std::string golden; ///< file of test/Tgpu that is run instead
+  std::string golden; ///< file of test/Tgpu to run instead
 
   std::string text() const {
     if (!golden.empty())
@@ -172,8 +172,8 @@ public:
   struct Compiled {
     bool isCompiled = false;
     std::optional<GpuOperation> operation;
-    std::string refusal; ///< of the compiler
-    std::string failure; ///< of the driver
+    std::string refusal; ///< why the compiler rejected the kernel
+    std::string failure; ///< error of the driver
   };
 
   /// Null if no code is compiled for a GPU. Exits if the requested device is missing, so that no
@@ -288,7 +288,7 @@ private:
   }
 
   std::unique_ptr<GpuDevice> device;
-  std::vector<std::string> targets; // in the order of preference
+  std::vector<std::string> targets; // in order of preference
   std::map<std::string, Compiled> operations;
   std::map<std::string, int> refusals;
   int numRuns = 0;

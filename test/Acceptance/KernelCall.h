@@ -88,7 +88,7 @@ private:
   std::string file;
   Params params;
   std::vector<std::string> with;
-  std::string golden; ///< its file, where one is used
+  std::string golden; ///< file of the golden, if used
   std::map<std::string, Bound> arrays;
   std::map<std::string, double> scalars;
   std::map<std::string, int64_t> integerScalars;

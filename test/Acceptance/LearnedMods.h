@@ -15,7 +15,7 @@ namespace tilewright::acceptance {
 struct LearnedTable {
   std::string name;
   std::vector<int64_t> shape; ///< empty for a scalar
-  std::vector<double> values; ///< of the type
+  std::vector<double> values; ///< values representable in the type
   /// The entry that the pair reads (negative: none), and the derivative of its modified score with
   /// respect to that entry. Null if a test does not need it.
   std::function<std::pair<int64_t, double>(double s, int64_t b, int64_t h, int64_t i, int64_t j)>
@@ -33,11 +33,11 @@ struct LearnedTable {
 
 struct LearnedMod {
   std::string name;
-  std::string file; ///< below kernels/, without ".mlir"
+  std::string file; ///< path relative to kernels/, without ".mlir"
   std::vector<LearnedTable> tables;
   std::function<void(KernelCall &)> bindIntegers;
-  reference::ScoreMod score;       ///< empty where a test does without
-  std::vector<std::string> more{}; ///< files that are linked behind the first
+  reference::ScoreMod score;       ///< empty if a test does not use it
+  std::vector<std::string> more{}; ///< files linked after the first
 };
 inline void PrintTo(const LearnedMod &mod, std::ostream *os) { *os << mod.name; }
 
@@ -60,7 +60,7 @@ CallOptions optionsFor(const LearnedMod &mod, bool withGradients, RunSettings ru
 
 struct LearnedGradients {
   reference::BackwardResult result;
-  std::vector<std::vector<double>> tables; ///< one for each of the mod
+  std::vector<std::vector<double>> tables; ///< one per table of the mod
 };
 
 /// attention_backward with the gradients of all captures. `twice` runs it again on other threads

@@ -17,7 +17,7 @@ using namespace tilewright::reference;
 namespace {
 
 struct Blocks {
-  const char *m, *n; ///< null: the kernel's own
+  const char *m, *n; ///< null: the default of the kernel
 };
 
 const std::vector<Blocks> blockSizes = {
@@ -43,7 +43,7 @@ void probe(const AttentionProblem &problem, const std::string &mask, Type type, 
         expectOk(checkProbeLse(problem, result.lse), context);
     }
     if (!isUniform)
-      return; // weights are not known, and there is no backward of a modifier yet
+      return; // weights are unknown, and modifiers have no backward yet
     MaskProbe integers = integerProbe(problem, 3);
     ForwardResult result = runForward(problem, type, integers.inputs, options);
     expectOk(checkIntegerProbe(problem, integers, type, result.o), context);

@@ -38,7 +38,7 @@ TEST_P(Metamorphic, BlockSizesGiveResultsWithinTheRule) {
       options.params = {{"BLOCK_M", m}, {"BLOCK_N", n}};
       expectForward(oracle, runForward(problem, type, inputs, options), context);
       if (std::max(std::stoi(m), std::stoi(n)) > 128)
-        continue; // the backward has no such blocks
+        continue; // the backward kernel does not have such blocks
       for (const char *deterministic : {"false", "true"}) {
         options.params.resize(2);
         options.params.emplace_back("DETERMINISTIC", deterministic);

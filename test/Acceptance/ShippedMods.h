@@ -12,7 +12,7 @@
 namespace tilewright::acceptance {
 
 struct ShippedMod {
-  std::string name; ///< of the file
+  std::string name; ///< name of the file
   /// Sets the oracle's mask or modifier in a problem whose sizes are set.
   std::function<void(reference::AttentionProblem &)> apply;
   /// Binds the captures for that problem.

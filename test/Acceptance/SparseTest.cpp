@@ -41,7 +41,7 @@ TEST_P(OtherForms, BlockSparse) {
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       AttentionProblem problem =
           makeProblem(2, 4, 2, seed % 2 ? 150 : 200, seed % 2 ? 203 : 130, 64, 64, causal);
-      bool isShared = seed % 3 == 0; // by all batches and heads
+      bool isShared = seed % 3 == 0; // one list for all batches and heads
       BlockLists lists(problem, sizes.listM, sizes.listN, seed, isShared ? 1 : problem.B,
                        isShared ? 1 : problem.Hq);
       problem.mask = lists.mask();
@@ -82,7 +82,7 @@ TEST_P(OtherForms, SavedProbabilities) {
       AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 1, seed % 2 ? 139 : 75,
                                              seed % 3 ? 75 : 139, 64, 40, causal, window);
       AttentionInputs inputs = randomInputs(problem, type, seed++);
-      inputs.dLse.clear(); // the kernel has none
+      inputs.dLse.clear(); // the kernel has no such argument
       ForwardResult saved = forward(problem, inputs);
       roundTo(type, saved.o);
       inputs.probabilities = probabilities(problem, inputs);

@@ -39,7 +39,7 @@ public:
 private:
   uint8_t *memory = nullptr;
   size_t bytes;
-  std::vector<char> claimed; ///< 1 for bytes of elements; empty: not tracked
+  std::vector<char> claimed; ///< 1 for bytes that belong to elements; empty: not tracked
 };
 
 /// The memory layout of an array. Default: row-major, in its own buffer.
@@ -63,14 +63,14 @@ public:
   Buffer &buffer() const { return *layout.buffer; }
   /// Element 0.
   uint8_t *data() const;
-  int64_t size() const; ///< elements
+  int64_t size() const; ///< number of elements
 
   /// Poisons the elements.
   void clear();
   /// Elements in row-major order, of a float or an integer type.
   void write(const std::vector<double> &values);
   void write(const std::vector<int64_t> &values);
-  std::vector<double> read() const; ///< of a float type
+  std::vector<double> read() const; ///< the elements must be floats
   /// The bytes of the elements, in row-major order.
   std::vector<uint8_t> readBytes() const;
 

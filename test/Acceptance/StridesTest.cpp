@@ -87,7 +87,7 @@ void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const Layo
     EXPECT_EQ(expectedBackward.dK, fast.dK) << context;
     EXPECT_EQ(expectedBackward.dV, fast.dV) << context;
     expectOk(oracle.checkDQ(fast.dQ), context);
-  } else { // dK and dV of heads that share one of K may be sums of the heads' sums
+  } else { // dK and dV of heads that share a head of K may be sums over these heads
     expectBackward(oracle, fast, context);
   }
   options = laidOut(problem, type, rule);

@@ -19,7 +19,7 @@ namespace {
 
 struct Counts {
   int64_t passed = 0, tried = 0;
-  int64_t refused = 0; ///< skipped: not for this device
+  int64_t refused = 0; ///< skipped: not supported by this device
 };
 struct TileCounts {
   int64_t tiles = 0, needRoundoff = 0, needRoundoffDespiteSlack = 0;

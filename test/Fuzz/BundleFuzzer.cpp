@@ -239,7 +239,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   } else if (Result<Json> json = Json::parse(parts.manifest)) {
     for (unsigned i = 1 + random() % 3; i > 0; --i)
       mutateValue(*json, *json, random);
-    for (auto &member : json->members) // so that a corpus outlives a change of the ABI
+    for (auto &member : json->members) // keeps a corpus valid if the ABI changes
       if (member.first == "abi" && random() % 16 != 0)
         member.second = Json::integer(kernelAbiVersion);
     parts.manifest = json->write();
@@ -299,7 +299,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   for (size_t i = 0; i < std::min(manifest.programs.size(), most); ++i)
     visit(manifest.programs[i].name, manifest.programs[i].params);
   runPlan(data, *bundle);
-  fake().contexts.clear(); // a pop that failed leaves its context
+  fake().contexts.clear(); // a failed pop leaves its context
   require(fake().loaded == 0);
   return 0;
 }

@@ -207,7 +207,7 @@ public:
     default:
       tilewright_operation_destroy(operation);
       operation = nullptr;
-      tilewright_bundle_close(bundle); // what was created from it stays
+      tilewright_bundle_close(bundle); // objects created from it remain valid
       bundle = nullptr;
     }
   }
@@ -296,7 +296,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     for (int i = 0; i < 50 && data.remaining_bytes() > 0; ++i)
       session.step();
   }
-  fake().contexts.clear(); // a pop that failed leaves its context
+  fake().contexts.clear(); // a failed pop leaves its context
   requireNothingHeld();
   return 0;
 }

@@ -57,7 +57,7 @@ public:
 
 private:
   const uint8_t *data;
-  size_t size; ///< of what remains
+  size_t size; ///< remaining bytes
 };
 
 #endif // TILEWRIGHT_TEST_FUZZ_FUZZEDDATA_H

@@ -64,14 +64,14 @@ inline std::string mutateTokens(llvm::StringRef text, unsigned seed) {
     case 3:
       tokens.insert(tokens.begin() + to, std::string(tokens[from]));
       break;
-    case 4: { // another number
+    case 4: { // replace a number
       auto digit = [](const std::string &token) { return llvm::isDigit(token.front()); };
       auto number = std::find_if(tokens.begin() + to, tokens.end(), digit);
       if (number != tokens.end())
         *number = numbers[random() % (sizeof(numbers) / sizeof(*numbers))];
       break;
     }
-    case 5: { // a line gone, or twice
+    case 5: { // remove or duplicate a line
       auto isLineEnd = [](const std::string &token) {
         return token.find('\n') != std::string::npos;
       };

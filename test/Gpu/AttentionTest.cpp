@@ -130,7 +130,7 @@ TEST_F(AttentionGpu, OffsetsBeyond32Bits) {
   ASSERT_TRUE(operation);
   Attention wide(*device, far), dense(*device, near);
   if (HasFailure())
-    return; // there is no memory for it
+    return; // there is not enough memory for it
   fill(wide, far);
   fill(dense, near);
   cuda::Stream stream = createStream(1);

@@ -217,7 +217,7 @@ void BackwardSoak::expectSameBits(int64_t D, const Shape &shape, bool isOrdered)
     ASSERT_RUNS(otherPlans->backward.run(other.backward(), otherWorkspace->address(), otherBytes,
                                          competing));
     step.poisonGradients();
-    workspace->poison(); // what it fills itself is not read before
+    workspace->poison(); // the program fills workspaces before it reads them
     ASSERT_RUNS(run(*plans, step, *workspace, stream));
     wait(stream);
     std::vector<uint8_t> gradients = step.readGradients();
@@ -378,7 +378,7 @@ TEST_F(BackwardGpu, OffsetsBeyond32Bits) {
   far.batchStride = (int64_t(1) << 31) + 4096;
   Step dense(*device, near), wide(*device, far);
   if (HasFailure())
-    return; // there is no memory for it
+    return; // there is not enough memory for it
   fill(dense, *plans);
   fill(wide, *plans);
   auto workspace = workspaceFor(*plans, dense);

@@ -44,7 +44,7 @@ private:
 /// A call of attention_forward on bf16: arrays on the device, in any layout.
 struct AttentionShape {
   int64_t B, H, Sq, Skv, D;
-  int64_t batchStride = 0, headStride = 0; ///< of all arrays, in elements; 0: row-major
+  int64_t batchStride = 0, headStride = 0; ///< strides of all arrays, in elements; 0: row-major
 };
 
 class GpuTest : public ::testing::Test {

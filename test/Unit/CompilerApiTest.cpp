@@ -155,7 +155,7 @@ TEST(CompilerApi, TakesCallersOfOtherVersions) {
   ASSERT_TRUE(bundle.ok()) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().kernels[0].name, "row_softmax");
 
-  Request request; // of a later version, whose struct is longer
+  Request request; // from a later version, with a longer struct
   request.compile();
   struct Later {
     tilewright_compile_request known;

@@ -268,7 +268,7 @@ TEST_F(DriverGpuDevice, StridedArraysGoToTheDeviceAndBack) {
   EXPECT_EQ(param(5), block + (800 - 744) * 4);
   EXPECT_EQ(param(10), 0u) << "bias is absent";
   EXPECT_EQ(param(14), 3u);
-  reinterpret_cast<float *>(block)[800 - 744] = 42; // as the kernel would
+  reinterpret_cast<float *>(block)[800 - 744] = 42; // writes as a kernel would
   EXPECT_EQ(textOf((*call)->download()), "");
   EXPECT_EQ(values[800], 42);
   EXPECT_EQ(values[1031], 31);

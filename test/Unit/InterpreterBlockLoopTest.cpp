@@ -17,7 +17,7 @@ struct Loop {
   int64_t lower, upper, start, limit;
   bool descending = false;
   bool listed = false;
-  int64_t blocksOfEntry = 1; ///< of the list
+  int64_t blocksOfEntry = 1; ///< number of blocks per list entry
   std::vector<int64_t> list;
 };
 

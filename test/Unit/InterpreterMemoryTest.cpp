@@ -313,7 +313,7 @@ TEST_F(MemoryTest, SpreadAwaitsTheInstancesOfAllThreads) {
            {"y", y.argument()},
            {"terms", int64_t(40)}},
           options);
-      for (int64_t i = 0; i < 12; ++i) // 2 (1 + ... + 40), once
+      for (int64_t i = 0; i < 12; ++i) // 2 (1 + ... + 40), added once
         EXPECT_EQ(y.get(i), 1640) << threads;
     }
   }

@@ -18,11 +18,11 @@ using Values = std::vector<float>;
 /// One operation on tiles of rows x columns (or a loop or branch over such operations).
 struct Node {
   enum Kind { Add, Sub, Max, Neg, Select, RowMax, ColumnMin, Twice, Map, Constant, Loop, If } kind;
-  std::vector<int> operands; ///< numbers of values
-  int result;                ///< the first result's number; a loop and a branch have two
+  std::vector<int> operands; ///< value numbers
+  int result;                ///< value number of the first result; loops and branches have two
   double constant = 0;
   int iterations = 0;
-  std::vector<int> arguments;    ///< of a loop's body
+  std::vector<int> arguments;    ///< arguments of a loop body
   std::vector<Node> body, other; ///< `other`: the else branch
   std::vector<int> yields, otherYields;
 };

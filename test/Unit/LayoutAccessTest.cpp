@@ -263,7 +263,7 @@ TEST(LayoutAccess, VectorsMoveWhatTheLayoutHolds) {
     for (const SharedLayout &buffer : buffers(64, 64, bits))
       expectVectors(acc, buffer, {}, 2 * bits / 8);
   for (const SharedLayout &buffer : buffers(64, 64, 16))
-    expectVectors(acc, buffer, {true, {0, 0}}, 2); // transposed: one by one
+    expectVectors(acc, buffer, {true, {0, 0}}, 2); // transposed: element by element
   RegisterLayout rows = need(RegisterLayout::blocked({64, 64}, 8, 8, 4, 1));
   for (const SharedLayout &buffer : buffers(64, 64, 16))
     expectVectors(rows, buffer, {}, 16);

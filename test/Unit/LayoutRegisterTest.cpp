@@ -115,7 +115,8 @@ TEST(LayoutRegister, OperandsAreBijectionsBetweenReplicas) {
         RegisterLayout a =
             need(RegisterLayout::mmaOperandA(48 * warps.m, k, warps.m, warps.n, bits));
         expectBijection(a);
-        EXPECT_EQ(a.owners({0, 0}).size(), size_t(warps.n)); // a row of the grid shares a
+        EXPECT_EQ(a.owners({0, 0}).size(),
+                  size_t(warps.n)); // the warps of a grid row share operand a
         RegisterLayout b =
             need(RegisterLayout::mmaOperandB(k, 24 * warps.n, warps.m, warps.n, bits));
         expectBijection(b);
@@ -220,7 +221,7 @@ TEST(LayoutRegister, HowOneDimensionIsSpreadDoesNotDependOnTheOther) {
 TEST(LayoutRegister, CoalescedGridUsesEveryThreadWhereItCan) {
   auto grid = need(RegisterLayout::coalescedGrid({128, 64}, 8, 4));
   EXPECT_EQ(std::tie(grid.lanesN, grid.warpsM, grid.warpsN), std::make_tuple(8, 4, 1));
-  grid = need(RegisterLayout::coalescedGrid({1, 4096}, 8, 4)); // a row for the whole block
+  grid = need(RegisterLayout::coalescedGrid({1, 4096}, 8, 4)); // one row for the whole block
   EXPECT_EQ(std::tie(grid.lanesN, grid.warpsM, grid.warpsN), std::make_tuple(32, 1, 4));
   for (int64_t cols : {64, 80, 96, 128, 192}) {
     grid = need(RegisterLayout::coalescedGrid({64, cols}, 8, 4));

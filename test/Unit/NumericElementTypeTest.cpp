@@ -21,7 +21,7 @@ struct Format {
   bool hasInfinity;
 
   int bias() const { return (1 << (E - 1)) - 1; }
-  uint32_t count() const { return 1u << (E + M); } ///< patterns without the sign
+  uint32_t count() const { return 1u << (E + M); } ///< number of bit patterns without the sign
 
   /// The value of a pattern without the sign.
   double value(uint32_t pattern) const {

@@ -48,10 +48,8 @@ std::vector<Case> allCases() {
   for (int64_t rowStart : {-9, -2, 0, 3, 6, 100})
     for (int64_t columnStart : {-20, -3, 0, 4, 9})
       cases.push_back({{5, rowStart, 6, 9}, {7, columnStart, 9, 1}});
-  cases.push_back({{5, 1, 6, 9}, {7, 0, 4, 1}}); // the view ends before its rows do
-  cases.push_back(
-      {{5, 1, 4, 18},
-       {4, -1, 4, 2}}); // every second row and column; extents beyond need not be backed
+  cases.push_back({{5, 1, 6, 9}, {7, 0, 4, 1}});   // 4 of 9 columns in memory
+  cases.push_back({{5, 1, 4, 18}, {4, -1, 4, 2}}); // every second row and column
   cases.back().rows.extent = 3;
   cases.push_back({{9, -1, 9, 1}, {7, 2, 6, 9}}); // transposed
   cases.push_back({{5, 0, 1, 9}, {7, 0, 0, 1}});  // an empty view

@@ -79,7 +79,7 @@ TEST_F(Backward, PassesStridesAndOptionalViews) {
   given.dO.strides[2] = 3 * 64;
   given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
   captures[1] = Argument::dense(0xc0000, ElementType::F32, {8});
-  fake().layout = &bundle->manifest().kernels[0].layout; // of delta, which is launched first
+  fake().layout = &bundle->manifest().kernels[0].layout; // layout of delta, which is launched first
   fake().numWithLayout = 1;
   EXPECT_OK(plan->run(given, 0x100000, workspaceBytes, nullptr));
   auto paramAt = [&](size_t index, auto value) {
@@ -175,7 +175,7 @@ TEST_F(Backward, ChecksGradientsOfCaptures) {
   for (ProgramSpec &program : writer.manifest.programs)
     program.params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   EXPECT_TRUE(create(writer).ok());
-  desc.hasCaptureGradients = false; // either will do
+  desc.hasCaptureGradients = false; // both are suitable
   EXPECT_TRUE(create(writer).ok());
 }
 
@@ -213,7 +213,7 @@ TEST_F(Backward, RefusesShapesThatDoNotMatch) {
        "argument 'dlse' of attention must have extent 8 along dimension 1, as 'q' has, but got 1"},
       {[](auto &a) { a.dQ.extents[0] = 1; },
        "argument 'dq' of attention must have extent 2 along dimension 0, as 'q' has, but got 1"},
-      {[](auto &a) { a.dK.extents[1] = 8; }, // summed over the group by the kernel
+      {[](auto &a) { a.dK.extents[1] = 8; }, // the kernel sums over the group
        "argument 'dk' of attention must have extent 2 along dimension 1, as 'k' has, but got 8"},
       {[](auto &a) { a.dV.extents[2] = 300; },
        "argument 'dv' of attention must have extent 500 along dimension 2, as 'v' has, but got "
@@ -258,7 +258,7 @@ TEST_F(Backward, RefusesShapesThatDoNotMatch) {
     captures[0] = Argument::dense(0xa0000, ElementType::F32, {8});
     captures[1] = Argument::absent();
   }
-  EXPECT_OK(runWith([](auto &a) { // no queries: dK and dV are written all the same
+  EXPECT_OK(runWith([](auto &a) { // no queries: dK and dV are still written
     for (Argument *view : {&a.q, &a.o, &a.dO, &a.dQ, &a.lse})
       view->extents[2] = 0;
   }));
@@ -355,7 +355,7 @@ TEST_F(BackwardCApi, Runs) {
   EXPECT_EQ(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes), TILEWRIGHT_OK)
       << tilewright_last_error();
   EXPECT_EQ(bytes, workspaceBytes);
-  args.window_right = 0; // as in a cleared struct
+  args.window_right = 0; // as in a zeroed struct
   EXPECT_C_FAILURE(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes),
                    TILEWRIGHT_INVALID_ARGUMENT,
                    "the window of attention must be -1 and -1, since it was planned without one, "
@@ -365,7 +365,7 @@ TEST_F(BackwardCApi, Runs) {
   ASSERT_EQ(tilewright_attention_backward_prepare(plan, 0), TILEWRIGHT_OK);
   EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 2u) << "the deterministic form";
-  args.num_captures = 0; // slopes is needed
+  args.num_captures = 0; // slopes is required
   EXPECT_EQ(run(), TILEWRIGHT_INVALID_ARGUMENT);
 }
 

@@ -121,10 +121,10 @@ Status runAttention(const AttentionForwardArguments &arguments, uint64_t workspa
   desc.headDim = 128;
   auto plan = AttentionForward::create(**driver, *bundle, desc); // no GPU needed
   if (!plan)
-    return plan.status(); // names what is missing, and the command that makes it
-  if (Status status = plan->prepare(0); !status) // loads code, once for each device
+    return plan.status(); // names what is missing, and the command that compiles it
+  if (Status status = plan->prepare(0); !status) // loads code, once per device
     return status;
-  return plan->run(arguments, workspace, bytes, stream); // allocates and synchronises nothing
+  return plan->run(arguments, workspace, bytes, stream); // does not allocate or synchronise
 }
 
 TEST_F(Attention, ReportsWhatAMachineLacks) {
@@ -270,7 +270,7 @@ TEST_F(CApi, RunsAttention) {
   uint64_t size = 1;
   EXPECT_EQ(tilewright_attention_forward_workspace_size(plan, &args, 0, &size), TILEWRIGHT_OK);
   EXPECT_EQ(size, 0u);
-  tilewright_bundle_close(bundle); // the plan keeps what it needs
+  tilewright_bundle_close(bundle); // the plan retains the data that it needs
   bundle = nullptr;
   EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 1u);
@@ -375,7 +375,7 @@ TEST_F(CApi, ChecksStructs) {
   q.struct_size = 3;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
                    "struct_size of tilewright_view is 3, less than 40");
-  q.struct_size = sizeof(q) + 64; // of a later version
+  q.struct_size = sizeof(q) + 64; // from a later version
   EXPECT_EQ(run(), TILEWRIGHT_OK);
   q.rank = 9;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has rank 9; the limit is 8");

@@ -257,7 +257,8 @@ TEST_F(Cache, IsFoundThroughTheEnvironment) {
   unsetenv("TILEWRIGHT_CACHE_DIR");
   setenv("XDG_CACHE_HOME", "/xdg", 1);
   EXPECT_EQ(directoryOf(), "/xdg/tilewright");
-  setenv("XDG_CACHE_HOME", "relative", 1); // must be ignored, says its specification
+  setenv("XDG_CACHE_HOME", "relative",
+         1); // the specification requires relative paths to be ignored
   setenv("HOME", "/home/x", 1);
   EXPECT_EQ(directoryOf(), "/home/x/.cache/tilewright");
   unsetenv("HOME");

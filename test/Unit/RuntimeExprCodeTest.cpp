@@ -39,7 +39,7 @@ public:
   explicit Generator(unsigned seed) : random(seed) {}
 
   Argument arguments[7];
-  bool readsAbsent = false; // what was made since this was set
+  bool readsAbsent = false; // an expression made since the last reset reads an absent view
 
   size_t pick(size_t n) { return random() % n; }
 
@@ -277,13 +277,13 @@ TEST(RuntimeExprCode, AnswersWhatKernelsAsk) {
   const std::vector<Expr> all = {same, groups, same};
   ExprCode code(all, contract);
   auto allHold = [&](const ExprCode &code) { return !code.findBroken(inputs).expr; };
-  EXPECT_TRUE(allHold(code)); // of an absent view
+  EXPECT_TRUE(allHold(code)); // a condition on an absent view
   arguments[1] = Argument::dense(16, ElementType::F32, {12, 1});
   EXPECT_TRUE(allHold(code));
   arguments[1] = Argument::dense(16, ElementType::F32, {13, 1});
   EXPECT_FALSE(allHold(code));
   arguments[0] = arguments[1];
-  EXPECT_FALSE(allHold(code)); // 13 is no multiple of 4
+  EXPECT_FALSE(allHold(code)); // 13 is not a multiple of 4
   EXPECT_TRUE(allHold(ExprCode()));
 
   Expr finite = *Expr::call("finite", {Expr::name("scale")});

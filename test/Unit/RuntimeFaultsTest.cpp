@@ -57,7 +57,7 @@ TEST_F(Faults, AtEachCallOfTheDriver) {
     EXPECT_OK(plan.prepare(0));
     EXPECT_OK(run(plan));
     numLaunches = int(fake().launches.size());
-    numCalls = fake().numCalls - 1; // the last pops the context: it cannot be reported
+    numCalls = fake().numCalls - 1; // the last call pops the context, which cannot be reported
   }
   EXPECT_EQ(numLaunches, 3);
   EXPECT_GT(numCalls, 25);
@@ -127,7 +127,7 @@ TEST_F(Faults, TheDeviceIsLost) {
     EXPECT_FAILURE(plan.prepare(1), Code::Driver,
                    "cannot count the devices: cuDeviceGetCount returned CUDA_ERROR_FAKE (700), as "
                    "told");
-    EXPECT_OK(plan.prepare(0)); // was done before
+    EXPECT_OK(plan.prepare(0)); // already prepared
   }
   // Each was released once, regardless of the driver's result.
   expectNothingHeld();

@@ -83,7 +83,7 @@ BundleWriter gpuBundle() {
   KernelSpec wrong = scale;
   wrong.name = "wrong";
   wrong.arguments.push_back(ArgumentSpec::scalar("more", ElementType::I32));
-  KernelSpec indexed = scale; // its code never looks at the elements of x as what they are
+  KernelSpec indexed = scale; // its code does not use the elements of x as indices
   indexed.name = "indexed";
   indexed.arguments[0].type = ElementType::I32;
   indexed.elements.resize(1);

@@ -233,7 +233,7 @@ bool runChangingArguments(const AttentionForward &plan, int64_t rows) {
   check('a');
   arguments.q.bits += 2; // not aligned
   check('g');
-  arguments.q.bits += 1; // not to an element either
+  arguments.q.bits += 1; // not even to an element
   refuses();
   arguments.q.bits -= 3;
   check('a');

@@ -117,7 +117,7 @@ TEST_F(Operations, RunsInOtherThreadsInThePrimaryContextThatWasCurrent) {
     Operation operation = create(scaleBundle());
     EXPECT_OK(operation.prepare(2));
     EXPECT_EQ(fake().retained, 1);
-    fake().contexts.clear(); // as in a thread that has none
+    fake().contexts.clear(); // as in a thread without a context
     EXPECT_OK(run(operation, scaleArguments()));
     EXPECT_EQ(fake().launches.back().context, contextOf(2));
   }
@@ -219,7 +219,7 @@ TEST_F(Operations, ReportsEachDriverCallOfPrepare) {
     EXPECT_EQ(fake().retained, 0) << "nothing is left behind";
     EXPECT_EQ(fake().loaded, 0);
     fake().failures.clear();
-    EXPECT_OK(operation.prepare(1)); // and it can be tried again
+    EXPECT_OK(operation.prepare(1)); // and can be retried
   }
 }
 
@@ -365,7 +365,7 @@ TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
     return *Expr::call("<", {Expr::name("rows"), Expr::integer(rows)});
   };
   writer.manifest.kernels[0].conditions = {isShort(10)};
-  EXPECT_EQ(preparedBytes(), 32768); // the last that was prepared
+  EXPECT_EQ(preparedBytes(), 32768); // the last one prepared
   writer.manifest.kernels[1].conditions = {isShort(20)};
   EXPECT_EQ(preparedBytes(), 32768);
   writer.manifest.kernels[1].conditions = {isShort(20), isShort(10)};
@@ -438,7 +438,7 @@ TEST_F(Operations, ChoosesTheVariantThatFits) {
   arguments.values[0].strides[0] = 65;
   EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
   arguments = scaleArguments(1);
-  arguments.values[0].strides[0] = 65; // of one row: moves nothing
+  arguments.values[0].strides[0] = 65; // a stride of an extent of 1: has no effect
   EXPECT_EQ(entryOf(arguments), "fast");
   arguments.values[4] = Argument::scalar(int32_t(-1));
   EXPECT_EQ(entryOf(arguments), "scale_bf16_64");

@@ -14,7 +14,7 @@
 namespace tilewright::runtime::testing {
 
 inline std::atomic<unsigned long> numQuietLaunches{0};
-inline std::atomic<unsigned long> numQuietMaps{0}; // that were made
+inline std::atomic<unsigned long> numQuietMaps{0}; // number of maps encoded
 
 inline DriverTable quietTable() {
   DriverTable table;

@@ -20,7 +20,7 @@ namespace {
 
 struct Library {
   std::string path;
-  std::vector<std::string> symbols; // that it defines and shows
+  std::vector<std::string> symbols; // symbols that it exports
 };
 
 /// The number of dynamic symbols, which is stored only in the hash table.

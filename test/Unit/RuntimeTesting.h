@@ -44,23 +44,23 @@ struct FakeMap {
 
 struct FakeDriver {
   // Settings of the fake.
-  std::map<std::string, cuda::Result> failures; // by function
-  int failsFrom = -1, failsTo = -1;             // calls by their number, with `failure`
+  std::map<std::string, cuda::Result> failures; // indexed by function
+  int failsFrom = -1, failsTo = -1;             // numbers of the calls that fail with `failure`
   cuda::Result failure = 999;
   std::string jitLog;
   int driverVersion = 12040, numDevices = 3, major = 8, minor = 0, smCount = 108;
   int sharedLimit = 166912;
   bool isCapturing = false;
-  const ParamLayout *layout = nullptr;     // of launches
-  size_t numWithLayout = SIZE_MAX;         // so many, from the first
-  const ParamLayout *codeLayout = nullptr; // what the code itself says; null: as `layout`
+  const ParamLayout *layout = nullptr;     // parameter layout of launches
+  size_t numWithLayout = SIZE_MAX;         // number of launches with this layout, from the first
+  const ParamLayout *codeLayout = nullptr; // layout that the code declares; null: `layout`
   std::string linkedCubin = "cubin";
 
   // Recorded calls.
   std::map<std::string, int> calls;
-  int numCalls = 0; // of functions that may fail
+  int numCalls = 0; // calls of functions that may fail
   std::string failedCall;
-  std::vector<cuda::Context> contexts; // the stack of the thread
+  std::vector<cuda::Context> contexts; // context stack of the thread
   std::vector<FakeLaunch> launches;
   std::vector<FakeFill> fills;
   std::vector<FakeMap> maps;
@@ -72,7 +72,7 @@ struct FakeDriver {
   cuda::Result enter(const char *name) {
     ++calls[name];
     bool isError =
-        !std::strncmp(name, "cuGetError", 10); // the names of errors are no step of a run
+        !std::strncmp(name, "cuGetError", 10); // looking up error names is not a step of a run
     int number = isError ? -1 : numCalls++;
     if (number >= 0 && number >= failsFrom && number <= failsTo) {
       failedCall = name;

@@ -115,7 +115,7 @@ TEST(RuntimeTimeline, SlicesAreWhatRecordsSay) {
   buffer.add(1, 0, 3, 9, {1000, 50000}, {2000, 52000},
              {{Round, false, 50200},
               {Wait, false, 50200},
-              {Issue, false, 50400}, // the wait marked no end
+              {Issue, false, 50400}, // the wait did not mark its end
               {Issue, false, 50500},
               {Drain, false, 50600},
               {Drain, true, 50800},

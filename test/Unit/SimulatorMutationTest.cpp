@@ -279,7 +279,7 @@ struct OtherKernel {
   std::vector<std::pair<std::string, std::string>> params;
   Proofs proofs;
   std::vector<std::string> with = {}; ///< files of kernels/mods
-  const char *form = nullptr;         ///< for the name of the test
+  const char *form = nullptr;         ///< part of the test name
 };
 void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; }
 

@@ -60,7 +60,7 @@ struct SimulatedCall {
         expectValue(tensor.get(i), expectation.values[i], expectation.tolerance,
                     name + "[" + std::to_string(i) + "]");
         if (testing::Test::HasFailure())
-          return; // the first is enough
+          return; // one failure is enough
       }
     }
   }
@@ -189,11 +189,11 @@ inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k, ElementType type = 
 /// Extents of a call with named arguments. There are two heads of queries.
 struct CallExtents {
   int64_t rows = 130, keys = 250, depth = 16;
-  int64_t blockM = 32, blockN = 16; ///< of lists of blocks
+  int64_t blockM = 32, blockN = 16; ///< block sizes of lists of blocks
   int64_t batch = 1;
-  bool isOneSequence = false; ///< keys are as many as queries, in as many heads
-  bool isRowBias = false;     ///< a bias is the same for all queries
-  int64_t keyHeads = 1;       ///< for two heads of queries
+  bool isOneSequence = false; ///< keys have the length and the heads of queries
+  bool isRowBias = false;     ///< the bias is the same for all queries
+  int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
 
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
     if (rank == 1)
@@ -289,7 +289,7 @@ protected:
 
   using Params = std::vector<std::pair<std::string, std::string>>;
 
-  llvm::SmallVector<ArgumentInfo> entryArguments; ///< of what was mapped last
+  llvm::SmallVector<ArgumentInfo> entryArguments; ///< arguments of the entry mapped last
 
   /// A shipped kernel, as the compiler maps it; `with` are linked files.
   mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,

@@ -33,8 +33,8 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// A launch of one kernel in addition to the two that all kernels get.
 struct Launch {
   CallExtents extents;
-  std::map<std::string, Argument> scalars = {}; ///< in place of what a call has by default
-  std::map<std::string, double> arrays = {};    ///< the same: one number, in all elements
+  std::map<std::string, Argument> scalars = {}; ///< replace the default arguments of a call
+  std::map<std::string, double> arrays = {};    ///< likewise for arrays: the value of all elements
 };
 
 struct Kernel {
@@ -42,10 +42,10 @@ struct Kernel {
   const char *name;
   std::string target;
   Pairs params;
-  int64_t warps; ///< 0: chosen
+  int64_t warps; ///< 0: chosen by the compiler
   CallExtents extents;
   Reasons reasons;
-  int mostRedundant; ///< of operations that are executed, under any mask
+  int mostRedundant; ///< limit for redundant operations that are executed under some mask
   std::vector<Launch> launches = {};
   std::vector<std::string> with = {}; ///< files of kernels/mods
   /// Only checks that all code is executed, without mutants: for bindings with similar code, or
@@ -138,7 +138,7 @@ protected:
   void expectAllReached(mlir::ModuleOp module);
 
   std::vector<SimulatedCall> calls;
-  std::set<unsigned> executed; ///< by one of the calls at least
+  std::set<unsigned> executed; ///< executed by at least one call
 };
 
 /// Whether the operation is in a loop with iterations that a warpgroup skips. The simulator
@@ -148,7 +148,7 @@ bool isOfIdleRound(mlir::ModuleOp module, const Mutation &mutation) {
   auto loop = findMutated(module, mutation)->getParentOfType<mlir::scf::ForOp>();
   return loop && loop->hasAttr("tgpu.idle_rounds");
 }
-constexpr int kMostWaitsOfIdleRounds = 3; ///< one for each ring, but for the last
+constexpr int kMostWaitsOfIdleRounds = 3; ///< one per ring, except the last
 
 void SynchronisationMutationTest::expectAllReached(mlir::ModuleOp module) {
   std::set<unsigned> seen;
@@ -319,7 +319,7 @@ Kernel byLength(Kernel kernel) {
   kernel.orderedUpTo = std::to_string(longest);
   for (size_t i = 0, n = kernel.launches.size(); i < n; ++i) {
     Launch launch = kernel.launches[i];
-    launch.extents.keyHeads = 2; // where heads share keys, lengths do not matter
+    launch.extents.keyHeads = 2; // if heads share keys, lengths do not matter
     kernel.launches.push_back(launch);
     launch.extents.rows += more;
     launch.extents.keys += launch.extents.keys ? more : 0;

@@ -60,7 +60,7 @@ protected:
     for (const auto &[name, argument] : arguments)
       map[name] = argument;
     RunOptions options;
-    options.threads = 1; // atomic additions in one order
+    options.threads = 1; // gives atomic additions a fixed order
     return mlir::succeeded(runOnCpu(entry, map, options));
   }
 
@@ -89,7 +89,7 @@ protected:
       for (int64_t i = 0; i < got.count; ++i) {
         expectValue(got.get(i), expected->get(i), tolerance, name + "[" + std::to_string(i) + "]");
         if (HasFailure())
-          return; // the first is enough
+          return; // one failure is enough
       }
     }
   }
@@ -314,11 +314,12 @@ TEST_F(AttentionMappingTest, HeadsPackedIntoRows) {
               {{"T", name},
                {"D", std::to_string(d)},
                {"GROUP", std::to_string(group)},
-               {"QUERIES", "16"}, // rows in sixteens, whatever the group
+               {"QUERIES", "16"}, // 16 rows for any group
                {"CAUSAL", "bottom_right"},
                {"BLOCK_N", "32"}},
               {{"q", q.argument()}, {"k", k.argument()}, {"v", v.argument()}, {"scale", 0.5}},
-              {{"o", &o}, {"lse", &lse}}, d % 16 == 0 ? 0 : 2e-3); // 40 becomes 48: added otherwise
+              {{"o", &o}, {"lse", &lse}},
+              d % 16 == 0 ? 0 : 2e-3); // 40 is padded to 48: the order of additions differs
     }
 }
 

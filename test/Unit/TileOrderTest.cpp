@@ -151,7 +151,7 @@ TEST_F(TileOrderTest, FewTilesAreOneGroup) {
 }
 
 TEST_F(TileOrderTest, OneBatchHasNoThirdId) {
-  EXPECT_EQ(countLastGroup(getTiles(1, false, /*blocks=*/1)), 15U); // two groups are more
+  EXPECT_EQ(countLastGroup(getTiles(1, false, /*blocks=*/1)), 15U); // two groups need more
   std::vector<Tile> tiles = getTiles(1, false, 0);
   EXPECT_EQ(countLastGroup(tiles), 5U);
 }
@@ -169,7 +169,7 @@ TEST_F(TileOrderTest, GridsOfOtherRanks) {
 TEST_F(TileOrderTest, AGroupIsNoHigherThanTheCache) {
   constexpr int64_t allOfCache = 16 << 20;
   std::vector<Tile> tiles = getTiles(5, false, /*blocks=*/3, /*onlyFew=*/false, allOfCache);
-  EXPECT_EQ(tiles[1].head, 0); // a head alone
+  EXPECT_EQ(tiles[1].head, 0); // a single head
   EXPECT_EQ(countLastGroup(tiles), 2 * columns);
 }
 
