@@ -2,10 +2,10 @@
 #
 # Compares the goldens of attention forward with the code that the compiler generates for attention_forward.
 #
-#   goldens.py loops SCRATCH ROOT     the main loops: whether both have the same products, waits, barriers and turns in the
-#                                     same order, and which has more PTX instructions
-#   goldens.py spills SCRATCH ROOT    the spills of each golden, and whether its roles request no more registers than the
-#                                     block has at its launch: they would wait for them forever
+#   goldens.py loops SCRATCH ROOT     the main loops: whether both have the same products, waits, barriers and turns in
+#                                     the same order, and which has more PTX instructions
+#   goldens.py spills SCRATCH ROOT    the spills of each golden, and whether its roles request no more registers than
+#                                     the block has at its launch: they would wait for them forever
 
 import os
 import re
@@ -24,7 +24,7 @@ LOCAL = ("tgpu.slot", "tgpu.columns", "tgpu.convert", "tgpu.thread_sum")
 
 
 def run(*command):
-    """What a command prints on standard error, its own words where it fails."""
+    """Runs a command and returns its standard error; on failure exits with it."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -41,7 +41,7 @@ def label(dim, causal, blocks):
 
 
 def golden(root, dim, causal, blocks, scratch):
-    """The golden, its buffers placed."""
+    """Returns the path of the golden, with offsets assigned to its buffers."""
     path = f"{scratch}.golden.mlir"
     suffix = "_causal" if causal == "top_left" else "_n128" if blocks else ""
     run("tilewright-opt", f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", "--tgpu-plan-shared-memory",
@@ -58,7 +58,7 @@ def generated(root, dim, causal, blocks, scratch):
 
 
 def innermost_loops(text):
-    """(lines of the body, last line) of each scf.for that holds products and no other loop."""
+    """Returns (lines of the body, last line) of each scf.for with products and without inner loops."""
     lines = text.splitlines()
     for begin, line in enumerate(lines):
         if "= scf.for " not in line:
@@ -71,7 +71,7 @@ def innermost_loops(text):
 
 
 def main_loop(text):
-    """The operations of tgpu of a round that neither masks nor is for rare cases, without the names of values."""
+    """Returns the tgpu operations, without value names, of an iteration that neither masks nor is for rare cases."""
     loops = [body for body, end in innermost_loops(text) if "tgpu.general" not in end and "tgpu.rare" not in end]
     body = [body for body in loops if not any(MASK.search(line) or "scf.if" in line for line in body)]
     if len(body) != 1:
@@ -82,7 +82,7 @@ def main_loop(text):
 
 
 def blocks_of(ptx):
-    """(instructions, numbers of the blocks that may follow) of each basic block."""
+    """Returns (instructions, numbers of the successors) of each basic block."""
     blocks, labels = [[]], {}
     for line in map(str.strip, ptx.splitlines()):
         if label := re.fullmatch(r"(\$\w+):.*", line):
@@ -104,7 +104,7 @@ def blocks_of(ptx):
 
 
 def leads(follow, inside, first, last):
-    """Whether a way leads from one block to the other that stays inside: else a jump back makes no loop."""
+    """Returns true if a path inside leads from one block to the other: otherwise a backward jump makes no loop."""
     found, reached = [first], {first}
     while found:
         for after in follow[found.pop()]:
@@ -115,7 +115,7 @@ def leads(follow, inside, first, last):
 
 
 def ptx_of_main_loop(path, scratch):
-    """Returns the number of PTX instructions of the shortest loop that waits for one of two products: masks add to it."""
+    """Returns the PTX instructions of the shortest loop that waits for one of two products: masks add to it."""
     run("tilewrightc", path, "--target=sm_90a", "--emit=ptx", "-o", f"{scratch}.ptx")
     blocks, follow = blocks_of(read(f"{scratch}.ptx"))
     counts = []
