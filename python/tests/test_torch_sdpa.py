@@ -31,7 +31,7 @@ def three(q=(2, 4, 5, 8), k=(2, 4, 7, 8), v=None):
 def mask(*shape):
     kept = torch.rand(shape, generator=torch.Generator().manual_seed(1)) < 0.6
     if len(shape) > 1 and shape[-2] > 1:
-        kept[..., 1, :] = False  # a row that attends nothing
+        kept[..., 1, :] = False  # a row without keys
     return kept
 
 
@@ -196,7 +196,7 @@ class SdpaTest(TorchTest):
         with tilewright.interpret(None), tilewright.use_for_sdpa():
             F.scaled_dot_product_attention(*three())
         self.assertEqual(reasons["query must be on a CUDA device, but got cpu"], 1)
-        with tilewright.use_for_sdpa(), self.assertRaises(TypeError):  # PyTorch's own
+        with tilewright.use_for_sdpa(), self.assertRaises(TypeError):  # raised by PyTorch
             F.scaled_dot_product_attention([1], 2, 3)
         with tilewright.use_for_sdpa():
             x = torch.randn(3, 2, 4, 5, 8)

@@ -194,7 +194,7 @@ def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
 
     def mask():
         chosen = uniform(batch, 1, rows, keys) < 0.6
-        chosen[:, :, 1] = False  # a row that attends nothing
+        chosen[:, :, 1] = False  # a row without keys
         return chosen
 
     def lists(*shape):

@@ -173,7 +173,7 @@ class _Plan:
         run, handle, check, arguments = self._run, self.handle, self.library.check, packed[0]
         first, *more = arguments
 
-        def launch(packed=packed, values=values, workspace=workspace, plan=self):  # kept as long as the call is
+        def launch(packed=packed, values=values, workspace=workspace, plan=self):  # alive as long as the call
             code = run(handle, first, address, size, stream())
             if code:
                 check(code)

@@ -74,7 +74,7 @@ def _is_old(index):
 
 def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
     """The reason why the kernels cannot compute what PyTorch can, or None. Called after _invalid."""
-    if not torch.compiler.is_compiling():  # the queries cannot be traced
+    if not torch.compiler.is_compiling():  # is_functorch_wrapped_tensor cannot be traced
         for name, x in zip((*_NAMES, "attn_mask"), (query, key, value, attn_mask)):
             if x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x):
                 return f"{name} must not be a tensor of vmap or another transform of torch.func"
@@ -204,7 +204,7 @@ def _or_pytorch(fallback):
                 warnings.warn(f"PyTorch computes this attention, not Tilewright: {problem[1]}", stacklevel=2)
         if fallback == "raise":
             raise ValueError(f"Tilewright does not compute this attention: {problem[1]}")
-        grouped = {"enable_gqa": enable_gqa} if enable_gqa else {}  # which PyTorch 2.4 does not know
+        grouped = {"enable_gqa": enable_gqa} if enable_gqa else {}  # an argument that PyTorch 2.4 does not have
         return _pytorch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **grouped)
 
     return scaled_dot_product_attention

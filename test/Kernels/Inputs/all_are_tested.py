@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# all_are_tested.py KERNELS TESTS: a .test of TESTS must name each .mlir below KERNELS.
+# all_are_tested.py KERNELS TESTS: each .mlir file in KERNELS must be mentioned by a .test file in TESTS.
 
 import glob
 import os

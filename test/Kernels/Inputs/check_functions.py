@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# check_functions.py write | check_functions.py NAME TOLERANCE: y of NAME.npy and derivatives of NAME_d.npy, against
-# Python's mathematics.
+# check_functions.py write | check_functions.py NAME TOLERANCE: compares y of NAME.npy and derivatives of NAME_d.npy
+# with the functions of Python.
 
 import math
 import sys
@@ -31,7 +31,7 @@ functions = [
     (cbrt, lambda v: 1 / (3 * cbrt(v) ** 2)),
     (math.erfc, lambda v: -2 / math.sqrt(math.pi) * math.exp(-v * v)),
 ]
-# The root of 0 has an infinite slope: not compared.
+# Not compared: the derivative of the root is infinite at 0.
 x[18] = 0.5
 keep = np.arange(37) != 18
 for row, (function, derivative) in enumerate(functions):

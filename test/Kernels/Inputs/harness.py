@@ -27,7 +27,7 @@ _checks = 0
 
 
 def round_to(x, kind):
-    """Nearest value of the element type, as float64."""
+    """Returns the nearest value of the element type, as float64."""
     x = np.asarray(x, dtype=np.float64)
     if kind == "f64":
         return x
@@ -94,7 +94,7 @@ def run(file, params, inputs, outputs, scalars=None, entry=None, with_files=(), 
 
 
 def compare(what, got, wanted, kind, allowed=None):
-    """Refuses a difference above the tolerance; infinities must agree, NaN is refused."""
+    """Fails if the difference exceeds the tolerance, infinities differ, or a value is NaN."""
     global _checks
     _checks += 1
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)

@@ -9,7 +9,7 @@ import time
 
 
 class Progress:
-    """While it is entered, shows once a second what `describe` returns. The line is gone at the end."""
+    """A context manager that shows the result of `describe` once per second, and removes the line at the end."""
 
     def __init__(self, describe):
         self.describe = describe

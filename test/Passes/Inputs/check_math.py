@@ -203,7 +203,7 @@ def encode(value, name):
     if math.isnan(value):
         return None
     steps = [decode(code, name) for code in range(largest + 1)]
-    steps.append(2 * steps[-1] - steps[-2])  # where infinity, or NaN, begins
+    steps.append(2 * steps[-1] - steps[-2])  # the first infinity or NaN
     magnitude = min(abs(value), steps[-1])
     best = min(range(len(steps)), key=lambda code: (abs(steps[code] - magnitude), code % 2))
     if best > largest and name == "f8E4M3FN":
