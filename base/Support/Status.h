@@ -20,15 +20,14 @@ enum class Code {
   OK = 0,
   InvalidArgument = 1, // an argument breaks the contract of the kernel
   Unsupported = 2,     // valid, but not supported by this device or driver
-  MissingVariant =
-      3,           // the bundle has no code for this; the message has the command that compiles it
-  BadBundle = 4,   // truncated, corrupt, not a bundle, or of another version
-  NoDriver = 5,    // libcuda.so.1 is missing or too old, or finds no device
-  NotPrepared = 6, // run was called before prepare on this device
-  OutOfMemory = 7, // no memory on the device or the host
-  Driver = 8,      // a driver call failed
-  Compile = 9,     // the driver rejected the PTX; log() is its output
-  Io = 10,         // a file could not be read or written
+  MissingVariant = 3,  // the bundle has no code for this; the message has the command to compile it
+  BadBundle = 4,       // truncated, corrupt, not a bundle, or of another version
+  NoDriver = 5,        // libcuda.so.1 is missing or too old, or finds no device
+  NotPrepared = 6,     // run was called before prepare on this device
+  OutOfMemory = 7,     // no memory on the device or the host
+  Driver = 8,          // a driver call failed
+  Compile = 9,         // the driver rejected the PTX; log() is its output
+  Io = 10,             // a file could not be read or written
 };
 
 /// Success, or what went wrong. Messages are lower case and have no final period.
