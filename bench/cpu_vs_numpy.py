@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The CPU device against NumPy on the same cores: rounds of both alternate, and medians are compared.
+# Compares the CPU device with NumPy on the same cores, by the medians of alternating rounds.
 #
 #   bench/cpu_vs_numpy.py [--bench build/bin/tilewright-bench] [--batch B] [--heads H] [--queries S] [--width D]
 #                         [--rounds N] [--json]
 #
-# Two figures matter: the time of the full forward over NumPy's (to stay below 4), and the time of the causal forward
-# over that of the full one (to stay below 0.65). Debian's python3-numpy computes with the reference BLAS unless
-# libopenblas0 is installed: install it, or the comparison flatters.
+# The goals are a full forward of less than 4 times NumPy's time, and a causal forward of less than 0.65 times the time
+# of the full one. Without libopenblas0, Debian's python3-numpy uses the slow reference BLAS: install libopenblas0 for a
+# fair comparison.
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Attention, forward, written with NumPy's matrix products: what the CPU device is compared with.
+# The attention forward with NumPy's matrix products, as the baseline of the CPU device.
 #
 #   bench/numpy_attention.py [--batch B] [--heads H] [--queries S] [--width D] [--causal] [--rounds N]
 
@@ -32,14 +32,14 @@ def make_inputs(batch, heads, queries, width, dtype=np.float32):
 
 
 def time_of(inputs, causal):
-    """Seconds of one evaluation."""
+    """Seconds of one evaluation of attention."""
     start = time.perf_counter()
     attention(*inputs, inputs[0].shape[-1] ** -0.5, causal)
     return time.perf_counter() - start
 
 
 def blas_name():
-    """The library that NumPy's products come from, as loaded."""
+    """The name of the loaded BLAS library that NumPy uses."""
     with open("/proc/self/maps") as maps:
         files = {line.split()[-1].rsplit("/", 1)[-1] for line in maps if "blas" in line}
     for name in ("mkl", "openblas", "blis", "blas"):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""libtilewright beside its peers on one GPU, in one process: attention forward, backward or both, and a matrix product.
+"""Compares libtilewright with other libraries on one GPU: attention forward, backward or both, and a matrix product.
 
     bench/peers.py --json peers.json --svg peers.svg                     every forward, and the matrix product
-    bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names hold one of these
+    bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names contain one of these
     bench/peers.py --bundle attention.twb --bundle matmul.twb            compiled elsewhere; no tilewrightc needed
-    bench/peers.py --perturbed --peers "" --cases D64 D128               the kernels, written otherwise (perturb.py)
+    bench/peers.py --perturbed --peers "" --cases D64 D128               variants of the kernels (perturb.py)
     bench/peers.py --direction backward --deterministic --profile        also the deterministic form, and time by kernel
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
     bench/peers.py --mods ,spans --peers flex,flex_setup --dims 64,128 --cases S16384 --direction fwd,both
@@ -16,16 +16,15 @@ Packed sequences (`--direction varlen,varlen_backward`): the lengths of gpubench
 Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
 default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in
 the forward, 10 in the backward, 14 in both, halved where causal; under a window, or where documents share a sequence,
-those of the pairs that are kept. Of a peer's backward, autograd.grad alone is timed; `both` are timed with one pair of
-events.
+only kept pairs count. For a peer's backward, only autograd.grad is timed; `both` is timed with one pair of events.
 
-Kernels are compiled by the tilewrightc beside this script, for sm_90a where the GPU is one, else for sm_80. Every side
-is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that fails is
-not timed, and the output says so. Then rounds call all sides in turn, and medians with interquartile ranges are compared,
-also with the best of cudnn and fa4 in each case. Needs PyTorch and a GPU; peers: cudnn, flash, fa4 (FlashAttention-4, the
-package flash-attn-4, where it is installed), efficient, and on request flex, flex_setup (documents: each call makes its
-block mask, too; beside it ours with spans makes these from the documents' numbers) and triton (attention), torch
-(matrix product).
+Kernels are compiled by the tilewrightc of this tree, for sm_90a on an sm_90a GPU, else for sm_80. Every side is first
+checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); a side that fails is
+reported and not timed. Then rounds call all sides in turn. The output compares medians with interquartile ranges, also
+with the best of cudnn and fa4 in each case. Needs PyTorch and a GPU; peers: cudnn, flash, fa4 (FlashAttention-4, if the
+package flash-attn-4 is installed), efficient and torch (matrix product), and on request flex, flex_setup (documents:
+each call also makes its block mask, and Tilewright with the modifier spans computes the spans) and triton
+(attention).
 """
 
 import argparse
@@ -43,16 +42,16 @@ from gpubench.places import ROOT, find_library, find_tool
 
 SUBJECT = "tilewright"
 PEERS = ["cudnn", "flash", "fa4", "efficient", "torch", "flex", "flex_setup", "triton"]
-BEST_OF = ["cudnn", "fa4"]  # the strongest two: which one leads depends on the case
-LONG = 2048  # from this length on a GPU is full
+BEST_OF = ["cudnn", "fa4"]  # the fastest two; which one is faster depends on the case
+LONG = 2048  # cases of at least this length fill a GPU
 DIRECTIONS = ["forward", "backward", "both", "varlen", "varlen_backward", "matmul"]
-# Files, and what they hold.
+# Kernel files.
 KERNELS = ["attention_forward", "attention_backward", "matmul"]
 
 
 class Source:
-    """Where the code of a side comes from: bundles, or kernels that are compiled for each case. A bundle with a modifier
-    linked has the modifier's name in its own."""
+    """The code of a side: bundles, or kernels that are compiled for each case. A bundle with a linked modifier has the
+    modifier's name in its file name."""
 
     def __init__(self, name, files, params=None, is_dense=False):
         self.name = name
@@ -63,7 +62,7 @@ class Source:
         self.compiled = {}  # by kernel and parameters
 
     def kernel_for(self, entry):
-        """The kernel whose file is named after the operation: one of these words in its name, or none."""
+        """The kernel whose file name contains the operation's name, or None."""
         def operation(name):
             return [word for word in ("matmul", "backward") if word in os.path.basename(name)]
         return next((file for file in self.kernels if operation(file) == operation(entry)), None)
@@ -115,7 +114,7 @@ def numbers(text):
 
 
 def default_targets(capability):
-    """What users of a GPU of this compute capability get: code for sm_90a runs on 9.0 alone."""
+    """The targets for a GPU of this compute capability: code for sm_90a runs only on 9.0."""
     return ["sm_90a"] if capability == (9, 0) else ["sm_80"]
 
 
@@ -152,7 +151,7 @@ def parse(arguments):
                         help="of the same length, to compare with a batch of as many sequences")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
-                        help="time the kernels of attention as perturb.py writes them; they should be about as fast")
+                        help="time the attention kernels that perturb.py writes; they should be about as fast")
     parser.add_argument("--peers", type=listed,
                         default=["cudnn", "flash", "fa4", "efficient", "torch"], help=",".join(PEERS))
     parser.add_argument("--cases", nargs="*", metavar="PART", help="parts of the names of cases; * and ? are wild")
@@ -191,7 +190,7 @@ def parse(arguments):
 
 
 class Bench:
-    """Everything that needs the GPU."""
+    """The part of the benchmark that needs the GPU."""
 
     def __init__(self, options, folder):
         import torch
@@ -201,7 +200,7 @@ class Bench:
         self.forms = {**problems.PROBLEMS, "varlen": varlen.Varlen, "varlen_backward": varlen.VarlenBackward}
         self.options, self.folder = options, folder
         options.targets = options.targets or default_targets(torch.cuda.get_device_capability())
-        self.absent = {}  # why, by peer
+        self.absent = {}  # reasons, by peer
         if "fa4" in options.peers and (why := fa4.why_absent()):
             self.absent["fa4"] = why
         self.peers = [peer for peer in options.peers if peer not in self.absent]
@@ -209,7 +208,7 @@ class Bench:
         self.bundles = {}
 
     def plan(self, source, entry, case):
-        """A prepared plan of the first bundle that has the case."""
+        """A prepared plan of the first bundle that contains the case."""
         reason = "no bundle or kernel for this operation"
         for file in source.files_for(entry, case, self.options, self.folder):
             try:
@@ -236,7 +235,7 @@ class Bench:
         raise RuntimeError(reason)
 
     def bind(self, source, case, problem, outputs, stream=None):
-        """A call that enqueues all launches of a case."""
+        """A function that enqueues all launches of a case."""
         def allocate(size):
             return self.torch.empty(size, dtype=self.torch.uint8, device="cuda")
         launches = problem.dense_launches(outputs) if source.is_dense else problem.launches(outputs)
@@ -245,7 +244,7 @@ class Bench:
         return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
 
     def run(self, case):
-        """({side: summary}, {side: why it was excluded})."""
+        """({side: summary}, {side: the reason why it was excluded})."""
         problem = self.forms[case.form].of(case)
         sides, outputs, excluded = {}, {}, {}
 
@@ -270,7 +269,7 @@ class Bench:
                 try_side(source.name + "_setup", lambda call=call, set_up=set_up: (set_up(), call()), result)
         for name, call in problem.peers(self.peers).items():
             try_side(name, call, None)
-        # Of dropout each side draws its own: only ours is that of the reference.
+        # Each side draws its own dropout: only ours equals the reference's.
         judged = {name: output for name, output in outputs.items()
                   if not getattr(problem, "is_random", False) or name not in self.peers}
         for name, wrong in problem.judge(judged).items():
@@ -290,7 +289,7 @@ class Bench:
         return results, excluded
 
     def host_overhead(self):
-        """Median microseconds that one call takes of the host, on a small problem."""
+        """Median host time of one call in microseconds, on a small problem."""
         case = next((case for case in self.options.selected if case.operation == "attention"), None)
         if case is None:
             return {}
@@ -304,13 +303,13 @@ class Bench:
             except Exception as error:  # as in `run`
                 print(f"peers: host time of {name}: {error}", file=sys.stderr)
 
-        stream = self.device.current_stream()  # asked for once: asking takes as long as launching
+        stream = self.device.current_stream()  # queried once, since a query takes as long as a launch
         measure(SUBJECT, lambda: self.bind(self.options.sources[0], case, problem, problem.outputs(), lambda: stream))
         for name in self.peers:
             if name in self.problems.SDPA and case.direction == "forward":
                 if case.mod or case.window:
                     continue  # SDPA has neither
-                with self.problems.sdpa_kernel(self.problems.SDPA[name]):  # outside: a user sets it once
+                with self.problems.sdpa_kernel(self.problems.SDPA[name]):  # not timed, since users set it once
                     measure(name, lambda: problem.sdpa)
             elif name in self.problems.SDPA or name == "fa4":
                 for call in problem.peers([name]).values():
@@ -331,7 +330,8 @@ class Bench:
 
 
 def best_rows(results, cases):
-    """Rows for report.markdown_table: speed over the best of BEST_OF in each case, of all lengths and of long ones."""
+    """Rows for report.markdown_table: speed relative to the best of BEST_OF in each case, for all lengths and for long
+    ones."""
     best = report.best_peers(results, BEST_OF)
     ratios = report.ratios_to_best(results, SUBJECT, best)
     rows = []
@@ -345,7 +345,7 @@ def best_rows(results, cases):
 
 
 def print_results(results, cases, sides, others):
-    """TFLOP/s of each side, with the ratio of the subject to it; `others` are further sides of ours."""
+    """Prints TFLOP/s of each side, with the ratio of the subject to it; `others` are additional sides of Tilewright."""
     rows, best = [], report.best_peers(results, BEST_OF)
     for case in cases:
         times = results.get(case.name)
@@ -368,7 +368,7 @@ def print_results(results, cases, sides, others):
         rows.append(row)
     print("\nTFLOP/s, and in brackets the speed of tilewright over that of the peer\n")
     print(report.markdown_table(["case"] + sides + (["best"] if best else []), rows))
-    for name in others:  # the other way round: what share of the speed they keep
+    for name in others:  # inverted: the fraction of the speed that they reach
         kept = {case: 1 / ratio for case, ratio in report.ratios(results, SUBJECT).get(name, {}).items()}
         if kept:
             print(f"\nSpeed of {name} over that of tilewright\n")
@@ -385,7 +385,7 @@ def print_results(results, cases, sides, others):
 
 
 def describe_best(times, peer):
-    """A cell: the best peer of a case, its TFLOP/s and the speed of tilewright over it."""
+    """A table cell: the best peer of a case, its TFLOP/s, and the speed of Tilewright relative to it."""
     if peer is None:
         return "-"
     ratio = f" ({times[peer]['median_ms'] / times[SUBJECT]['median_ms']:.2f})" if SUBJECT in times else ""
@@ -393,7 +393,7 @@ def describe_best(times, peer):
 
 
 def write_perturbed(kernels, folder):
-    """Files of the kernels of attention, written otherwise."""
+    """Writes perturbed variants of the attention kernels into the folder."""
     for name in KERNELS[:2]:
         path = os.path.join(folder, name + ".mlir")
         with open(os.path.join(kernels, name + ".mlir")) as source, open(path, "w") as file:
@@ -437,7 +437,7 @@ def main():
                 continue
             try:
                 results[case.name], excluded = bench.run(case)
-            except RuntimeError as error:  # after an error of a kernel the context is of no use
+            except RuntimeError as error:  # the context is unusable after a kernel error
                 exclusions[case.name] = {"all": str(error).strip().splitlines()[0]}
                 lost = True
                 break

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes attention_forward.mlir or attention_backward.mlir otherwise: the same results bit for bit, with other names of values,
-functions and kernels, another order of independent operations, one more operation on every score and one between the
-products, what the loop carries in another order and, in the forward, one more row that it carries. No pass may know a
-kernel by its looks, so this one must be about as fast (bench/peers.py --perturbed).
+"""Writes a variant of attention_forward.mlir or attention_backward.mlir with bitwise equal results: it renames values,
+functions and kernels, reorders independent operations and loop-carried values, adds an operation on every score and
+one between the products and, in the forward, an additional loop-carried row. No pass may depend on the exact form of a
+kernel, so the variant must be about as fast (bench/peers.py --perturbed).
 
     bench/perturb.py kernels/attention_forward.mlir -o perturbed.mlir
 """
@@ -14,21 +14,20 @@ import re
 import sys
 
 CONTRACT = {"q", "k", "v", "o", "lse", "scale", "window_left", "window_right",
-            "do", "dlse", "dq", "dk", "dv"}  # callers know these by name
+            "do", "dlse", "dq", "dk", "dv"}  # callers use these names
 REPLACEABLE = {"score_mod", "mask_mod", "weight_mod", "sink", "attention_forward", "attention_backward"}
 
 
 class Forward:
-    # What is moved, and what it then follows. They do not depend on each other.
+    # Operations to move, and the independent operations that they then follow.
     moves = [("k_tile", "v_tile"), ("cols", "masked_out"), ("sum_block", "p"), ("scales", "log2es"), ("no_max", "no_o"),
              ("log_sum", "ln2s")]
-    # What is added before an operation, which then reads %capped. No score is above infinity, so this changes none; a NaN
-    # stays one. LLVM knows that, too: what is measured is what the passes make of a kernel that looks otherwise, not what
-    # more work costs.
+    # Operations added before an operation, which then reads %capped. A minimum with infinity changes no score, and keeps
+    # NaN. LLVM also removes it: the benchmark measures how the passes handle a different kernel, not the cost of more work.
     added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !s",
              "%capped = arith.minimumf %below, %infinities : !s"]
     before, reads = "p", "%below"
-    # Weights are not below 0. The peak is the maximum once more.
+    # Weights are at least 0. The peak repeats the maximum.
     edits = [
         ("%p_weighted = tile.map @weight_mod(%p,",
          "%bounded = math.absf %p : !s\n    %p_weighted = tile.map @weight_mod(%bounded,"),
@@ -46,7 +45,7 @@ class Forward:
 class Backward:
     moves = [("no_dk", "no_dv"), ("do_tile", "st"), ("dv_new", "dk_new"), ("pt_rounded", "gt_rounded"),
              ("delta_each", "dpt_weighted")]
-    # No gradient of a score is above infinity.
+    # Gradients of scores are at most infinity.
     added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !st",
              "%capped = arith.minimumf %dst, %infinities : !st"]
     before, reads = "dst_rounded", "%dst "
@@ -66,7 +65,7 @@ class PerturbError(Exception):
 
 
 def find(lines, name):
-    """The first operation of this name."""
+    """The index of the first operation that defines this name."""
     found = [index for index, line in enumerate(lines) if line.lstrip().startswith(f"%{name} = ")]
     if not found:
         raise PerturbError(f"expected an operation %{name} but got none")
@@ -74,7 +73,7 @@ def find(lines, name):
 
 
 def find_end(lines, index):
-    """One past an operation, with its regions."""
+    """The index after an operation and its regions."""
     depth = 0
     while True:
         line = lines[index].strip()
@@ -108,7 +107,7 @@ def perturb(text):
     lines[index:index] = [indent + line for line in how.added]
 
     code = "\n".join(line if not line.lstrip().startswith("//") else "" for line in lines)
-    # Expressions name arguments without the sign.
+    # Expressions name arguments without %.
     fixed = CONTRACT | set(re.findall(r"\bdim\((\w+)", code))
     fixed |= {name for pair in re.findall(r"\bsame_dims\((\w+), (\w+)", code) for name in pair}
     values = [name for name in dict.fromkeys(re.findall(r"%([A-Za-z_]\w*)", code)) if name not in fixed]
@@ -121,7 +120,8 @@ def perturb(text):
 
 
 def include(text, folder, included):
-    """The text with what its tile.link name behind it, so that names change there, too. An alias is the same everywhere."""
+    """The text followed by the files that its tile.link operations name, so that names change in both. Aliases are the
+    same in all files."""
     for name in re.findall(r'^tile\.link "([^"]+)"$', text, re.MULTILINE):
         path = os.path.normpath(os.path.join(folder, name))
         if path not in included:

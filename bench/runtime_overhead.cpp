@@ -270,7 +270,7 @@ void runWithRealDriver(benchmark::State &state) {
   for (auto _ : state) {
     if (Status status = plan->run(arguments, 0, 0, stream); !status)
       return state.SkipWithError(status.message().c_str());
-    if (++launches % 256 == 0) { // a full queue would be waited for
+    if (++launches % 256 == 0) { // a launch would wait if the queue is full
       state.PauseTiming();
       (*driver)->cuStreamSynchronize(stream);
       state.ResumeTiming();

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""When the waits, copies, products and stores of a case of peers.py ran: a trace for Perfetto, and a table of it.
+"""Traces the waits, copies, products and stores of a case of peers.py: writes a trace for Perfetto, and prints a table.
 
     bench/timeline.py --cases "D128 none S4096" -o trace.json                        compiles the kernel with --timeline
-    bench/timeline.py --cases "D128 none S4096" --bundle forward.twb -o trace.json   of a bundle that was compiled so
-    bench/timeline.py --read trace.json                                              the table alone; needs no GPU
+    bench/timeline.py --cases "D128 none S4096" --bundle forward.twb -o trace.json   a bundle compiled with --timeline
+    bench/timeline.py --read trace.json                                              only prints the table; needs no GPU
     bench/timeline.py --read trace.json --svg picture.svg --from 20 --length 10      10 us of one thread block
 
-The table has a row for each operation of each role: how often it ran, for how long (mean, of all blocks that are in the
-trace), and its share of the role's time. `work` is what lies between: arithmetic on tiles, addresses. Rounds of loops and
-products in flight overlap the others and have no share. A kernel with a timeline is slower than without.
+The table has a row for each operation of each role: how often it ran, its mean duration over all blocks in the trace, and
+its share of the role's time. `work` is the time between these operations: arithmetic on tiles, addresses. Iterations of
+loops and products in flight overlap other operations and have no share. A timeline makes a kernel slower.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from gpubench.timeline_plot import svg_timeline
 
 
 def rows_of(trace):
-    """Rows of the table of a trace."""
+    """The rows of the table for a trace."""
     roles, began, rows, totals = {}, {}, {}, {}
     for event in trace["traceEvents"]:
         track = event["pid"], event["tid"]
@@ -60,7 +60,7 @@ def print_trace(trace):
 
 
 def record(arguments, path, megabytes):
-    """Runs the first case that the arguments of peers.py select, twice, and keeps the second run."""
+    """Runs the first case that the arguments of peers.py select twice, and keeps the second run."""
     options = peers.parse(arguments)
     if not options.bundle:
         options.extra.append("--timeline")
@@ -95,7 +95,7 @@ def main():
     parser.add_argument("-o", "--output", default="trace.json")
     parser.add_argument("--read", metavar="FILE", help="a trace that was written before, also by tilewright-run")
     parser.add_argument("--megabytes", type=int, default=1,
-                        help="of the buffer in GPU memory; blocks that find no room in it are left out")
+                        help="size of the buffer in GPU memory; blocks that do not fit are left out")
     parser.add_argument("--svg", metavar="FILE", help="a picture of one thread block")
     parser.add_argument("--title", default="", help="of the picture")
     parser.add_argument("--block", type=int, default=0, help="which of the trace's thread blocks")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Trains a small GPT twice, with our attention and with SDPA's cuDNN, and compares losses and times of steps.
+"""Trains a small GPT with Tilewright's attention and with SDPA's cuDNN, and compares losses and step times.
 
     bench/training_step.py --json training.json --svg training.svg
     bench/training_step.py --bundle forward.twb --bundle backward.twb --library libtilewright.so     without a compiler
 
-Both models begin with the same weights and see the same batches in turns, a step of one after a step of the other, under
-torch.compile and autocast to bf16. The text is the source of Python's standard library, by bytes. Needs a GPU."""
+Both models start with the same weights and process the same batches, in alternating steps, under torch.compile and
+autocast to bf16. The training text is the source code of Python's standard library, as bytes. Needs a GPU."""
 
 import argparse
 import json
@@ -28,7 +28,7 @@ from gpubench import gpt, report  # noqa: E402
 
 
 def read_text():
-    """The bytes of the standard library's modules, in the order of their names."""
+    """The bytes of the standard library's modules, in order of their names."""
     folder = sysconfig.get_path("stdlib")
     parts = []
     for name in sorted(os.listdir(folder)):
@@ -60,7 +60,7 @@ class Trainer:
         self.loss = torch.compile(model, fullgraph=True)
 
     def step(self, tokens, targets):
-        """The loss, a tensor, and the two events around the step."""
+        """One training step; returns the loss (a tensor) and the events before and after the step."""
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -82,7 +82,7 @@ def batches(options):
 
 
 def train(options):
-    """{side: {"losses", "step_ms"}}, and the number of parameters."""
+    """Trains all sides; returns {side: {"losses", "step_ms"}} and the number of parameters."""
     trainers = {}
     for side in options.sides.split(","):
         trainers[side] = Trainer(options, SIDES[side])
@@ -102,7 +102,7 @@ def train(options):
 
 
 def summarize(options, results, parameters):
-    """Markdown. The first steps compile and tune, and are left out of the times."""
+    """A summary in Markdown. The times exclude the first steps, which compile and tune."""
     rows = []
     for side, result in results.items():
         times = report.summarize(result["step_ms"][options.warmup:])

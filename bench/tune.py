@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times variants of a kernel on a GPU: block sizes, warps and schedules, each compiled by tilewrightc, beside PyTorch.
+"""Times variants of a kernel on a GPU: block sizes, warps and schedules, compiled by tilewrightc, and PyTorch for comparison.
 
     bench/tune.py --kernel kernels/attention_forward.mlir --dims 64,128 --causal none,top_left --seqs 4096 \\
         --grid BLOCK_M=64,128 BLOCK_N=32,64,128 --warps 4,8 --schedule stages=2,3 --json tune.json
@@ -9,20 +9,20 @@
     bench/tune.py --target sm_90a --dims 128 --grid BLOCK_M=128,192 BLOCK_N=112,128,176 --seqs 1024,8192 --blocks rows.json
     bench/tune.py --kernel linear_attention --target sm_90a --dims 128 --grid BLOCK_N=64,128 BLOCK_V=64,128 \\
         --warps 4,8 --schedule in_flight=default,1 --against-synchronous --keep linear --compile-only
-    bench/tune.py --prebuilt linear                      the same where there is no compiler
+    bench/tune.py --prebuilt linear                      the same without a compiler
     bench/tune.py --kernel swiglu --target sm_90a --dims 4096 --seqs 8192 --grid BLOCK_N=64,128 --against-synchronous
 
-Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in parallel, by ptxas
-too where there is one), checked against a reference in f64 on ragged shapes and on the shortest case, and only then
-timed, in rounds that interleave all variants and the peers. What a variant fails at is listed with its reason; one that
-crashes or hangs does not take the others with it. Needs PyTorch, a GPU and tilewrightc. --blocks writes the fastest blocks as
-rows for `tilewrightc --blocks=FILE`: of each dimension and mask one for the longest case, and one for each shorter case
-that has others.
+Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in
+parallel, with ptxas if there is one), checked against a reference in f64 on ragged shapes and on the shortest case, and
+then timed, in rounds that interleave all variants and the peers. Failures are listed with their reasons; a variant that
+crashes or hangs does not stop the others. Needs PyTorch, a GPU and tilewrightc. --blocks writes the fastest blocks as
+rows for `tilewrightc --blocks=FILE`: for each dimension and mask, one row for the longest case, and one for each shorter
+case with other blocks.
 
---against-synchronous asks what schedules are worth: the blocks of --grid are compiled with the values of --schedule, and
-those of --synchronous-grid, with the warps of --warps, with skeleton=synchronous. The best of both kinds are then timed again, alone and in
-turn, and the ratio of their medians is printed. --keep FOLDER with --compile-only writes what --prebuilt FOLDER goes on
-from: bundles, and a list of them. Options given beside --prebuilt replace those of the compilation.
+--against-synchronous measures the benefit of schedules: it compiles the blocks of --grid with the values of --schedule,
+and those of --synchronous-grid, with the warps of --warps, with skeleton=synchronous. It then times the best of both kinds
+again, only these two and alternating, and prints the ratio of their medians. --keep FOLDER with --compile-only writes the
+input of --prebuilt FOLDER: bundles, and a list of them. Options given with --prebuilt replace those of the compilation.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def values_of(text):
 
 
 def settings_of(items, option):
-    """["A=1,2", "B=3"] as [("A", ["1", "2"]), ("B", ["3"])]."""
+    """Parses ["A=1,2", "B=3"] into [("A", ["1", "2"]), ("B", ["3"])]."""
     settings = []
     for item in items:
         key, equals, values = item.partition("=")
@@ -61,11 +61,11 @@ def settings_of(items, option):
 
 
 SYNCHRONOUS = {"skeleton": "synchronous"}
-LIST = "variants.json"  # of a folder of compiled variants
+LIST = "variants.json"  # in a folder of compiled variants
 
 
 class Variant:
-    """One way to compile the kernel for one binding of what the cases fix."""
+    """One way to compile the kernel for one binding of the parameters that the cases fix."""
 
     def __init__(self, binding, params, warps, schedule):
         self.binding, self.params, self.warps, self.schedule = binding, params, warps, schedule
@@ -78,7 +78,7 @@ class Variant:
 
     @property
     def setting(self):
-        """Its name within a case."""
+        """The name of the variant within a case."""
         parts = [f"{key}={value}" for key, value in self.params.items()]
         parts += [f"warps={self.warps}"] if self.warps else []
         return " ".join(parts + [f"{key}={value}" for key, value in self.schedule.items()]) or "default"
@@ -116,7 +116,7 @@ def make_variants(options, binding):
 
 
 def write_list(path, arguments, variants):
-    """What read_list needs, with paths within the folder of the list."""
+    """Writes the input of read_list, with paths relative to the folder of the list."""
     entries = [{"binding": v.binding, "params": v.params, "warps": v.warps, "schedule": v.schedule,
                 "resources": v.resources, "error": v.error,
                 "paths": {key: os.path.basename(file) for key, file in v.paths.items()}} for v in variants]
@@ -125,7 +125,7 @@ def write_list(path, arguments, variants):
 
 
 def read_list(path):
-    """(the arguments of the compilation, its variants)"""
+    """Returns the arguments of the compilation and its variants."""
     with open(path) as file:
         content = json.load(file)
     variants = []
@@ -138,7 +138,7 @@ def read_list(path):
 
 
 def run_tool(command, limit=120):
-    """Standard error of a command that succeeded; raises with its last lines where it failed."""
+    """Runs a command and returns its standard error; raises with its last lines if it failed."""
     try:
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -152,7 +152,7 @@ def run_tool(command, limit=120):
 
 
 def compile_variant(variant, options, number, folder):
-    """Fills paths and resources, or error."""
+    """Compiles a variant, and sets its paths and resources, or its error."""
     base = os.path.join(folder, f"variant{number}")
     try:
         if options.operation == "backward" or options.via == "bundle":  # a program: several kernels
@@ -179,7 +179,7 @@ def compile_variant(variant, options, number, folder):
 
 
 def resources_of_log(log):
-    """Of the entry that is launched: the form for aligned views where there are two."""
+    """The resources of the entry that is launched: if there are two forms, the one for aligned views."""
     entries = re.findall(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?"
                          r"Used (\d+) registers", log, re.DOTALL)
     found = max(entries, key=lambda entry: entry[0].endswith("_aligned"), default=None)
@@ -187,8 +187,8 @@ def resources_of_log(log):
 
 
 def worst_of_report(log):
-    """The most that a kernel takes, of what `tilewrightc --report` says of several."""
-    patterns = {"registers": r"registers +(\d+) a thread", "spilled_bytes": r"spills +(\d+) bytes stored",
+    """The maximum resources of a kernel over all kernels in the output of `tilewrightc --report`."""
+    patterns = {"registers": r"registers +(\d+) per thread", "spilled_bytes": r"spills +(\d+) bytes stored",
                 "shared_bytes": r"shared memory +(\d+) bytes", "warps": r"\((\d+) warps\)"}
     found = {key: [int(number) for number in re.findall(pattern, log)] for key, pattern in patterns.items()}
     return {key: max(numbers) for key, numbers in found.items() if numbers}
@@ -262,7 +262,7 @@ def measure(options, group, variants, folder, progress, rounds=None):
 
 
 def worker(path):
-    """The process with the GPU: one JSON object a line."""
+    """The process that uses the GPU; prints one JSON object per line."""
     with open(path) as file:
         job = json.load(file)
 
@@ -295,7 +295,7 @@ def worker(path):
             kernels[number], names[number] = kernel, variant["name"]
         except failures as failure:
             error = f"run: {failure}"
-        except RuntimeError as failure:  # an error of a kernel, after which the context is of no use
+        except RuntimeError as failure:  # the context is unusable after a kernel error
             say(fatal=str(failure).strip().splitlines()[0])
             os._exit(1)
         resources = {"registers": kernel.registers, "local_bytes": kernel.local_bytes,
@@ -343,13 +343,14 @@ def print_case(case, times, variants, peers):
 
 
 def best_of(variants, times):
-    """The fastest of variants that were timed, or None."""
+    """The fastest timed variant, or None."""
     timed = [variant for variant in variants if variant.setting in times]
     return min(timed, key=lambda variant: times[variant.setting]["median_ms"], default=None)
 
 
 def compare_kinds(options, case, times, variants, folder, progress):
-    """Times the best schedule and the best synchronous one once more, alone; what is to be said, or None."""
+    """Times the best variant with a schedule and the best synchronous one again, without the others; returns the line
+    to print, or None."""
     kinds = [best_of([v for v in variants if v.is_synchronous == kind], times) for kind in (False, True)]
     if None in kinds:
         return None
@@ -368,7 +369,7 @@ def compare_kinds(options, case, times, variants, folder, progress):
 
 
 def print_summary(results, peers):
-    """Settings over all cases that have them, best first."""
+    """Prints the settings over all cases that have them, the best first."""
     if not peers or len(results) < 2:
         return
     table = {}
@@ -383,7 +384,8 @@ def print_summary(results, peers):
 
 
 def known_blocks(options, binding):
-    """What tile-choose-blocks says of the kernel for one binding: structure, bits, row_bytes, mask and, by role, "NAME = 64"."""
+    """The choice of tile-choose-blocks for one binding of the kernel: structure, bits, row_bytes, mask and, by role,
+    "NAME = 64"."""
     command = [options.tilewrightc, options.kernel, f"--target={options.target}", "--emit=tile"]
     text = run_tool(command + [f"--param={key}={value}" for key, value in binding.items()] + options.extra)
     found = re.search(r"\bblocks = \{(.*?)\}", text)
@@ -393,7 +395,7 @@ def known_blocks(options, binding):
 
 
 def block_rows(options, cases, variants, results):
-    """Rows of the table for one group of cases: the fastest blocks of each length."""
+    """The table rows for one group of cases: the fastest blocks of each length."""
     plain = {variant.setting: variant for variant in variants if not variant.warps and not variant.schedule}
     known, rows = known_blocks(options, cases[0].params()), []
     for case in sorted((case for case in cases if case.name in results), key=lambda case: -getattr(case, "seq", 0)):
@@ -414,7 +416,7 @@ def block_rows(options, cases, variants, results):
 
 
 def find_arch(target):
-    """Of this machine's GPU, for ptxas; a target with an `a` runs on that architecture alone."""
+    """The architecture of this machine's GPU, for ptxas; a target with suffix `a` runs only on its own architecture."""
     if target.endswith("a"):
         return target
     try:

@@ -22,7 +22,7 @@ endif()
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # False alarms of GCC 12 inside templates of LLVM and Eigen that are instantiated from our code.
+  # False positives of GCC 12 inside templates of LLVM and Eigen that are instantiated from our code.
   add_compile_options(-Wno-maybe-uninitialized -Wno-comment $<$<COMPILE_LANGUAGE:CXX>:-Wno-redundant-move>
                       $<$<COMPILE_LANGUAGE:CXX>:-Wno-class-memaccess> -Wno-dangling-pointer
                       -Wno-stringop-overflow -Wno-array-bounds)
@@ -36,7 +36,7 @@ add_compile_options(-ffunction-sections -fdata-sections)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
-  # What ccache asks for where units use a precompiled header.
+  # Required by ccache if units use a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
                                   "${CCACHE_PROGRAM}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

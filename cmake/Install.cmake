@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What `cmake --install` puts where, in components that need nothing but their own targets built:
+# The components of `cmake --install`, each of which needs only its own targets:
 #
 #   runtime      libtilewright.so, tilewright.h, tilewright.pc        Tilewright::runtime
 #   compiler     libtilewright-compiler.so with header and .pc file   Tilewright::compiler
@@ -11,14 +11,14 @@
 #   tilewright_install_c_library(COMPONENT TARGET HEADER DESCRIPTION)
 #   tilewright_install_package_config(COMPONENT)
 #
-# Everything may be moved afterwards: CMake's files and the .pc files find the rest from where they are.
+# An installation can be moved: CMake's files and the .pc files use relative paths.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(TILEWRIGHT_INSTALL_DATADIR "${CMAKE_INSTALL_DATADIR}/tilewright" CACHE STRING "Where the kernels are installed")
 set(TILEWRIGHT_INSTALL_CMAKEDIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright")
-# Of the C interfaces. It changes when a function or a field of a struct goes; see docs/compatibility.md.
+# The version of the C interfaces. It changes if a function or a field of a struct is removed; see docs/compatibility.md.
 set(TILEWRIGHT_ABI_VERSION 0)
 
 # Tools find libtilewright-compiler.so beside them, and libMLIR.so where it was when they were linked.

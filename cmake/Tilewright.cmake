@@ -105,7 +105,7 @@ function(tilewright_add_tool name)
   endif()
 endfunction()
 
-# Where tools are linked statically, libtilewright-compiler.so is all tools with MLIR at once; tilewrightc calls the one
+# If tools are linked statically, libtilewright-compiler.so contains all tools that use MLIR; tilewrightc runs the tool
 # whose name it is called by, and the others are links to it.
 function(tilewright_finish_tools)
   get_property(names GLOBAL PROPERTY TILEWRIGHT_TOOLS)

@@ -266,7 +266,7 @@ int main(int argc, char **argv) {
       gradients.dK = Argument::dense(dkd.address, ElementType::F16, {B, Hkv, S, D});
       gradients.dV = Argument::dense(dvd.address, ElementType::F16, {B, Hkv, S, D});
       check(backward.workspaceSize(gradients, 0, workspace));
-      DeviceArray memory(driver, workspace); // aligned to 256 bytes, as all of cuMemAlloc's
+      DeviceArray memory(driver, workspace); // cuMemAlloc aligns to 256 bytes
       check(backward.run(gradients, memory.address, workspace, stream));
       dqd.download(dq.data(), stream);
       dkd.download(dk.data(), stream);

@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
     std::printf("\n");
   }
 
-  static const DriverTable none; // without a driver, all but prepare and run works
+  static const DriverTable none; // without a driver, everything except prepare and run works
   auto driver = DriverTable::system();
   const Params params = {{"C", Expr::integer(C)}, {"T", Expr::symbol(Expr::Kind::Type, "f16")}};
   auto operation = Operation::create(driver ? **driver : none, *bundle, "rms_norm", params);

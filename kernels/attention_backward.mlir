@@ -133,13 +133,13 @@ tile.program @attention_backward
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
                                            select(mod(D, 32) == 0, 3072, select(D <= 64, 2048, 1024))))),
            ORDERED_FROM: int = 1024,
-           // Which launches are in order, if IN_ORDER. The same on all GPUs, as SPLIT.
+           // Whether launches may be in order, if IN_ORDER. The same on all GPUs, like SPLIT.
            let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
                                        and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),
                                    not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
                                           or(replaced("mask_mod"), replaced("weight_mod"))))),
            let WITH_TURNS: flag = or(ORDERED, CHOOSES),
-           // Otherwise they have zeros, and no order: a role that adds in order fits beside these blocks.
+           // Otherwise they have zeros, and no order: with these blocks, a role that adds in order fits.
            let IN_ORDER: flag = and(and(CHOOSES, HOPPER),
                                     and(BLOCK_N == 128, select(D <= 64, BLOCK_M == 128,
                                                                or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED)))))),
@@ -148,7 +148,7 @@ tile.program @attention_backward
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
-           // By what they multiply, dV alone would have the blocks of a forward, and delta none.
+           // From their products, dV alone would get the blocks of a forward, and delta none.
            DV_BLOCK_M: int = select(or(LISTED, not(SPLIT)), BLOCK_M,
                                     select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
            DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
@@ -158,7 +158,7 @@ tile.program @attention_backward
            SCORE_BLOCK_N: int = select(or(TARGET == "cpu", and(HOPPER, ROW_BYTES <= 256)),
                                        select(max(D, DV) <= 128, 128, 64),
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           // Of the workspaces' rows, which a bundle for several GPUs has but once.
+           // Padding of the workspaces' rows, of which a bundle for several GPUs has one set.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
@@ -248,7 +248,7 @@ tile.program @attention_backward
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  // Where there are sums of dK and dV, this has blocks, and those before have none.
+  // If there are sums of dK and dV, this launch has blocks, and the previous ones have none.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)

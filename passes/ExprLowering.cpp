@@ -30,7 +30,7 @@ bool tilewright::isNotNegative(tile::ExprAttr expr) {
   }
 }
 
-/// Whether the evaluation may be undefined: a division by zero, or of the least integer by -1.
+/// Whether the evaluation may be undefined: a division by zero, or of the smallest integer by -1.
 static bool mayBeUndefined(tile::ExprAttr expr) {
   if (expr.getKind() != tile::ExprKind::Call)
     return false;
@@ -82,7 +82,7 @@ static Value lowerDivision(const ExprLowering &lowering, tile::ExprAttr expr, Va
   return arith::SubIOp::create(b, x, arith::MulIOp::create(b, quotient, y));
 }
 
-/// and, or and select. Where an operand may be undefined, it is evaluated in a branch of its own.
+/// and, or and select. An operand that may be undefined is evaluated in a separate branch.
 static Value lowerChoice(const ExprLowering &lowering, tile::ExprAttr expr) {
   ImplicitLocOpBuilder &b = lowering.b;
   Function function = tile::getFunction(expr);
@@ -90,7 +90,7 @@ static Value lowerChoice(const ExprLowering &lowering, tile::ExprAttr expr) {
   Value condition = lowerExpr(lowering, operands[0]);
   if (!condition)
     return nullptr;
-  // An operand, or null where the condition alone decides.
+  // An operand, or null if the condition alone determines the result.
   tile::ExprAttr yes = function == Function::Or ? nullptr : operands[1];
   tile::ExprAttr no = function == Function::Select ? operands[2]
                       : function == Function::Or   ? operands[1]
@@ -183,7 +183,7 @@ static Value lowerCall(const ExprLowering &lowering, tile::ExprAttr expr) {
   default:
     return fail(lowering,
                 "'" + expr.getName() +
-                    "' cannot be computed on the device except for the extent of the last id");
+                    "' is supported on the device only as the extent of the last grid id");
   }
 }
 

@@ -12,28 +12,28 @@
 
 namespace tilewright {
 
-/// How lowerExpr() computes, and what it asks its caller.
+/// The options of lowerExpr(), and its queries of the caller.
 struct ExprLowering {
   mlir::ImplicitLocOpBuilder &b;
-  /// Of integers, in bits. Values wrap around where the launch, which computes in 64 bits, reports
+  /// The width of integers in bits. Values wrap if the launch, which computes in 64 bits, reports
   /// an overflow.
   unsigned width;
-  /// The value of a name or an extent, an integer of `width` bits or an i1; null where there is
-  /// none.
+  /// The value of a name or an extent, an integer of `width` bits or an i1; null if there is none.
   llvm::function_ref<mlir::Value(tile::ExprAttr)> leaf;
-  /// Reports what cannot be lowered. Null where the caller has checked that everything can.
+  /// Reports expressions that cannot be lowered. Null if the caller has checked that everything
+  /// can.
   llvm::function_ref<void(const llvm::Twine &)> fail = nullptr;
-  /// Whether dividend and divisor are known not to be negative. Null: nothing is known.
+  /// Whether dividend and divisor are known to be non-negative. Null: nothing is known.
   llvm::function_ref<bool(tile::ExprAttr division)> isPlain = nullptr;
 };
 
-/// Computes an expression in front of the builder's insertion point; flags are i1. As in the
-/// interpreters, operands that `and`, `or` and `select` do not ask for are not evaluated where
-/// their evaluation could divide by zero. Null where something cannot be lowered.
+/// Computes an expression before the builder's insertion point; flags are i1. As in the
+/// interpreters, operands that `and`, `or` and `select` do not need are not evaluated if their
+/// evaluation could divide by zero. Null if something cannot be lowered.
 mlir::Value lowerExpr(const ExprLowering &lowering, tile::ExprAttr expr);
 
-/// Whether no value of the expression is negative, nor one that it is computed of: extents,
-/// numbers, and their sums, products and quotients.
+/// Whether no value of the expression or of its operands is negative: extents, numbers, and their
+/// sums, products and quotients.
 bool isNotNegative(tile::ExprAttr expr);
 
 } // namespace tilewright

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flags of floating-point operations that passes ask for.
+// Fast-math flags that passes test.
 
 #ifndef TILEWRIGHT_PASSES_FASTMATH_H
 #define TILEWRIGHT_PASSES_FASTMATH_H
@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-/// Whether the operation carries fastmath<reassoc>. Null does not.
+/// Whether the operation has fastmath<reassoc>. False for null.
 inline bool mayReassociate(mlir::Operation *op) {
   auto flags = mlir::dyn_cast_or_null<mlir::arith::ArithFastMathInterface>(op);
   return flags && mlir::arith::bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(),

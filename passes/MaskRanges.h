@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions that tile-analyze-masks derives, as tile-to-tgpu reads them.
+// The functions that tile-analyze-masks derives, as tile-to-tgpu uses them.
 
 #ifndef TILEWRIGHT_PASSES_MASKRANGES_H
 #define TILEWRIGHT_PASSES_MASKRANGES_H
@@ -13,16 +13,16 @@ namespace tilewright {
 /// Their results.
 enum MaskRange : unsigned { MayBegin, MayEnd, MustBegin, MustEnd, IsTight };
 
-/// On the result MustEnd, numbers of arguments of which s is the sum: the mask keeps c <= r + s, no
-/// more and no less. So, cut to [lower, upper), may ends at against_end + s, and must at
-/// against_begin + 1 + s.
+/// On the result MustEnd, the numbers of the arguments whose sum is s: the mask keeps exactly c <=
+/// r + s. So, clipped to [lower, upper), may ends at against_end + s, and must at against_begin + 1
+/// + s.
 inline constexpr llvm::StringLiteral rowEdgeName = "tile.row_edge";
 
 /// On the result MustEnd: neither may nor must, unless it is empty, ends before upper.
 inline constexpr llvm::StringLiteral endsAtUpperName = "tile.ends_at_upper";
 
-/// On a capture: its file promises that along the last dimension no element is less than the one
-/// before.
+/// On a capture: its file promises that along the last dimension no element is less than the
+/// previous one.
 inline constexpr llvm::StringLiteral ascendingName = "tile.ascending";
 
 } // namespace tilewright

@@ -82,7 +82,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a kernel of more than 262144 operations, counting a function once for each call of it
   }];
   let options = [
-    ListOption<"with", "with", "std::string", "files of replacements">,
+    ListOption<"with", "with", "std::string", "files whose functions and captures replace those of the module">,
     Option<"source", "source", "std::string", /*default=*/"",
            "the file of the module, in whose folder `tile.link` names files; without one, files of the compiler only">,
   ];

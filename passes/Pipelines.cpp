@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The order of the passes, and why.
+// The order of the passes, with reasons.
 
 #include "passes/Pipelines.h"
 
@@ -128,7 +128,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuStepProducts());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
-  // After folding, when each part of a loop shows by what its rows are multiplied.
+  // After folding, when the factors of rows in each part of a loop are visible.
   manager.addPass(createTgpuBoundMaxima());
   manager.addPass(createTgpuShiftRows());
   // After all passes that allocate shared memory.
@@ -141,20 +141,24 @@ namespace {
 struct GpuPipelineCommandLine : PassPipelineOptions<GpuPipelineCommandLine> {
   Option<std::string> target{*this, "target", llvm::cl::desc("architecture"),
                              llvm::cl::init("sm_80")};
-  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps of a block; 0: by its products"),
+  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps per block; 0: chosen by the pass"),
                         llvm::cl::init(0)};
   ListOption<std::string> schedule{*this, "schedule",
-                                   llvm::cl::desc("KEY=VALUE, overrides a decision")};
+                                   llvm::cl::desc("KEY=VALUE: overrides a decision")};
 };
 
 struct TilePipelineCommandLine : PassPipelineOptions<TilePipelineCommandLine> {
   Option<std::string> entry{*this, "entry", llvm::cl::desc("kernel or program to compile")};
   ListOption<std::string> params{*this, "params", llvm::cl::desc("NAME=VALUE for each parameter")};
-  ListOption<std::string> with{*this, "with", llvm::cl::desc("files of replacements")};
+  ListOption<std::string> with{
+      *this, "with",
+      llvm::cl::desc("files whose functions and captures replace those of the module")};
   Option<std::string> target{*this, "target", llvm::cl::desc("cpu, or an architecture"),
                              llvm::cl::init("cpu")};
-  Option<std::string> blocks{*this, "blocks", llvm::cl::desc("file of rows for blocks")};
-  Option<bool> fastMath{*this, "fast-math", llvm::cl::desc("allow other rounding"),
+  Option<std::string> blocks{
+      *this, "blocks",
+      llvm::cl::desc("file of rows that take precedence over the table of blocks")};
+  Option<bool> fastMath{*this, "fast-math", llvm::cl::desc("allow rewrites that change rounding"),
                         llvm::cl::init(false)};
 };
 } // namespace

@@ -31,20 +31,19 @@ struct TilePipelineOptions {
   /// Files whose functions and captures replace those of the module.
   std::vector<std::string> with;
   /// The file that the module was read from: its tile.link may name files of the same folder. Empty
-  /// for text from memory, which may name those of the compiler only.
+  /// for text from memory, which may only name files of the compiler.
   std::string source;
   /// Allows rewrites that change the rounding of the result (tile-fold-scale).
   bool fastMath = false;
-  /// Leaves literals as written where the type of their parameter cannot hold them. For a device
+  /// Leaves literals as written if the type of their parameter cannot represent them. For a device
   /// that holds every float in f64.
   bool exactLiterals = false;
-  /// What the code is for: cpu, or a name of base/Target. compileFile binds an enum parameter named
-  /// TARGET to it where the caller did not bind it and its declaration allows the value; the passes
-  /// ignore it.
+  /// The target: cpu, or a name of base/Target. compileFile binds an enum parameter named TARGET to
+  /// it if the caller did not bind it and its declaration allows the value; the passes ignore it.
   std::string target = "cpu";
-  /// What block() stands for: a file of rows that go before the table's, and the most positions
-  /// that a loop runs over (0: any number), and bytes of shared memory that a block may take (0: as
-  /// many as the target has).
+  /// Options of block(): a file of rows that take precedence over the table's, the maximum number
+  /// of positions that a loop runs over (0: any number), and the bytes of shared memory that a
+  /// block may use (0: all that the target has).
   std::string blocks;
   int64_t length = 0;
   int64_t shared = 0;

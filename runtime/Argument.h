@@ -31,7 +31,7 @@ struct Argument {
 
   static Argument absent() { return Argument(); }
 
-  /// Ranks above maxRank are stored and refused at launch.
+  /// Ranks above maxRank are stored and rejected at launch.
   static Argument view(uint64_t address, ElementType type, unsigned rank, const int64_t *extents,
                        const int64_t *strides) {
     Argument argument;
@@ -85,10 +85,10 @@ struct Argument {
   }
 };
 
-/// Storage for arguments, of which a call initialises what it uses: all of it is ten kilobytes.
+/// Storage for arguments, initialized as far as a call uses it, since all of it is ten kilobytes.
 class ArgumentArray {
 public:
-  /// Makes the first `count` absent.
+  /// Makes the first `count` arguments absent.
   Argument *reset(size_t count) {
     for (size_t i = 0; i < count; ++i)
       new (bytes + i * sizeof(Argument)) Argument();

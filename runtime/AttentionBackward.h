@@ -12,9 +12,9 @@
 namespace tilewright::runtime {
 
 struct AttentionBackwardDesc : AttentionDesc {
-  /// Runs are bit-identical, at the price of two more products for each pair.
+  /// Runs are bit-identical, which costs two more products for each pair.
   bool isDeterministic = false;
-  /// Takes optional places for the gradients of captures: d_x for x, among the captures.
+  /// Accepts optional arrays for the gradients of captures: d_x for x, among the captures.
   bool hasCaptureGradients = false;
   std::string entry = "attention_backward"; // kernel or program of the bundle
 };
@@ -23,11 +23,11 @@ struct AttentionBackwardArguments : AttentionArguments {
   Argument q;          // [B, Hq, Sq, D]
   Argument k;          // [B, Hkv, Skv, D]; Hq is a multiple of Hkv
   Argument v;          // [B, Hkv, Skv, DV]
-  Argument o;          // [B, Hq, Sq, DV], of the forward
-  Argument dO;         // [B, Hq, Sq, DV], of any strides
-  Argument lse;        // [B, Hq, Sq], of the forward
+  Argument o;          // [B, Hq, Sq, DV], from the forward pass
+  Argument dO;         // [B, Hq, Sq, DV], any strides
+  Argument lse;        // [B, Hq, Sq], from the forward pass
   Argument dLse;       // [B, Hq, Sq], optional
-  Argument dQ, dK, dV; // of the shapes of q, k and v; all of them is written
+  Argument dQ, dK, dV; // shapes of q, k and v; written entirely
 };
 
 std::array<const Argument *, 10> listViews(const AttentionBackwardArguments &arguments);

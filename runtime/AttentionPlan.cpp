@@ -21,8 +21,8 @@ Status invalid(std::string message) {
   return Status::failure(Code::InvalidArgument, std::move(message));
 }
 
-/// The dense form, without lists of blocks, of an entry that also takes packed sequences or lists,
-/// which bundles may hold beside it.
+/// The dense form, without lists of blocks, of an entry that also supports packed sequences or
+/// lists, which a bundle may also contain.
 Params ofDense(const Bundle &bundle, const std::string &entry, Params params) {
   auto has = [&](const auto &specs, std::string_view name) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto &spec) {
@@ -52,7 +52,7 @@ Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
 Params tilewright::runtime::paramsOf(const AttentionBackwardDesc &desc) {
   Params params = attentionParams(desc);
   params.emplace_back("DETERMINISTIC", Expr::flag(desc.isDeterministic));
-  if (desc.hasCaptureGradients) // else either will do
+  if (desc.hasCaptureGradients) // otherwise both are suitable
     params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   return params;
 }
@@ -95,13 +95,13 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   for (size_t i = 0; i < signature.numViews; ++i)
     if (signature.views[i].isRequired &&
         std::find(plan.sources.begin(), plan.sources.end(), i) == plan.sources.end())
-      return invalid("'" + entry + "' takes no '" + signature.views[i].name +
-                     "', which attention has");
+      return invalid("'" + entry + "' has no argument '" + signature.views[i].name +
+                     "', which attention requires");
   return plan;
 }
 
-/// What the contract of the entry cannot say: extents that are equal. Ranks are checked later, and
-/// what a view of a smaller rank lacks is zero here.
+/// Checks that the contract of the entry cannot express: equal extents. Ranks are checked later,
+/// and missing extents of a view of smaller rank are zero here.
 Status AttentionPlan::checkViews(const Argument *const *views) const {
   auto quoted = [&](size_t view) { return std::string("'") + signature->views[view].name + "'"; };
   for (size_t i = 0; i < signature->numViews; ++i)
@@ -120,11 +120,11 @@ Status AttentionPlan::checkViews(const Argument *const *views) const {
   for (size_t i = 0; i < signature->numViews; ++i)
     if (views[i]->kind != Argument::Kind::Absent && !signature->views[i].isRequired &&
         std::find(sources.begin(), sources.end(), i) == sources.end())
-      return invalid("'" + entry + "' takes no " + quoted(i) + ", but got one");
+      return invalid("'" + entry + "' has no argument " + quoted(i) + ", but got one");
   return Status::success();
 }
 
-/// The gradient of a capture is as large as the capture; of a scalar it has one element.
+/// The gradient of a capture has the shape of the capture; that of a scalar has one element.
 Status AttentionPlan::checkGradients(const AttentionArguments &arguments) const {
   for (auto [place, of] : gradients) {
     const Argument &gradient = arguments.captures[place], &capture = arguments.captures[of];

@@ -15,7 +15,7 @@ namespace tilewright::runtime {
 struct AttentionDesc {
   enum class Causal { None, TopLeft, BottomRight };
 
-  ElementType type = ElementType::BF16; // of q, k, v, o and their gradients
+  ElementType type = ElementType::BF16; // type of q, k, v, o and their gradients
   int64_t headDim = 0;
   int64_t valueDim = 0; // 0: headDim
   Causal causal = Causal::None;
@@ -25,19 +25,19 @@ struct AttentionDesc {
 /// The arguments of a call besides its views.
 struct AttentionArguments {
   float scale = 1;
-  int32_t windowLeft = -1, windowRight = -1; // -1: open; both are, unless hasWindow is set
+  int32_t windowLeft = -1, windowRight = -1; // -1: no limit; both are, unless hasWindow is set
   /// Captures of replaced functions, and optional arguments of the entry that the plan does not
-  /// know, in the order of captures().
+  /// name, in the order of captures().
   const Argument *captures = nullptr;
   size_t numCaptures = 0;
 };
 
-/// Views that an entry takes by name, and which of their extents are equal.
+/// Views that an entry takes by name, and the extents that must be equal.
 struct AttentionSignature {
   struct View {
     const char *name;
-    bool isRequired; // of entries; in a call the contract says what is optional
-    uint8_t like[3]; // the views, by number, of the same extents along dimensions 0 to 2
+    bool isRequired; // required of entries; in a call, the contract says which are optional
+    uint8_t like[3]; // numbers of the views that have the same extents along dimensions 0 to 2
   };
   const View *views; // the first are q and k
   size_t numViews;
@@ -79,16 +79,16 @@ private:
   bool hasWindow = false;
   const AttentionSignature *signature;
   std::string entry;
-  std::vector<uint8_t> sources; // of each argument of the contract: a view, or a SourceKind
+  std::vector<uint8_t> sources; // source of each argument of the contract: a view, or a SourceKind
   std::vector<std::string> captureNames;
-  std::vector<std::pair<size_t, size_t>> gradients; // places of d_x and x among the captures
+  std::vector<std::pair<size_t, size_t>> gradients; // indices of d_x and x in the captures
 };
 
 /// A plan for one direction. A call is an Arguments, of which listViews gives the views in the
 /// order of signatureOf a Desc; paramsOf gives the parameters of the entry.
 template <typename Desc, typename Arguments> class Attention {
 public:
-  /// Needs no GPU. MissingVariant, with the command that makes it, where the bundle has no such
+  /// Needs no GPU. MissingVariant, with the command that compiles it, if the bundle has no such
   /// code.
   static Result<Attention> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
                                   const Desc &desc) {

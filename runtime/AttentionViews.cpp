@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What plans need of the tables of views.
+// The parts of the tables of views that plans need.
 
 #include "runtime/AttentionViews.h"
 

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The views of attention, a row for each: what the plans and the C interface know of it. The
-// structs of a call (AttentionForward.h, AttentionBackward.h, tilewright.h) declare its fields.
+// The views of attention, one row each: used by the plans and the C interface. The structs of a
+// call (AttentionForward.h, AttentionBackward.h, tilewright.h) declare its fields.
 
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONVIEWS_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONVIEWS_H

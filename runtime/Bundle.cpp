@@ -43,7 +43,7 @@ bool isNameCharacter(char c) {
          c == '$' || c == '%';
 }
 
-/// Of PTX: after each ".entry", the name that follows.
+/// For PTX: after each ".entry", the name that follows.
 std::vector<std::string_view> listPtxEntries(std::string_view ptx) {
   constexpr std::string_view word = ".entry";
   std::vector<std::string_view> entries;
@@ -61,14 +61,14 @@ std::vector<std::string_view> listPtxEntries(std::string_view ptx) {
   return entries;
 }
 
-/// Takes those names away that the code has entries of: in one pass, however many there are.
+/// Removes the names that are entries of the code, in one pass, regardless of their number.
 void removeEntries(CodeSpec::Kind kind, std::string_view code, std::set<std::string_view> &names) {
   if (kind == CodeSpec::Kind::Ptx) {
     for (std::string_view entry : listPtxEntries(code))
       names.erase(entry);
     return;
   }
-  // As hasCubinName does: what stands between two NULs.
+  // The same comparison as hasCubinName: text between two NULs.
   size_t begin = code.find('\0');
   while (begin != std::string_view::npos && !names.empty()) {
     size_t end = code.find('\0', begin + 1);
@@ -78,7 +78,7 @@ void removeEntries(CodeSpec::Kind kind, std::string_view code, std::set<std::str
   }
 }
 
-/// Whether a string table of the cubin holds the name.
+/// Whether a string table of the cubin contains the name.
 bool hasCubinName(std::string_view cubin, const std::string &name) {
   std::string word = '\0' + name + '\0';
   return cubin.find(word) != std::string_view::npos;
@@ -137,7 +137,7 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
     }
     done += size_t(n);
   }
-  fchmod(descriptor, 0644); // mkstemp lets no other user read
+  fchmod(descriptor, 0644); // mkstemp makes the file unreadable for other users
   if (close(descriptor) != 0)
     return fail("write", true);
   if (std::rename(scratch.c_str(), path.c_str()) != 0)
@@ -269,7 +269,7 @@ size_t BundleWriter::addBlob(std::string blob) {
 }
 
 Result<std::string> BundleWriter::bytes() const {
-  Manifest checked = manifest; // finalize writes into it
+  Manifest checked = manifest; // finalize modifies it
   if (Status status = checked.finalize(blobs.size()); !status)
     return status;
   std::string text = manifest.toJson().write();

@@ -5,7 +5,7 @@
 //
 //   offset  bytes
 //   0       8      "TWBUNDLE"
-//   8       4      version of this form, little-endian, as all numbers
+//   8       4      version of this format; all numbers are little-endian
 //   12      4      zero
 //   16      8      bytes of the whole file
 //   24      8      checksum of everything from offset 32 on
@@ -35,7 +35,8 @@ public:
   const Manifest &manifest() const { return content; }
   std::string_view blob(size_t index) const { return blobs[index]; }
 
-  /// The command that makes what the bundle lacks; `params` and `arch` as far as they are known.
+  /// The command that compiles the code that the bundle lacks; `params` and `arch` as far as they
+  /// are known.
   std::string compileCommand(const std::string &entry, const Params &params,
                              const std::string &arch) const;
 
@@ -50,13 +51,13 @@ class BundleWriter {
 public:
   Manifest manifest;
 
-  /// Gives the blob's index; equal blobs are kept once. PTX gets its final NUL here.
+  /// Returns the blob's index; equal blobs are stored once. PTX gets its final NUL here.
   size_t addPtx(const std::string &text) { return addBlob(text + '\0'); }
   size_t addCubin(std::string cubin) { return addBlob(std::move(cubin)); }
 
-  /// Fails where a reader would.
+  /// Fails if a reader would fail.
   Result<std::string> bytes() const;
-  /// Writes beside `path` and renames.
+  /// Writes a temporary file beside `path` and renames it.
   Status write(const std::string &path) const;
 
 private:
@@ -67,8 +68,8 @@ private:
 /// Whether code has the entry of a kernel: PTX declares it, a cubin names it. Code::BadBundle.
 Status checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind, std::string_view code);
 
-/// Reads a whole file, of at most 2 GiB. Of one that does not begin with `prefix` only the
-/// beginning is read. Writes one beside its place and renames it. Code::Io.
+/// Reads a whole file, of at most 2 GiB. If it does not begin with `prefix`, only its beginning is
+/// read. Writes a temporary file beside its path and renames it. Code::Io.
 Result<std::string> readFile(const std::string &path, std::string_view prefix = {});
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 

@@ -15,7 +15,7 @@ using namespace tilewright::runtime::capi;
 
 struct tilewright_operation {
   Operation operation;
-  Status driver; // why there is none: bundles can be asked without a GPU
+  Status driver; // why there is no driver; bundles can be queried without a GPU
 };
 
 namespace {

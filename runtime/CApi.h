@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What tests of the C interface need besides tilewright.h. Not visible outside libtilewright.so.
+// Functions for tests of the C interface in addition to tilewright.h. Not visible outside
+// libtilewright.so.
 
 #ifndef TILEWRIGHT_RUNTIME_CAPI_H
 #define TILEWRIGHT_RUNTIME_CAPI_H
@@ -10,7 +11,7 @@
 
 namespace tilewright::runtime {
 
-/// Objects that are created from now on use this driver; null is the machine's.
+/// Objects created from now on use this driver; null is the machine's.
 void setDriverForTesting(const DriverTable *driver);
 
 } // namespace tilewright::runtime

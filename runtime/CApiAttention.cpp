@@ -15,7 +15,7 @@ struct tilewright_attention_forward {
   static constexpr const auto &views = forward::views;
   static constexpr const char *argsName = "tilewright_attention_forward_args";
   AttentionForward plan;
-  Status driver; // why there is none: plans can be asked without a GPU
+  Status driver; // why there is no driver; plans can be queried without a GPU
 };
 struct tilewright_attention_backward {
   using Arguments = AttentionBackwardArguments;
@@ -32,7 +32,7 @@ template <typename Arguments> struct Placed {
   ArgumentArray captures;
 };
 
-/// Views, scalars and captures of either direction.
+/// Views, scalars and captures of both directions.
 template <typename Handle, typename Args>
 Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arguments> &placed) {
   if (Status status = expectSize(args, Handle::argsName); !status)
@@ -56,7 +56,7 @@ Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arg
                         placedCaptures);
 }
 
-/// What the descriptions of both directions have.
+/// The common fields of the descriptions of both directions.
 template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) {
   if (Status status = expectType(desc.type, "the description of attention"); !status)
     return status;
@@ -71,7 +71,7 @@ template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) 
   return Status::success();
 }
 
-/// `further` reads what the description of one direction has of its own.
+/// `further` reads the fields of the description that only one direction has.
 template <typename Plan, typename Wanted, typename Desc, typename Handle, typename Further>
 tilewright_code create(const tilewright_bundle *bundle, const Desc *desc, const char *descName,
                        Handle **handle, const Further &further) {
@@ -181,7 +181,8 @@ tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bu
       });
 }
 
-/// What both directions have: the functions that tilewright.h declares, on the templates above.
+/// For both directions: the functions that tilewright.h declares, implemented by the templates
+/// above.
 #define DEFINE_FUNCTIONS(PLAN)                                                                     \
   void PLAN##_destroy(PLAN *plan) { delete plan; }                                                 \
   size_t PLAN##_num_captures(const PLAN *plan) { return countCaptures(plan); }                     \

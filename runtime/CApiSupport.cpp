@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From structs of the C interface to arguments, and from failures to codes and texts.
+// Converts structs of the C interface to arguments, and failures to codes and texts.
 
 #include "runtime/CApiSupport.h"
 
@@ -88,12 +88,13 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
                    "; the limit is 8");
   if (view->rank > 0 && !view->extents)
     return invalid(std::string(what) + " has no extents");
-  // In place: an argument is large, and there are many. It was absent, so the rest is zero.
+  // In place: an argument is large, and there are many. It was absent, so the other members are
+  // zero.
   argument.kind = Argument::Kind::View;
   argument.type = ElementType(view->type);
   argument.rank = uint8_t(view->rank);
   argument.bits = reinterpret_cast<uintptr_t>(view->data);
-  int64_t stride = 1; // of a dense one
+  int64_t stride = 1; // stride of a dense array
   for (unsigned i = view->rank; i-- > 0;) {
     argument.extents[i] = view->extents[i];
     argument.strides[i] = view->strides ? view->strides[i] : stride;
@@ -128,7 +129,7 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
                      std::to_string(step) + " up to " + std::to_string(most) + ", but got " +
                      std::to_string(given->struct_size));
   }
-  // A caller of a later version has longer structs, so they lie further apart.
+  // A caller of a later version has longer structs, so their stride is larger.
   auto at = [&](size_t i) -> const tilewright_argument & {
     const char *first = reinterpret_cast<const char *>(given);
     return *reinterpret_cast<const tilewright_argument *>(first + i * given->struct_size);
@@ -149,7 +150,7 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
         return invalid("there is no argument '" + std::string(name) + "'");
     }
     if (place >= numPlaces)
-      return invalid("there are " + std::to_string(numPlaces) + " arguments, but got " +
+      return invalid("expected " + std::to_string(numPlaces) + " arguments, but got " +
                      std::to_string(numGiven));
     if (taken >> place & 1)
       return invalid("argument '" + nameOf(context, place) + "' is given twice");

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the files of the C interface share: from structs to arguments, and from failures to codes.
+// Shared code of the C interface: converts structs to arguments, and failures to codes.
 
 #ifndef TILEWRIGHT_RUNTIME_CAPISUPPORT_H
 #define TILEWRIGHT_RUNTIME_CAPISUPPORT_H
@@ -17,14 +17,14 @@ namespace tilewright::runtime::capi {
 
 /// Keeps the text of a failure for tilewright_last_error.
 tilewright_code report(Status status);
-/// The same where there is no memory for a text.
+/// The same if there is no memory for a text.
 tilewright_code reportNoMemory();
 
 /// Calls `action`; no exception leaves the C interface.
 template <typename Action> tilewright_code guard(Action action) {
   try {
     return report(action());
-  } catch (...) { // all that the runtime can throw is a lack of memory
+  } catch (...) { // the runtime throws only if memory is exhausted
     return reportNoMemory();
   }
 }
@@ -35,7 +35,7 @@ inline Status expectPointer(const void *pointer, const char *what) {
   return pointer ? Status::success() : nullPointer(what);
 }
 /// The value of a field of an enumeration type: C callers may write any number there, which C++
-/// must not read as an enumerator before it is known to be one.
+/// must not read as an enumerator before it is validated.
 template <typename Enum> unsigned numberOf(const Enum &value) {
   unsigned number;
   static_assert(sizeof(Enum) == sizeof(number), "enumerators of C are ints");
@@ -54,7 +54,7 @@ template <> inline constexpr size_t firstSize<tilewright_attention_forward_args>
 template <> inline constexpr size_t firstSize<tilewright_attention_backward_desc> = 56;
 template <> inline constexpr size_t firstSize<tilewright_attention_backward_args> = 120;
 
-/// Of a struct that says it has `size` bytes.
+/// For a struct that states a size of `size` bytes.
 Status tooSmall(size_t size, size_t least, const char *what);
 template <typename Struct> Status expectSize(const Struct &value, const char *what) {
   static_assert(firstSize<Struct> > 0 && firstSize<Struct> <= sizeof(Struct));
@@ -66,12 +66,12 @@ template <typename Struct> Status expectSize(const Struct &value, const char *wh
 /// The machine's driver, or a table without functions and the reason.
 const DriverTable &findDriver(Status &status);
 
-/// `argument` is absent as yet, and stays so where there is no view.
+/// `argument` is absent, and remains so if there is no view.
 Status toArgument(const tilewright_view *view, const char *what, Argument &argument);
 
-/// Puts arguments into the positions that their names have; `nameOf(context, i)` is the name of
-/// position i. Arguments that are not given stay absent. If callers keep to the order, each name is
-/// compared once.
+/// Stores arguments at the positions of their names; `nameOf(context, i)` is the name of position
+/// i. Arguments that are not given stay absent. If callers keep the order, each name is compared
+/// once.
 Status placeArguments(const tilewright_argument *given, size_t numGiven,
                       const std::string &(*nameOf)(const void *context, size_t i),
                       const void *context, size_t numPlaces, Argument *placed);

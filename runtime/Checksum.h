@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// FNV-1a of 64 bits: detects damage of bundles and cached code. It is no protection against intent.
+// 64-bit FNV-1a: detects damage of bundles and cached code. It does not protect against
+// manipulation.
 
 #ifndef TILEWRIGHT_RUNTIME_CHECKSUM_H
 #define TILEWRIGHT_RUNTIME_CHECKSUM_H
@@ -11,7 +12,7 @@
 
 namespace tilewright::runtime {
 
-/// `state` continues the checksum of what came before.
+/// `state` continues the checksum of the preceding bytes.
 inline uint64_t checksum(const void *data, size_t bytes, uint64_t state = 0xcbf29ce484222325ull) {
   const unsigned char *byte = static_cast<const unsigned char *>(data);
   for (size_t i = 0; i < bytes; ++i)

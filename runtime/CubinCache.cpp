@@ -18,7 +18,7 @@ using namespace tilewright::runtime;
 
 namespace {
 
-/// What precedes the code in a file.
+/// The header of a file, before the code.
 struct Header {
   char magic[8];
   uint32_t version, driverVersion;
@@ -73,7 +73,7 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
     return Status::failure(Code::Io, "cached code '" + file + "' " + what);
   };
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) // to open a pipe would wait for a writer
+  if (!std::filesystem::is_regular_file(file, error)) // opening a pipe would wait for a writer
     return bad("is not a file");
   Result<std::string> bytes = readFile(file, std::string_view(magic, 8));
   if (!bytes)
@@ -84,7 +84,7 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
   std::memcpy(&header, bytes->data(), sizeof(header));
   std::string_view cubin = std::string_view(*bytes).substr(sizeof(header));
   if (std::memcmp(header.magic, magic, 8) != 0)
-    return bad("is not of Tilewright");
+    return bad("was not written by Tilewright");
   if (header.version != version)
     return bad("is of another version");
   if (cubin.size() < header.bytes)
@@ -93,7 +93,7 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
     return bad("is corrupt");
   Header expected = headerOf(key, cubin);
   if (std::memcmp(&expected, &header, sizeof(header)) != 0)
-    return bad("is of other PTX, another architecture or another driver");
+    return bad("was made from other PTX, or for another architecture or driver");
   return std::optional<std::string>(std::string(cubin));
 }
 

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Machine code that the driver made of PTX, kept between processes.
+// A cache, on disk, of machine code that the driver compiled from PTX.
 //
-// One file for each (PTX, architecture, driver version), written beside its place and renamed, with
-// a checksum: a reader sees a whole file or none. What is damaged is compiled again; a folder that
-// cannot be written is no error.
+// One file for each (PTX, architecture, driver version), with a checksum, written under a
+// temporary name and renamed: a reader sees a whole file or none. Damaged files are replaced; a
+// folder that cannot be written is not an error.
 
 #ifndef TILEWRIGHT_RUNTIME_CUBINCACHE_H
 #define TILEWRIGHT_RUNTIME_CUBINCACHE_H
@@ -26,16 +26,16 @@ struct CubinKey {
 
 class CubinCache {
 public:
-  /// An empty directory keeps nothing.
+  /// An empty directory disables the cache.
   explicit CubinCache(std::string directory) : directory(std::move(directory)) {}
   /// TILEWRIGHT_CACHE_DIR (empty: no cache), else tilewright in XDG_CACHE_HOME, else in ~/.cache.
   static CubinCache fromEnvironment();
 
   bool isEnabled() const { return !directory.empty(); }
   std::string path(const CubinKey &key) const;
-  /// None where there is no file; a failure where it is damaged or of another version.
+  /// Nothing if there is no file; a failure if it is damaged or of another version.
   Result<std::optional<std::string>> lookup(const CubinKey &key) const;
-  /// Makes the directory where it is missing.
+  /// Creates the directory if it is missing.
   Status store(const CubinKey &key, std::string_view cubin) const;
 
 private:

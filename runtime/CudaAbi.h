@@ -116,7 +116,7 @@ enum : int {
   TensorBfloat16 = 9,
 };
 inline constexpr int tensorInterleaveNone = 0;
-/// CUtensorMapSwizzle of panels of so many bytes: 0 for 0, 1 for 32, 2 for 64, 3 for 128.
+/// CUtensorMapSwizzle for panels with this number of bytes: 0 for 0, 1 for 32, 2 for 64, 3 for 128.
 constexpr int tensorSwizzle(int bytes) { return bytes >= 64 ? bytes / 64 + 1 : bytes / 32; }
 inline constexpr int tensorPromotion128 = 2;
 inline constexpr int tensorFillZero = 0;

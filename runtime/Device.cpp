@@ -123,7 +123,7 @@ Status ContextScope::enterStream(cuda::Stream stream, cuda::Context fallback,
 }
 
 /// A run on a default stream may come from a thread without a current context, such as one of an
-/// autograd engine. To retain a primary context that is not in use would create it.
+/// autograd engine. Retaining a primary context that is not in use would create it.
 Status ContextScope::keepIfPrimary(const DeviceInfo &device, PrimaryContext &primary) {
   unsigned flags = 0;
   int isActive = 0;

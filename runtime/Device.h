@@ -17,7 +17,7 @@ struct DeviceInfo {
   std::string name;
   int major = 0, minor = 0; // compute capability
   int smCount = 0;
-  int sharedLimit = 0; // bytes of shared memory that a block may ask for
+  int sharedLimit = 0; // maximum bytes of shared memory of a block
 
   /// "device 0 (NVIDIA H200, compute capability 9.0)".
   std::string toString() const;
@@ -35,7 +35,7 @@ public:
   PrimaryContext &operator=(PrimaryContext &&other) noexcept;
   ~PrimaryContext();
 
-  /// Null where none is retained.
+  /// Null if none is retained.
   cuda::Context get() const { return context; }
 
 private:
@@ -44,7 +44,7 @@ private:
   cuda::Context context = nullptr;
 };
 
-/// Makes a context current until the end of a scope, where another one is.
+/// Makes a context current until the end of a scope, if another one is.
 class ContextScope {
 public:
   explicit ContextScope(const DriverTable &driver) : driver(driver) {}
@@ -52,12 +52,11 @@ public:
   ContextScope &operator=(const ContextScope &) = delete;
   ~ContextScope();
 
-  /// The context of the stream, else the current one, else `fallback`; gives its device. Where
-  /// there is a fallback, `device` is its device before, so that the driver need not be asked for
-  /// it.
+  /// The context of the stream, else the current one, else `fallback`; sets its device. If there is
+  /// a fallback, `device` is initially its device, so that the driver need not be queried.
   Status enterStream(cuda::Stream stream, cuda::Context fallback, cuda::Device &device);
-  /// The current context where it is one of the device, else the primary one. `primary` holds the
-  /// primary one then, if that is it.
+  /// The current context if it belongs to the device, else the primary one. In that case, `primary`
+  /// holds it.
   Status enterDevice(const DeviceInfo &device, PrimaryContext &primary);
   cuda::Context get() const { return context; }
 

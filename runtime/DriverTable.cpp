@@ -15,7 +15,7 @@ namespace {
 /// cuGetProcAddress before and after CUDA 12 gained a fifth parameter.
 using GetProcAddress = cuda::Result (*)(const char *, void **, int, uint64_t, int *);
 
-/// The name by which cuGetProcAddress knows a symbol: without its version.
+/// The name of a symbol for cuGetProcAddress: without its version.
 std::string baseName(const char *symbol) {
   std::string name = symbol;
   size_t suffix = name.rfind("_v");
@@ -111,7 +111,7 @@ Status DriverTable::expectFunctions() const {
   if (cuDeviceGetCount)
     return Status::success();
   return Status::failure(Code::NoDriver,
-                         "no CUDA driver: the table of its functions is empty; take that of "
+                         "no CUDA driver: the table of its functions is empty; use "
                          "DriverTable::system(), or run the kernel with tilewright-run "
                          "--device=cpu");
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The entry points of libcuda.so.1 that the runtime uses, opened at run time. Tests fill a table
-// with functions of their own.
+// with other functions.
 
 #ifndef TILEWRIGHT_RUNTIME_DRIVERTABLE_H
 #define TILEWRIGHT_RUNTIME_DRIVERTABLE_H
@@ -116,19 +116,19 @@ struct DriverTable {
   TILEWRIGHT_DRIVER_FUNCTIONS(TILEWRIGHT_DRIVER_FIELD)
 #undef TILEWRIGHT_DRIVER_FIELD
 
-  /// The driver of this machine, opened and initialised once; it stays open. Code::NoDriver where
+  /// The driver of this machine, opened and initialized once; it stays open. Code::NoDriver if
   /// there is none.
   static Result<const DriverTable *> system();
 
-  /// Finds each function by the symbol's name and the CUDA version of its signature; `find` gives
-  /// null for what the library lacks.
+  /// Looks up each function by the symbol's name and the CUDA version of its signature; `find`
+  /// returns null for missing functions.
   static Result<DriverTable>
   load(const std::function<void *(const char *symbol, int version)> &find);
 
   /// Code::NoDriver for a table of nulls.
   Status expectFunctions() const;
 
-  /// Success for cuda::Success; else a Status that says what was attempted ("load kernel 'x'"), the
+  /// Success for cuda::Success; else a Status with the attempted action ("load kernel 'x'"), the
   /// call, and the driver's name and description of the error.
   Status check(cuda::Result result, const char *call, const std::string &attempted,
                const std::string &log = std::string()) const;
@@ -139,8 +139,8 @@ struct DriverTable {
 
 /// "12.4" for 12040.
 std::string cudaVersionText(int version);
-/// The CUDA version whose driver first reads this version of PTX; 10 * major + minor, as in 80 for
-/// ".version 8.0". Versions that are not known yet need more than any known driver.
+/// The first CUDA version whose driver reads this version of PTX; 10 * major + minor, as in 80 for
+/// ".version 8.0". Unknown versions need more than any known driver.
 int cudaVersionForPtx(int ptxVersion);
 
 } // namespace tilewright::runtime

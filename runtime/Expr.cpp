@@ -18,7 +18,7 @@ Status tooDeep() {
   return bad("an expression has more than " + std::to_string(maxExprDepth) + " levels of nesting");
 }
 
-/// The one walk of resolveExpr.
+/// The traversal of resolveExpr.
 class Resolver {
 public:
   Resolver(const std::vector<std::pair<std::string, Expr>> &params,
@@ -60,7 +60,7 @@ private:
     if (isName)
       for (const auto &param : params)
         if (param.first == text) {
-          Expr bound = param.second; // may be a part of this
+          Expr bound = param.second; // the value may be part of this expression
           expr = std::move(bound);
           return Status::success();
         }
@@ -75,7 +75,7 @@ private:
           return bad("'" + text + "' in an expression of " + where + " must be a parameter or an " +
                      (isCondition ? "integer, f32 or f64 scalar" : "integer scalar"));
       } else if (!spec.isView || expr.value() < 0 || expr.value() >= int64_t(spec.extents.size())) {
-        return bad("'" + expr.toString() + "' of " + where + " names no dimension of a view");
+        return bad("'" + expr.toString() + "' of " + where + " is not a dimension of a view");
       }
       return Status::success();
     }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The expressions of grids, workspaces and conditions (base/Expr), as a bundle holds them: over
-// argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur as arguments
-// only, to be compared and asked whether they are finite.
+// argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur only as
+// arguments, in comparisons and tests for finiteness.
 //
 // In JSON: 5, true, ["enum", "top_left"], ["type", "bf16"], ["name", "window_left"],
 // ["dim", "q", 2], and ["ceildiv", a, b] for a call.
@@ -23,14 +23,14 @@ Result<Expr> parseExpr(const Json &json, int depth = 0);
 Json toJson(const Expr &expr);
 
 /// Replaces parameters by their values, finds the arguments that names refer to, and checks that
-/// the expression and all of its calls have values of the kinds that are wanted. `where` is the
-/// owner, for messages; only conditions may read floats.
+/// the expression and all of its calls have values of the required kinds. `where` is the owner, for
+/// messages; only conditions may read floats.
 Status resolveExpr(Expr &expr, expr::Kind wanted,
                    const std::vector<std::pair<std::string, Expr>> &params,
                    const std::vector<ArgumentSpec> &arguments, const std::string &where,
                    bool isCondition = false);
 
-/// Of the value of a resolved expression.
+/// The kind of a resolved expression's value.
 expr::Kind kindOf(const Expr &expr, const std::vector<ArgumentSpec> &arguments);
 
 } // namespace tilewright::runtime

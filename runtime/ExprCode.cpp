@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From expressions to flat code, and its evaluation.
+// Compiles expressions to flat code, and evaluates it.
 
 #include "runtime/ExprCode.h"
 
@@ -16,7 +16,7 @@ using expr::Function;
 
 namespace {
 
-/// An expression has at most one value waiting on each of its levels, which resolveExpr bounds.
+/// An expression has at most one pending value per level, and resolveExpr bounds the levels.
 constexpr int maxStack = int(maxExprDepth) + 2;
 
 int64_t toBits(double value) {
@@ -31,7 +31,7 @@ double toReal(int64_t bits) {
   return value;
 }
 
-/// Whether one of these views is absent, so that a condition over them holds.
+/// Whether one of these views is absent, so that a condition on them holds.
 bool isOneAbsent(uint64_t views, const ExprInputs &inputs) {
   for (; views; views &= views - 1)
     if (inputs.arguments[__builtin_ctzll(views)]->kind == Argument::Kind::Absent)
@@ -45,7 +45,7 @@ struct ExprCode::Builder {
   ExprCode &made;
   const std::vector<ArgumentSpec> &contract;
   std::vector<std::string> enums;
-  uint64_t views = 0; // that were read
+  uint64_t views = 0; // views that were read
 
   Instruction &append(const Expr &expr, Op op) {
     made.origins.push_back(&expr);
@@ -180,7 +180,7 @@ Status ExprCode::failure(const End &end) {
 ExprCode::End ExprCode::endBehind(Stop stop, const ExprInputs &inputs) const {
   const Instruction *const end = code.data() + code.size();
   while (stop.at && stop.fault != Fault::None) {
-    // A fault does not count where its condition holds for want of a view.
+    // An error does not count if the condition holds because of an absent view.
     const Instruction *at = stop.at;
     while (at->op < Op::Require)
       ++at;
@@ -195,7 +195,7 @@ ExprCode::End ExprCode::endBehind(Stop stop, const ExprInputs &inputs) const {
 ExprCode::Stop ExprCode::run(const Instruction *from, const ExprInputs &inputs,
                              int64_t &result) const {
   int64_t stack[maxStack];
-  int64_t *top = stack; // beyond the last value
+  int64_t *top = stack; // one past the last value
   const Instruction *const begin = code.data(), *const end = begin + code.size();
   for (const Instruction *at = from; at != end; ++at) {
     const Instruction &instruction = *at;

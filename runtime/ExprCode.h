@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Expressions as flat code, which launches evaluate. Evaluation allocates nothing unless it fails;
-// then it finds the part of the expression that has no value.
+// Expressions as flat code, which launches evaluate. A successful evaluation allocates nothing; a
+// failed one finds the part of the expression without a value.
 
 #ifndef TILEWRIGHT_RUNTIME_EXPRCODE_H
 #define TILEWRIGHT_RUNTIME_EXPRCODE_H
@@ -12,8 +12,8 @@
 
 namespace tilewright::runtime {
 
-/// What an expression is evaluated over. `arguments[i]` belongs to argument i of the contract that
-/// it was resolved against.
+/// The inputs of an evaluation. `arguments[i]` belongs to argument i of the contract that the
+/// expression was resolved against.
 struct ExprInputs {
   const Argument *const *arguments = nullptr;
   int64_t smCount = 0;
@@ -22,13 +22,14 @@ struct ExprInputs {
 class ExprCode {
 public:
   ExprCode() = default; // no conditions
-  /// Of a resolved expression, which must outlive the code. `contract` is that of the arguments it
-  /// is evaluated over, which must have been checked against it.
+  /// Compiles a resolved expression, which must outlive the code. `contract` is that of the
+  /// arguments, which must have been checked against it.
   ExprCode(const Expr &expr, const std::vector<ArgumentSpec> &contract);
-  /// Of conditions: flags, of which one that reads the extent of an absent view holds.
+  /// Compiles conditions, which are flags; a condition that reads the extent of an absent view
+  /// holds.
   ExprCode(const std::vector<Expr> &conditions, const std::vector<ArgumentSpec> &contract);
 
-  /// Where evaluation ended.
+  /// The position where evaluation ended.
   struct End {
     const Expr *expr = nullptr; // null: after the last instruction
     expr::Fault fault = expr::Fault::None;
@@ -49,37 +50,37 @@ public:
 
 private:
   enum class Op : uint8_t {
-    Constant, // of a type its number, of an enum one for each value
+    Constant, // a type is its number; enum values are numbered
     Scalar32,
     Scalar64,
     ScalarFlag,
-    ScalarReal, // as all floats, the bits of a double
+    ScalarReal, // the bits of a double, as all floats
     Dim,
     SmCount,
     Not,
     Finite,
-    ToReal, // of an integer
+    ToReal, // from an integer
     Bits,
     Accumulator,
-    Compute,       // of integers
-    CompareReals,  // of doubles
-    JumpIfFalse,   // the flag stays where it jumps: and
-    JumpIfTrue,    // likewise: or
-    BranchIfFalse, // takes the flag: select
+    Compute,       // on integers
+    CompareReals,  // on doubles
+    JumpIfFalse,   // for `and`: keeps the flag if it jumps
+    JumpIfTrue,    // for `or`: likewise
+    BranchIfFalse, // for `select`: pops the flag
     Jump,
-    Require,         // takes a flag
+    Require,         // pops a flag
     RequireEqualDims // of two extents, the most frequent condition
   };
   struct Instruction {
     Op op;
-    expr::Function function = {}; // of Compute and CompareReals
+    expr::Function function = {}; // function of Compute and CompareReals
     uint8_t argument = 0, dim = 0;
     uint8_t otherArgument = 0, otherDim = 0;
-    /// A constant; the place of a jump; the views that a required flag reads, a bit for each.
+    /// A constant; the target of a jump; or the views that a required flag reads, one bit each.
     int64_t value = 0;
   };
   struct Stop {
-    const Instruction *at; // null: all instructions have run
+    const Instruction *at; // null: all instructions were executed
     expr::Fault fault;
   };
   struct Builder;
@@ -88,7 +89,7 @@ private:
   End endBehind(Stop stop, const ExprInputs &inputs) const;
 
   std::vector<Instruction> code;
-  std::vector<const Expr *> origins; // of each instruction
+  std::vector<const Expr *> origins; // expression of each instruction
 };
 
 } // namespace tilewright::runtime

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From a rule of a manifest and arrays in device memory to base/Numeric/ElementRule.h, which
-// decides.
+// Passes a rule of a manifest and arrays in device memory to base/Numeric/ElementRule.h, which
+// evaluates it.
 
 #include "runtime/IndexCheck.h"
 
@@ -13,7 +13,7 @@ using namespace tilewright::runtime;
 
 namespace {
 
-/// Reads arrays for rules, and keeps what the driver says when it cannot.
+/// Reads arrays for rules, and keeps the driver's error if it cannot.
 class DeviceReader {
 public:
   DeviceReader(const DriverTable &driver, cuda::Stream stream, std::string owner)
@@ -35,7 +35,7 @@ public:
   }
 
 private:
-  /// Nothing but the elements is read: what lies between them need not be memory.
+  /// Only the elements are read: the gaps between them need not be memory.
   Status copy(const std::string &name, const Argument &view, const std::vector<int64_t> &extents,
               int64_t first, int64_t count, int32_t *to) const {
     cuda::Result result = cuda::Success;

@@ -20,9 +20,8 @@ bool checksIndicesByDefault();
 /// it. `owner` is "kernel" or "program" and its name, to which the rules and the contract belong;
 /// `inputs` satisfy the contract. The context of the stream is current.
 ///
-/// Fails with InvalidArgument and array, index and value of the first element that breaks a rule;
-/// with Unsupported where the stream is captured or the driver cannot copy; and where the driver
-/// fails.
+/// Fails with InvalidArgument, and the array, index and value, if an element breaks a rule; with
+/// Unsupported if the stream is being captured or the driver cannot copy; and if the driver fails.
 Status checkElementRules(const DriverTable &driver, const std::vector<ElementRuleSpec> &rules,
                          const std::vector<ArgumentSpec> &contract, const ExprInputs &inputs,
                          const char *owner, const std::string &name, cuda::Stream stream);

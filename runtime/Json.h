@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A strict reader and a writer of JSON: what manifests are written in. Integers are 64-bit and kept
-// apart from other numbers; duplicate keys and trailing text are refused. So is what would take
-// more time or memory than any manifest: see JsonLimits.
+// A strict JSON reader and writer for manifests. Integers are 64-bit and distinguished from other
+// numbers; duplicate keys and trailing text are rejected, as is input that would take more time or
+// memory than any manifest: see JsonLimits.
 
 #ifndef TILEWRIGHT_RUNTIME_JSON_H
 #define TILEWRIGHT_RUNTIME_JSON_H
@@ -16,12 +16,12 @@
 
 namespace tilewright::runtime {
 
-/// A value takes about a hundred bytes where its text may take two; a key is sought in all before
-/// it.
+/// A value takes about a hundred bytes, but its text may take only two; each key is compared with
+/// all previous ones.
 struct JsonLimits {
   static constexpr int depth = 100;
   static constexpr size_t values = size_t(1) << 20;
-  static constexpr size_t members = 256; // of an object
+  static constexpr size_t members = 256; // members per object
   static constexpr size_t stringBytes = 4096;
 };
 
@@ -42,17 +42,17 @@ public:
   double real = 0;
   std::string text;
   std::vector<Json> items;
-  std::vector<std::pair<std::string, Json>> members; // in the order of the text
+  std::vector<std::pair<std::string, Json>> members; // in textual order
 
-  /// Null where the object has no such member.
+  /// Null if the object has no such member.
   const Json *find(std::string_view name) const;
   /// Adds a member.
   Json &set(std::string name, Json value);
 
   std::string write() const;
-  /// As write, of a value that a message quotes: what is long ends with "...".
+  /// As write, for a value quoted in a message: long values end with "...".
   std::string quote() const;
-  /// A failure names the offset of the first wrong byte.
+  /// A failure names the offset of the first invalid byte.
   static Result<Json> parse(std::string_view text);
 };
 

@@ -15,21 +15,21 @@
 // .param of these types.
 //
 // An optional view that is absent has address 0, and extents and strides 0; a tensor map over an
-// absent or empty view is 128 bytes of zero, which a kernel must not read: an extent of 0 says so.
+// absent or empty view is 128 zero bytes, which a kernel must not read: its extent is 0.
 //
-// A ragged tensor map copies parts of a view along a dimension, and nothing outside of the part. Of
-// that dimension it has three, all of which run over the same rows: x, with an extent of `bound`
-// and the stride of the rows, in the place of the dimension; y, the same after all others; and
-// last z, with a stride that takes `bound` rows back to where they began, since addresses are
-// modulo 2^64. Row r of the part [begin, begin + size) has
+// A ragged tensor map copies parts of a view along a dimension, and nothing outside of the part. It
+// replaces that dimension by three over the same rows: x, with an extent of `bound` and the stride
+// of the rows, in the position of the dimension; y, the same, after all others; and last z, with a
+// stride that moves back by `bound` rows, since addresses are modulo 2^64. Row r of the part
+// [begin, begin + size) has
 //
 //   x = bound - size + r      y = begin + size      z = bound
 //
-// which is row begin + r of the view, and is outside of the map from r = size on. Maps have five
-// dimensions at most: of a view of rank 4 the first is left out, and copies access its element 0.
+// which is row begin + r of the view, and outside of the map if r >= size. Maps have at most
+// five dimensions: the map of a view of rank 4 omits the first, and copies access its element 0.
 //
 // The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
-// heads) must be linearised into x by the compiler: y and z hold no more.
+// heads) must be linearised into x by the compiler: y and z are limited to that.
 
 #ifndef TILEWRIGHT_RUNTIME_KERNELABI_H
 #define TILEWRIGHT_RUNTIME_KERNELABI_H
@@ -40,19 +40,18 @@
 
 namespace tilewright::runtime {
 
-/// Changes whenever the rules above or the manifest do, unless loaders before refuse what is new
-/// by themselves. 2: the manifest has the rules for elements;
-/// 3: ragged tensor maps.
+/// Changes whenever the rules above or the manifest do, unless older loaders reject the change by
+/// themselves. 2: the manifest has the rules for elements; 3: ragged tensor maps.
 inline constexpr int kernelAbiVersion = 3;
 
 inline constexpr unsigned maxTensorMaps = 16;
-/// Parameters of an entry, and their bytes (what every driver and PTX version accepts).
+/// Limits of the parameters of an entry, and their bytes (those of every driver and PTX version).
 inline constexpr unsigned maxParams = 512;
 inline constexpr unsigned maxParamBytes = 4096;
 inline constexpr unsigned tensorMapBytes = 128;
 inline constexpr unsigned tensorMapAlignment = 64;
-/// Of ragged tensor maps, whose views have no more rows; and what z goes back by, in bytes, so that
-/// the product of the two is 2^64.
+/// For ragged tensor maps: the maximum number of rows of their views, and the bytes that z
+/// subtracts, so that the product of the two is 2^64.
 inline constexpr int64_t raggedBound = int64_t(1) << 30;
 inline constexpr int64_t raggedTurn = int64_t(1) << 34;
 

@@ -25,7 +25,7 @@ bool isEmpty(const Argument &view) {
   return false;
 }
 
-/// Sets `refusal` where the view does not satisfy what is required.
+/// Sets `refusal` if the view does not satisfy the requirements.
 bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal &refusal) {
   using Reason = Refusal::Reason;
   if (view.kind != Argument::Kind::View)
@@ -38,9 +38,9 @@ bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal
   };
   if (view.bits & mask)
     return refuse(Reason::Address, 0);
-  // The stride of a dimension of one element moves nothing.
+  // The stride of a dimension of one element has no effect.
   const uint32_t inner = uint32_t(view.rank) - 1;
-  for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, as strides may be anything
+  for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, since strides are arbitrary
     if ((uint64_t(view.strides[i]) * width & mask) != 0 && view.extents[i] != 1)
       return refuse(Reason::Stride, i);
   if (requirement.isUnitInner && view.rank != 0 && view.strides[inner] != 1 &&
@@ -49,7 +49,7 @@ bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal
   return false;
 }
 
-/// Likewise of a tensor map.
+/// The same for a tensor map.
 bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal) {
   using Reason = Refusal::Reason;
   if (view.kind != Argument::Kind::View || isEmpty(view))
@@ -61,7 +61,8 @@ bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal)
   int64_t width = int64_t(byteWidth(view.type));
   if (view.bits % 16 != 0)
     return refuse(Reason::MapAddress, 0, 16);
-  // Loads fill with zeros element by element; stores write the chunk that holds the end of a row.
+  // Loads fill with zeros element by element; stores write the whole chunk that contains the end of
+  // a row.
   if (map.isStored && view.extents[view.rank - 1] * width % 16 != 0)
     return refuse(Reason::MapRow, view.rank - 1u, view.extents[view.rank - 1] * width);
   for (unsigned i = 0; i < view.rank; ++i) {
@@ -123,7 +124,7 @@ Status pack(const DriverTable &driver, const PreparedKernel &prepared,
         std::memcpy(packer.next(), &argument.bits, row.alignment);
       continue;
     }
-    packer.put(argument.bits); // an absent one is all zero
+    packer.put(argument.bits); // all zero if absent
     for (unsigned dim = 0; dim < row.rank; ++dim)
       packer.put(int32_t(argument.extents[dim]));
     for (unsigned dim = 0; dim < row.rank; ++dim)
@@ -174,7 +175,7 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) : contra
 
 namespace {
 
-/// What is wrong with an argument.
+/// The error of an argument.
 enum class Flaw { None, Missing, Kind, Type, Rank, Range, Extent, Null, Alignment };
 
 /// `dim` is the dimension of a wrong extent.
@@ -346,7 +347,8 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
       return Status::failure(Code::InvalidArgument,
                              "the grid of kernel '" + kernel.name + "' has " +
                                  std::to_string(extent) + " blocks along axis " +
-                                 std::to_string(axis) + ", no multiple of its clusters of " +
+                                 std::to_string(axis) +
+                                 ", which is not a multiple of its clusters of " +
                                  std::to_string(kernel.cluster[axis]));
   }
   if (empty)

@@ -22,12 +22,12 @@ public:
     bool isView, isOptional;
     ElementType type;
     uint8_t rank;
-    uint32_t alignment;       // bytes of an element
-    int32_t extents[maxRank]; // -1 is any
+    uint32_t alignment;       // bytes per element
+    int32_t extents[maxRank]; // -1: any
   };
   /// `contract` must outlive it.
   explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
-  /// `owner` is "kernel" or "program" and its name, apart so as not to join them.
+  /// `owner` is "kernel" or "program" and its name, separate to avoid a concatenation.
   Status check(const Argument *const *arguments, size_t numArguments, const char *owner,
                const std::string &name) const {
     return accepts(arguments, numArguments) ? Status::success()
@@ -45,7 +45,8 @@ private:
   std::vector<Row> rows;
 };
 
-/// A kernel that is ready on a device, and what a launch needs of its manifest as flat code.
+/// A kernel that is ready on a device, with the parts of its manifest that a launch needs, as flat
+/// code.
 struct PreparedKernel {
   PreparedKernel(const KernelSpec &spec, cuda::Function function);
 
@@ -54,10 +55,10 @@ struct PreparedKernel {
   ContractCheck contract;
   ExprCode conditions;
   std::vector<ExprCode> grid;
-  std::unique_ptr<TensorMapCache[]> maps; // one for each tensor map; runs fill them
+  std::unique_ptr<TensorMapCache[]> maps; // one per tensor map; filled by runs
 };
 
-/// Why a variant cannot take arguments that satisfy its contract.
+/// The reason why a variant does not accept arguments that satisfy its contract.
 struct Refusal {
   enum class Reason : uint8_t {
     None,
@@ -77,7 +78,7 @@ struct Refusal {
   uint32_t argument = 0;
   uint32_t dim = 0;
   int64_t limit = 0;       // bytes
-  ExprCode::End condition; // which does not hold, or has no value
+  ExprCode::End condition; // the condition that does not hold, or has no value
 
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks of a manifest, whether it was read or built, and its small parts.
+// Checks a manifest, whether it was read or built, and its parts.
 
 #include "runtime/Manifest.h"
 
@@ -44,7 +44,7 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
 Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
                       const std::string &owner) {
   if (map.argument >= kernel.arguments.size() || !kernel.arguments[map.argument].isView)
-    return bad("a tensor map of " + owner + " names no view");
+    return bad("a tensor map of " + owner + " does not name a view");
   const ArgumentSpec &view = kernel.arguments[map.argument];
   std::string where = "the tensor map over '" + view.name + "' of " + owner;
   if (view.extents.empty() || view.extents.size() > 5)
@@ -54,7 +54,7 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
     return bad(where + " has a box of rank " + std::to_string(map.box.size()) + ", but '" +
                view.name + "' has rank " + std::to_string(view.extents.size()));
   if (view.type == ElementType::I1)
-    return bad(where + " has element type i1, which tensor maps lack");
+    return bad(where + " has element type i1, which tensor maps do not support");
   for (uint32_t extent : map.box)
     if (extent == 0 || extent > 256)
       return bad(where + " has a box extent of " + std::to_string(extent) +
@@ -62,11 +62,11 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
   uint64_t inner = map.box.back() * byteWidth(view.type);
   if (inner % 16 != 0)
     return bad(where + " has a box of " + std::to_string(inner) +
-               " bytes a row, which must be a multiple of 16");
+               " bytes per row, which must be a multiple of 16");
   auto span = uint64_t(layout::panelBytes(map.swizzle)); // 0: any
   if (span != 0 && inner > span)
     return bad(where + " has a box of " + std::to_string(inner) +
-               " bytes a row; its swizzle allows " + std::to_string(span));
+               " bytes per row; its swizzle allows " + std::to_string(span));
   unsigned rank = unsigned(view.extents.size());
   bool leavesOutFirst = TensorMapRank::leavesOutFirst(rank);
   if (map.ragged >= 0 &&
@@ -74,11 +74,11 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
        (leavesOutFirst && map.ragged == 0)))
     return bad(where + " is ragged along dimension " + std::to_string(map.ragged) + " of " +
                std::to_string(rank) +
-               "; of 2 to 4 dimensions it may be any but the last, and of 4 not the first");
+               "; the dimension must not be the last of 2 to 4 dimensions, nor the first of 4");
   if (map.ragged >= 0 && leavesOutFirst && map.box[0] != 1)
     return bad(where + " has a box of " + std::to_string(map.box[0]) +
-               " elements along its first dimension; a ragged map of rank 4 leaves that out, and "
-               "copies 1");
+               " elements along its first dimension; a ragged map of rank 4 omits that dimension "
+               "and copies 1");
   return Status::success();
 }
 
@@ -110,7 +110,7 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
   return Status::success();
 }
 
-/// Of the grid of a kernel, or a workspace of a program.
+/// The extents of a kernel's grid, or of a program's workspace.
 template <typename Spec>
 Status resolveExtents(std::vector<Expr> &extents, const Spec &spec, const std::string &owner) {
   for (Expr &extent : extents)
@@ -121,7 +121,7 @@ Status resolveExtents(std::vector<Expr> &extents, const Spec &spec, const std::s
   return Status::success();
 }
 
-/// Of a kernel or a program.
+/// Checks of a kernel or a program.
 template <typename Spec> Status finalizeConstraints(Spec &spec, const std::string &owner) {
   for (Expr &condition : spec.conditions)
     if (Status status = resolveExpr(condition, expr::Kind::Flag, spec.params, spec.arguments, owner,
@@ -156,7 +156,7 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
   for (const ViewRequirement &requirement : kernel.requirements) {
     if (requirement.argument >= kernel.arguments.size() ||
         !kernel.arguments[requirement.argument].isView)
-      return bad("a requirement of " + owner + " names no view");
+      return bad("a requirement of " + owner + " does not name a view");
     int64_t alignment = requirement.alignment;
     if (alignment < 1 || alignment > 4096 || (alignment & (alignment - 1)) != 0)
       return bad(owner + " requires an alignment of " + std::to_string(alignment) +
@@ -193,7 +193,7 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
 Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Manifest &manifest,
                       const std::string &owner) {
   if (launch.kernels.empty())
-    return bad("a launch of " + owner + " names no kernel");
+    return bad("a launch of " + owner + " does not name a kernel");
   launch.sources.clear();
   for (const std::string &name : launch.arguments) {
     uint32_t source = 0;

@@ -16,7 +16,8 @@
 
 namespace tilewright::runtime {
 
-/// What a manifest may hold, besides what a kernel's ABI and JSON may (KernelAbi.h, Json.h).
+/// The limits of a manifest, in addition to those of a kernel's ABI and of JSON (KernelAbi.h,
+/// Json.h).
 inline constexpr size_t maxKernels = 4096; // also programs, and variants of a launch
 inline constexpr unsigned maxExprDepth = 64;
 
@@ -27,9 +28,9 @@ struct ArgumentSpec {
   std::string name;
   bool isView = true;
   ElementType type = ElementType::F32;
-  std::vector<int64_t> extents; // of a view; -1 is any
+  std::vector<int64_t> extents; // extents of a view; -1: any
   bool isOptional = false;      // views only
-  bool isCapture = false; // comes with a function that replaced a default, not from the author
+  bool isCapture = false;       // belongs to a function that replaced a default, not to the kernel
 
   static ArgumentSpec view(std::string name, ElementType type, std::vector<int64_t> extents,
                            bool isOptional = false) {
@@ -43,7 +44,7 @@ struct ArgumentSpec {
 /// Whether both accept the same arguments.
 bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b);
 
-/// An architecture such as sm_80 or sm_90a. Code of sm_90a runs on 9.0 only.
+/// An architecture such as sm_80 or sm_90a. Code for sm_90a runs only on 9.0.
 struct Arch {
   int major = 0, minor = 0;
   bool isExact = false;
@@ -62,15 +63,15 @@ struct CodeSpec {
   int ptxVersion = 0; // 80 for ".version 8.0"; PTX only
   size_t blob = 0;    // a PTX blob ends with a NUL
 
-  /// PTX runs on its architecture and later ones; a cubin within its major version. What is exact
-  /// runs on its architecture only.
+  /// PTX runs on its architecture and later ones; a cubin within its major version. Exact code runs
+  /// only on its architecture.
   bool runsOn(int major, int minor) const;
 };
 
-/// What a view must satisfy so that the kernel may be used, beyond the contract.
+/// The requirements on a view for a use of the kernel, in addition to the contract.
 struct ViewRequirement {
   uint32_t argument = 0;
-  int64_t alignment = 1;    // bytes, of the address and of every stride but the last
+  int64_t alignment = 1;    // in bytes: of the address and of all strides except the last
   bool isUnitInner = false; // the last stride is 1
 };
 
@@ -79,11 +80,11 @@ struct ViewRequirement {
 struct ElementRuleSpec {
   numeric::ElementRule rule = numeric::ElementRule::Ascending;
   uint32_t argument = 0; // a view of i32
-  Expr low, high;        // but for ascending: from low to high - 1
-  uint32_t counts = 0;   // of within_first: a view of i32 of rank 1
-  Expr size;             // of within_first
+  Expr low, high;        // not for ascending; the range is low to high - 1
+  uint32_t counts = 0;   // for within_first: a view of i32 of rank 1
+  Expr size;             // for within_first
 
-  /// As its author wrote it.
+  /// As the author wrote it.
   std::string toString(const std::vector<ArgumentSpec> &arguments) const;
 };
 
@@ -94,24 +95,24 @@ struct TensorMapSpec {
   uint32_t argument = 0;
   std::vector<uint32_t> box;
   Swizzle swizzle = Swizzle::None;
-  /// Tiles are written through it. A GPU writes chunks of 16 bytes as a whole, so rows must end
-  /// with one.
+  /// Whether tiles are written through it. A GPU writes whole chunks of 16 bytes, so rows must end
+  /// at one.
   bool isStored = false;
   /// The dimension along which copies access parts of the view (KernelAbi.h); -1: the whole view.
   int ragged = -1;
 };
 
-/// What a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.
+/// The events that a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.
 struct TimelineEventSpec {
   std::string kind;     // wait, copy, product, store, shared, loop
-  std::string name;     // for people
-  std::string line;     // of the source; may be empty
-  int64_t pending = -1; // a wait for products: groups that may stay in flight
-  bool commits = false; // a product: its group ends here
+  std::string name;     // for display
+  std::string line;     // line of the source; may be empty
+  int64_t pending = -1; // for waits for products: groups that may remain in flight
+  bool commits = false; // for products: the group ends here
 };
 struct TimelineSpec {
   uint32_t tag = 0;
-  uint32_t words = 0; // of a chunk; 0: no timeline
+  uint32_t words = 0; // 64-bit words per chunk; 0: no timeline
   std::vector<std::string> roles;
   std::vector<TimelineEventSpec> events;
 };
@@ -127,16 +128,16 @@ struct KernelSpec {
   std::array<uint32_t, 3> block = {1, 1, 1};
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t sharedBytes = 0;       // dynamic
-  uint32_t staticSharedBytes = 0; // of the code's own, besides
+  uint32_t staticSharedBytes = 0; // static shared memory of the code, in addition
   std::vector<TensorMapSpec> tensorMaps;
   std::vector<ViewRequirement> requirements;
-  /// Flags over shapes and scalars: where this variant may be used. One that reads the extent of an
-  /// absent view holds.
+  /// Flags over shapes and scalars: the conditions of this variant. A condition that reads the
+  /// extent of an absent view holds.
   std::vector<Expr> conditions;
   std::vector<ElementRuleSpec> elements;
   TimelineSpec timeline;
 
-  ParamLayout layout; // computed
+  ParamLayout layout; // computed by finalize
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
   int64_t allSharedBytes() const { return int64_t(sharedBytes) + staticSharedBytes; }
 };
@@ -149,7 +150,7 @@ struct WorkspaceSpec {
 };
 
 struct LaunchSpec {
-  std::vector<size_t> kernels;        // variants, in order of preference; one contract
+  std::vector<size_t> kernels;        // variants with the same contract, in order of preference
   std::vector<std::string> arguments; // names of arguments or workspaces of the program
   std::optional<Expr> condition;
 
@@ -163,13 +164,13 @@ struct ProgramSpec {
   std::vector<ArgumentSpec> arguments;
   std::vector<WorkspaceSpec> workspaces;
   std::vector<LaunchSpec> launches;
-  std::vector<Expr> conditions; // as those of a kernel
+  std::vector<Expr> conditions; // as for a kernel
   std::vector<ElementRuleSpec> elements;
 };
 
 struct Manifest {
   std::string producer; // "tilewrightc 0.1.0"
-  std::string source;   // the .mlir file, for the command that makes a missing variant
+  std::string source;   // the .mlir file, for the command that compiles a missing variant
   std::vector<KernelSpec> kernels;
   std::vector<ProgramSpec> programs;
 
@@ -181,7 +182,7 @@ struct Manifest {
   Status finalize(size_t numBlobs);
 };
 
-/// The pattern that fills memory of this type with `value`; none where 32 bits cannot say it.
+/// The pattern that fills memory of this type with `value`; nothing if it does not fit in 32 bits.
 std::optional<uint32_t> fillPattern(ElementType type, double value);
 
 /// "D = 128, T = bf16".

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A manifest as JSON. The reader knows every key: what it does not know was written for another
-// version, and is refused.
+// A manifest as JSON. The reader knows every key; an unknown key belongs to another version, and is
+// rejected.
 
 #include "runtime/Manifest.h"
 #include "runtime/TimelineFormat.h"
@@ -17,8 +17,8 @@ namespace {
 
 Status bad(std::string message) { return Status::failure(Code::BadBundle, std::move(message)); }
 
-// Reading. The first failure is kept and what follows is harmless, so that the functions below
-// read like the form of the text.
+// Reading. The first failure is kept and later ones have no effect, so that the functions below
+// have the structure of the text.
 class Reader {
 public:
   Status failure;
@@ -60,7 +60,7 @@ public:
   std::string text(const Json &json, const char *key, const std::string &where) {
     return required(json, key, where, Json::Kind::String).text;
   }
-  /// Of at most `limit` items: what follows takes time in their number for each.
+  /// An array of at most `limit` items: later checks take time per item.
   const std::vector<Json> &list(const Json &json, const char *key, const std::string &where,
                                 size_t limit = SIZE_MAX) {
     const std::vector<Json> &items = required(json, key, where, Json::Kind::Array).items;
@@ -549,7 +549,7 @@ Json Manifest::toJson() const {
 Result<Manifest> Manifest::fromJson(const Json &json) {
   Reader reader;
   Manifest manifest;
-  // Another ABI may have other keys: this comes first.
+  // Another ABI may have other keys, so it is checked first.
   int64_t abi = reader.required(json, "abi", "the manifest", Json::Kind::Integer).number;
   if (reader.failure.ok() && abi != kernelAbiVersion)
     return bad("the bundle has kernel ABI " + std::to_string(abi) + ", but this runtime has " +

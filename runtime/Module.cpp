@@ -14,7 +14,7 @@ using namespace tilewright::runtime;
 
 namespace {
 
-/// Buffers for what the driver's compiler says.
+/// Buffers for messages of the driver's compiler.
 class JitLog {
 public:
   std::string text() const {
@@ -31,8 +31,9 @@ private:
   void *pointers[2] = {buffer.data(), reinterpret_cast<void *>(buffer.size())};
 };
 
-/// PTX to a cubin for the device of the current context, by the driver's linker. None where the
-/// linker is missing or refuses: then the PTX is loaded as it is, and that error is reported.
+/// Compiles PTX to a cubin for the device of the current context, with the driver's linker. Nothing
+/// if the linker is missing or fails: then the PTX is loaded directly, and the error of that is
+/// reported.
 std::optional<std::string> compile(const DriverTable &driver, std::string_view ptx) {
   if (!driver.cuLinkCreate || !driver.cuLinkAddData || !driver.cuLinkComplete ||
       !driver.cuLinkDestroy)
@@ -92,9 +93,9 @@ Result<Module> Module::load(const DriverTable &driver, const DeviceInfo &device,
     Result<std::optional<std::string>> cached = cache.lookup(key);
     if (cached && *cached && result.loadImage(driver, **cached, what).ok())
       return result;
-    // Missing, damaged, or refused by the driver: made again, and put in the place of that.
+    // Missing, damaged, or rejected by the driver: compiled again, and replaced.
     if (std::optional<std::string> cubin = compile(driver, image)) {
-      (void)cache.store(key, *cubin); // a cache that cannot be written is no error
+      (void)cache.store(key, *cubin); // a cache that cannot be written is not an error
       if (result.loadImage(driver, *cubin, what).ok())
         return result;
     }
@@ -145,8 +146,8 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
   if (!driver->cuKernelGetParamInfo)
     return Status::success();
   const std::vector<ParamLayout::Param> &params = kernel.layout.params;
-  // Only what there should be is asked for: a question beyond is an error in the eyes of tools that
-  // watch the driver's calls.
+  // Only the expected parameters are queried: tools that watch the driver's calls report a query
+  // beyond them as an error.
   for (size_t i = 0; i < params.size(); ++i) {
     size_t offset = 0, bytes = 0;
     cuda::Result result = driver->cuKernelGetParamInfo(handle, i, &offset, &bytes);
@@ -159,7 +160,8 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
     if (result != cuda::Success)
       return driver->check(result, "cuKernelGetParamInfo",
                            "read the parameters of kernel '" + kernel.name + "'");
-    // Offsets are the compiler's own: it aligns in its constant bank, not from the first parameter.
+    // Offsets are chosen by the compiler: it aligns in its constant bank, not from the first
+    // parameter.
     if (bytes != params[i].bytes)
       return Status::failure(
           Code::BadBundle, "the code of kernel '" + kernel.name + "' takes parameter " +
@@ -197,7 +199,7 @@ Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInf
       return status;
     if (Status status = checkParams(kernel, handle); !status)
       return status;
-    // The driver takes a kernel where it takes a function, and finds the function of the context.
+    // The driver accepts a kernel in place of a function, and finds the function of the context.
     function = reinterpret_cast<cuda::Function>(handle);
   } else if (Status status =
                  driver->check(driver->cuModuleGetFunction(&function, module, kernel.entry.c_str()),
@@ -225,7 +227,7 @@ Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInf
         !status)
       return status;
 
-  // Under lazy loading the first launch would put the code on the device, and synchronise.
+  // With lazy loading, the first launch would load the code to the device, and synchronize.
   if (handle && driver->cuKernelGetFunction && driver->cuFuncLoad) {
     cuda::Function loaded = nullptr;
     if (Status status = driver->check(driver->cuKernelGetFunction(&loaded, handle),

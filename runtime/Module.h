@@ -13,14 +13,14 @@
 namespace tilewright::runtime {
 
 /// The code of a kernel for a device: the cubin of the highest architecture that runs there, else
-/// the PTX of an exact one, else the PTX of the highest. Null where none runs.
+/// the PTX of an exact one, else the PTX of the highest. Null if there is none.
 const CodeSpec *chooseCode(const KernelSpec &kernel, const DeviceInfo &device);
 
-/// A library of the driver, which serves every context; a module of one context where the driver is
-/// older than 12.0. All functions need a context of the device to be current.
+/// A library of the driver, which is valid in every context; or a module of one context if the
+/// driver is older than 12.0. All functions need a context of the device to be current.
 class Module {
 public:
-  /// `image` is a cubin, or PTX with its final NUL, which the driver compiles and `cache` keeps.
+  /// `image` is a cubin, or PTX with its final NUL, which the driver compiles and `cache` stores.
   static Result<Module> load(const DriverTable &driver, const DeviceInfo &device,
                              const CodeSpec &code, std::string_view image, const CubinCache &cache,
                              const std::string &what);
@@ -28,8 +28,8 @@ public:
   Module &operator=(Module &&other) noexcept;
   ~Module();
 
-  /// Finds the entry, compares its parameters with the manifest where the driver tells them, allows
-  /// its shared memory, and has its code put on the device.
+  /// Finds the entry, compares its parameters with the manifest if the driver supports it, allows
+  /// its shared memory, and loads its code to the device.
   Result<cuda::Function> prepare(const KernelSpec &kernel, const DeviceInfo &device) const;
 
   bool isOfOneContext() const { return module != nullptr; }
@@ -42,7 +42,7 @@ private:
   const DriverTable *driver = nullptr;
   cuda::Library library = nullptr;
   cuda::Module module = nullptr;
-  std::string jitLog; // of the compilation, for errors that come later
+  std::string jitLog; // log of the compilation, for later errors
 };
 
 } // namespace tilewright::runtime

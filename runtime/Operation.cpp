@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations: choice of variants, preparation for devices, and runs.
+// Operations: selection of variants, preparation for devices, and runs.
 
 #include "runtime/Operation.h"
 
@@ -22,14 +22,14 @@ namespace {
 constexpr int maxDevices = 64;
 constexpr unsigned maxSteps = 32;
 
-/// One launch, and the variants that may serve it. A kernel is a program of one step.
+/// One launch, and its possible variants. A kernel is a program of one step.
 struct Step {
   std::vector<const KernelSpec *> variants;
-  const LaunchSpec *launch = nullptr; // null: the arguments of the operation, as they are
-  std::optional<ExprCode> condition;  // of the launch
+  const LaunchSpec *launch = nullptr; // null: the arguments of the operation itself
+  std::optional<ExprCode> condition;  // condition of the launch
 };
 
-/// What a run launches for a step: null where the step's condition does not hold.
+/// The variant that a run launches for a step: null if the step's condition does not hold.
 struct Choice {
   const PreparedKernel *kernel;
   const Argument **arguments;
@@ -39,12 +39,12 @@ struct PreparedStep {
   std::vector<PreparedKernel> kernels;
 };
 
-/// What there is on one device.
+/// The prepared state on one device.
 struct PreparedDevice {
   DeviceInfo info;
   PrimaryContext primary;
-  cuda::Context onlyContext = nullptr;            // of modules, which serve no other
-  std::vector<std::pair<size_t, Module>> modules; // by blob
+  cuda::Context onlyContext = nullptr;            // context of modules, which are used in no other
+  std::vector<std::pair<size_t, Module>> modules; // indexed by blob
   std::vector<PreparedStep> steps;
 };
 
@@ -74,16 +74,16 @@ struct Operation::Impl {
   const ProgramSpec *program = nullptr; // null: a kernel
   const std::vector<ArgumentSpec> *contract = nullptr;
   std::vector<Step> steps;
-  // As flat code, made by finish.
+  // As flat code, compiled by finish.
   std::optional<ContractCheck> contractCheck;
   ExprCode conditions;
   std::vector<std::vector<ExprCode>> workspaceExtents;
 
   std::atomic<bool> checksIndices{checksIndicesByDefault()};
 
-  std::mutex mutex; // of prepare
+  std::mutex mutex; // held by prepare
   std::vector<std::unique_ptr<PreparedDevice>> owned;
-  std::atomic<const PreparedDevice *> devices[maxDevices]; // by the driver's handle
+  std::atomic<const PreparedDevice *> devices[maxDevices]; // indexed by the handle of the driver
   std::atomic<const PreparedDevice *> first{nullptr};
 
   const char *kind() const { return program ? "program" : "kernel"; }
@@ -94,7 +94,7 @@ struct Operation::Impl {
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
                 bool checksIndices) const;
   Status missing(const std::string &reason, const std::string &arch) const {
-    return Status::failure(Code::MissingVariant, reason + "; make it with: " +
+    return Status::failure(Code::MissingVariant, reason + "; compile it with: " +
                                                      bundle->compileCommand(name, params, arch));
   }
   Status notPrepared(cuda::Stream stream) const;
@@ -154,7 +154,7 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
       return Status::failure(Code::InvalidArgument, "kernel '" + name + "' of '" + bundle->name() +
                                                         "' has variants of different arguments (" +
                                                         toString(kernel.params) +
-                                                        "); name more parameters");
+                                                        "); give more parameters");
     step.variants.push_back(&kernel);
   }
   if (!isKnown)
@@ -193,7 +193,7 @@ Status Operation::checkSupport(const Target &target) const {
   device.major = target.major;
   device.minor = target.minor;
   std::string capability = std::to_string(target.major) + "." + std::to_string(target.minor);
-  if (target.major < 8) // no bundle could serve it
+  if (target.major < 8) // no bundle supports it
     return Status::failure(Code::Unsupported, std::string(impl->kind()) + " '" + impl->name +
                                                   "' needs compute capability 8.0 or newer, but "
                                                   "this is " +
@@ -240,8 +240,8 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
                                     const CubinCache &cache) {
   PreparedStep prepared;
   Status tooLarge;
-  // Whatever this kernel can run, one before it runs: then it is for machines with less shared
-  // memory, without rings or by smaller blocks.
+  // An earlier kernel accepts everything that this one accepts: then this one is for devices with
+  // less shared memory, without rings or with smaller blocks.
   auto isServed = [&](const KernelSpec &kernel) {
     std::set<std::string> required;
     for (const Expr &condition : kernel.conditions)
@@ -289,7 +289,7 @@ Status Operation::prepare(int ordinal) {
   device->info = *info;
   if (info->handle < 0 || info->handle >= maxDevices)
     return Status::failure(Code::Unsupported, "device " + std::to_string(ordinal) +
-                                                  " is beyond the 64 that the runtime serves");
+                                                  " exceeds the limit of 64 devices");
   if (Status status = checkSupport({info->major, info->minor, 0}); !status)
     return status;
   ContextScope scope(driver);
@@ -350,7 +350,7 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray
         return fail("has more than 2^50 elements");
     }
     uint64_t size = uint64_t(elements) * byteWidth(spec.type);
-    view.bits = bytes; // an offset as yet
+    view.bits = bytes; // still an offset
     bytes += (size + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
   }
   return Status::success();
@@ -431,7 +431,7 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
       *passed++ =
           source < contract->size() ? inputs.arguments[source] : &views[source - contract->size()];
     const PreparedStep &step = device.steps[i];
-    const PreparedKernel &first = step.kernels.front(); // all variants have one contract
+    const PreparedKernel &first = step.kernels.front(); // all variants have the same contract
     if (Status status = first.contract.check(choices[i].arguments, launch.sources.size(), "kernel",
                                              first.spec->name);
         !status)
@@ -448,7 +448,7 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                       uint64_t workspaceBytes, cuda::Stream stream) const {
   const DriverTable &driver = impl->driver;
   const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
-  if (!first) // what is prepared has a driver
+  if (!first) // prepared operations have a driver
     if (Status status = driver.expectFunctions(); !status)
       return status;
   ContextScope scope(driver);
@@ -464,8 +464,8 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   if (device->onlyContext && device->onlyContext != scope.get())
     return Status::failure(Code::NotPrepared,
                            std::string(impl->kind()) + " '" + impl->name +
-                               "' was prepared in another context; before CUDA 12.0 drivers load "
-                               "code for one context");
+                               "' was prepared in another context; drivers before CUDA 12.0 load "
+                               "code for a single context");
   if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   ExprInputs inputs{arguments, device->info.smCount};

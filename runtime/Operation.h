@@ -10,11 +10,11 @@
 //   auto operation = Operation::create(**driver, *bundle, "attention_forward", {});
 //   if (!operation)
 //     return operation.status();
-//   Status status = operation->prepare(0); // loads code; may take seconds the first time
+//   Status status = operation->prepare(0); // loads code; the first call may take seconds
 //   if (status)
 //     status = operation->run(arguments, n, workspace, bytes, stream);
 //
-// run allocates nothing on host or device, synchronises nothing, and may be captured into a graph,
+// run does not allocate on host or device or synchronise, and may be captured into a graph,
 // unless it checks indices (checkIndices). All functions may be called from several threads.
 
 #ifndef TILEWRIGHT_RUNTIME_OPERATION_H
@@ -28,7 +28,7 @@ namespace tilewright::runtime {
 /// The properties of a device that decide whether code can run on it.
 struct Target {
   int major = 0, minor = 0;
-  int sharedLimit = 0; // bytes; 0 is any
+  int sharedLimit = 0; // in bytes; 0: any
 };
 
 class Operation {
@@ -45,15 +45,15 @@ public:
 
   const std::vector<ArgumentSpec> &arguments() const;
 
-  /// Whether there is code for such a device; the failure says why not. Needs no GPU.
+  /// Whether there is code for such a device; the failure gives the reason. Needs no GPU.
   Status checkSupport(const Target &target) const;
 
-  /// Loads the code for this device, in the current context if it is one of the device, else in the
-  /// primary context. Cheap if it was done before.
+  /// Loads the code for this device, in the current context if it belongs to the device, else in
+  /// the primary context. Cheap if already done.
   Status prepare(int device);
 
-  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters
-  /// where a workspace asks for the number of multiprocessors, and then needs prepare.
+  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters if a
+  /// workspace depends on the number of multiprocessors, and then needs prepare.
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
 

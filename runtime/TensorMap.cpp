@@ -36,8 +36,8 @@ int dataType(ElementType type) {
   return cuda::TensorUint8;
 }
 
-/// Calls visit(i, word) for the words that a map depends on, until it is false. What a view lacks
-/// is zero, so one that is absent has the key of nothing.
+/// Calls visit(i, word) for the words that a map depends on, until it returns false. Missing
+/// dimensions are zero; an absent view has the key 0.
 template <typename Visit> bool forEachKeyWord(const Argument &view, unsigned rank, Visit visit) {
   if (!visit(0u, view.bits))
     return false;
@@ -67,7 +67,7 @@ bool TensorMapCache::find(const Argument &view, cuda::TensorMap &map) const {
     return false;
   for (unsigned i = 0; i < mapWords; ++i)
     map.opaque[i] = slot.map[i].load(std::memory_order_relaxed);
-  // What was read is of this version only if no writer has begun another meanwhile.
+  // The data read is consistent only if no writer has started meanwhile.
   std::atomic_thread_fence(std::memory_order_acquire);
   return slot.version.load(std::memory_order_relaxed) == version;
 }
@@ -77,7 +77,7 @@ void TensorMapCache::keep(const Argument &view, const cuda::TensorMap &map) {
   uint64_t version = slot.version.load(std::memory_order_relaxed);
   if (version % 2 != 0 ||
       !slot.version.compare_exchange_strong(version, version + 1, std::memory_order_acquire))
-    return; // another thread keeps its own
+    return; // another thread is writing it
   std::atomic_thread_fence(std::memory_order_release);
   forEachKeyWord(view, mapRank, [&](unsigned i, uint64_t word) {
     slot.key[i].store(word, std::memory_order_relaxed);
@@ -99,7 +99,7 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
   if (rank == 0)
     return Status::success();
 
-  // The driver counts from the innermost dimension and knows the stride of that one.
+  // The driver counts from the innermost dimension, whose stride is implied.
   constexpr int64_t most = TensorMapRank::most;
   uint64_t extents[most], strides[most], width = byteWidth(view.type);
   uint32_t box[most], steps[most] = {1, 1, 1, 1, 1};
@@ -109,7 +109,7 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
     box[i] = spec.box[dim];
     if (i == 0)
       continue;
-    // A dimension of one element may have any stride; the driver wants a multiple of 16.
+    // A dimension of one element may have any stride; the driver requires a multiple of 16.
     strides[i - 1] = view.extents[dim] == 1 ? (width * 16) : uint64_t(view.strides[dim]) * width;
   }
   if (spec.ragged >= 0) { // x, y and z of KernelAbi.h

@@ -28,7 +28,7 @@ namespace {
 struct Chunk {
   const KernelSpec *kernel;
   uint32_t role, group, block, processor;
-  uint64_t beginTime, beginClock, endTime, endClock; // endTime is 0 where the role did not end
+  uint64_t beginTime, beginClock, endTime, endClock; // endTime is 0 if the role did not end
   const uint64_t *records;
   size_t numRecords;
 };
@@ -72,18 +72,18 @@ public:
     }
   }
 
-  /// Nanoseconds since about the first sample, of a clock's value.
+  /// Nanoseconds since about the first sample, for a value of the clock.
   double at(const Chunk &chunk, uint64_t clock) const {
     const Processor &processor = processors.at(chunk.processor);
     return processor.offset + double(clock - processor.reference) / rate;
   }
-  /// The value of the clock of which a record has the lower bits.
+  /// The full value of the clock, given the lower bits in a record.
   static uint64_t whole(const Chunk &chunk, uint64_t record) {
     uint64_t mask = (uint64_t(1) << format::clockBits) - 1;
     return chunk.beginClock + ((record - chunk.beginClock) & mask);
   }
 
-  double rate = 1; // ticks in a nanosecond
+  double rate = 1; // ticks per nanosecond
 private:
   struct Processor {
     uint64_t reference;
@@ -108,7 +108,7 @@ public:
     event("\"ph\":\"M\",\"name\":\"" + std::string(what) + "\",\"pid\":" + std::to_string(process) +
           ",\"tid\":" + std::to_string(thread) + ",\"args\":{\"name\":" + quoted(value) + "}");
   }
-  /// `kind` is the phase of the format: X has a duration, b and e stand for themselves.
+  /// `kind` is the phase in the trace format: X has a duration, b and e are begin and end.
   void slice(char phase, const std::string &name, const std::string &kind, unsigned process,
              unsigned thread, double begin, double duration, const std::string &more) {
     char times[96];
@@ -207,7 +207,7 @@ private:
   }
 
   void endRound(const TimelineEventSpec &event, double now) {
-    // A record that found no place may have been a beginning.
+    // A record that did not fit may have been a beginning.
     if (rounds.empty() || rounds.back().event != &event)
       return;
     writer.slice('X', event.name, event.kind, process, thread, rounds.back().since,
@@ -240,9 +240,10 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
     if (!kernel.timeline.words)
       continue;
     if (words && words != kernel.timeline.words)
-      return invalid("kernels of the bundle write timelines in chunks of " + std::to_string(words) +
-                     " and of " + std::to_string(kernel.timeline.words) +
-                     " words, so one buffer cannot have both; compile them alike");
+      return invalid(
+          "kernels of the bundle write timelines in chunks of " + std::to_string(words) +
+          " and of " + std::to_string(kernel.timeline.words) +
+          " words, so one buffer cannot have both; compile them with the same --timeline");
     words = kernel.timeline.words;
     kernels.emplace(kernel.timeline.tag, &kernel);
   }
@@ -251,7 +252,7 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
         "no kernel of the bundle has a timeline; compile it with tilewrightc --timeline");
   size_t chunkBytes = words * format::wordBytes;
   if (bytes < 2 * chunkBytes)
-    return invalid("a timeline takes " + std::to_string(2 * chunkBytes) +
+    return invalid("a timeline requires " + std::to_string(2 * chunkBytes) +
                    " bytes or more, but got " + std::to_string(bytes));
 
   const auto *base = static_cast<const uint8_t *>(buffer);
@@ -281,7 +282,7 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
       return invalid("chunk " + std::to_string(i) + " of the timeline has role " +
                      std::to_string(chunk.role) + " of kernel '" + kernel->second->name +
                      "', which has " + std::to_string(kernel->second->timeline.roles.size()));
-    // Of a role that did not end, as many as there are.
+    // For a role that did not end, the records that exist.
     size_t most = words - format::headerBytes / format::wordBytes;
     if (chunk.endTime)
       chunk.numRecords = std::min<size_t>(most, read<uint64_t>(at + format::atCount));

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What kernels wrote to a timeline, as a trace that Perfetto and chrome://tracing read.
+// Converts kernels' timelines to a trace that Perfetto and chrome://tracing read.
 
 #ifndef TILEWRIGHT_RUNTIME_TIMELINE_H
 #define TILEWRIGHT_RUNTIME_TIMELINE_H

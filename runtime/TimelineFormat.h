@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The buffer into which kernels compiled with a timeline write: what code and runtime agree on.
+// The format of the buffer into which kernels compiled with a timeline write.
 //
-//   word 0            u32: how many chunks were claimed, written ones and those for which there was
-//                     no room. The host clears the whole buffer before.
+//   word 0            u32: number of chunks claimed, also if there was no room for them. The
+//                     host clears the whole buffer before the launch.
 //   chunk 1, 2, ...   of one warpgroup of one role of one block each, `words` 64-bit words long
 //
 // A chunk:
@@ -12,10 +12,10 @@
 //   byte  0  u32 tag of the kernel     4  u32 role << 16 | warpgroup of the role
 //         8  u32 block                12  u32 multiprocessor
 //        16  u64 globaltimer (ns)     24  u64 clock64, when the role began
-//        32  u64 globaltimer          40  u64 clock64, when it ended; 0: it did not
+//        32  u64 globaltimer          40  u64 clock64, when it ended; 0: not ended
 //        48  u64 records that were written
-//        64  records: the number of the event times two, plus one where it ends, in the upper 16
-//            bits; clock64 modulo 2^48 below
+//        64  records: upper 16 bits: the number of the event times two, plus one at its end; lower
+//            48 bits: clock64 modulo 2^48
 
 #ifndef TILEWRIGHT_RUNTIME_TIMELINEFORMAT_H
 #define TILEWRIGHT_RUNTIME_TIMELINEFORMAT_H

@@ -11,7 +11,7 @@
  *
  * The context of a call is that of its stream, else the current one, else the primary context that
  * prepare retained. Objects may be used from several threads; an object must not be destroyed while
- * another call uses it. A bundle may be closed as soon as what was created from it exists. */
+ * another call uses it. A bundle may be closed once objects have been created from it. */
 
 #ifndef TILEWRIGHT_RUNTIME_TILEWRIGHT_H
 #define TILEWRIGHT_RUNTIME_TILEWRIGHT_H
@@ -33,7 +33,7 @@ typedef enum tilewright_code {
   TILEWRIGHT_OK = 0,
   TILEWRIGHT_INVALID_ARGUMENT = 1,
   TILEWRIGHT_UNSUPPORTED = 2,
-  TILEWRIGHT_MISSING_VARIANT = 3, /* the text names the tilewrightc command that makes it */
+  TILEWRIGHT_MISSING_VARIANT = 3, /* the text has the tilewrightc command to compile it */
   TILEWRIGHT_BAD_BUNDLE = 4,
   TILEWRIGHT_NO_DRIVER = 5,
   TILEWRIGHT_NOT_PREPARED = 6,
@@ -76,7 +76,7 @@ typedef struct tilewright_view {
   const int64_t *strides; /* null: row-major */
 } tilewright_view;
 
-/* An argument: a view, a scalar, or neither, where the argument is optional. */
+/* An argument: a view, a scalar, or neither if the argument is optional. */
 typedef struct tilewright_argument {
   size_t struct_size;
   const char *name;            /* null: by position */
@@ -85,13 +85,13 @@ typedef struct tilewright_argument {
   tilewright_type scalar_type;
 } tilewright_argument;
 
-/* A parameter of a kernel as tilewrightc spells it: {"D", "128"}, {"T", "bf16"}. */
+/* A parameter of a kernel in the syntax of tilewrightc: {"D", "128"}, {"T", "bf16"}. */
 typedef struct tilewright_param {
   const char *name;
   const char *value;
 } tilewright_param;
 
-/* The text of the last failure of this thread; empty where there was none. */
+/* The text of the last failure of this thread; empty if there was none. */
 TILEWRIGHT_API const char *tilewright_last_error(void);
 
 /* Bundles. tilewright_bundle_load copies the bytes. */
@@ -100,7 +100,7 @@ TILEWRIGHT_API tilewright_code tilewright_bundle_load(const void *bytes, size_t 
                                                       tilewright_bundle **bundle);
 TILEWRIGHT_API void tilewright_bundle_close(tilewright_bundle *bundle);
 
-/* Kernels and programs by name. Parameters that are not named may have any value. */
+/* Kernels and programs by name. Parameters that are not listed may have any value. */
 TILEWRIGHT_API tilewright_code tilewright_operation_create(const tilewright_bundle *bundle,
                                                            const char *name,
                                                            const tilewright_param *params,
@@ -108,10 +108,10 @@ TILEWRIGHT_API tilewright_code tilewright_operation_create(const tilewright_bund
                                                            tilewright_operation **operation);
 TILEWRIGHT_API void tilewright_operation_destroy(tilewright_operation *operation);
 TILEWRIGHT_API size_t tilewright_operation_num_arguments(const tilewright_operation *operation);
-/* Null beyond the last. */
+/* Returns null after the last. */
 TILEWRIGHT_API const char *tilewright_operation_argument_name(const tilewright_operation *operation,
                                                               size_t index);
-/* Whether there is code for a compute capability and this much shared memory a block (0: any).
+/* Whether there is code for a compute capability and this much shared memory per block (0: any).
  * Needs no GPU. */
 TILEWRIGHT_API tilewright_code tilewright_operation_check_support(
     const tilewright_operation *operation, int major, int minor, int shared_bytes);
@@ -124,12 +124,12 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
 /* Whether a run checks the constraints of a kernel or program on the elements of index arrays
  * (offsets, lengths, page tables): 0 or 1. The default is the value of the environment variable
  * TILEWRIGHT_CHECK_INDICES at creation. Such a run waits for the stream, copies these arrays to the
- * host, and names array, index and value of the first element that breaks a constraint. It cannot
- * be captured. Without the check, kernels give a defined result. */
+ * host, and reports array, index and value of the first element that breaks a constraint. It cannot
+ * be captured. Without the check, results are still defined. */
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
-/* Allocates nothing, synchronises nothing, may be captured, unless it checks indices. The workspace
- * is aligned to 256 bytes, and null where none is needed. */
+/* Does not allocate or synchronise and may be captured, unless it checks indices. The workspace
+ * is aligned to 256 bytes, and null if none is needed. */
 TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operation *operation,
                                                         const tilewright_argument *arguments,
                                                         size_t num_arguments, void *workspace,
@@ -137,19 +137,19 @@ TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operati
 
 /* A kernel compiled with `tilewrightc --timeline` has an optional argument `timeline`, for
  * attention among the captures: an array of i64 of rank 1 in device memory, which the host clears
- * before the launch, and into which each warpgroup of each role writes when it waited, copied,
- * multiplied and stored. Any size is valid: one chunk (4096 elements unless --timeline gives
- * another number), and one for each warpgroup of each role of every thread block to be recorded.
- * If the argument is absent, nothing is written. Several launches may write to one array, one
- * after the other.
+ * before the launch, and into which each warpgroup of each role writes the times of its waits,
+ * copies, products and stores. Any size is valid: one chunk (4096 elements unless --timeline sets
+ * another number), and one per warpgroup of each role of every thread block to be recorded. If the
+ * argument is absent, nothing is written. Several launches may write to one array, one after
+ * another.
  *
- * This writes a trace for Perfetto (ui.perfetto.dev) from what launches left in the array, copied
- * to host memory that is aligned to 8 bytes. Needs no GPU. */
+ * This writes a trace for Perfetto (ui.perfetto.dev) from a copy of the array in host memory, which
+ * must be aligned to 8 bytes. Needs no GPU. */
 TILEWRIGHT_API tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle,
                                                          const void *timeline, size_t bytes,
                                                          const char *path);
 
-/* Attention, forward. */
+/* Attention forward. */
 typedef struct tilewright_attention_forward_desc {
   size_t struct_size;
   tilewright_type type;
@@ -168,10 +168,9 @@ typedef struct tilewright_attention_forward_args {
   const tilewright_view *o;   /* [B, Hq, Sq, DV] */
   const tilewright_view *lse; /* [B, Hq, Sq]; nullable */
   float scale;
-  int32_t window_left; /* -1: open, and both must be unless has_window is set */
+  int32_t window_left; /* -1: no limit; required of both unless has_window is set */
   int32_t window_right;
-  const tilewright_argument
-      *captures; /* of replaced functions, by name; null where there are none */
+  const tilewright_argument *captures; /* of replaced functions, by name; null if there are none */
   size_t num_captures;
 } tilewright_attention_forward_args;
 
@@ -179,8 +178,8 @@ TILEWRIGHT_API tilewright_code tilewright_attention_forward_create(
     const tilewright_bundle *bundle, const tilewright_attention_forward_desc *desc,
     tilewright_attention_forward **plan);
 TILEWRIGHT_API void tilewright_attention_forward_destroy(tilewright_attention_forward *plan);
-/* Names of what args->captures may hold: captures of replaced functions, and optional arguments
- * of the entry beyond these. Null beyond the last. */
+/* Names allowed in args->captures: captures of replaced functions, and other optional arguments
+ * of the entry. Returns null after the last. */
 TILEWRIGHT_API size_t
 tilewright_attention_forward_num_captures(const tilewright_attention_forward *plan);
 TILEWRIGHT_API const char *
@@ -198,7 +197,7 @@ TILEWRIGHT_API tilewright_code tilewright_attention_forward_run(
     const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
 
-/* Attention, backward: the gradients of a function of O and LSE with respect to q, k and v. */
+/* Attention backward: the gradients of a function of O and LSE with respect to q, k and v. */
 typedef struct tilewright_attention_backward_desc {
   size_t struct_size;
   tilewright_type type;
@@ -206,8 +205,8 @@ typedef struct tilewright_attention_backward_desc {
   int64_t head_dim;
   int64_t value_dim; /* 0: head_dim */
   int has_window;
-  int deterministic; /* runs are bit-identical, at the price of two more products for each pair */
-  int capture_gradients; /* captures may hold d_x, the place for the gradient of the capture x */
+  int deterministic;     /* runs are bitwise equal, at the cost of two more products per pair */
+  int capture_gradients; /* captures may include d_x, which receives the gradient of capture x */
   const char *entry;     /* null: attention_backward */
 } tilewright_attention_backward_desc;
 
@@ -216,14 +215,14 @@ typedef struct tilewright_attention_backward_args {
   const tilewright_view *q;     /* [B, Hq, Sq, D] */
   const tilewright_view *k;     /* [B, Hkv, Skv, D] */
   const tilewright_view *v;     /* [B, Hkv, Skv, DV] */
-  const tilewright_view *o;     /* [B, Hq, Sq, DV], of the forward */
+  const tilewright_view *o;     /* [B, Hq, Sq, DV], from the forward */
   const tilewright_view *d_o;   /* [B, Hq, Sq, DV] */
-  const tilewright_view *lse;   /* [B, Hq, Sq], of the forward */
+  const tilewright_view *lse;   /* [B, Hq, Sq], from the forward */
   const tilewright_view *d_lse; /* [B, Hq, Sq]; nullable: zero */
-  const tilewright_view *d_q;   /* of the shape of q; all of it is written */
+  const tilewright_view *d_q;   /* shape of q; written entirely */
   const tilewright_view *d_k;
   const tilewright_view *d_v;
-  float scale; /* scalars and captures: those of the forward */
+  float scale; /* scalars and captures as in the forward */
   int32_t window_left;
   int32_t window_right;
   const tilewright_argument *captures;

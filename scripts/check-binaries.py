@@ -27,14 +27,14 @@ def dump(flag, path):
 
 
 def read_needs(path):
-    """The libraries that a file needs, and the newest version of glibc, as numbers."""
+    """The libraries that a file needs, and the newest version of glibc, as a tuple of numbers."""
     libraries = re.findall(r"^ +NEEDED +(\S+)$", dump("-p", path), re.MULTILINE)
     versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", dump("-T", path))
     return libraries, max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
 
 
 def check(folder):
-    """Mistakes, and the newest version of glibc that a file needs."""
+    """The mistakes, and the newest version of glibc that any file needs."""
     files = [os.path.join(place, name) for place, _, names in sorted(os.walk(folder)) for name in sorted(names)]
     names = {os.path.basename(file) for file in files}
     mistakes, newest = [], (0, 0)

@@ -36,7 +36,7 @@ ITEM = re.compile(r"^(\s*)([-*+]|\d+[.)])(\s+)")
 
 
 def markdown_files(root):
-    """Paths below the root, without build folders and what is hidden."""
+    """Paths relative to the root, without build folders and hidden files."""
     for folder, folders, files in os.walk(root):
         inside = os.path.relpath(folder, root)
         folders[:] = sorted(name for name in folders
@@ -51,7 +51,7 @@ def is_generated(name):
 
 
 def mark_code(lines):
-    """For each line whether it is part of a code block or its fence."""
+    """For each line, whether it is in a code block or is its fence."""
     code, fence, blank_before, in_list = [], None, True, False
     for line in lines:
         match = FENCE.match(line)
@@ -72,13 +72,13 @@ def mark_code(lines):
 
 
 def heading_text(text):
-    """What a reader sees of a heading: without links, images and marks of code."""
+    """The visible text of a heading: without links, images and code marks."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return text.replace("`", "").replace("**", "").replace("\\", "")
 
 
 def slug(text):
-    """The anchor of a heading, as GitHub makes it; scripts/make-site.py writes it into the site."""
+    """The anchor of a heading in GitHub's format; scripts/make-site.py writes it into the site."""
     text = re.sub(r"[^\w\- ]", "", heading_text(text).strip().lower())
     return text.replace(" ", "-")
 
@@ -104,9 +104,9 @@ class Document:
                 self.anchors.update(EXPLICIT_ANCHOR.findall(line))
 
     def links(self):
-        """(line, target) of every link outside of code."""
+        """(line, target) of every link outside code."""
         text = "\n".join("" if code else line for line, code in zip(self.lines, self.code))
-        # Code within a line hides links; what it holds is blanked, so that places stay.
+        # Links in inline code do not count; the code is blanked, so that positions do not change.
         text = CODE_SPAN.sub(lambda m: re.sub(r"[^\n]", "x", m[0]), text)
         for pattern in (LINK, DEFINITION):
             for match in pattern.finditer(text):
@@ -201,7 +201,7 @@ def check(root):
 
 
 def wrap(path):
-    """Breaks each paragraph, and each item of a list, that has a long line."""
+    """Wraps each paragraph and each list item that has a long line."""
     document = Document(os.path.dirname(path) or ".", os.path.basename(path))
     long_lines = {number - 1 for number, _ in document.long_lines()}
     out, paragraph = [], []
@@ -215,7 +215,7 @@ def wrap(path):
             text = " ".join([lines[0][len(first):]] + [line.strip() for line in lines[1:]])
             broken = textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=rest, break_long_words=False,
                                    break_on_hyphens=False)
-            for i in range(1, len(broken)):    # a line must not become an item, a heading or a table
+            for i in range(1, len(broken)):    # a line must not begin like an item, a heading or a table
                 if re.match(r"\s*([-*+#|>]|\d+[.)])(\s|$)", broken[i]):
                     before, _, word = broken[i - 1].rpartition(" ")
                     broken[i - 1], broken[i] = before, rest + word + " " + broken[i].lstrip()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The tests under sanitizers, by clang, in the order of what they cost:
+# Runs tests under sanitizers, built by clang, in the order of their cost:
 #
 #   native    unit tests of the runtime and of the libraries without MLIR: AddressSanitizer with
 #             UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Some minutes.
@@ -22,7 +22,7 @@ configure() { [ -f "build-$1/build.ninja" ] || cmake --preset "$1"; }
 build() { cmake --build "build-$1" --parallel "$jobs" --target "${@:2}"; }
 run() { (cd "build-$1" && ctest --output-on-failure --no-tests=error --timeout 3600 "${@:2}"); }
 
-# What has threads. RuntimeHotPathTest serves several, RuntimeFaultsTest shares a cache between them.
+# Tests with threads: RuntimeHotPathTest runs operations in several, RuntimeFaultsTest shares a cache between them.
 threaded='^(NumericThreadPoolTest|NumericMatMulTest|RuntimeHotPathTest|RuntimeDriverTest|RuntimeFaultsTest)$'
 
 configure sanitized

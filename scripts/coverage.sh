@@ -1,8 +1,8 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Which lines and branches the tests run, by clang's source-based coverage: a table, build-coverage/coverage/table.txt, and
-# pages, build-coverage/coverage/index.html.
+# Measures the lines and branches that the tests execute, with clang's source-based coverage: writes a table,
+# build-coverage/coverage/table.txt, and pages, build-coverage/coverage/index.html.
 #
 #   scripts/coverage.sh JOBS            passes, dialects, libraries and runtime, over CTest without the acceptance suites
 #                                       and the mutation test

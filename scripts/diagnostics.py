@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Which test asserts which diagnostic.
+# Checks that tests assert all diagnostics.
 #
-#   scripts/diagnostics.py            fails where a diagnostic of the sources is asserted by no test, where an exception is not
-#                                     needed or has no diagnostic, and where docs/reference/diagnostics.md is not up to date
+#   scripts/diagnostics.py            fails if no test asserts a diagnostic of the sources, if an exception is not needed or
+#                                     has no diagnostic, or if docs/reference/diagnostics.md is not up to date
 #   scripts/diagnostics.py --write    writes docs/reference/diagnostics.md
 #   scripts/diagnostics.py --list     prints the diagnostics that neither a test asserts nor an exception names
 #
-# --root DIR takes another tree.
+# --root DIR selects another tree.
 #
-# A diagnostic is a statement of the sources that calls one of REPORTERS, or prints to an InFlightDiagnostic, and holds constant
-# text. A test asserts it if its longest constant fragment occurs in what the test expects: an expected-error, a line of a
+# A diagnostic is a statement of the sources that calls one of REPORTERS, or prints to an InFlightDiagnostic, and contains
+# constant text. A test asserts it if its longest constant fragment occurs in what the test expects: an expected-error, a line of a
 # prefix that FileCheck looks for, an argument of an assertion of GoogleTest or Python, or of a function that asserts, a table
 # of such cases, or an output block of a document. Docstrings, command lines and sources of kernels do not count. If other
 # messages have that fragment, too, all fragments must occur. A test may also expect a part of the fragment, or the beginning
@@ -29,16 +29,16 @@ SOURCES = ("base", "dialect", "lib", "passes", "runtime", "tools")
 REFERENCE = os.path.join("docs", "reference", "diagnostics.md")
 EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 
-# Functions that make or print a message of which an argument, or what is printed to the result, is a part.
+# Functions that make or print a message; an argument, or text printed to the result, is a part of it.
 REPORTERS = {
     "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "refuse", "bad",
     "invalid", "missing", "unsupported", "usage", "reportUsage", "reportFailure", "error", "wrongKind",
 }
-# Makes a diagnostic of its own arguments, to which the message is printed.
+# Makes a diagnostic, to which the message is printed.
 PRINTED_TO = "report"
-# Variables that hold a message: what is assigned to them counts where a literal has four words or more.
+# Variables that hold a message: an assignment counts if a literal has four words or more.
 HOLDERS = {"text", "message", "reason", "why"}
-# Shorter than this, text says too little to be told from other text.
+# Shorter text is too unspecific to be recognized.
 LEAST_FRAGMENT = 6
 LEAST_PART = 16
 # A message whose longest fragment is shorter than this, or a part of other messages, must be expected with all its fragments,
@@ -46,7 +46,7 @@ LEAST_PART = 16
 LEAST_ALONE = 16
 # One with less text than this, in all its fragments, must be expected by a test of its own part of the tree: BELONGS.
 LEAST_ANYWHERE = 12
-# For folders of the sources, the names of the tests that are about them.
+# For folders of the sources, the names of their tests.
 BELONGS = {
     "dialect/Tile": r"^test/Dialect/(?!tgpu)", "dialect/Tgpu": r"^test/Dialect/tgpu", "passes/Tile": r"^test/Passes/tile-",
     "passes/Tgpu": r"^test/Passes/(tgpu|tile-to-tgpu)", "passes/Conversion": r"^test/Passes/convert-tgpu",
@@ -75,7 +75,7 @@ def unescape(literal):
 
 
 def tokens(text):
-    """(kind, text, line); comments and what the preprocessor reads are left out."""
+    """Yields (kind, text, line), without comments and preprocessor directives."""
     text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m[0].count("\n"), text, flags=re.MULTILINE)
     line = 1
     for match in TOKEN.finditer(text):
@@ -99,7 +99,7 @@ def squeeze(text):
 class Diagnostic:
     def __init__(self, file, line, pieces):
         self.file, self.line, self.pieces = file, line, pieces
-        # Where one of two texts is a part of the message, the rest tells it from others, if there is enough.
+        # If one of two texts is a part of the message, the rest identifies it, if that is long enough.
         rest = [piece for i, piece in enumerate(pieces) if OR not in pieces[max(i - 2, 0):i + 3]]
         if max((len(piece.strip(TRIMMED)) for piece in rest if piece), default=0) < LEAST_ALONE:
             rest = pieces
@@ -117,18 +117,18 @@ class Diagnostic:
         self.tests = []
 
     def make_pattern(self):
-        """Matches text that holds the fragments in their order; of a condition one side."""
+        """Matches text with the fragments in their order; for a condition, one side."""
         regex = ""
         for i, piece in enumerate(self.pieces):
             words = [squeeze(part).strip(TRIMMED) for part in re.split(r"\n|%[a-z]|\{\d+\}", piece)] \
                 if isinstance(piece, str) else []
             regex += "" if not any(words) else ".*".join(re.escape(word) for word in words if word) + ".*"
             if piece is OR or OR in self.pieces[max(i - 2, 0):i + 3]:
-                regex = ""    # which side it is, the fragment tells
+                regex = ""    # the fragment determines the side
         return re.compile(rf"(?<!\w){regex.removesuffix('.*') or re.escape(self.fragment)}")
 
     def is_begun_by(self, text):
-        """Whether the text ends with the beginning of the message, up to a place within its last fragment that is there."""
+        """Whether the text ends with a beginning of the message that extends into its last fragment in the text."""
         first = self.pieces[0]
         if not isinstance(first, str) or OR in self.pieces or len(first.strip()) < 4 or first not in text:
             return False
@@ -146,13 +146,13 @@ class Diagnostic:
 
     @property
     def text(self):
-        """The message, with an ellipsis for what is not constant."""
+        """The message, with an ellipsis for each variable part."""
         text = "".join("…" if piece is None else " / " if piece is OR else piece for piece in self.pieces)
         return squeeze(re.sub(r"…[… ']*…", "…", text)).strip()
 
 
 def statements(text):
-    """Lists of tokens between the marks that end a statement or a block."""
+    """Yields lists of tokens between the marks that end a statement or a block."""
     statement = []
     for token in tokens(text):
         if token[0] == "mark" and token[1] in ";{}":
@@ -166,7 +166,8 @@ def statements(text):
 
 
 def pieces_of(statement):
-    """From the first literal to the last: constant text, None for what is computed, OR between the sides of a condition."""
+    """The pieces from the first literal to the last: constant text, None for computed text, OR between the sides of a
+    condition."""
     pieces, computed, apart = [], False, False
     for kind, text, _ in statement:
         if kind == "string" and re.fullmatch(r"tilewright[\w-]*", text):    # the name of a tool, before the message
@@ -196,7 +197,7 @@ def is_sentence(text):
 
 
 def behind_call(statement, i):
-    """The place behind the parenthesis that closes that at place i, if something is printed there."""
+    """The position after the parenthesis that closes the one at position i, if something is printed there."""
     depth = 0
     for j in range(i, len(statement)):
         if statement[j][0] == "mark":
@@ -219,7 +220,7 @@ def lambda_of(statement):
 
 
 def argument_of(statement, i):
-    """The tokens between the parentheses at place i."""
+    """The tokens between the parentheses at position i."""
     depth = 0
     for j in range(i, len(statement)):
         depth += {"(": 1, ")": -1}.get(statement[j][1], 0) if statement[j][0] == "mark" else 0
@@ -229,8 +230,9 @@ def argument_of(statement, i):
 
 
 def whole_messages(text, streams):
-    """The statements of a file, with messages in one piece: a call of a lambda that makes "must be X" or "expected X" of
-    its argument is written out, and what is printed to a diagnostic that ends with "but got" follows its beginning."""
+    """The statements of a file, with each message in one piece: a call of a lambda that makes "must be X" or "expected
+    X" from its argument is expanded, and text printed to a diagnostic that ends with "but got" follows its
+    beginning."""
     forms, begins, pending = {}, {}, None
     for statement in statements(text):
         if pending:
@@ -313,7 +315,8 @@ def source_files(root):
 
 
 def of_lit(text):
-    """What -verify-diagnostics compares, and the lines of prefixes that a FileCheck of the file looks for."""
+    """The texts that -verify-diagnostics compares, and the lines with prefixes that a FileCheck of the file looks
+    for."""
     lines = text.split("\n")
     prefixes = {"CHECK"}
     for match in re.finditer(r"-check-prefix(?:es)?[= ]\s*([\w,-]+)", text):
@@ -329,12 +332,12 @@ def of_lit(text):
 
 
 GTEST = re.compile(r"(EXPECT|ASSERT)_\w+$")
-# Words before a parenthesis that is no call.
+# Words before a parenthesis that is not a call.
 NO_CALL = {"", "for", "if", "while", "switch", "return", "string", "StringRef", "string_view", "Twine"}
 
 
 def cpp_helpers(text):
-    """Names of functions and lambdas that hold an assertion, with the names that each body calls."""
+    """The names of functions and lambdas that contain an assertion, with the names that each body calls."""
     kinds = [token for token in tokens(text)]
     helpers = {}
     for i, (_, mark, _) in enumerate(kinds):
@@ -373,7 +376,7 @@ def cpp_helpers(text):
 
 
 def asserting(helpers):
-    """Those that call an assertion of GoogleTest, themselves or through others."""
+    """The helpers that call a GoogleTest assertion, directly or indirectly."""
     found = set()
     while more := {name for name, calls in helpers.items() if name not in found and
                    any(GTEST.match(call) or call in found for call in calls - {name})}:
@@ -382,7 +385,8 @@ def asserting(helpers):
 
 
 def of_cpp(text, helpers):
-    """Arguments of assertions and of functions that assert, and tables of cases: literals that are no argument at all."""
+    """Arguments of assertions and of functions that assert, and tables of cases, that is, literals that are not
+    arguments."""
     def counts():
         names = [name for name in stack if name not in NO_CALL]
         return not names and before != "<<" or any(GTEST.match(name) or name in helpers for name in names)
@@ -406,8 +410,8 @@ ASSERTING = re.compile(r"_*(assert|expect|raises|refuse|fail|reject)\w*$", re.IG
 
 
 def of_python(text):
-    """Strings of assertions, of functions that assert, of comparisons, and of tables of cases: neither docstrings nor
-    arguments of other functions."""
+    """Strings in assertions, functions that assert, comparisons, and tables of cases; not docstrings or arguments of
+    other functions."""
     tree = ast.parse(text)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
@@ -450,7 +454,7 @@ def of_document(text):
 
 
 def expectations(root):
-    """(file, line, text, tools) of what tests expect; `tools` are those that the file names."""
+    """Yields (file, line, text, tools) for the texts that tests expect; `tools` are those that the file names."""
     readers = {".mlir": of_lit, ".test": of_lit, ".cpp": of_cpp, ".h": of_cpp, ".py": of_python, ".md": of_document}
     # test/Docs tests the documents, which quote messages.
     tops = [os.path.join("test", name) for name in os.listdir(os.path.join(root, "test")) if name != "Docs"]
@@ -481,7 +485,8 @@ def expectations(root):
 
 
 def assign(diagnostics, expected):
-    """Notes with each diagnostic the tests that assert it, at most one of a file; those that expect all of it come first."""
+    """Records for each diagnostic the tests that assert it, at most one per file; those that expect the whole message
+    come first."""
     fragments = {}
     for diagnostic in diagnostics:
         fragments.setdefault(diagnostic.fragment, []).append(diagnostic)
@@ -520,7 +525,7 @@ def assign(diagnostics, expected):
 
 # --- The reference
 
-# Files of passes/ that serve one pass; a file of the name of a pass is not on this list.
+# Files of passes/ that belong to one pass; files named after their pass are not listed.
 HELPERS = {
     "BindParameters": "tile-specialize", "ApplyBindings": "tile-specialize", "ConstantEvaluator": "tile-specialize",
     "LinkLibraries": "tile-link", "LinkSymbols": "tile-link", "BlockTable": "tile-choose-blocks",
@@ -543,17 +548,17 @@ AREAS = {
 INTRODUCTION = """\
 # Diagnostics
 
-What the compiler, the tools and the runtime refuse, by the part that prints it. A message states the rule that is
-broken, which is its cause; most then say what was found ("but got ..."), and some the remedy. The columns of a table
-are these parts, in this order. An ellipsis stands for text that depends on the program, and a slash for one of two
-texts. Some rows, such as `it reads another value`, are the end of a message whose beginning is another row. The last
-column names one test that asserts the message, or a part that no other message has: by -verify-diagnostics, FileCheck,
-or an assertion of GoogleTest or Python. Messages without a test are at the end, each with the reason.
+The error messages of the compiler, the tools and the runtime, grouped by the part that prints them. A message states
+the violated rule; most messages then state what was found ("but got ..."), and some a remedy. The columns of a table
+are these parts, in this order. An ellipsis marks text that depends on the program, and a slash separates alternatives.
+Some rows, such as `it reads another value`, are the end of a message whose beginning is another row. The last column
+names one test that asserts the message, or a unique part of it: by -verify-diagnostics, FileCheck, or an assertion of
+GoogleTest or Python. Messages without a test are listed at the end, with the reason.
 
 [Read an error](../guide/debug.md#read-an-error) shows messages in context.
 
-`scripts/diagnostics.py` writes this file from the sources and the tests (`make docs`). A lit test fails where a message
-is asserted by no test, and where this file is not up to date.
+`scripts/diagnostics.py` writes this file from the sources and the tests (`make docs`). A lit test fails if no test
+asserts a message, or if this file is not up to date.
 """
 
 
@@ -583,9 +588,9 @@ def cell(text):
 
 
 def parts_of(text):
-    """The rule, what was found, and the remedy."""
+    """The rule, the part "but got", and the remedy."""
     rule, found, remedy = text, "", ""
-    # A "but the" without a comma excepts something from the rule: "along a dimension but the innermost".
+    # A "but the" without a comma is an exception of the rule: "along a dimension but the innermost".
     if match := re.match(r"(.*?),? (but got\b.*)$", text) or re.match(r"(.*?), (but (?:it|there|the|this)\b.*)$", text):
         rule, found = match[1].rstrip(" ,"), match[2]
     whole = found or rule
@@ -618,7 +623,7 @@ def reference(root, diagnostics, exceptions):
             out.append("| " + " | ".join(cell(part) for part in parts_of(text)) + f" | [{os.path.basename(test)}]({link}) |")
         out.append("")
     out += ["## Without a test", "",
-            "These messages need a fault of the machine, or guard against an error of the program itself.", "",
+            "These messages require a fault of the system, or guard against internal errors.", "",
             "| message | where | why no test asserts it |", "|---|---|---|"]
     for diagnostic in sorted(diagnostics, key=lambda d: (d.file, d.text)):
         if not diagnostic.tests and (reason := exceptions.get((diagnostic.file, diagnostic.fragment))):

@@ -4,8 +4,8 @@
 
     scripts/freeze-bundles.py [FOLDER] [TOOLS]       build/bin
 
-Manifests are the compiler's, byte for byte. Of the code only what a reader looks for stays, the entries, since a bundle
-of attention has 800 KB; softmax keeps its own PTX."""
+Manifests are stored as the compiler writes them. Code is reduced to its entries, which are all that a reader checks,
+since a bundle of attention has 800 KB; softmax keeps its PTX."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def write_bundle(manifest, blobs):
 
 
 def cut_code(blob):
-    """What a reader looks for in PTX, or in a cubin."""
+    """The part of PTX, or of a cubin, that a reader uses."""
     if not blob.startswith(b"\x7fELF"):
         head = re.findall(rb"^\.(?:version|target|address_size).*$", blob, re.MULTILINE)
         entries = re.findall(rb"\.entry\s+([\w$%]+)", blob)

@@ -2,10 +2,10 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Builds the fuzz targets with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs each of them for a while,
-# beginning from test/Fuzz/corpus and, where a target reads .mlir, from the kernels and tests of the tree. What an earlier
-# run found is kept in build-sanitized/corpus; an input that fails is written to build-sanitized/findings.
+# beginning from test/Fuzz/corpus and, where a target reads .mlir, from the kernels and tests of the tree. Inputs found by
+# earlier runs are kept in build-sanitized/corpus; an input that fails is written to build-sanitized/findings.
 #
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     without targets: all; `runtime` stands for those without MLIR
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     without targets: all; `runtime`: those without MLIR
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Installs from Debian's packages what the build needs and this machine lacks. Takes a second where nothing is missing.
+# Installs missing build dependencies from Debian's packages. Takes a second if nothing is missing.
 #
-#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel]     the words add what those make targets need
+#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel]     the words add the dependencies of those make targets
 
 set -euo pipefail
 
@@ -57,7 +57,7 @@ install() {
   "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" </dev/null
 }
 
-# Package lists are fetched only where the ones at hand do not lead to the packages.
+# Package lists are fetched only if the existing ones do not contain the packages.
 if ! apt-get install -s "${missing[@]}" >/dev/null 2>&1; then
   "${run[@]}" apt-get update </dev/null
 elif install; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Builds the self-contained package, proves that it is one, and writes tilewright-VERSION-linux-x86_64.tar.xz.
+# Builds the self-contained package, checks its dependencies, and writes tilewright-VERSION-linux-x86_64.tar.xz.
 #
 #   scripts/make-package.sh [JOBS]
 
@@ -22,7 +22,7 @@ for component in runtime compiler runtime-cpp tools package; do
   cmake --install $build --prefix "$stage" --component $component >/dev/null
 done
 
-# Nothing but glibc at run time, and no symbol of a glibc newer than that of Debian 12.
+# The package may need only glibc at run time, and no symbol of a glibc newer than that of Debian 12.
 scripts/check-binaries.py "$stage"
 
 # The tools share most of their code: a dictionary larger than all of them together stores it once.

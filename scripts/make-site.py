@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The documentation as web pages, by mkdocs: `make site`, or the target `site` of CMake.
+# Builds the documentation as web pages with mkdocs: `make site`, or the target `site` of CMake.
 #
 #   scripts/make-site.py BUILD    writes BUILD/site, from a copy of the documents in BUILD/site-source
 #
-# The copy has the layout of the tree, and differs from it where mkdocs reads Markdown in another way than GitHub:
+# The copy has the layout of the tree, with changes where mkdocs reads Markdown differently from GitHub:
 #
-#   - headings carry their anchors, which are then those that scripts/check-docs.py checks;
-#   - a list that follows a paragraph is set off by an empty line;
-#   - links to files that are no documents (sources, folders) become plain text.
+#   - headings have explicit anchors, equal to those that scripts/check-docs.py checks;
+#   - an empty line precedes a list that follows a paragraph;
+#   - links to sources and folders become plain text.
 
 import importlib.util
 import os

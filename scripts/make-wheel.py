@@ -2,10 +2,10 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes the wheel from a static build: the Python package with libraries, tools and kernels inside.
 
-    scripts/make-wheel.py [BUILD] [FOLDER]       build-package, and where the wheel goes: dist
+    scripts/make-wheel.py [BUILD] [FOLDER]       defaults: build-package, dist
 
-The platform of the wheel is the oldest manylinux whose glibc has every symbol that the binaries need. The wheel serves
-every Python 3, since the package calls the libraries through ctypes."""
+The platform of the wheel is the oldest manylinux whose glibc has every symbol that the binaries need. The wheel
+supports every Python 3, since the package calls the libraries through ctypes."""
 
 import glob
 import importlib.util
@@ -51,8 +51,8 @@ def read_version(build):
 
 
 def stage_package(build, stage):
-    """The folder `tilewright` as it lies in site-packages. A zip file has no links: a library has the name that the
-    loader asks for, and each tool is a file."""
+    """Writes the folder `tilewright` as in site-packages. Zip files have no links: a library has the name that the
+    loader looks for, and each tool is a file."""
     installed = os.path.join(build, "wheel-installed")
     shutil.rmtree(installed, ignore_errors=True)
     for component in ("runtime", "compiler", "tools"):
@@ -93,7 +93,7 @@ def main():
     mistakes, (major, minor) = load_script("check-binaries").check(package)
     if mistakes:
         sys.exit("\n".join(f"make-wheel: {mistake}" for mistake in mistakes))
-    platform = f"manylinux_{major}_{max(minor, 17)}_x86_64"  # 2.17 is the first that has a name
+    platform = f"manylinux_{major}_{max(minor, 17)}_x86_64"  # 2.17 is the first version with a name
     tools = sorted(os.listdir(os.path.join(package, "bin")))
     write_metadata(stage, read_version(build), platform, tools)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The acceptance tests, a process for each test and as many at a time as there are processors.
+"""Runs the acceptance tests, one process per test, in parallel on all processors.
 
   TILEWRIGHT_TEST_DEVICE=cuda scripts/run-acceptance.py build/bin/test/AcceptanceTests RESULTS
 
-RESULTS is a folder: TEST.log and TEST.tsv of each test (with '/' as '+'), the latter for scripts/support-matrix.py. A
-test that has passed or was skipped there is not run again, so that a run that was cut off, by --limit, goes on where it
-ended. Prints a line for each test that fails and a summary, and on a terminal how far it is; the exit status is 1 if a
-test failed or was not run.
+The folder RESULTS receives TEST.log and TEST.tsv of each test (with '/' as '+'); scripts/support-matrix.py reads the
+latter. Tests that have passed or were skipped are not run again, so that a run that --limit interrupted can be continued.
+Prints a line for each failed test and a summary, and shows progress on a terminal. The exit status is 1 if a test failed
+or was not run.
 """
 
 import argparse
@@ -36,14 +36,14 @@ def list_tests(binary, pattern):
 
 
 def outcome_of(log):
-    """passed, skipped, failed, or None of a test that did not end."""
+    """"passed", "skipped", "failed", or None for a test that did not end."""
     words = {"OK": "passed", "SKIPPED": "skipped", "FAILED": "failed"}
     found = re.findall(r"^\[ +(OK|SKIPPED|FAILED) +\] \S+.* \(\d+ ms\)", log, re.MULTILINE)
     return words[found[0]] if found else None
 
 
 def run(options, test, end):
-    """The outcome, and the log of a test that did not pass."""
+    """The outcome, and the log if the test did not pass."""
     files = options.results / test.replace("/", "+")
     log, table = files.with_name(files.name + ".log"), files.with_name(files.name + ".tsv")
     if log.exists() and (before := outcome_of(log.read_text())) in ("passed", "skipped"):
@@ -68,7 +68,7 @@ def run(options, test, end):
 
 
 def wait_for(futures, begin):
-    """Yields each future when it is done; until then a terminal shows how many are, at least every second."""
+    """Yields each future when it is done; a terminal shows the number of finished tests at least every second."""
     clear = "\r\033[K" if sys.stderr.isatty() else ""
     pending = set(futures)
     while pending:

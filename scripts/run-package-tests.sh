@@ -1,7 +1,7 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Lies in the root of the unpacked package as run-tests.sh: runs every test that came with it. Needs nothing installed.
+# Installed in the root of the package as run-tests.sh: runs all tests of the package. Needs nothing installed.
 #
 #   ./run-tests.sh [FILTER]      FILTER: a GoogleTest filter; TILEWRIGHT_TEST_TIER=full runs the long lists
 

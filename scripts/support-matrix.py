@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The support matrix, from what the acceptance tests tried and passed.
+"""Writes the support matrix from the results of the acceptance tests.
 
   scripts/support-matrix.py RESULTS            print the table
-  scripts/support-matrix.py RESULTS --write    put it into docs/support-matrix.md, and its summary between the
-                                               marks of README.md where there are any
-  scripts/support-matrix.py RESULTS --check    exit 1 unless both are what --write would leave
+  scripts/support-matrix.py RESULTS --write    write it to docs/support-matrix.md, and its summary between the
+                                               marks of README.md, if it has any
+  scripts/support-matrix.py RESULTS --check    exit 1 unless both are up to date
 
   scripts/support-matrix.py --gpu MACHINE RESULTS... [--write]
-                                               the same of a GPU, into docs/support-matrix-gpu.md; MACHINE is its name.
-                                               The shards of one run give one table
+                                               the same for a GPU, in docs/support-matrix-gpu.md; MACHINE is its name.
+                                               The shards of a run form one table
 
 RESULTS is what AcceptanceTests wrote to $TILEWRIGHT_SUPPORT_MATRIX; under CTest, test/support-matrix.tsv of the build
-tree. The committed table is that of the smoke tier: against results of the full tier, --check asks that every row
-of it passed there too.
+tree. The committed table is that of the smoke tier: with results of the full tier, --check requires that each of its
+rows passed.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def fail(message):
 
 
 class Results:
-    """What one run wrote, in one file or a file for each shard."""
+    """The results of one run, in one file or one file per shard."""
 
     def __init__(self, paths):
         self.tier = None
@@ -132,13 +132,13 @@ def document(results):
 
 
 def gpu_cell(passed, tried, refused):
-    """"12", "12, 3 refused", "10 of 12" where some failed."""
+    """"12", "12, 3 refused", or "10 of 12" if some failed."""
     text = str(passed) if passed + refused == tried else f"**{passed} of {tried - refused}**"
     return text + (f", {refused} refused" if refused else "")
 
 
 def gpu_rows(results, rows):
-    """[[name, cell of each type]] of [(name, [(kernel, what)])]: cases of several rows are added."""
+    """Rows [[name, cell of each type]] from [(name, [(kernel, what)])]; the cases of several keys are added."""
     table_rows = []
     for name, keys in rows:
         cells_of_row = []
@@ -179,7 +179,7 @@ def gpu_document(results, machine):
 
 
 def with_summary(readme, results):
-    """README.md with the summary between its marks."""
+    """README.md with the summary inserted between its marks."""
     before, _, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     return f"{before}{BEGIN}\n{summary(results)}\n{END}{after}" if end else readme

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Unpacks what scripts/make-package.sh made and runs the tests that came with it.
+# Unpacks the archive of scripts/make-package.sh and runs its tests.
 #
 #   scripts/test-package.sh [ARCHIVE]
 

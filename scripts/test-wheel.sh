@@ -1,9 +1,9 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Installs a wheel into a fresh environment, without PyTorch, and uses it as a reader of docs/pytorch.md would, from a folder
-# without any file of the source tree but the tests. Where a Python imports PyTorch, installs the wheel into a second environment
-# that sees that PyTorch, too, and runs tests of the operator there, on the CPU.
+# Installs a wheel into a fresh environment, without PyTorch, and uses it as in docs/pytorch.md, from a folder that contains
+# only the tests of the source tree. If a Python with PyTorch exists, also installs the wheel into a second environment with
+# that PyTorch, and runs tests of the operator there, on the CPU.
 #
 #   scripts/test-wheel.sh [WHEEL]
 #
@@ -32,7 +32,7 @@ for variable in $(env | sed -n 's/^\(TILEWRIGHT[A-Z_]*\)=.*/\1/p') PYTHONPATH; d
 environment/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"
 export PATH=$work/environment/bin:/usr/bin:/bin
 
-# Everything is found inside, and PyTorch is asked for by name where it is needed.
+# All files are found in the wheel, and a missing PyTorch is reported by name.
 python - "$work" <<'EOF'
 import os, sys
 import tilewright
@@ -57,7 +57,7 @@ assert plan.takes("softcap"), plan.captures()
 print(f"test-wheel: a bundle of {len(bytes)} bytes and its plan")
 EOF
 
-# None may be skipped.
+# No test may be skipped.
 run_tests() {
   for test in "$@"; do
     python -B tests/run.py "$test" 2>&1 | tee log | tail -1
@@ -73,7 +73,7 @@ grep -q '\.entry attention_forward' attention.ptx
 tilewright-demo | tail -1 | tee log
 grep -qE '^([0-9]+) of \1 cases are right' log
 
-# Beside PyTorch, which lies outside of the environment: a .pth file leads to it, behind what the wheel installed.
+# With PyTorch, which is outside the environment: a .pth file adds its path after the wheel's.
 if [ -n "$torch_python" ]; then
   "$torch_python" -m venv environment-torch
   environment-torch/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"

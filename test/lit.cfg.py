@@ -24,7 +24,7 @@ config.test_exec_root = config.tilewright_test_dir
 config.environment["PATH"] = os.pathsep.join(
     [config.tilewright_tools_dir, config.llvm_tools_dir, config.environment["PATH"]]
 )
-# What the Python package loads: the library of this build tree, whatever its name.
+# The library that the Python package loads: that of this build tree, regardless of its name.
 config.environment["TILEWRIGHT_LIBRARY"] = os.path.join(
     os.path.dirname(config.tilewright_test_dir), "lib", "libtilewright.so"
 )

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Making and writing expressions.
+// Construction and printing of expressions.
 
 #include "base/Expr/Expr.h"
 
@@ -63,7 +63,7 @@ Result<Expr> Expr::call(const std::string &function, std::vector<Expr> operands)
   return call(*found, std::move(operands));
 }
 
-/// As MLIR reads a string.
+/// In MLIR's string syntax.
 static void printQuoted(std::string &out, const std::string &text) {
   out += '"';
   for (unsigned char c : text) {

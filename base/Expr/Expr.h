@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An expression without MLIR: that of a #tile.expr, as a bundle holds it and as it is written.
+// An expression without MLIR: the contents of a #tile.expr, in a bundle and in text.
 
 #ifndef TILEWRIGHT_BASE_EXPR_EXPR_H
 #define TILEWRIGHT_BASE_EXPR_EXPR_H
@@ -31,11 +31,11 @@ public:
   static Result<Expr> call(const std::string &function, std::vector<Expr> operands);
 
   Kind kind() const { return kindOfNode; }
-  /// Of a call.
+  /// For a call.
   Function function() const { return functionOfCall; }
   const std::vector<Expr> &operands() const { return operandsOfCall; }
   std::vector<Expr> &operands() { return operandsOfCall; }
-  /// Of an integer or a flag; the position of a dim.
+  /// For an integer or a flag; the position of a dim.
   int64_t value() const { return number; }
   /// An enum value, a type, a name, or the argument of a dim.
   const std::string &text() const { return word; }
@@ -49,8 +49,8 @@ public:
     return kindOfNode == other.kindOfNode && number == other.number && word == other.word;
   }
 
-  /// As an author writes it, without parentheses that change nothing. `hasOperators`: comparisons
-  /// are infix, as everywhere but in the attribute itself.
+  /// In an author's syntax, without redundant parentheses. `hasOperators`: comparisons are infix,
+  /// as everywhere except in the attribute itself.
   std::string toString(bool hasOperators = true) const {
     std::string text;
     print(text, 0, hasOperators);
@@ -63,7 +63,7 @@ private:
   Kind kindOfNode = Kind::Integer;
   Function functionOfCall = Function::Add;
   int32_t place = -1;
-  int64_t number = 0; // of a real its bits
+  int64_t number = 0; // bits of a real
   std::string word;
   std::vector<Expr> operandsOfCall;
 };

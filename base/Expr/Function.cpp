@@ -82,7 +82,7 @@ CallKind checkCall(Function function, const Kind *operands) {
   };
   auto refuse = [&](const std::string &text) { return CallKind{Kind::Integer, text}; };
   auto nameOf = [&](unsigned i) { return std::string(kindName(operands[i])); };
-  /// Of `kind` where the operands are of kind `wanted`.
+  /// The result kind `kind` if the operands are of kind `wanted`.
   auto expect = [&](Kind wanted, Kind kind, unsigned count) -> CallKind {
     for (unsigned i = 0; i < count; ++i)
       if (!fits(operands[i], wanted))
@@ -104,7 +104,7 @@ CallKind checkCall(Function function, const Kind *operands) {
   case Function::LessEqual:
   case Function::Greater:
   case Function::GreaterEqual: {
-    // Floats among them are as good as integers.
+    // Floats are valid in place of integers.
     Kind kinds[] = {isNumber(0) ? Kind::Integer : operands[0],
                     isNumber(1) ? Kind::Integer : operands[1]};
     operands = kinds;

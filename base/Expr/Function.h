@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of expressions: their names and operands, what kinds of values they take and give,
-// and what they compute. Parser, verifier and binding of the tile dialect, bundles, launches and
-// the code of grids all use this table.
+// The functions of expressions: their names and operands, the kinds of their operands and results,
+// and their values. Parser, verifier and binding of the tile dialect, bundles, launches and the
+// code of grids all use this table.
 
 #ifndef TILEWRIGHT_BASE_EXPR_FUNCTION_H
 #define TILEWRIGHT_BASE_EXPR_FUNCTION_H
@@ -46,7 +46,7 @@ enum class Function : uint8_t {
   Accumulator,
   Bits,
   Finite,
-  Block, // from here on in kernels, but in no bundle
+  Block, // the following occur in kernels, but not in bundles
   BlockIn,
   Replaced,
   Ascending,
@@ -55,36 +55,36 @@ enum class Function : uint8_t {
 };
 
 struct FunctionRow {
-  std::string_view name;   ///< as expressions hold it: of an operator its symbol
-  std::string_view called; ///< by which an author may call it; empty for + - *
+  std::string_view name;   ///< name in expressions; the symbol of an operator
+  std::string_view called; ///< name in kernels; empty for + - *
   unsigned arity;
 
-  /// Whether it is written between its operands; comparisons need not be.
+  /// Whether it is an infix operator; comparisons may also be functions.
   bool isOperator() const { return name != called; }
 };
 const FunctionRow &rowOf(Function function);
-/// By either name. Nothing: there is no such function.
+/// By either name. Nothing if there is no such function.
 std::optional<Function> findFunction(std::string_view name);
-/// "ceildiv, floordiv, ... and dim": what an author may call.
+/// "ceildiv, floordiv, ... and dim": the functions that an author may call.
 std::string listFunctions();
 
 constexpr bool isComparison(Function function) {
   return function >= Function::Less && function <= Function::NotEqual;
 }
-/// 0: a comparison, 1: a sum, 2: a product, 3: what needs no parentheses.
+/// 0: a comparison, 1: a sum, 2: a product, 3: needs no parentheses.
 int precedenceOf(Function function);
 
-/// The kind of a call's value, or what is wrong with its operands: "applies '+' to a value of kind
-/// flag; it takes kind int".
+/// The kind of a call's value, or the error in its operands: "applies '+' to a value of kind flag;
+/// it takes kind int".
 struct CallKind {
   Kind kind = Kind::Integer;
   std::string refusal; ///< empty: none
 };
-/// `operands` has as many kinds as the function takes operands. Block and rules for elements are no
-/// part of expressions and not asked.
+/// `operands` has as many kinds as the function takes operands. Not for block() and rules for
+/// elements, which are not part of expressions.
 CallKind checkCall(Function function, const Kind *operands);
 
-/// Why a call has no value.
+/// The reason why a call has no value.
 enum class Fault : uint8_t { None, Overflow, DivisionByZero };
 /// "overflow of 64 bits in 'x + 1'".
 std::string faultText(Fault fault, const std::string &expression);
@@ -104,7 +104,7 @@ inline Fault compute(Function function, int64_t a, int64_t b, int64_t &result) {
   case Function::Mod: {
     if (b == 0)
       return Fault::DivisionByZero;
-    // Of nonnegative numbers the narrow division takes a third of the time.
+    // For nonnegative numbers, the narrow division takes a third of the time.
     if (uint64_t(a | b) <= std::numeric_limits<uint32_t>::max()) {
       uint32_t quotient = uint32_t(a) / uint32_t(b), remainder = uint32_t(a) % uint32_t(b);
       result = function == Function::Mod       ? remainder
@@ -112,7 +112,7 @@ inline Fault compute(Function function, int64_t a, int64_t b, int64_t &result) {
                                                : quotient;
       return Fault::None;
     }
-    if (b == -1) { // where the machine divides the least integer, it traps
+    if (b == -1) { // the division would trap for the smallest integer
       if (function != Function::Mod)
         return __builtin_sub_overflow(0, a, &result) ? Fault::Overflow : Fault::None;
       result = 0;

@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bank conflicts of shared memory, predicted.
+// Predicts bank conflicts of shared memory.
 //
 // Shared memory has 32 banks of 4 bytes. A request of a warp is served in phases: all lanes at once
 // up to 4 bytes a lane, half warps at 8 bytes, quarters at 16, and one matrix a phase for ldmatrix
 // and stmatrix. A phase takes as many wavefronts as its worst bank has distinct 4-byte words; one
-// is the ideal.
+// is ideal.
 
 #ifndef TILEWRIGHT_BASE_LAYOUT_BANKCONFLICTS_H
 #define TILEWRIGHT_BASE_LAYOUT_BANKCONFLICTS_H
@@ -18,7 +18,7 @@ namespace tilewright::layout {
 
 struct Wavefronts {
   int64_t actual = 0;
-  int64_t ideal = 0; ///< one for each phase with an active lane
+  int64_t ideal = 0; ///< one per phase with an active lane
 
   /// 1 without conflicts; also of an empty access.
   double factor() const { return ideal ? static_cast<double>(actual) / ideal : 1.0; }
@@ -40,7 +40,7 @@ Wavefronts matrixAccess(const std::vector<int64_t> &rowOffsets);
 /// All issues of all warps of a plan.
 Wavefronts wavefronts(const MatrixAccess &access);
 Wavefronts wavefronts(const VectorAccess &access);
-/// Of the writes to shared memory.
+/// For the writes to shared memory.
 Wavefronts wavefronts(const CopyPartition &partition);
 
 } // namespace tilewright::layout

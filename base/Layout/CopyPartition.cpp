@@ -86,16 +86,16 @@ std::optional<int64_t> CopyPartition::rowsPerIssue() const {
 
 Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
   if (buffer.rowPitch() != buffer.panelBytes())
-    return Status::failure("TMA writes rows without a pad, but got rows of " +
+    return Status::failure("TMA requires rows without padding, but got rows of " +
                            std::to_string(buffer.panelBytes()) + " bytes " +
                            std::to_string(buffer.rowPitch()) + " apart; choose a swizzle");
   if (buffer.panelBytes() % 16 != 0)
     return Status::failure("rows of a box must be a multiple of 16 bytes, but got " +
                            std::to_string(buffer.panelBytes()) + " bytes");
   if (buffer.panelCols() > Target::mostBoxExtent)
-    return Status::failure("a box has at most 256 columns, but got " +
+    return Status::failure("a box must have at most 256 columns, but got " +
                            std::to_string(buffer.panelCols()) + "; choose a swizzle");
-  // Boxes below the first begin at a multiple of what TMA and the pattern ask.
+  // Boxes after the first begin at a multiple of the alignment that TMA and the pattern require.
   int64_t rows = buffer.rows();
   while (rows > Target::mostBoxExtent ||
          (rows != buffer.rows() && rows * buffer.rowPitch() % buffer.alignment() != 0)) {
@@ -108,7 +108,7 @@ Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
   bool aligned = buffer.numPanels() == 1 || buffer.panelStride() % 128 == 0;
   if (rows == 0 || !aligned)
     return Status::failure(
-        "boxes of up to 256 rows must begin on a repeat of the pattern, but got " +
+        "boxes of up to 256 rows must begin where the swizzle pattern repeats, but got " +
         std::to_string(buffer.rows()) + " rows of " + std::to_string(buffer.rowPitch()) + " bytes");
 
   std::vector<TmaBox> boxes;

@@ -10,15 +10,15 @@
 
 namespace tilewright::layout {
 
-/// One cp.async: where its bytes begin, in the tile and in the buffer.
+/// One cp.async: the position of its bytes in the tile and in the buffer.
 struct CopyChunk {
   int64_t row = 0, col = 0;
   int64_t byteOffset = 0;
 };
 
 /// The chunks of a tile shared among threads. Eight neighbouring threads take 128 bytes that are
-/// contiguous in the buffer but for the swizzle, so that they use every bank once; the next eight
-/// the same rows of the next panel, so that global rows are read in contiguous pieces:
+/// contiguous in the buffer, except for the swizzle, and so use every bank once. The next eight
+/// take the same rows of the next panel, so that global rows are read in contiguous pieces:
 ///
 ///     panels of 64 bytes (4 chunks); T = threads, each number one chunk:
 ///                     panel 0        panel 1
@@ -28,22 +28,22 @@ class CopyPartition {
 public:
   static constexpr int64_t lineBytes = 128; ///< all banks once
 
-  /// `chunkBytes` is 4, 8 or 16 (what cp.async takes).
-  /// Errors: a chunk smaller than an element, or one that does not divide the rows.
+  /// `chunkBytes` is 4, 8 or 16 (the sizes of cp.async). Errors: a chunk smaller than an element,
+  /// or one that does not divide the rows.
   static Result<CopyPartition> plan(const SharedLayout &buffer, int threads, int chunkBytes = 16);
 
   int numThreads() const { return threads; }
   int chunkBytes() const { return chunk; }
   int64_t numChunks() const;
-  /// Whether chunks are dealt out by lines of `lineBytes` across panels; otherwise along whole
+  /// Whether chunks are distributed by lines of `lineBytes` across panels; otherwise along whole
   /// rows.
   bool isInLines() const;
-  /// How many chunks the busiest thread copies.
+  /// The maximum number of chunks that a thread copies.
   int numIssues() const;
   /// Whether every thread copies in every issue; otherwise the last issue needs a predicate.
   bool isEven() const { return numChunks() % threads == 0; }
 
-  /// No value for threads that have nothing to do in this issue.
+  /// No value for threads without a chunk in this issue.
   std::optional<CopyChunk> chunkOf(int thread, int issue) const;
 
   /// If from every issue to the next all threads advance by the same number of rows and no columns:

@@ -36,7 +36,7 @@ Status checkInside(const RegisterLayout &tile, const SharedLayout &buffer,
                          pair(end[0], end[1]) + "]");
 }
 
-/// Whether `bytes` from an element on lie together in the buffer, aligned to their number.
+/// Whether `bytes` starting at an element are contiguous in the buffer and aligned to their number.
 bool keepsTogether(const SharedLayout &buffer, const Coord &first, int64_t bytes) {
   int64_t offset = buffer.byteOffset(first);
   int64_t more = bytes / buffer.bytesPerElement() - 1;
@@ -48,7 +48,7 @@ bool keepsTogether(const SharedLayout &buffer, const Coord &first, int64_t bytes
   return true;
 }
 
-/// Whether the words of a thread are those that ldmatrix gives it, packed along `packed`.
+/// Whether the words of a thread are arranged as in ldmatrix, packed along `packed`.
 bool isMatrixTile(const RegisterLayout &tile, int packed, int perWord) {
   if (tile.registersPerThread() % perWord != 0)
     return false;
@@ -68,7 +68,7 @@ bool isMatrixTile(const RegisterLayout &tile, int packed, int perWord) {
   return true;
 }
 
-/// Whether the matrices of every issue lie to each other as those of the first.
+/// Whether the matrices of every issue have the same relative positions as those of the first.
 bool areTranslations(const RegisterLayout &tile, int perWord,
                      const std::vector<MatrixIssue> &issues) {
   auto between = [&](const MatrixIssue &issue, int matrix) {
@@ -83,9 +83,9 @@ bool areTranslations(const RegisterLayout &tile, int perWord,
   return true;
 }
 
-/// Four words to an issue where that can be regular, so that one address serves them all: two
-/// neighbours and the two `apart` words on. Operand b with an odd number of atoms along k pairs
-/// atoms of neighbouring columns.
+/// Four words per issue if the positions are regular, so that one address serves all issues: two
+/// neighbors and the two words `apart` after them. Operand b with an odd number of atoms along k
+/// pairs atoms of neighboring columns.
 std::vector<MatrixIssue> groupWords(const RegisterLayout &tile, int perWord) {
   int words = tile.registersPerThread() / perWord;
   std::vector<MatrixIssue> issues;
@@ -138,9 +138,10 @@ Result<MatrixAccess> MatrixAccess::plan(const RegisterLayout &tile, const Shared
                                         Placement placement) {
   int bits = buffer.elementBits();
   if (tile.rank() != 2 || bits > 32)
-    return Status::failure("matrices move tiles of rank 2 with elements of 8, 16 or 32 bits, but "
-                           "got rank " +
-                           std::to_string(tile.rank()) + " and " + std::to_string(bits) + " bits");
+    return Status::failure(
+        "ldmatrix and stmatrix require a tile of rank 2 with elements of 8, 16 or 32 bits, but "
+        "got rank " +
+        std::to_string(tile.rank()) + " and " + std::to_string(bits) + " bits");
   if (Status status = checkInside(tile, buffer, placement); !status)
     return status;
 
@@ -165,8 +166,8 @@ Result<MatrixAccess> MatrixAccess::plan(const RegisterLayout &tile, const Shared
     for (int warp = 0; warp < tile.numWarps(); ++warp)
       for (int lane = 0; lane < 8 * access.list[issue].numMatrices; ++lane)
         if (!keepsTogether(buffer, access.rowStart(static_cast<int>(issue), warp, lane), 16))
-          return Status::failure("ldmatrix and stmatrix need rows of 16 bytes that the buffer "
-                                 "keeps together and aligned; choose another swizzle or pad");
+          return Status::failure("ldmatrix and stmatrix require a buffer with rows of 16 "
+                                 "contiguous, aligned bytes; choose another swizzle or pad");
   return access;
 }
 

@@ -29,7 +29,7 @@ struct OffsetDelta {
   int64_t flip = 0, add = 0;
 };
 
-/// The place of a tile in a larger buffer.
+/// The position of a tile in a larger buffer.
 struct Placement {
   bool exchanged = false;
   Coord origin = {0, 0}; ///< row and column of the buffer at which the tile begins
@@ -55,11 +55,11 @@ public:
   /// Whether the instruction is the .trans form.
   bool isTransposed() const { return trans; }
 
-  /// Row and column of the buffer where the 16-byte row begins whose address a lane supplies. Lanes
-  /// beyond 8 * numMatrices repeat those below.
+  /// Row and column of the buffer at which the 16-byte row begins whose address a lane supplies.
+  /// Lanes beyond 8 * numMatrices repeat the lower ones.
   Coord rowStart(int issue, int warp, int lane) const;
   int64_t byteOffset(int issue, int warp, int lane) const;
-  /// No value where the buffer's pattern does not allow it: then compute byteOffset anew.
+  /// No value if the buffer's pattern does not permit it: then compute byteOffset for each issue.
   std::optional<OffsetDelta> delta(int issue) const;
 
   int numWarps() const { return tile.numWarps(); }

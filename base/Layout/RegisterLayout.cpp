@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kReplica = Digit::kReplica;
 
-/// Drops digits of extent 1 and joins neighbours that count on; equal maps become equal lists.
+/// Drops digits of extent 1 and merges consecutive digits; equal maps become equal lists.
 std::vector<Digit> simplified(const std::vector<Digit> &digits) {
   std::vector<Digit> result;
   for (const Digit &digit : digits) {
@@ -49,7 +49,7 @@ Coord part(const std::vector<Digit> &digits, int64_t number) {
   return coord;
 }
 
-/// The number whose replica digits are 0.
+/// The number with all replica digits 0.
 int canonicalNumber(const std::vector<Digit> &digits, const Coord &coord) {
   int64_t number = 0, place = 1;
   for (const Digit &digit : digits) {
@@ -60,7 +60,7 @@ int canonicalNumber(const std::vector<Digit> &digits, const Coord &coord) {
   return static_cast<int>(number);
 }
 
-/// What the replica digits may add to a number; 0 first.
+/// The contributions of the replica digits to a number; 0 first.
 std::vector<int> replicaOffsets(const std::vector<Digit> &digits) {
   std::vector<int> offsets = {0};
   int64_t place = 1;
@@ -117,7 +117,7 @@ Status checkMultiple(const char *what, int64_t extent, int64_t of, const char *w
 Status checkWarps(int64_t warpsM, int64_t warpsN = 1) {
   if (warpsM >= 1 && warpsN >= 1 && warpsM <= 32 && warpsN <= 32 && warpsM * warpsN <= 32)
     return Status::success();
-  return Status::failure("a block has 1 to 32 warps, but got " + number(warpsM) + " by " +
+  return Status::failure("a block must have 1 to 32 warps, but got " + number(warpsM) + " by " +
                          number(warpsN));
 }
 

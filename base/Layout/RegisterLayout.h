@@ -7,16 +7,16 @@
 // `registersPerThread` registers each, one element a register here; how small elements share a
 // 32-bit register: see `wordOf`. Warp, lane and register are each written in mixed radix,
 // least significant digit first, and every digit moves the element along one dimension by a fixed
-// stride, or along none (a *replica*: the same element is held again):
+// stride, or along none (a *replica* of the same element):
 //
 //   coordinate = sum over the digits d of warp, lane and register:  d * stride(d), along dim(d)
 //
 // So the three parts add up independently: coordinates(w, l, r) = W(w) + L(l) + R(r). Along every
 // dimension the strides of the digits form a mixed radix themselves, which makes the map a
 // bijection between elements and (warp, lane, register) without the replicas. Nothing has to be a
-// power of two but the extents of lane digits.
+// power of two except the extents of lane digits.
 //
-// Units: coordinates and strides count elements. Extents that do not fit a family are a Status.
+// Units: coordinates and strides count elements. Extents that a family does not support are errors.
 
 #ifndef TILEWRIGHT_BASE_LAYOUT_REGISTERLAYOUT_H
 #define TILEWRIGHT_BASE_LAYOUT_REGISTERLAYOUT_H
@@ -49,7 +49,7 @@ struct Digit {
   }
 };
 
-/// Who holds an element.
+/// The thread and register that hold an element.
 struct Owner {
   int warp = 0, lane = 0, reg = 0;
   friend bool operator==(const Owner &a, const Owner &b) {
@@ -155,7 +155,7 @@ public:
   /// warps.
   static RegisterLayout byThread(const RegisterLayout &parent, int dim);
 
-  /// Rows and columns exchanged: who held [i, j] holds [j, i].
+  /// Rows and columns swapped: the holder of [i, j] then holds [j, i].
   RegisterLayout transposed() const;
 
   //===--------------------------------------------------------------------===//
@@ -179,7 +179,7 @@ public:
 
   /// All holders of an element, the canonical one first. Precondition: the element is in the tile.
   std::vector<Owner> owners(Coord element) const;
-  /// The holder whose replica digits are all 0: the one that stores an element or counts it.
+  /// The holder whose replica digits are all 0: it stores or counts the element.
   Owner canonicalOwner(Coord element) const;
   bool isCanonicalOwner(int warp, int lane, int reg) const;
   bool hasReplicas() const;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Relations between register layouts, read off their digits.
+// Relations between register layouts, computed from their digits.
 
 #include "base/Layout/Relations.h"
 
@@ -24,8 +24,8 @@ bool warpHolds(const RegisterLayout &layout, int warp, const Coord &element) {
   return true;
 }
 
-/// As the parts of warp, lane and register add up independently, threads can rename registers if
-/// the warps and the lanes stand alike.
+/// The contributions of warp, lane and register are independent, so threads only need to rename
+/// registers if those of the warps and the lanes are equal.
 std::vector<int> renaming(const RegisterLayout &from, const RegisterLayout &to) {
   if (from.warpDigits() != to.warpDigits() || from.laneDigits() != to.laneDigits())
     return {};

@@ -13,8 +13,8 @@ namespace tilewright::layout {
 /// How a tile changes its layout; each kind includes the ones before it.
 struct Conversion {
   enum class Kind : uint8_t {
-    Registers,   ///< every thread holds what it needs: registers are renamed, nothing moves
-    Shuffle,     ///< every warp holds what it needs
+    Registers,   ///< every thread holds the elements it needs: registers are renamed, nothing moves
+    Shuffle,     ///< every warp holds the elements it needs
     SharedMemory ///< elements change warps
   };
   Kind kind = Kind::SharedMemory;

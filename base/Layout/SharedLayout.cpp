@@ -12,14 +12,14 @@ using namespace tilewright::layout;
 
 namespace {
 
-constexpr int64_t kChunkBytes = 16; ///< what a swizzle permutes
+constexpr int64_t kChunkBytes = 16; ///< unit that a swizzle permutes
 
 Status checkExtents(int64_t rows, int64_t cols, int elementBits) {
   if (elementBits != 8 && elementBits != 16 && elementBits != 32 && elementBits != 64)
     return Status::failure("elements of a shared buffer must have 8, 16, 32 or 64 bits, but got " +
                            std::to_string(elementBits));
   if (rows < 1 || cols < 1)
-    return Status::failure("a shared buffer must have elements, but got " + std::to_string(rows) +
+    return Status::failure("a shared buffer must not be empty, but got " + std::to_string(rows) +
                            " by " + std::to_string(cols));
   return Status::success();
 }
@@ -68,7 +68,7 @@ Result<SharedLayout> SharedLayout::padded(int64_t rows, int64_t cols, int elemen
   if (Status status = checkExtents(rows, cols, elementBits); !status)
     return status;
   if (padBytes < 0 || padBytes % (elementBits / 8) != 0)
-    return Status::failure("a pad must be a number of elements, but got " +
+    return Status::failure("a pad must be a whole number of elements, but got " +
                            std::to_string(padBytes) + " bytes for elements of " +
                            std::to_string(elementBits) + " bits");
   Result<SharedLayout> layout = panels(rows, cols, elementBits, cols * elementBits / 8);

@@ -64,15 +64,15 @@ public:
   int64_t panelCols() const { return panelWidth / elementBytes; }
   int64_t numPanels() const { return (numCols * elementBytes + panelWidth - 1) / panelWidth; }
   bool hasFullPanels() const { return numCols * elementBytes % panelWidth == 0; }
-  int64_t rowPitch() const { return pitch; }              ///< from a row of a panel to the next
-  int64_t panelStride() const { return numRows * pitch; } ///< from a panel to the next
+  int64_t rowPitch() const { return pitch; } ///< bytes between consecutive rows of a panel
+  int64_t panelStride() const { return numRows * pitch; } ///< bytes between consecutive panels
   int64_t sizeInBytes() const { return numPanels() * panelStride(); }
 
-  /// What the address of the buffer must be a multiple of: 1024, 512, 256 bytes for the swizzles,
-  /// 128 without (what TMA asks).
+  /// The required alignment of the buffer: 1024, 512, 256 bytes for the swizzles, 128 without (as
+  /// required by TMA).
   int64_t alignment() const;
 
-  /// Where an element begins, from the start of the buffer. Precondition: it is in the tile.
+  /// The offset of an element from the start of the buffer. Precondition: it is in the tile.
   int64_t byteOffset(int64_t row, int64_t col) const;
   int64_t byteOffset(Coord element) const { return byteOffset(element[0], element[1]); }
 

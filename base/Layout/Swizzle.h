@@ -27,7 +27,7 @@ struct NamedSwizzle {
 inline constexpr NamedSwizzle swizzleNames[] = {
     {Swizzle::None, "none"}, {Swizzle::B32, "b32"}, {Swizzle::B64, "b64"}, {Swizzle::B128, "b128"}};
 
-/// The one whose panels have so many bytes.
+/// The swizzle with panels of this number of bytes.
 constexpr std::optional<Swizzle> findSwizzle(uint64_t bytes) {
   for (const NamedSwizzle &each : swizzleNames)
     if (static_cast<uint64_t>(panelBytes(each.swizzle)) == bytes)
@@ -35,8 +35,8 @@ constexpr std::optional<Swizzle> findSwizzle(uint64_t bytes) {
   return std::nullopt;
 }
 
-/// What the address of a buffer must be a multiple of: a pattern repeats every 8 rows of its width.
-/// Without one, TMA asks for 128.
+/// The required alignment of a buffer: a pattern repeats every 8 rows of its width. Without one,
+/// TMA requires 128.
 constexpr int64_t alignmentOf(Swizzle swizzle) {
   return swizzle == Swizzle::None ? 128 : 8 * panelBytes(swizzle);
 }

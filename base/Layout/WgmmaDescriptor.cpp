@@ -12,10 +12,10 @@ using namespace tilewright::layout;
 
 namespace {
 
-constexpr int64_t kStepBytes = 32; // of k, in one instruction
-constexpr int64_t kCoreBytes = 16; // a row of 8 such is a core matrix
+constexpr int64_t kStepBytes = 32; // extent of k in one instruction
+constexpr int64_t kCoreBytes = 16; // 8 of these are a core matrix
 
-/// The width of the pattern: of a row of a panel.
+/// The width of the pattern: that of a row of a panel.
 int64_t widthOf(Swizzle swizzle) {
   return swizzle == Swizzle::None ? kCoreBytes : panelBytes(swizzle);
 }
@@ -111,8 +111,8 @@ Result<WgmmaOperand> WgmmaOperand::plan(const SharedLayout &buffer, Major major)
                            "bits, but got " +
                            std::to_string(buffer.elementBits()) + "; transpose it");
   if (buffer.rowPitch() != buffer.panelBytes() || buffer.panelBytes() != widthOf(buffer.swizzle()))
-    return Status::failure("an operand of wgmma must lie in panels of its swizzle, or of 16 bytes "
-                           "without one, but got rows of " +
+    return Status::failure("rows of an operand of wgmma must be contiguous panels as wide as the "
+                           "swizzle, or 16 bytes without a swizzle, but got rows of " +
                            std::to_string(buffer.panelBytes()) + " bytes, " +
                            std::to_string(buffer.rowPitch()) + " apart");
   WgmmaOperand operand(buffer, major);
@@ -134,9 +134,9 @@ Status WgmmaOperand::checkOrigin(int64_t mn) const {
   int64_t unit = order == Major::K ? 8 : buffer.panelCols();
   if (mn >= 0 && mn < extentMN() && mn % unit == 0)
     return Status::success();
-  return Status::failure("an operand of wgmma must begin at a multiple of " + std::to_string(unit) +
-                         " rows below " + std::to_string(extentMN()) + ", but got " +
-                         std::to_string(mn));
+  return Status::failure("an operand of wgmma must begin at a row that is a multiple of " +
+                         std::to_string(unit) + " and less than " + std::to_string(extentMN()) +
+                         ", but got " + std::to_string(mn));
 }
 
 int64_t WgmmaOperand::byteOffset(int64_t mn, int64_t step) const {
@@ -155,7 +155,7 @@ MatrixDescriptor WgmmaOperand::descriptor(uint32_t bufferAddress, int64_t mn, in
   MatrixDescriptor descriptor;
   descriptor.startAddress = bufferAddress + static_cast<uint32_t>(byteOffset(mn, step));
   descriptor.swizzle = buffer.swizzle();
-  // From one group of 8 rows of a panel to the next, and from one panel to the next.
+  // The strides from one group of 8 rows of a panel to the next, and from one panel to the next.
   auto group = static_cast<uint32_t>(8 * buffer.rowPitch());
   auto panel = static_cast<uint32_t>(buffer.panelStride());
   bool swizzled = buffer.swizzle() != Swizzle::None;

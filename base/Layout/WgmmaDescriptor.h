@@ -1,13 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operands of wgmma in shared memory: the 64-bit matrix descriptor, and which one a buffer needs.
+// Operands of wgmma in shared memory: the 64-bit matrix descriptor, and the one that a buffer
+// needs.
 //
 //     bits  0-13   address of the first element / 16 (18 bits of address)
 //          16-29   leading dimension byte offset / 16
 //          32-45   stride dimension byte offset / 16
-//          49-51   base offset; 0, as every start here is at a repeat of the pattern but for the
-//                  columns within a row
+//          49-51   base offset; 0, because every operand here starts at a repeat of the pattern,
+//                  except for columns within a row
 //          62-63   swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 //
 // An instruction reads an operand of mn (m = 64, or n) by 32 bytes of k. K-major: k is contiguous.
@@ -41,8 +42,8 @@ struct MatrixDescriptor {
   static MatrixDescriptor decode(uint64_t bits);
 };
 
-/// Where the hardware reads element (mn, k) of the operand of one instruction, as an address in the
-/// shared window: the formulas above. The reference for what is planned below.
+/// The address in the shared window from which the hardware reads element (mn, k) of the operand of
+/// one instruction: the formulas above. The reference for the plans below.
 int64_t descriptorRead(const MatrixDescriptor &descriptor, Major major, int elementBits, int64_t mn,
                        int64_t k);
 

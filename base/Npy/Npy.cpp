@@ -23,11 +23,11 @@ constexpr std::string_view typeNames[] = {"f2", "f4", "f8", "i1", "i2", "i4",
                                           "i8", "u1", "u2", "u4", "u8", "b1"};
 constexpr std::string_view magic("\x93NUMPY", 6);
 
-/// Fills the buffer as far as there is data, and says how far.
+/// Fills the buffer as far as there is data, and returns the number of bytes.
 using Source = std::function<size_t(uint8_t *, size_t)>;
 
-/// Up to `wanted` bytes. Memory grows with what arrives, so a size that the file does not back
-/// costs nothing.
+/// Up to `wanted` bytes. Memory grows with the data read, so a large size in a short file costs
+/// nothing.
 std::vector<uint8_t> readUpTo(const Source &source, size_t wanted) {
   constexpr size_t step = size_t(16) << 20;
   std::vector<uint8_t> bytes;
@@ -114,7 +114,7 @@ Result<NpyArray> readFrom(const Source &source) {
       "shape " + printNpyShape(header->shape) + " of " + std::string(npyTypeName(header->type));
   std::optional<int64_t> count = checkedNumElements(header->shape, int64_t(width));
   if (!count)
-    return Status::failure(described + " is larger than any file");
+    return Status::failure(described + " exceeds the size of a file");
 
   size_t needed = size_t(*count) * width;
   NpyArray array;
@@ -126,7 +126,7 @@ Result<NpyArray> readFrom(const Source &source) {
                            std::to_string(array.bytes.size()));
   uint8_t extra;
   if (source(&extra, 1) != 0)
-    return Status::failure("bytes follow the data: " + described + " needs just " +
+    return Status::failure("bytes follow the data: " + described + " needs only " +
                            std::to_string(needed) + " bytes");
 
   if (header->isBigEndian && width > 1)
@@ -190,7 +190,7 @@ Result<NpyArray> tilewright::readNpy(const std::string &path) {
   File file(std::fopen(path.c_str(), "rb"));
   if (!file)
     return Status::failure(path + ": cannot be opened: " + std::strerror(errno));
-  // A sparse file may say, and back, what no memory has.
+  // A sparse file may be larger than any memory.
   struct stat status = {};
   double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
   if (fstat(fileno(file.get()), &status) == 0 && double(status.st_size) > memory)

@@ -4,8 +4,8 @@
 // Arrays in NumPy's .npy format (versions 1.0, 2.0 and 3.0 are read, 1.0 is written), and their
 // conversion to and from the element types of kernels.
 //
-// Files are not trusted: whatever is wrong is a Status with one message, and nothing is allocated
-// that the file does not back. Messages begin with the path.
+// Files are not trusted: each error is a Status with one message, which begins with the path, and
+// no more memory is allocated than the file has data for.
 
 #ifndef TILEWRIGHT_BASE_NPY_NPY_H
 #define TILEWRIGHT_BASE_NPY_NPY_H
@@ -44,7 +44,7 @@ std::optional<int64_t> checkedNumElements(const std::vector<int64_t> &shape,
 
 Result<NpyArray> readNpy(const std::string &path);
 
-/// What the header of a file says; its data are not read.
+/// The contents of the header of a file; its data are not read.
 struct NpyKind {
   NpyType type = NpyType::F32;
   std::vector<int64_t> shape;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Between the types of files and the element types of kernels.
+// Converts between the types of files and the element types of kernels.
 
 #include "base/Npy/Npy.h"
 
@@ -70,7 +70,7 @@ double toDouble(Integer value) {
   return value.isNegative ? -result : result;
 }
 
-/// The float type of kernels that a file's float type is.
+/// The float type of kernels that corresponds to a file's float type.
 std::optional<ElementType> floatTypeOf(NpyType type) {
   switch (type) {
   case NpyType::F16:
@@ -84,7 +84,7 @@ std::optional<ElementType> floatTypeOf(NpyType type) {
   }
 }
 
-/// The file's type for a kernel's.
+/// The file type for a kernel's element type.
 NpyType npyTypeOf(ElementType type) {
   switch (type) {
   case ElementType::F64:
@@ -157,9 +157,9 @@ Status tilewright::convertFromNpy(const NpyArray &array, ElementType type, void 
   const uint8_t *from = array.bytes.data();
   if (std::optional<ElementType> floatType = floatTypeOf(array.type)) {
     if (!isFloat(type))
-      return Status::failure("floats do not convert to " + std::string(elementTypeName(type)) +
-                             "; save the array with an integer dtype, but got " +
-                             std::string(npyTypeName(array.type)));
+      return Status::failure("floats cannot be converted to " + std::string(elementTypeName(type)) +
+                             ", but got " + std::string(npyTypeName(array.type)) +
+                             "; save the array with an integer dtype");
     convertFloats(*floatType, from, type, to, n);
     return Status::success();
   }

@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parses just as much of Python's syntax as headers use: strings, True and False, tuples of
-// integers.
+// Parses the part of Python's syntax that headers use: strings, True and False, tuples of integers.
 
 #include "base/Npy/NpyHeader.h"
 
@@ -12,7 +11,7 @@ using namespace tilewright;
 
 namespace {
 
-constexpr size_t maxRank = 64; // NumPy's own limit
+constexpr size_t maxRank = 64; // limit of NumPy
 
 Status failure(std::string message) { return Status::failure(std::move(message)); }
 
@@ -49,7 +48,7 @@ public:
     }
     skipSpaces();
     if (!rest.empty())
-      return failure("nothing may follow the header's dictionary, but got " + quoted(rest));
+      return failure("no text may follow the header's dictionary, but got " + quoted(rest));
     if (!hasType)
       return failure("the header has no key 'descr'");
     if (!hasOrder)
@@ -116,7 +115,7 @@ private:
   Status parseType() {
     skipSpaces();
     if (!rest.empty() && (rest[0] == '[' || rest[0] == '(' || rest[0] == '{'))
-      return failure("structured types are not supported; save each field as an array of its own");
+      return failure("structured types are not supported; save each field as a separate array");
     std::optional<std::string_view> text = takeString();
     if (!text)
       return failure("'descr' must be a string such as '<f4', but got " + quoted(rest));
@@ -163,7 +162,7 @@ private:
       if (isNegative && size != 0)
         return failure("the sizes in 'shape' must not be negative, but got -" +
                        std::to_string(size));
-      if (!rest.empty() && rest[0] == 'L') // as Python 2 wrote them
+      if (!rest.empty() && rest[0] == 'L') // as written by Python 2
         rest.remove_prefix(1);
       header.shape.push_back(size);
       if (take(','))

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Piece by piece, up to the first element that breaks a rule.
+// Checks piece by piece, up to the first element that violates a rule.
 
 #include "base/Numeric/ElementRule.h"
 
@@ -67,7 +67,8 @@ public:
   }
 
 private:
-  /// Calls accept(number, value) until it is false; false then, and where the array cannot be read.
+  /// Calls accept(number, value) until it returns false; returns false then, and if the array
+  /// cannot be read.
   template <typename Accept>
   static bool scan(const IndexArray &array, int64_t first, int64_t count, Accept accept) {
     std::vector<int32_t> piece(size_t(std::min(count, mostIndices)));
@@ -97,7 +98,7 @@ private:
     return scan(check.array, first, count, [&](int64_t number, int64_t value) {
       if (value >= check.low && value < check.high)
         return true;
-      // Below the least high, nothing is left to subtract.
+      // Do not subtract from the smallest number, which would wrap.
       int64_t highest = check.high - (check.high > std::numeric_limits<int64_t>::min() ? 1 : 0);
       got = describe(check.array, number, value) + "; it must be from " +
             std::to_string(check.low) + " to " + std::to_string(highest);
@@ -105,7 +106,7 @@ private:
     });
   }
 
-  /// Behind those of a row that count, anything may stand.
+  /// Elements of a row after those that count are arbitrary.
   bool checkRows() {
     int64_t rows = check.array.extents[0], columns = check.array.extents[1];
     return scan(check.counts, 0, std::min(rows, countElements(check.counts.extents)),

@@ -19,22 +19,22 @@
 namespace tilewright::numeric {
 
 enum class ElementRule : uint8_t {
-  Ascending,  // ascending(array): of rank 1; none is less than the one before
-  Within,     // within(array, low, high): from low to high - 1
+  Ascending,  // ascending(array): rank 1; no element is less than the previous one
+  Within,     // within(array, low, high): elements from low to high - 1
   WithinFirst // within_first(array, low, high, counts, size): of row i of an array of rank 2, the
               // first ceildiv(counts[i], size); a row that counts does not reach has none
 };
 
 std::optional<ElementRule> parseElementRule(std::string_view name);
-/// As `require` spells it.
+/// As spelled in `require`.
 std::string_view elementRuleName(ElementRule rule);
-/// The rank that the rule asks of its array; 0: any.
+/// The rank that the rule requires of its array; 0: any.
 unsigned elementRuleRank(ElementRule rule);
 
 /// An array of i32.
 struct IndexArray {
-  /// Gets `count` elements, at most mostIndices, that follow each other in row-major order, from
-  /// number `first` on. False where they cannot be read.
+  /// Reads `count` elements, at most mostIndices, consecutive in row-major order, starting at
+  /// number `first`. False if they cannot be read.
   using Read = std::function<bool(int64_t first, int64_t count, int32_t *to)>;
 
   std::string name;
@@ -42,21 +42,21 @@ struct IndexArray {
   Read read;
 };
 
-/// The most elements that are read at a time.
+/// The maximum number of elements that are read at a time.
 inline constexpr int64_t mostIndices = 16384;
 
 struct ElementCheck {
   ElementRule rule = ElementRule::Ascending;
-  std::string text; ///< the rule as its author wrote it
+  std::string text; ///< text of the rule in the kernel
   IndexArray array;
-  int64_t low = 0, high = 0; ///< but for ascending
-  IndexArray counts;         ///< of within_first: rank 1
-  int64_t size = 1;          ///< of within_first
+  int64_t low = 0, high = 0; ///< not for ascending
+  IndexArray counts;         ///< for within_first: rank 1
+  int64_t size = 1;          ///< for within_first
 };
 
 /// The end of a message that begins with the name of the kernel: "requires 'ascending(x)', but got
-/// x[2] = 3 after 5" for the first element in row-major order that breaks the rule. Nothing where
-/// the rule holds, and where an array could not be read.
+/// x[2] = 3 after 5" for the first element in row-major order that violates the rule. Nothing if
+/// the rule holds, or if an array could not be read.
 std::optional<std::string> findBrokenRule(const ElementCheck &check);
 
 /// Calls body(offset, number, count) for contiguous runs of elements of a strided array: `number`
@@ -74,7 +74,7 @@ bool forEachStretch(const std::vector<int64_t> &extents, const int64_t *strides,
   }
   for (int64_t done = 0; done < count;) {
     int64_t inner = (first + done) % length, rest = (first + done) / length;
-    uint64_t offset = uint64_t(inner); // a caller's strides may be anything
+    uint64_t offset = uint64_t(inner); // strides are arbitrary
     for (size_t dim = outer; dim-- > 0; rest /= extents[dim])
       offset += uint64_t(rest % extents[dim]) * uint64_t(strides[dim]);
     int64_t next = std::min(count - done, length - inner);

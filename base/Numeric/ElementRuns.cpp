@@ -15,7 +15,7 @@ using namespace tilewright::numeric;
 
 namespace {
 
-/// Elements that fit the buffer through which strided memory passes.
+/// The number of elements in the buffer for strided memory.
 constexpr size_t chunkSize = 512;
 
 template <typename Word> void gatherWords(const char *memory, int64_t stride, Word *out, size_t n) {

@@ -6,7 +6,7 @@
 // Two notions are kept apart. An *element type* is what a kernel declares and what memory holds. A
 // *storage* is how the CPU device keeps the elements of a tile:
 //
-//   element type            storage        storage in a whole run "all in f64"
+//   element type            storage        storage if a whole run is in f64
 //   f32 f16 bf16 e4m3 e5m2  F32 (float)    F64 (double), never rounded
 //   f64                     F64 (double)   F64
 //   i64 / i32               I64 / I32      the same
@@ -17,8 +17,8 @@
 //
 // Every conversion rounds to nearest, ties to even, once: also from double. Overflow gives an
 // infinity, and in e4m3 (the "fn" format, without infinities, largest value 448) a NaN, as
-// arith.truncf does on f8E4M3FN: conversion does not saturate. Subnormals are exact. A NaN stays a
-// quiet NaN of the same sign.
+// arith.truncf does on f8E4M3FN: conversion does not saturate. Subnormals are exact. A NaN becomes
+// a quiet NaN of the same sign.
 
 #ifndef TILEWRIGHT_BASE_NUMERIC_ELEMENTTYPE_H
 #define TILEWRIGHT_BASE_NUMERIC_ELEMENTTYPE_H
@@ -33,7 +33,7 @@ namespace tilewright {
 enum class ElementType : uint8_t { F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I1 };
 inline constexpr unsigned numElementTypes = 9;
 
-/// How the elements of a tile are held.
+/// How the elements of a tile are stored.
 enum class Storage : uint8_t { F64, F32, I64, I32, I1 };
 inline constexpr unsigned numStorages = 5;
 
@@ -129,7 +129,7 @@ void roundInPlace(float *values, size_t n, ElementType type);
 void convertFromMemory(ElementType type, const void *memory, int64_t stride, Storage storage,
                        void *out, size_t n);
 
-/// The reverse, rounding where the memory's type is narrower than the storage.
+/// The reverse; rounds if the memory's type is narrower than the storage.
 void convertToMemory(Storage storage, const void *in, ElementType type, void *memory,
                      int64_t stride, size_t n);
 

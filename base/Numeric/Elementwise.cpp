@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Looks the loop up and calls it.
+// Looks up the loop and calls it.
 
 #include "base/Numeric/Elementwise.h"
 #include "base/Numeric/KernelTable.h"
@@ -18,7 +18,7 @@ OpError runBinary(const KernelTable::Binary (&entry)[numSplatSides], Operand a, 
   if (n == 0)
     return OpError::None;
   if (a.isSplat && b.isSplat) {
-    uint64_t element; // of any storage
+    uint64_t element; // any storage
     OpError error = entry[unsigned(SplatSide::None)](a.data, b.data, &element, 1);
     if (error == OpError::None)
       fill(result, &element, out, n);

@@ -27,7 +27,7 @@ struct Operand {
   static Operand splat(const void *element) { return {element, true}; }
 };
 
-/// Why an operation gave no result.
+/// The reason why an operation has no result.
 enum class OpError : uint8_t {
   None,
   DivisionByZero,   ///< integer division or remainder by zero
@@ -103,7 +103,7 @@ enum class BinaryOp : uint8_t {
   XorI,
   ShLI,
   ShRSI,
-  ShRUI, ///< an amount of the width or more shifts everything out
+  ShRUI, ///< shifts by the width or more: 0; for ShRSI, copies of the sign bit
   MaxSI,
   MaxUI,
   MinSI,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Sums of f32 that do not depend on the order of their terms: fixed point over the whole range of
-// the type, in digits that take part in integer additions only.
+// the type, in digits that are added as integers.
 //
 // A sum is 13 words of 64 bits. Word k, 0 <= k < 12, holds a multiple of 2^(24 k - 149), of either
 // sign; a term adds less than 2^24 to two of them, so 2^39 terms fit. The last word holds bits: 1

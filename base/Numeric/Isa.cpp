@@ -56,8 +56,7 @@ constexpr Isa allIsas[] = {Isa::Baseline, Isa::Avx2, Isa::Avx512};
 const KernelTable &tableOf(Isa isa) {
   static const KernelTable baselineTable = baseline::makeTable();
 #ifdef TILEWRIGHT_X86_ISAS
-  // Filling a table runs code of the instruction set's own files, so only on processors that have
-  // it.
+  // Filling a table runs code of the instruction set, so only on processors that support it.
   if (isa == Isa::Avx2 && isSupported(isa)) {
     static const KernelTable table = avx2::makeTable();
     return table;
@@ -70,7 +69,7 @@ const KernelTable &tableOf(Isa isa) {
   return baselineTable;
 }
 
-/// What TILEWRIGHT_ISA asks for; none where it is not set, or cannot be had.
+/// The value of TILEWRIGHT_ISA; nothing if it is not set, or not supported.
 std::optional<Isa> wantedIsa() {
   if (const char *wanted = std::getenv("TILEWRIGHT_ISA"))
     for (Isa isa : allIsas)

@@ -17,13 +17,14 @@ enum class Isa { Baseline, Avx2, Avx512 };
 /// The instruction set in use. The environment variable TILEWRIGHT_ISA (baseline, avx2, avx512)
 /// lowers the first choice.
 Isa activeIsa();
-/// Why TILEWRIGHT_ISA names no instruction set of this processor, where it is set and does not.
+/// The reason why TILEWRIGHT_ISA is invalid, if it is set to anything but an instruction set of
+/// this processor.
 Status checkWantedIsa();
 const char *isaName(Isa isa);
 bool isSupported(Isa isa);
 
-/// Switches every thread to another instruction set; false if the processor lacks it. For tests and
-/// benchmarks: not while loops are running.
+/// Switches every thread to another instruction set; false if the processor does not support it.
+/// For tests and benchmarks: not while loops are running.
 bool selectIsa(Isa isa);
 
 } // namespace tilewright::numeric

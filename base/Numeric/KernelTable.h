@@ -5,7 +5,7 @@
 //
 // The files of Isa/ are compiled several times, with different flags. So that the linker cannot
 // merge an inline function compiled for AVX-512 with the one that every processor runs, they use no
-// inline function from outside but the compiler's own, and keep theirs in a namespace of the
+// inline functions from outside, except compiler builtins, and define theirs in a namespace of the
 // instruction set.
 
 #ifndef TILEWRIGHT_BASE_NUMERIC_KERNELTABLE_H

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sets the result up and hands the product to Eigen.
+// Initializes the result and calls Eigen for the product.
 
 #include "base/Numeric/MatMul.h"
 #include "base/Numeric/KernelTable.h"

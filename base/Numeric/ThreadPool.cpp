@@ -24,8 +24,8 @@ struct ThreadPool::Impl {
   // Protected by `mutex`.
   std::mutex mutex;
   std::condition_variable started, finished;
-  uint64_t generation = 0; ///< of the loop that runs; a worker waits for the next one
-  unsigned running = 0;    ///< workers that have not finished it
+  uint64_t generation = 0; ///< number of the current loop; workers wait for the next one
+  unsigned running = 0;    ///< number of workers that have not finished it
   bool isClosing = false;
   Status failure;
   int64_t failedIndex = 0;
@@ -80,7 +80,7 @@ ThreadPool::ThreadPool(unsigned threads) : impl(std::make_unique<Impl>()) {
     for (unsigned thread = 1; thread < wanted; ++thread)
       impl->workers.emplace_back([this, thread] { impl->workerMain(thread); });
   } catch (const std::system_error &) {
-    // The system gives no more threads: those that exist do the work.
+    // If the system provides no more threads, the existing ones do the work.
   }
 }
 

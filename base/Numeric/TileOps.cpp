@@ -18,7 +18,7 @@ using namespace tilewright::numeric;
 
 namespace {
 
-/// A shape seen from one dimension: what is outside it, itself, and what is inside it.
+/// A shape relative to one dimension: the extents outside it, itself, and inside it.
 struct Split {
   size_t outer = 1, size = 1, inner = 1;
 

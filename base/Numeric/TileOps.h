@@ -28,7 +28,7 @@ void slice(Storage storage, const void *in, const int64_t *shape, unsigned rank,
 
 enum class ReduceOp : uint8_t {
   Sum,
-  Product, ///< floats (in the storage's own type) and I32, I64 (wrapping)
+  Product, ///< floats (in the type of the storage) and I32, I64 (wrapping)
   Max,
   Min, ///< floats: a NaN makes the result NaN; integers: signed
   MaxNum,

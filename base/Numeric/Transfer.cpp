@@ -105,7 +105,7 @@ void pointOffsets(const PointIndex *indices, unsigned numIndices, size_t begin, 
       int64_t index =
           indexAt(point.index.data, point.indexStorage, point.index.isSplat ? 0 : begin + i);
       isInside[i] &= index >= 0 && index < point.extent;
-      // What is outside may be far outside: unsigned arithmetic cannot overflow.
+      // Points outside may be far away: unsigned arithmetic cannot overflow.
       offsets[i] = int64_t(uint64_t(offsets[i]) + uint64_t(index) * uint64_t(point.stride));
     }
   }
@@ -125,10 +125,10 @@ std::mutex &lockOf(uintptr_t address) {
 
 BinaryOp additionOf(Storage storage) { return isFloat(storage) ? BinaryOp::AddF : BinaryOp::AddI; }
 
-/// The same additions where nothing is converted.
+/// The same additions if nothing is converted.
 template <typename Real> void addInPlace(const char *in, char *memory, size_t n) {
   for (size_t i = 0; i < n; ++i) {
-    Real sum, term; // neither need be aligned
+    Real sum, term; // alignment is not required
     std::memcpy(&sum, memory + i * sizeof(Real), sizeof(Real));
     std::memcpy(&term, in + i * sizeof(Real), sizeof(Real));
     sum += term;
@@ -234,7 +234,8 @@ void tilewright::numeric::loadPoints(ElementType type, const void *base, const P
   for (size_t begin = 0; begin < n; begin += chunkSize) {
     size_t length = std::min(chunkSize, n - begin);
     pointOffsets(indices, count, begin, length, offsets, isInside);
-    // Together, then one conversion for all; a word outside is any value until the pad replaces it.
+    // Read together, followed by one conversion for all; a word outside is arbitrary until the pad
+    // replaces it.
     for (size_t i = 0; i < length; ++i) {
       if (isInside[i])
         std::memcpy(words + i * width, from + offsets[i] * int64_t(width), width);

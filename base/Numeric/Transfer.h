@@ -20,10 +20,10 @@
 namespace tilewright::numeric {
 
 struct TileAxis {
-  int64_t size = 0;                    ///< of the tile
-  int64_t start = 0;                   ///< memory index of the tile's element 0; any sign
-  int64_t extent = 0;                  ///< of the view
-  int64_t stride = 0;                  ///< of the view, in elements; any sign
+  int64_t size = 0;                    ///< extent of the tile
+  int64_t start = 0;                   ///< memory index of element 0 of the tile; may be negative
+  int64_t extent = 0;                  ///< extent of the view
+  int64_t stride = 0;                  ///< stride of the view, in elements; may be negative
   const void *indices = nullptr;       ///< `size` integers of storage `indexStorage`, or null
   Storage indexStorage = Storage::I32; ///< I32 (signed) or I64
 };
@@ -33,8 +33,8 @@ struct TileAxis {
 void loadTile(ElementType type, const void *base, const TileAxis *axes, unsigned rank,
               Storage storage, const void *pad, void *out);
 
-/// memory = in; what is outside is dropped. If several elements share an address the last one in
-/// row-major order stays.
+/// memory = in; elements outside are dropped. If several elements share an address, the last one in
+/// row-major order remains.
 void storeTile(Storage storage, const void *in, ElementType type, void *base, const TileAxis *axes,
                unsigned rank);
 

@@ -19,14 +19,14 @@ namespace tilewright {
 enum class Code {
   OK = 0,
   InvalidArgument = 1, // an argument breaks the contract of the kernel
-  Unsupported = 2,     // right as such, but not on this device or with this driver
-  MissingVariant = 3,  // the bundle has no code for it; the message names the command that makes it
-  BadBundle = 4,       // truncated, corrupt, foreign, or of another version
-  NoDriver = 5,        // libcuda.so.1 is missing, too old, or finds no device
-  NotPrepared = 6,     // run before prepare on this device
-  OutOfMemory = 7,     // of the device or of the host
+  Unsupported = 2,     // valid, but not supported by this device or driver
+  MissingVariant = 3,  // the bundle has no code for this; the message has the command to compile it
+  BadBundle = 4,       // truncated, corrupt, not a bundle, or of another version
+  NoDriver = 5,        // libcuda.so.1 is missing or too old, or finds no device
+  NotPrepared = 6,     // run was called before prepare on this device
+  OutOfMemory = 7,     // no memory on the device or the host
   Driver = 8,          // a driver call failed
-  Compile = 9,         // the driver refused the PTX; log() is its output
+  Compile = 9,         // the driver rejected the PTX; log() is its output
   Io = 10,             // a file could not be read or written
 };
 
@@ -42,7 +42,7 @@ public:
         Detail{code, std::move(message), 0, std::string(), std::string(), std::string()});
     return status;
   }
-  /// Of what a caller gave, where there is nothing else that it could be.
+  /// An invalid argument, the only kind of failure of such a function.
   static Status failure(std::string message) {
     return failure(Code::InvalidArgument, std::move(message));
   }

@@ -16,9 +16,9 @@
 
 namespace tilewright {
 
-/// What some architectures have and others lack.
+/// Features that not all architectures have.
 enum class Feature : unsigned {
-  Wgmma,          ///< products of a warpgroup with operands in shared memory
+  Wgmma,          ///< warpgroup products with operands in shared memory
   Tma,            ///< tensor maps, bulk copies, barriers that count bytes, the proxy fence
   RoleRegisters,  ///< setmaxnreg
   StoreMatrix,    ///< stmatrix
@@ -39,21 +39,21 @@ public:
 
   std::string_view name; ///< sm_80
   int major, minor;      ///< compute capability
-  /// Code for it runs on this capability alone, where other code runs on all later ones, too.
+  /// Whether its code runs only on this capability; other code also runs on all later ones.
   bool isExact;
-  int ptxVersion; ///< the lowest that has all the instructions used: 70 for 7.0
+  int ptxVersion; ///< the lowest that has all instructions used: 70 for 7.0
 
   /// Bytes of shared memory that a block may have, and a multiprocessor has, on the first chip of
-  /// this name. What is left is the system's, for each block.
+  /// this name. The system uses the rest, for each block.
   int64_t sharedOfBlock, sharedOfMultiprocessor;
-  /// The least that a chip which runs this code leaves to a block.
+  /// The minimum per block over all chips that run this code.
   int64_t leastSharedOfBlock;
-  /// Most warps and blocks of a multiprocessor at a time.
+  /// The maximum number of resident warps and blocks of a multiprocessor.
   int64_t warpsOfMultiprocessor, blocksOfMultiprocessor;
-  /// Of the largest chip. They decide about the order of tiles, not about results.
+  /// Multiprocessors of the largest chip. They affect the order of tiles, not results.
   int64_t multiprocessors;
-  /// Of a multiprocessor, in a clock: exponentials, and operations of 16-bit products (a multiply
-  /// and an addition count as two).
+  /// Per clock and multiprocessor: exponentials, and operations of 16-bit products (a multiply and
+  /// an addition count as two).
   double exponentialsOfClock, operationsOfClock;
   Features features;
 
@@ -68,20 +68,20 @@ public:
   bool cubinServes(int deviceMajor, int deviceMinor) const;
 
   // The same on all of them.
-  static constexpr int64_t lanes = 32;              ///< threads of a warp
-  static constexpr int64_t warpsOfGroup = 4;        ///< warps of a warpgroup
-  static constexpr int64_t warpsOfBlock = 32;       ///< most
-  static constexpr int64_t registers = 65536;       ///< of a multiprocessor, and of a block
-  static constexpr int64_t registersOfThread = 255; ///< most
-  static constexpr int64_t registerUnit = 256;      ///< a warp takes a multiple
-  static constexpr int64_t systemShared = 1024;     ///< bytes that the system takes for each block
-  static constexpr int64_t namedBarriers = 16;   ///< of a block, with number 0, the whole block's
-  static constexpr int64_t phaseLimit = 1 << 20; ///< arrivals and bytes of a phase are fewer
-  static constexpr int64_t mostBoxExtent = 256;  ///< of a tensor map
-  /// What setmaxnreg takes: multiples of the last from the first to the second.
+  static constexpr int64_t lanes = 32;              ///< threads per warp
+  static constexpr int64_t warpsOfGroup = 4;        ///< warps per warpgroup
+  static constexpr int64_t warpsOfBlock = 32;       ///< maximum
+  static constexpr int64_t registers = 65536;       ///< per multiprocessor, and per block
+  static constexpr int64_t registersOfThread = 255; ///< maximum
+  static constexpr int64_t registerUnit = 256;      ///< allocation unit of a warp
+  static constexpr int64_t systemShared = 1024;     ///< bytes per block that the system reserves
+  static constexpr int64_t namedBarriers = 16;      ///< per block; 0 is that of the whole block
+  static constexpr int64_t phaseLimit = 1 << 20;    ///< a phase has fewer arrivals and bytes
+  static constexpr int64_t mostBoxExtent = 256;     ///< of a tensor map
+  /// The operands of setmaxnreg: multiples of the last from the first to the second.
   static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
-  /// Registers of a thread with which a block of so many warps is launched. Roles pass them to each
-  /// other, so all of its threads together never have more: 12 warps have 168 a thread.
+  /// Registers per thread with which a block of this many warps is launched. Roles redistribute
+  /// them, so the total never increases: 12 warps have 168 per thread.
   static constexpr int64_t getRegistersAtEntry(int64_t warps) {
     int64_t share = registers / (lanes * warps);
     return (share < registersOfThread ? share : registersOfThread) / roleRegisterUnit *
@@ -92,8 +92,8 @@ public:
   static const std::vector<Target> &all();
   /// Null: no target has this name.
   static const Target *find(std::string_view name);
-  /// What code for a device is compiled for unless the caller knows better: the target of exactly
-  /// its capability, else the latest whose code it runs. Null: older than all.
+  /// The default target for a device: that of exactly its capability, else the latest whose code it
+  /// runs. Null: older than all.
   static const Target *forDevice(int major, int minor);
   /// The default: the first of the table, whose code runs everywhere.
   static const Target &getDefault() { return all().front(); }

@@ -11,17 +11,17 @@ HIDDEN = 2048
 SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
-PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
-MODS = ["softcap", "alibi", "bias", "dropout", "sink", "document", "spans"]  # what they compute is in modifiers.py
-DOCUMENTS = ["document", "spans"]  # many in one sequence
+PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # direction name; the problem classes are in problems.PROBLEMS
+MODS = ["softcap", "alibi", "bias", "dropout", "sink", "document", "spans"]  # implemented in modifiers.py
+DOCUMENTS = ["document", "spans"]  # many documents in one sequence
 DROPOUT = 0.1
-SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
-NUM_DOCUMENTS = 32  # in one sequence of all tokens
-equal_documents = False  # to compare with as many sequences of their length
+SOFTCAP = 20.0  # small enough to affect scores of N(0, 1) inputs
+NUM_DOCUMENTS = 32  # documents in one sequence of all tokens
+equal_documents = False  # for comparison with as many sequences of that length
 
 
 def document_lengths(tokens=TOKENS):
-    """Of random documents, the same in each run, or of equal ones."""
+    """The lengths of random documents, the same in each run, or of documents of equal length."""
     if equal_documents:
         return [tokens // NUM_DOCUMENTS] * NUM_DOCUMENTS
     cuts = sorted(random.Random(1).sample(range(1, tokens), NUM_DOCUMENTS - 1))
@@ -36,9 +36,9 @@ class AttentionCase:
     dtype: str = "bf16"
     direction: str = "forward"
     mod: str = ""  # kernels/mods/*.mlir
-    gqa: int = 1  # heads of Q to one of K and V
-    window: int = 0  # keys that a row keeps to its left, and without a causal mask to its right; 0: all
-    value_dim: int = 0  # of a row of V; 0: dim
+    gqa: int = 1  # heads of Q per head of K and V
+    window: int = 0  # keys kept to the left of a row and, without a causal mask, to its right; 0: all
+    value_dim: int = 0  # width of V; 0: dim
 
     operation = "attention"
 
@@ -73,12 +73,13 @@ class AttentionCase:
 
     @property
     def group(self):
-        """Cases that differ in the length alone: one line of a plot."""
+        """The name without the length: cases of one group form one line of a plot."""
         return " ".join([self.direction, self._width, *self._features])
 
     @property
     def kept_pairs(self):
-        """Of a row and a key; without a window a causal mask counts as keeping half of them."""
+        """The number of (row, key) pairs that the mask keeps; a causal mask without a window counts as half of all
+        pairs."""
         seq, one_side = self.seq, min(self.window, self.seq - 1)
         if self.mod in DOCUMENTS:
             return sum(n * n for n in document_lengths(seq)) / (2 if self.causal != "none" else 1)
@@ -89,13 +90,14 @@ class AttentionCase:
 
     @property
     def flops(self):
-        """Of the products over kept pairs. Half of the forward's multiply rows of V, and two of the backward's five."""
+        """FLOPs of the products over kept pairs. V enters half of the forward's products, and two of the backward's
+        five."""
         of_values = {"forward": 1, "backward": 2, "both": 3}[self.direction]
         widths = (PRODUCTS[self.direction] - of_values) * self.dim + of_values * (self.value_dim or self.dim)
         return 2 * widths * self.batch * self.heads * self.kept_pairs
 
     def params(self):
-        """As tilewrightc spells them."""
+        """The parameters as tilewrightc spells them."""
         params = {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
         if self.value_dim:
             params["DV"] = str(self.value_dim)
@@ -109,7 +111,7 @@ LENGTHS = {"mixed": (2048, 131, 977, 1500, 4096, 64, 3000, 812, 1, 2500, 640, 61
 
 @dataclasses.dataclass(frozen=True)
 class VarlenCase:
-    """Of kernels/attention_forward.mlir or attention_backward.mlir, with PACKED."""
+    """A case of kernels/attention_forward.mlir or attention_backward.mlir with PACKED."""
     dim: int
     causal: str
     layout: str  # of LENGTHS
@@ -144,7 +146,7 @@ class VarlenCase:
 
     @property
     def flops(self):
-        """Of the products over kept pairs, as of the dense cases."""
+        """FLOPs of the products over kept pairs, counted as for dense cases."""
         pairs = sum(length * length for length in self.lengths) / (2 if self.causal != "none" else 1)
         return (10 if self.direction == "varlen_backward" else 4) * self.heads * pairs * self.dim
 
@@ -181,7 +183,7 @@ class MatmulCase:
 
 @dataclasses.dataclass(frozen=True)
 class DifferentialCase:
-    """Of kernels/differential_attention.mlir."""
+    """A case of kernels/differential_attention.mlir."""
     dim: int
     v_dim: int
     causal: str
@@ -199,7 +201,7 @@ class DifferentialCase:
 
     @property
     def flops(self):
-        """Of the four products over kept pairs."""
+        """FLOPs of the four products over kept pairs."""
         pairs = self.seq * self.seq / (2 if self.causal != "none" else 1)
         return 4 * self.batch * self.heads * pairs * (self.dim + self.v_dim)
 
@@ -209,7 +211,7 @@ class DifferentialCase:
 
 @dataclasses.dataclass(frozen=True)
 class LinearCase:
-    """Of kernels/linear_attention.mlir."""
+    """A case of kernels/linear_attention.mlir."""
     dim: int
     v_dim: int
     seq: int
@@ -225,7 +227,7 @@ class LinearCase:
 
     @property
     def flops(self):
-        """With chunks of 128 rows, of which half of the pairs are kept, whatever a kernel computes."""
+        """FLOPs with chunks of 128 rows that keep half of their pairs, independent of the kernel's chunk size."""
         row = 4 * self.dim * self.v_dim + 128 * (self.dim + self.v_dim)
         return self.batch * self.heads * self.seq * row
 
@@ -235,7 +237,8 @@ class LinearCase:
 
 @dataclasses.dataclass(frozen=True)
 class SwigluCase:
-    """Of kernels/swiglu.mlir: so many tokens, each of `dim` numbers, and an inner layer of `v_dim`."""
+    """A case of kernels/swiglu.mlir: the number of tokens, their width `dim`, and the width `v_dim` of the inner
+    layer."""
     dim: int
     v_dim: int
     seq: int
@@ -250,7 +253,7 @@ class SwigluCase:
 
     @property
     def flops(self):
-        """Of both products."""
+        """FLOPs of both products."""
         return 4 * self.seq * self.dim * self.v_dim
 
     def params(self):
@@ -258,7 +261,8 @@ class SwigluCase:
 
 
 def inner_width(dim):
-    """Of an MLP that has three matrices where others have two of 4 dim, as in LLaMA: 11,008 of 4096."""
+    """The inner width of a gated MLP with three matrices that has the parameters of an MLP with two matrices and inner
+    width 4 dim, as in LLaMA: 11,008 for 4096."""
     return -(-8 * dim // 3 // 256) * 256
 
 
@@ -274,7 +278,7 @@ def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="f
 
 def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,), dims=None, dtype="bf16",
               value_dim=0):
-    """The case list of the peer comparison. A group of heads that does not divide the heads of a case leaves it out.
+    """The cases of the peer comparison. Cases whose number of heads is not a multiple of the group size are skipped.
     Documents fill one sequence of all tokens, without a window."""
     cases = []
     for direction in directions:
@@ -292,7 +296,7 @@ def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(
 
 
 def select(cases, patterns):
-    """The cases of which a pattern, with * and ?, is a part of the name: "D64 top_left", "S4096", "matmul"."""
+    """The cases whose names contain a pattern (with * and ? as wildcards): "D64 top_left", "S4096", "matmul"."""
     if not patterns:
         return list(cases)
     return [case for case in cases if any(fnmatch.fnmatchcase(f" {case.name} ", f"* {p} *") for p in patterns)]

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a launch needs to know of a kernel, read from what `tilewrightc --emit=tgpu` prints: its arguments, its grid, the
-size of its block and its shared memory."""
+"""The launch interface of a kernel (arguments, grid, block size, shared memory), parsed from the output of `tilewrightc
+--emit=tgpu`."""
 
 import re
 
@@ -10,7 +10,7 @@ class ContractError(Exception):
 
 
 def _closing(text, start):
-    """The position of the bracket that closes the one at `start`."""
+    """The position of the bracket that matches the one at `start`."""
     depth = 0
     for position in range(start, len(text)):
         depth += text[position] in "([{<"
@@ -21,7 +21,7 @@ def _closing(text, start):
 
 
 def _split(text):
-    """At the commas outside brackets."""
+    """Splits the text at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(text):
         depth += character in "([{<"
@@ -33,7 +33,7 @@ def _split(text):
 
 
 class Argument:
-    """A view (rank is a number) or a scalar (rank is None) of the element type."""
+    """A view (rank is a number) or a scalar (rank is None) of an element type."""
 
     def __init__(self, text):
         name, _, kind = text.partition(":")
@@ -46,7 +46,7 @@ class Argument:
 
 
 class Contract:
-    """The one kernel of a tgpu module."""
+    """The launch interface of the only kernel of a tgpu module."""
 
     def __init__(self, text):
         headers = list(re.finditer(r'tgpu\.kernel @(\S+) target "(\w+)" warps (\d+)\s*', text))
@@ -75,7 +75,7 @@ class Contract:
         return 32 * self.warps
 
     def count_blocks(self, shapes, sm_count):
-        """`shapes` has the extents of each view by argument."""
+        """The number of blocks; `shapes` has the extents of each view by argument name."""
         functions = {
             "ceildiv": lambda a, b: -(-a // b), "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b,
             "min": min, "max": max, "select": lambda c, a, b: a if c else b, "sm_count": lambda: sm_count,

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Launches on PyTorch's current stream: kernels from PTX or a cubin through the driver, and times of interleaved calls."""
+"""Launches kernels on PyTorch's current stream (from PTX or cubin through the driver), and times interleaved calls."""
 
 import ctypes
 import time
@@ -9,7 +9,7 @@ import torch
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
            "i1": ctypes.c_uint8}
 FLUSH_BYTES = 256 << 20  # several times the L2 of any GPU
-SPACER_CYCLES = 300_000  # about 150 microseconds, in which the host gets ahead of the GPU
+SPACER_CYCLES = 300_000  # about 150 microseconds, time for the host to enqueue work
 
 
 class DeviceError(Exception):
@@ -17,7 +17,7 @@ class DeviceError(Exception):
 
 
 def check(status, what):
-    """Of a driver call."""
+    """Raises DeviceError if a driver call failed."""
     if status:
         name = ctypes.c_char_p()
         ctypes.CDLL("libcuda.so.1").cuGetErrorName(status, ctypes.byref(name))
@@ -29,7 +29,7 @@ def current_stream():
 
 
 class PtxKernel:
-    """The entry of a PTX file or cubin; parameters as runtime/KernelAbi.h lays them out."""
+    """The entry of a PTX file or cubin; parameters are laid out as in runtime/KernelAbi.h."""
 
     def __init__(self, path, contract):
         if contract.tensor_maps:
@@ -47,7 +47,7 @@ class PtxKernel:
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         status = self.driver.cuModuleLoadDataEx(ctypes.byref(module), image, 2, options, values)
         check(status, "loading the code" + (f" ({log.value.decode().strip()})" if log.value else ""))
-        # PyTorch's new arrays are aligned: of two forms, the runtime would take the one for aligned views.
+        # PyTorch's new arrays are aligned, so the runtime would select the form for aligned views.
         for entry in (contract.entry + "_aligned", contract.entry):
             status = self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, entry.encode())
             if status == 0:
@@ -68,7 +68,8 @@ class PtxKernel:
         return value.value
 
     def bind(self, arguments):
-        """A call without arguments that launches; `arguments` are tensors and numbers by name, None where absent."""
+        """Returns a function without parameters that launches the kernel; `arguments` are tensors and numbers by name,
+        None where absent."""
         values, shapes = [], {}
         for argument in self.contract.arguments:
             value = arguments[argument.name]
@@ -86,7 +87,7 @@ class PtxKernel:
         threads, shared = self.contract.threads, self.contract.shared_bytes
         tensors = list(arguments.values())
 
-        def launch(values=values, tensors=tensors):  # the defaults keep what the pointers mean alive
+        def launch(values=values, tensors=tensors):  # the defaults keep the memory behind the pointers alive
             if blocks == 0:
                 return
             check(self.driver.cuLaunchKernel(self.function, blocks, 1, 1, threads, 1, 1, shared, current_stream(),
@@ -96,9 +97,9 @@ class PtxKernel:
 
 
 class BundleKernel:
-    """A kernel or program of a bundle, which the runtime loads: it also builds tensor maps and workspaces."""
+    """A kernel or program of a bundle, launched by the runtime, which also builds tensor maps and workspaces."""
 
-    registers = local_bytes = blocks_per_sm = None  # the runtime does not tell
+    registers = local_bytes = blocks_per_sm = None  # not available from the runtime
 
     def __init__(self, runtime, path, entry):
         from gpubench import library
@@ -113,8 +114,9 @@ class BundleKernel:
 
 
 def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
-    """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once, beginning with another one
-    each time; before each call the L2 is overwritten (flush), and the GPU is kept busy until the host is ahead."""
+    """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once and starts with a
+    different side. Before each call, the L2 is overwritten (flush) and the GPU is kept busy until the host has enqueued
+    the call."""
     scratch = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda") if flush else None
     names = list(sides)
     times = {name: [] for name in names}
@@ -141,7 +143,7 @@ def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
 
 
 def host_microseconds(call, calls=200):
-    """Median host time of a call that only enqueues work; the GPU is idle before each."""
+    """Median host time of a call that only enqueues work, with the GPU idle before each call."""
     samples = []
     for _ in range(calls):
         torch.cuda.synchronize()
@@ -153,7 +155,8 @@ def host_microseconds(call, calls=200):
 
 
 def kernel_microseconds(call, calls=5):
-    """Mean time of each kernel of a call, {name: us}, as the profiler saw it; the L2 is as the kernel before left it."""
+    """Mean time of each kernel of a call, {name: us}, measured by the profiler. The L2 is not flushed between
+    kernels."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         for _ in range(calls):

@@ -7,14 +7,14 @@ import importlib.metadata
 from gpubench.cases import SOFTCAP
 
 MODULE = "flash_attn.cute.interface"
-SOFTCAPS = {"": 0.0, "softcap": SOFTCAP}  # of the modifiers that it knows
+SOFTCAPS = {"": 0.0, "softcap": SOFTCAP}  # the supported modifiers
 
 
 def why_absent():
-    """None where it can be imported, else a line that says why not."""
+    """None if the package can be imported, else one line with the reason."""
     try:
         importlib.import_module(MODULE)
-    except Exception as error:  # its packages load libraries, compile, and raise what they like
+    except Exception as error:  # importing loads libraries and compiles, and may raise any exception
         return f"not installed: {type(error).__name__}: {error}".splitlines()[0]
     return None
 
@@ -27,13 +27,13 @@ def version():
 
 
 def arrange(array):
-    """The array [batch, heads, rows, dim] in the order of memory that it takes, [batch, rows, heads, dim]."""
+    """The array [batch, heads, rows, dim], stored in the order [batch, rows, heads, dim] that the package takes."""
     return array.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def forward(causal, scale, mod="", window=0):
-    """A function of q, k and v, [batch, heads, rows, dim], that gives O; None where it does not know the modifier. The
-    transpositions change strides alone where the arrays are arranged."""
+    """A function of q, k and v, [batch, heads, rows, dim], that returns O; None if the package does not support the
+    modifier. For arrays of `arrange`, the transpositions change only strides."""
     if mod not in SOFTCAPS:
         return None
     options = {"softmax_scale": scale, "causal": causal, "softcap": SOFTCAPS[mod],
@@ -47,7 +47,8 @@ def forward(causal, scale, mod="", window=0):
 
 
 def varlen_forward(causal, scale):
-    """A function of q, k and v, [tokens, heads, dim], where sequences begin and end, and the longest: gives O."""
+    """A function that returns O from q, k and v, [tokens, heads, dim], the start of each sequence, and the longest
+    length."""
     def call(q, k, v, cu_seqlens, longest):
         result = importlib.import_module(MODULE).flash_attn_varlen_func(
             q, k, v, cu_seqlens_q=cu_seqlens, cu_seqlens_k=cu_seqlens, max_seqlen_q=longest, max_seqlen_k=longest,

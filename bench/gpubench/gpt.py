@@ -9,7 +9,7 @@ BYTES = 256
 
 
 class Block(nn.Module):
-    """Rotary positions, grouped heads, an RMS norm before each half, and a gated MLP."""
+    """A transformer block: rotary positions, grouped heads, an RMS norm before each half, and a gated MLP."""
 
     def __init__(self, heads, kv_heads, head_width, attend):
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 def rotate(x, cos, sin):
-    """Rotary embedding of [batch, heads, rows, width]; halves of a row are its pairs."""
+    """Rotary embedding of [batch, heads, rows, width]; the two halves of a row form the pairs."""
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
@@ -52,7 +52,7 @@ class Gpt(nn.Module):
             nn.init.normal_(weight, std=0.02 * shrink)
 
     def forward(self, tokens, targets):
-        """The mean cross entropy of the targets; both [batch, rows] of int64."""
+        """The mean cross entropy of the targets; tokens and targets are [batch, rows] of int64."""
         x = self.embedding(tokens)
         for block in self.blocks:
             x = block(x, self.cos, self.sin)

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""libtilewright.so as the package in python/ knows it."""
+"""The bindings of libtilewright.so of the package in python/."""
 
 from gpubench import places  # noqa: F401: makes the package importable
 

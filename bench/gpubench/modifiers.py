@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Modifiers of kernels/mods, as PyTorch writes them: in references and for flex_attention."""
+"""PyTorch versions of the modifiers in kernels/mods, for references and for flex_attention."""
 
 import torch
 
@@ -7,34 +7,34 @@ from gpubench.cases import DROPOUT, SOFTCAP, document_lengths
 
 
 class Plain:
-    """No modifier, and what the others have in common."""
+    """No modifier; the base class of the others."""
 
-    captures = {}  # arguments of the linked kernel by name
-    attn_mask = None  # of scaled_dot_product_attention, where it can say the same
-    is_said_by_sdpa = True  # with attn_mask and dropout_p
+    captures = {}  # arguments of the linked kernel, by name
+    attn_mask = None  # of scaled_dot_product_attention, if it can express the modifier
+    is_said_by_sdpa = True  # whether attn_mask and dropout_p express the modifier
 
     def apply(self, scores, heads, rows, columns):
-        """Scaled scores [heads, rows, columns] of these indices, modified."""
+        """The modified scores; `scores` are scaled scores [heads, rows, columns] at these indices."""
         return scores
 
     def slope(self, modified):
-        """The derivative of `apply`, from its result."""
+        """The derivative of `apply`, computed from its result."""
         return None
 
     def weights(self, heads, rows, columns):
-        """What the weights of these pairs, [heads, rows, columns], are multiplied by, or None; `heads` count those of all
+        """The factors of the weights of these pairs, [heads, rows, columns], or None; `heads` are counted over all
         batches."""
         return None
 
     def sinks(self, heads):
-        """The logit of each head, [heads], that every row has beside those of keys, or None; `heads` as in `weights`."""
+        """The logit per head, [heads], that joins the softmax sum of every row, or None; `heads` as in `weights`."""
         return None
 
-    set_up = None  # fills the captures from what describes the mask, in calls that PyTorch enqueues
+    set_up = None  # computes the captures from the description of the mask, in calls that PyTorch enqueues
 
     flex = None  # a score_mod of flex_attention
-    flex_keeps = None  # a mask_mod of flex_attention, beside the causal mask
-    dropout_p = 0.0  # of scaled_dot_product_attention, which draws other numbers
+    flex_keeps = None  # a mask_mod of flex_attention, in addition to the causal mask
+    dropout_p = 0.0  # of scaled_dot_product_attention, with other random numbers
 
 
 class Softcap(Plain):
@@ -78,8 +78,8 @@ class Bias(Plain):
 
 
 def philox(seed, offset, at):
-    """Numbers of 16 bits of Philox4x32-7, as tile.random gives them, for each index (c0, c1, c2), of which eight
-    neighbours along c0 share a counter (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC11)."""
+    """16-bit numbers of Philox4x32-7, equal to those of tile.random, for each index (c0, c1, c2); eight neighbours
+    along c0 share a counter (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC11)."""
     mask = 0xFFFFFFFF
     c0, c1, c2 = at
     x = [c0 >> 3, c1, c2, torch.as_tensor(offset & mask, device=c0.device)]
@@ -125,7 +125,7 @@ class Sink(Plain):
 
 
 class Document(Plain):
-    """Documents in one sequence, which do not see each other; a batch of one."""
+    """Several documents in one sequence that do not attend each other; the batch is 1."""
     is_said_by_sdpa = False
 
     def __init__(self, heads, rows, keys, dtype, device):
@@ -139,7 +139,7 @@ class Document(Plain):
 
 
 class Spans(Document):
-    """The same documents, each row of which says where its own begins and ends."""
+    """The same documents, with the first and last position of its document given for each row."""
 
     def __init__(self, heads, rows, keys, dtype, device):
         super().__init__(heads, rows, keys, dtype, device)
@@ -150,7 +150,7 @@ class Spans(Document):
                          "query_begin": begin[:, :keys], "query_end": end[:, :keys]}
 
     def set_up(self):
-        """From the number of each row's document, which ascends."""
+        """Computes the spans from the document number of each row, which is ascending."""
         torch.searchsorted(self.ids, self.ids, out_int32=True, out=self.begin)
         torch.searchsorted(self.ids, self.ids, out_int32=True, right=True, out=self.end)
 

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes the package in python/ importable, and says where the compiler and the runtime are."""
+"""Makes the package in python/ importable, and locates the compiler and the runtime."""
 
 import os
 import sys

@@ -1,8 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs, references, the accuracy rule and the peers of each case, in PyTorch on the GPU.
 
-The rule, which is that of test/Reference/Accuracy.h without its model of expected roundoff: for every tile of 128 rows of a
-head, with ref in f64 and lowp the same formula with products in f32 that rounds S, P, O, dP and dS to the element type,
+The rule is that of test/Reference/Accuracy.h without its model of expected roundoff. Let ref be the formula in f64, and
+lowp the same formula with products in f32 that rounds S, P, O, dP and dS to the element type. For every tile of 128 rows
+of a head,
 
   max |out - ref| <= 2 max |lowp - ref| + slack,  mean |out - ref| <= 1.5 mean |lowp - ref| + slack,
   slack = 2 max |ref + 0.3 - 0.3 - ref| in the element type;
@@ -37,7 +38,7 @@ def unwritten(like):
 
 
 def judge(out, ref, lowp, dtype):
-    """None if [heads, rows, columns] is right by the rule, else why not."""
+    """None if [heads, rows, columns] satisfies the rule, else the reason."""
     if out.isnan().any():
         return "NaN in the output"
     pad = -ref.shape[1] % TILE_ROWS
@@ -58,7 +59,7 @@ def judge(out, ref, lowp, dtype):
 
 
 class Attention:
-    """Arrays [batch, heads, rows, dim] of N(0, 1), the forward over them, and what the other directions share."""
+    """Arrays [batch, heads, rows, dim] of N(0, 1) and the forward over them; the base class of the other directions."""
 
     entries = ("attention_forward",)
 
@@ -73,7 +74,7 @@ class Attention:
 
     @property
     def is_random(self):
-        """Whether peers draw numbers of their own, so that their results are not comparable."""
+        """Whether peers draw their own random numbers, so that their results cannot be compared."""
         return self.mod.dropout_p > 0
 
     @classmethod
@@ -83,19 +84,19 @@ class Attention:
 
     @classmethod
     def over(cls, q, k, v, causal):
-        """Of arrays that are there."""
+        """The problem over existing arrays."""
         self = cls(0, q.shape[1], k.shape[1], 0, 0, q.shape[3], causal,
                    next(name for name, dtype in DTYPES.items() if dtype == q.dtype))
         self.q, self.k, self.v = q, k, v
         return self
 
     def outputs(self):
-        """O and LSE, all NaN."""
+        """O and LSE, filled with NaN."""
         o = torch.empty((*self.q.shape[:3], self.v.shape[3]), dtype=self.dtype, device=DEVICE)
         return unwritten(o), torch.full(self.q.shape[:3], math.nan, device=DEVICE)
 
     def arguments(self, o, lse):
-        """Of kernels/attention_forward.mlir."""
+        """The arguments of kernels/attention_forward.mlir."""
         return {"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, **self._scalars()}
 
     def launches(self, outputs):
@@ -108,13 +109,13 @@ class Attention:
                 **self.mod.captures}
 
     def _by_head(self):
-        """q, k, v as [batch x heads of q, rows, dim]."""
+        """q, k and v as [batch x heads of q, rows, dim]."""
         group = self.q.shape[1] // self.k.shape[1]
         return self.q.flatten(0, 1), *(x.repeat_interleave(group, 1).flatten(0, 1) for x in (self.k, self.v))
 
     def chunks(self):
-        """(heads, rows, scores): slices of batch x heads and of rows, and a function of a type that gives the scores
-        there, masked and modified; in f32 they are rounded as the element type."""
+        """Yields (heads, rows, scores): slices of batch x heads and of rows, and a function of a type that returns the
+        masked and modified scores there; in f32, scores are rounded to the element type."""
         q, k, _ = self._by_head()
         heads, rows, keys = q.shape[0], q.shape[1], k.shape[1]
         row_step = max(TILE_ROWS, min(rows, CHUNK_BYTES // (8 * max(1, keys))) // TILE_ROWS * TILE_ROWS)
@@ -142,7 +143,7 @@ class Attention:
                 yield h, r, scores
 
     def references(self):
-        """Chunks of (heads, rows, ref, LSE, lowp): slices of batch x heads and of rows, and what belongs there."""
+        """Yields (heads, rows, ref, LSE, lowp): slices of batch x heads and of rows, and the references there."""
         v = self._by_head()[2]
         for h, r, scores in self.chunks():
             s = scores(torch.float64)
@@ -156,14 +157,15 @@ class Attention:
             yield h, r, ref, lse, (p @ v[h].float()).to(self.dtype)
 
     def _weights(self, heads, rows):
-        """What the modifier multiplies the weights of all keys by, for slices of batch x heads and of rows."""
+        """The factors by which the modifier multiplies the weights of all keys, for slices of batch x heads and of
+        rows."""
         h, i, j = (torch.arange(*bounds, device=DEVICE) for bounds in (
             (heads.start, heads.stop), (rows.start, rows.stop), (0, self.k.shape[2])))
         weights = self.mod.weights(h, i, j)
         return 1 if weights is None else weights
 
     def judge(self, outputs):
-        """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
+        """{side: None or the reason why it is wrong} from {side: (O, LSE or None)}."""
         verdicts = dict.fromkeys(outputs)
         for heads, rows, ref, lse, lowp in self.references():
             for side, (o, lse_out) in outputs.items():
@@ -177,7 +179,7 @@ class Attention:
         return verdicts
 
     def _forwards(self, names):
-        """(name, function of q, k and v) of the peers that have this case."""
+        """Yields (name, function of q, k and v) for the peers that support this case."""
         def with_backend(backend):
             def call(*qkv):
                 with sdpa_kernel(backend):
@@ -199,11 +201,11 @@ class Attention:
 
     @staticmethod
     def _arranged(name, *arrays):
-        """Arrays in the order of memory that the peer wants."""
+        """The arrays in the memory order of the peer."""
         return [fa4.arrange(array) if name == "fa4" else array for array in arrays]
 
     def peers(self, names):
-        """Calls that return O."""
+        """Functions that return O, by peer."""
         calls = {name: functools.partial(forward, *self._arranged(name, self.q, self.k, self.v))
                  for name, forward in self._forwards(names)}
         is_plain = not self.mod_name and not self.window and self.q.shape[1] == self.k.shape[1]
@@ -213,20 +215,20 @@ class Attention:
         return calls
 
     def of_peer(self, returned):
-        """What `judge` takes, of what a call of a peer returned."""
+        """Converts the result of a peer's call to what `judge` takes."""
         return returned, None
 
     def sdpa(self, *qkv):
-        """Of the arrays of the case, or others."""
+        """Calls SDPA on the arrays of the case, or on other arrays."""
         return torch.nn.functional.scaled_dot_product_attention(
             *(qkv or (self.q, self.k, self.v)), attn_mask=self.mod.attn_mask, dropout_p=self.mod.dropout_p,
             is_causal=self.causal != "none", enable_gqa=self.q.shape[1] != self.k.shape[1])
 
     def _flex(self, with_setup=False):
-        """flex_attention of q, k and v, compiled; with_setup: each call makes its block mask, by compiled code too."""
+        """Compiled flex_attention of q, k and v; with_setup: each call also makes its block mask, in compiled code."""
         import torch._functorch.config
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-        torch._functorch.config.donated_buffer = False  # with it, a backward could not be called twice
+        torch._functorch.config.donated_buffer = False  # would prevent a second call of backward
         compiled = torch.compile(flex_attention, dynamic=False)
         rows, keys, causal, window = self.q.shape[2], self.k.shape[2], self.causal != "none", self.window
         mask, grouped, of_mod = None, self.q.shape[1] != self.k.shape[1], self.mod.flex_keeps
@@ -251,7 +253,7 @@ class Attention:
 
 
 class Backward(Attention):
-    """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1). It knows no sinks."""
+    """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1). Sinks are not supported."""
 
     entries = ("attention_backward",)
 
@@ -265,11 +267,11 @@ class Backward(Attention):
             self.lse.flatten(0, 1)[heads, rows] = lse.float()
 
     def outputs(self):
-        """dQ, dK and dV, all NaN."""
+        """dQ, dK and dV, filled with NaN."""
         return tuple(unwritten(x) for x in (self.q, self.k, self.v))
 
     def arguments(self, dq, dk, dv, o=None, lse=None):
-        """Of kernels/attention_backward.mlir."""
+        """The arguments of kernels/attention_backward.mlir."""
         return {"q": self.q, "k": self.k, "v": self.v, "o": self.o if o is None else o, "do": self.do,
                 "lse": self.lse if lse is None else lse, "dlse": None, "dq": dq, "dk": dk, "dv": dv, **self._scalars()}
 
@@ -304,7 +306,7 @@ class Backward(Attention):
         return [rounded(x) for x in (dq, summed(dk), summed(dv))]
 
     def judge(self, outputs):
-        """{side: None or why it is wrong} of {side: (dQ, dK, dV)}."""
+        """{side: None or the reason why it is wrong} from {side: (dQ, dK, dV)}."""
         verdicts = dict.fromkeys(outputs)
         references = zip(("dQ", "dK", "dV"), self.gradients(torch.float64), self.gradients(torch.float32))
         for place, (name, ref, lowp) in enumerate(references):
@@ -315,7 +317,7 @@ class Backward(Attention):
         return verdicts
 
     def peers(self, names):
-        """Calls that return the gradients. The forward that they belong to runs here."""
+        """Functions that return the gradients, by peer. This call runs the forward that they need."""
         calls = {}
         for name, forward in self._forwards(names):
             *qkv, do = self._arranged(name, self.q, self.k, self.v, self.do)
@@ -334,7 +336,7 @@ class Backward(Attention):
 
 
 class Training(Backward):
-    """A forward, and the backward with the O and LSE that it wrote."""
+    """A forward, followed by the backward with the resulting O and LSE."""
 
     entries = ("attention_forward", "attention_backward")
 
@@ -351,7 +353,7 @@ class Training(Backward):
         return {side: forward[side] or backward[side] for side in outputs}
 
     def peers(self, names):
-        """Calls that return O and the gradients."""
+        """Functions that return O and the gradients, by peer."""
         calls = {}
         for name, forward in self._forwards(names):
             *qkv, do = self._arranged(name, self.q, self.k, self.v, self.do)
@@ -370,7 +372,7 @@ class Training(Backward):
 
 
 class Matmul:
-    """C = A B, square, row-major; N(0, 1)."""
+    """C = A B with square, row-major matrices of N(0, 1)."""
 
     entries = ("matmul",)
 
@@ -388,7 +390,7 @@ class Matmul:
         return torch.full((self.a.shape[0], self.b.shape[1]), math.nan, dtype=self.dtype, device=DEVICE), None
 
     def arguments(self, c, _=None):
-        """Of kernels/matmul.mlir."""
+        """The arguments of kernels/matmul.mlir."""
         return {"a": self.a, "b": self.b, "bias": None, "c": c, "alpha": 1.0}
 
     def launches(self, outputs):
@@ -407,7 +409,7 @@ class Matmul:
 
 
 class Differential:
-    """Two attentions over the same V, the second weighted by head; N(0, 1)."""
+    """Two attentions over the same V, the second with one weight per head; inputs are N(0, 1)."""
 
     entries = ("differential_attention",)
 
@@ -452,7 +454,7 @@ class Differential:
 
 
 class Linear:
-    """Causal linear attention; N(0, 1)."""
+    """Causal linear attention; inputs are N(0, 1)."""
 
     entries = ("linear_attention",)
 
@@ -478,7 +480,7 @@ class Linear:
                 "scale": self.scale}
 
     def evaluate(self, kind):
-        """O in f64, or in f32 where P and the state are rounded as kernels do, in chunks."""
+        """O in f64, or in f32 with P and the state rounded as in the kernels, computed in chunks."""
         def rounded(x):
             return x.to(self.dtype).float() if kind == torch.float32 else x
 
@@ -502,7 +504,7 @@ class Linear:
 
 
 class Swiglu:
-    """silu(X W_gate) * (X W_up), X N(0, 1), and weights so that the products are, too."""
+    """silu(X W_gate) * (X W_up) with X of N(0, 1); the weights are scaled so that the products have variance 1."""
 
     entries = ("swiglu",)
 
@@ -526,7 +528,7 @@ class Swiglu:
         return torch.full((self.x.shape[0], columns), math.nan, dtype=self.dtype, device=DEVICE), None
 
     def arguments(self, y, _=None):
-        """Of kernels/swiglu.mlir."""
+        """The arguments of kernels/swiglu.mlir."""
         return {"x": self.x, "w_gate": self.w_gate, "w_up": self.w_up, "y": y}
 
     def evaluate(self, kind):
@@ -540,7 +542,7 @@ class Swiglu:
         return {side: judge(y[None], ref, lowp, self.dtype) for side, (y, _) in outputs.items()}
 
     def peers(self, names):
-        """Two products and what is left, one after the other."""
+        """Two products and the elementwise operations, executed one after the other."""
         return {"torch": lambda: self.evaluate(self.dtype)} if "torch" in names else {}
 
 
@@ -552,7 +554,7 @@ RAGGED_LINEAR = [(2, 3, 256), (1, 2, 333), (1, 1, 1)]  # B H S
 
 
 def ragged(case):
-    """Small problems with rows, keys and heads that fit no tile."""
+    """Small problems whose rows, keys and heads are not multiples of any tile."""
     if case.operation == "matmul":
         return [Matmul(*shape, case.dtype) for shape in RAGGED_MATMUL]
     if case.operation in ("differential", "linear", "swiglu"):

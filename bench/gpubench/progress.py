@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How far a long command is, on the last line of a terminal."""
+"""A progress line at the bottom of a terminal."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ import time
 
 
 class Progress:
-    """A line on standard error while the block runs, from two seconds after its begin on (or TILEWRIGHT_PROGRESS_DELAY
-    milliseconds), where that is a terminal; it is gone at the end. Threads may call show and step."""
+    """Shows a line on standard error, if that is a terminal, while the block runs, after a delay of two seconds (or
+    TILEWRIGHT_PROGRESS_DELAY milliseconds); removes it at the end. Threads may call show and step."""
 
     def __init__(self, name, total=None, quiet=False, stream=None):
         self.stream = stream or sys.stderr
@@ -25,13 +25,13 @@ class Progress:
         self.hide()
 
     def step(self, text=""):
-        """One more of the total is done."""
+        """Counts one more step of the total as done."""
         with self.lock:
             self.done += 1
         self.show(text)
 
     def show(self, text=""):
-        """What begins now; nothing is shown before the delay is over."""
+        """Sets the text of the step that begins; nothing is shown before the delay has passed."""
         with self.lock:
             self.text = text or self.text
             seconds = time.monotonic() - self.begin
@@ -43,7 +43,7 @@ class Progress:
             self.is_shown = True
 
     def hide(self):
-        """Takes the line away, before something else is printed."""
+        """Removes the line, before other output is printed."""
         with self.lock:
             if self.is_shown:
                 self.stream.write("\r\x1b[K")

@@ -29,7 +29,7 @@ def markdown_table(heads, rows):
 
 
 def ratios(results, subject):
-    """{peer: {case: speed of the subject over that of the peer}} of {case: {side: {"median_ms"}}}."""
+    """{peer: {case: speed of the subject relative to the peer}} from {case: {side: {"median_ms"}}}."""
     table = {}
     for case, sides in results.items():
         if subject not in sides:
@@ -41,7 +41,7 @@ def ratios(results, subject):
 
 
 def summary_rows(table):
-    """One row for each peer: cases, geometric mean, the least ratio and where it is."""
+    """One row for each peer: number of cases, geometric mean, and the smallest ratio with its case."""
     rows = []
     for peer, by_case in table.items():
         worst = min(by_case, key=by_case.get)
@@ -50,14 +50,14 @@ def summary_rows(table):
 
 
 def best_peers(results, peers):
-    """{case: the fastest of these peers that was timed there}."""
+    """{case: the fastest of these peers that was timed in the case}."""
     timed = {case: [(sides[peer]["median_ms"], peer) for peer in peers if peer in sides]
              for case, sides in results.items()}
     return {case: min(times)[1] for case, times in timed.items() if times}
 
 
 def ratios_to_best(results, subject, best):
-    """{case: speed of the subject over that of the case's peer in `best`}."""
+    """{case: speed of the subject relative to the case's peer in `best`}."""
     return {case: results[case][peer]["median_ms"] / results[case][subject]["median_ms"] for case, peer in best.items()
             if subject in results[case]}
 
@@ -68,7 +68,8 @@ def _nice_top(value):
 
 
 def svg_plot(groups, title):
-    """One panel for each group, two in a row: {group: {side: [(sequence length, TFLOP/s)]}}, with a legend below."""
+    """A plot with one panel per group, two panels in a row, and a legend below; groups are {group: {side: [(sequence
+    length, TFLOP/s)]}}."""
     width, height, columns = 430, 260, 2
     left, right, top, bottom = 52, 14, 34, 34
     sides = list(dict.fromkeys(side for lines in groups.values() for side in lines))
@@ -114,7 +115,8 @@ def svg_plot(groups, title):
 
 
 def svg_curves(curves, title, x_name, y_name):
-    """{name: [values]} by their number, in one panel. Later curves are dashed, so that one on top of another shows both."""
+    """A plot of {name: [values]} over the index of the values, in one panel. Later curves are dashed, so that
+    overlapping curves are visible."""
     width, height, left, right, top, bottom = 760, 420, 60, 16, 44, 66
     inner_width, inner_height = width - left - right, height - top - bottom
     count = max(len(values) for values in curves.values())

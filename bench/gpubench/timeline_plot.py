@@ -1,17 +1,17 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Some microseconds of one thread block of a trace, as a picture."""
+"""An SVG of a few microseconds of one thread block of a trace."""
 
 import html
 
-# By kind, as TimelineFormat.h has them; "work" is what lies between events, "in flight" a product from its issue on.
+# By kind, as in TimelineFormat.h; "work" is the time between events, "in flight" a product after its issue.
 COLOURS = {"wait": "#d9d9d9", "copy": "#66a182", "product": "#1b6ca8", "store": "#7a5195", "shared": "#edae49",
            "work": "#f2cfa4", "in flight": "#9fc5e8"}
 WIDTH, LEFT, ROW, TOP = 1180, 96, 22, 44
 
 
 def read_block(trace, block=0):
-    """The tracks of the block with this index among those of the trace, and its slices: {track: name} and a list of
-    (track, kind, name, begin, duration), in microseconds. Of rounds of loops there are none."""
+    """The tracks and slices of the block with this index in the trace: {track: name}, and a list of (track, kind, name,
+    begin, duration) in microseconds. Iterations of loops are omitted."""
     processes = sorted({event["pid"] for event in trace["traceEvents"] if event["ph"] == "X"})
     if block >= len(processes):
         raise ValueError(f"the trace has {len(processes)} blocks, but got block {block}")
@@ -32,10 +32,10 @@ def read_block(trace, block=0):
 
 
 def svg_timeline(trace, title, begin=0.0, length=10.0, block=0):
-    """An SVG of `length` microseconds from `begin` on, counted from the block's first event."""
+    """An SVG of `length` microseconds from `begin`, counted from the block's first event."""
     tracks, slices = read_block(trace, block)
     origin = min(since for *_, since, _ in slices) + begin
-    # Products in flight have rows of their own, below the warpgroup that issued them.
+    # Products in flight have separate rows, below the warpgroup that issued them.
     rows = []
     for track, name in sorted(tracks.items()):
         rows.append((track, False, name))
@@ -56,7 +56,7 @@ def svg_timeline(trace, title, begin=0.0, length=10.0, block=0):
             if each != track or (kind == "in flight") != flies or right <= left:
                 continue
             x, width = LEFT + left * scale, (right - left) * scale
-            # Products overlap each other, so every other one is drawn lower.
+            # Products overlap, so every second one is drawn lower.
             top, tall = (y + number % 2 * ROW / 2, ROW / 2) if flies else (y, ROW)
             number += 1
             out.append(f'<rect x="{x:.1f}" y="{top:g}" width="{max(width, 0.5):.1f}" height="{tall:g}" '

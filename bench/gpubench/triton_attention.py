@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention forward in Triton, as its users write it: one program for a block of queries, block sizes found by its tuner. For
-contiguous arrays whose length is a multiple of 128."""
+"""Attention forward in idiomatic Triton: one program per block of queries, with block sizes from Triton's tuner.
+Requires contiguous arrays whose length is a multiple of 128."""
 
 import itertools
 import math

@@ -13,13 +13,14 @@ from gpubench.problems import DEVICE, Attention, Backward, normal, unwritten
 
 
 def as_batch(values):
-    """Arrays of tokens as a batch of one, and LSE [heads, tokens] likewise. Without a copy."""
+    """Views arrays of tokens as a batch of 1, and LSE [heads, tokens] likewise, without a copy."""
     return {name: x[None] if name == "lse" else x.transpose(0, 1)[None] if getattr(x, "ndim", 0) == 3 else x
             for name, x in values.items()}
 
 
 def as_equal_batch(values, batch):
-    """Arrays of tokens as [batch, heads, rows, dim], and LSE likewise, for kernels without PACKED. Without a copy."""
+    """Views arrays of tokens as [batch, heads, rows, dim], and LSE likewise, without a copy, for kernels without
+    PACKED."""
     def split(name, x):
         if name == "lse":
             return x.unflatten(1, (batch, -1)).transpose(0, 1)
@@ -28,7 +29,7 @@ def as_equal_batch(values, batch):
 
 
 class Varlen:
-    """Arrays [tokens, heads, dim] of N(0, 1), of sequences one behind the other; as many keys as queries."""
+    """Arrays [tokens, heads, dim] of N(0, 1) with consecutive sequences that have as many keys as queries."""
 
     entries = ("attention_forward",)
 
@@ -37,7 +38,7 @@ class Varlen:
         self.slices = [slice(end - length, end) for end, length in zip(ends, lengths)]
         self.longest, self.causal, self.scale = max(lengths), causal, 1 / math.sqrt(dim)
         self.cu_seqlens = torch.tensor([0, *ends], dtype=torch.int32, device=DEVICE)
-        # One sequence of all tokens has the inputs; each sequence is checked as a batch of its own.
+        # The inputs are one sequence of all tokens; each packed sequence is checked as a separate batch.
         whole = Attention(1, heads, kv_heads, ends[-1], ends[-1], dim, causal, dtype, seed=seed)
         self.q, self.k, self.v = (x[0].transpose(0, 1).contiguous() for x in (whole.q, whole.k, whole.v))
 
@@ -46,7 +47,7 @@ class Varlen:
         return cls(case.lengths, case.heads, case.heads, case.dim, case.causal, case.dtype)
 
     def outputs(self):
-        """O [tokens, heads, dim] and LSE [heads, tokens], all NaN."""
+        """O [tokens, heads, dim] and LSE [heads, tokens], filled with NaN."""
         return (torch.full_like(self.q, math.nan),
                 torch.full((self.q.shape[1], self.q.shape[0]), math.nan, device=DEVICE))
 
@@ -54,7 +55,7 @@ class Varlen:
         return [as_batch(self._arguments(outputs))]
 
     def dense_launches(self, outputs):
-        """The same of kernels without PACKED, where all sequences are equally long."""
+        """The launches of kernels without PACKED, if all sequences have the same length."""
         if len({rows.stop - rows.start for rows in self.slices}) != 1:
             raise RuntimeError("sequences of different lengths are no dense batch")
         return [as_equal_batch(self._arguments(outputs), len(self.slices))]
@@ -65,7 +66,7 @@ class Varlen:
                 "cu_seqlens_k": self.cu_seqlens, "scale": self.scale, "window_left": -1, "window_right": -1}
 
     def judge(self, outputs):
-        """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
+        """{side: None or the reason why it is wrong} from {side: (O, LSE or None)}."""
         verdicts = dict.fromkeys(outputs)
         for rows in self.slices:
             each = Attention.over(*(x[rows].transpose(0, 1)[None] for x in (self.q, self.k, self.v)), self.causal)
@@ -76,7 +77,7 @@ class Varlen:
         return verdicts
 
     def peers(self, names):
-        """Calls that return O."""
+        """Functions that return O, by peer."""
         calls = {}
         if "fa4" in names:
             forward = fa4.varlen_forward(self.causal != "none", self.scale)
@@ -86,7 +87,7 @@ class Varlen:
         return calls
 
     def _flash(self, *qkv):
-        """FlashAttention-2, as PyTorch has it; of the arrays of the case, or others."""
+        """PyTorch's FlashAttention-2 on the arrays of the case, or on other arrays."""
         from torch.nn.attention.varlen import varlen_attn
         is_causal = self.causal != "none"
         knows_windows = "window_size" in inspect.signature(varlen_attn).parameters
@@ -118,7 +119,7 @@ class VarlenBackward(Varlen):
         return form.over(*(x[rows].transpose(0, 1)[None] for x in arrays), self.causal)
 
     def outputs(self):
-        """dQ, dK and dV, all NaN."""
+        """dQ, dK and dV, filled with NaN."""
         return tuple(unwritten(x) for x in (self.q, self.k, self.v))
 
     def _arguments(self, outputs):
@@ -128,7 +129,7 @@ class VarlenBackward(Varlen):
                 "scale": self.scale, "window_left": -1, "window_right": -1}
 
     def judge(self, outputs):
-        """{side: None or why it is wrong} of {side: (dQ, dK, dV)}."""
+        """{side: None or the reason why it is wrong} from {side: (dQ, dK, dV)}."""
         verdicts = dict.fromkeys(outputs)
         for rows in self.slices:
             each = self._each(rows, Backward, self.q, self.k, self.v)
@@ -140,7 +141,7 @@ class VarlenBackward(Varlen):
         return verdicts
 
     def peers(self, names):
-        """Calls that return the gradients. The forward that they belong to runs in the first."""
+        """Functions that return the gradients, by peer. The first call runs the forward that they need."""
         calls = {}
         for name in names:
             if name not in ("fa4", "flash"):

@@ -19,8 +19,8 @@ namespace tilewright::tgpu {
 
 using layout::Swizzle;
 
-// What the effects of operations are on. Operations of other dialects on views (tile.at) have
-// effects on the default resource, which stands for any memory.
+// The resources of memory effects. Operations of other dialects on views (tile.at) have effects on
+// the default resource, which aliases all memory.
 
 struct SharedMemoryResource : mlir::SideEffects::Resource::Base<SharedMemoryResource> {
   llvm::StringRef getName() final { return "SharedMemory"; }
@@ -59,7 +59,7 @@ int64_t getNumWarps(mlir::Attribute layout);
 int64_t getThreadsAlong(mlir::Attribute matrixLayout, int64_t dim);
 int64_t getThreadAlong(mlir::Attribute matrixLayout, int64_t dim, int64_t index);
 
-/// What the kernel is for. Precondition: the kernel is verified.
+/// The target of the kernel. Precondition: the kernel is verified.
 const Target &getTargetOf(KernelOp kernel);
 
 /// Warps that execute an operation: of its role, or of the block; 0 outside of a kernel.
@@ -69,7 +69,7 @@ int64_t getExecutingWarps(mlir::Operation *op);
 int64_t getElementBits(mlir::Type elementType);
 /// Bytes of one buffer, without padding for alignment.
 int64_t getBytes(SharedType type);
-/// What the swizzle asks of the address of a buffer.
+/// The alignment that the swizzle requires of a buffer.
 int64_t getAlignment(SharedType type);
 /// Whether the first of the indices of an access is the constant 0.
 bool startsWithZero(mlir::ValueRange indices, llvm::ArrayRef<int64_t> staticIndices);

@@ -34,7 +34,7 @@ LogicalResult StoreOp::verify() { return verifyWrite(*this); }
 LogicalResult AtomicAddOp::verify() {
   Type type = tile::getElementType(getValue().getType());
   if (!type.isF64() && !type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
-    return emitOpError() << "adds elements of f32, f64, f16, bf16 or i32, but got " << type;
+    return emitOpError() << "requires elements of f32, f64, f16, bf16 or i32, but got " << type;
   Type turns = getTurns() ? getTurns().getType() : Type();
   if (getNumber() &&
       failed(tile::verifyTurn(*this, turns, getTurnIndices(), getStaticTurnIndices())))
@@ -101,8 +101,8 @@ LogicalResult TensorMapOp::verify() {
   auto kernel = cast<KernelOp>((*this)->getParentOp());
   if (argument ? argument.getOwner() != &kernel.getBody().front()
                : !getView().getDefiningOp<tile::CapturedOp>())
-    return emitOpError("maps an argument of the kernel or a capture, but got another view; the "
-                       "runtime knows no others");
+    return emitOpError("must map an argument of the kernel or a capture, but got another view; the "
+                       "runtime supports no others");
   auto view = cast<tile::ViewType>(getView().getType());
   auto map = cast<TensorMapType>(getMap().getType());
   if (view.getRank() != static_cast<int64_t>(map.getBox().size()) ||
@@ -129,7 +129,7 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
   ArrayRef<int64_t> box = map.getBox();
   int64_t dynamic = llvm::count_if(staticIndices, ShapedType::isDynamic);
   if (dynamic != static_cast<int64_t>(indices.size()))
-    return op->emitOpError("has malformed indices; write it in its own syntax");
+    return op->emitOpError("has malformed indices; use its custom assembly format");
   if (staticIndices.size() != box.size())
     return op->emitOpError() << "needs one index for each dimension of its map: rank " << box.size()
                              << ", but got " << staticIndices.size() << " indices";
@@ -142,8 +142,7 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
                                  : op.getBegin() || op.getSize() ? " with one of them"
                                                                  : " without them");
   if (map.leavesOutFirst() && !startsWithZero(indices, staticIndices))
-    return op->emitOpError() << "first index must be 0, since " << map
-                             << " leaves out that dimension";
+    return op->emitOpError() << "first index must be 0, since " << map << " omits that dimension";
   int64_t columns = box.back(), rows = 1;
   for (int64_t extent : box.drop_back())
     rows *= extent;
@@ -154,10 +153,9 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
   if (bufferRows == rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
       map.getElementType() == buffer.getElementType())
     return success();
-  return op->emitOpError() << "buffer must be made of boxes of the map, one for each of its "
-                              "panels ("
-                           << bufferRows << "x" << panel << " elements), but got " << buffer
-                           << " and " << map;
+  return op->emitOpError()
+         << "buffer must consist of boxes of the map, one for each of its panels (" << bufferRows
+         << "x" << panel << " elements), but got " << buffer << " and " << map;
 }
 
 LogicalResult TmaLoadOp::verify() { return verifyBoxes(*this); }
@@ -165,7 +163,7 @@ LogicalResult TmaStoreOp::verify() { return verifyBoxes(*this); }
 LogicalResult TmaReduceAddOp::verify() {
   Type type = cast<SharedType>(getBuffer().getType()).getElementType();
   if (!type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
-    return emitOpError() << "adds elements of f32, f16, bf16 or i32, but got " << type;
+    return emitOpError() << "requires elements of f32, f16, bf16 or i32, but got " << type;
   return verifyBoxes(*this);
 }
 
@@ -174,9 +172,9 @@ LogicalResult BulkLoadOp::verify() {
   if (failed(verifyFeature(*this, Feature::Tma)))
     return failure();
   if (buffer.getShape().size() != 1)
-    return emitOpError() << "fills a buffer of rank 1, but got " << buffer;
+    return emitOpError() << "must fill a buffer of rank 1, but got " << buffer;
   if (getBytes(buffer) % 16 != 0)
-    return emitOpError() << "copies a multiple of 16 bytes, but got " << getBytes(buffer);
+    return emitOpError() << "must copy a multiple of 16 bytes, but got " << getBytes(buffer);
   return tile::verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
                             getTensorType(buffer), std::nullopt);
 }

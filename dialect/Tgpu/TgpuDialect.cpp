@@ -42,8 +42,8 @@ static ParseResult parseSwizzle(AsmParser &parser, Swizzle &swizzle) {
         return success();
       }
   auto names = llvm::map_range(layout::swizzleNames, [](auto &each) { return each.name; });
-  return parser.emitError(loc) << "a swizzle is one of " << llvm::join(names, ", ") << ", but got '"
-                               << word << "'";
+  return parser.emitError(loc) << "a swizzle must be one of " << llvm::join(names, ", ")
+                               << ", but got '" << word << "'";
 }
 static void printSwizzle(AsmPrinter &printer, Swizzle swizzle) {
   for (const layout::NamedSwizzle &each : layout::swizzleNames)
@@ -95,22 +95,21 @@ LogicalResult MmaAttr::verify(EmitError emitError, int64_t warpsM, int64_t warps
 LogicalResult WgmmaAttr::verify(EmitError emitError, int64_t warpgroups) {
   if (warpgroups >= 1 && warpgroups <= 8)
     return success();
-  return emitError() << "a wgmma layout has 1 to 8 warpgroups, but got " << warpgroups;
+  return emitError() << "a wgmma layout must have 1 to 8 warpgroups, but got " << warpgroups;
 }
 
 LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64_t stages,
                                    int64_t inFlight, int64_t turns) {
   constexpr int64_t mostStages = 32, mostInFlight = 7;
   if (stages < 1 || stages > mostStages)
-    return emitError() << "a schedule has 1 to " << mostStages << " stages, but got " << stages;
+    return emitError() << "stages must be 1 to " << mostStages << " stages, but got " << stages;
   if (skeleton != Skeleton::Synchronous && stages < 2)
     return emitError() << "skeleton " << stringifySkeleton(skeleton)
                        << " needs at least 2 stages, but got " << stages;
   if (inFlight < 0 || inFlight > mostInFlight)
-    return emitError() << "a schedule has 0 to " << mostInFlight << " products in flight, but got "
-                       << inFlight;
+    return emitError() << "in_flight must be 0 to " << mostInFlight << ", but got " << inFlight;
   if (turns != 0 && turns != 1)
-    return emitError() << "turns of a schedule are 0 or 1, but got " << turns;
+    return emitError() << "turns must be 0 or 1, but got " << turns;
   return success();
 }
 
@@ -126,22 +125,19 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
       return emitError() << "registers of a role must be a multiple of " << unit << " from "
                          << fewest << " to " << most << ", but got " << registers;
   if (group < 0)
-    return emitError() << "a group of tiles must not be negative, but got " << group;
+    return emitError() << "group must not be negative, but got " << group;
   if (storeBuffers < 0 || storeBuffers > mostBuffers)
-    return emitError() << "results leave through 0 to " << mostBuffers << " buffers, but got "
+    return emitError() << "store_buffers must be 0 to " << mostBuffers << " buffers, but got "
                        << storeBuffers;
   if (dynamic != 0 && (dynamic != 1 || group == 0))
-    return emitError()
-           << "dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but "
-              "got "
-           << dynamic;
+    return emitError() << "dynamic must be 0, or 1 if group > 0, but got " << dynamic;
   constexpr int64_t mostTileStages = 2;
   if (tileStages < 1 || tileStages > mostTileStages)
     return emitError() << "tile_stages must be 1 or 2, but got " << tileStages;
   constexpr int64_t mostReduceStages = 4;
   if (reduceStages < 0 || reduceStages > mostReduceStages)
-    return emitError() << "accumulators go to the role that adds them through 0 to "
-                       << mostReduceStages << " buffers, but got " << reduceStages;
+    return emitError() << "reduce_stages must be 0 to " << mostReduceStages << " buffers, but got "
+                       << reduceStages;
   constexpr int64_t mostScratchStages = 2;
   if (scratchStages < 1 || scratchStages > mostScratchStages)
     return emitError() << "scratch_stages must be 1 or 2, but got " << scratchStages;
@@ -164,7 +160,7 @@ LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, At
 
 LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {
   if (dim != 0 && dim != 1)
-    return emitError() << "a slice removes dimension 0 or 1 of its parent, but got " << dim;
+    return emitError() << "a slice must remove dimension 0 or 1 of its parent, but got " << dim;
   if (parent && isLayout(parent) && !isa<SliceAttr>(parent))
     return success();
   return emitError() << "the parent of a slice must be a layout of rank 2, but got " << parent;
@@ -172,7 +168,7 @@ LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute pare
 
 LogicalResult ByThreadAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {
   if (dim != 0 && dim != 1)
-    return emitError() << "elements are combined by thread along dimension 0 or 1, but got " << dim;
+    return emitError() << "by_thread must combine elements along dimension 0 or 1, but got " << dim;
   if (isa_and_nonnull<MmaAttr, WgmmaAttr>(parent))
     return success();
   return emitError() << "the parent of a by_thread layout must be an mma or wgmma layout, but got "
@@ -182,10 +178,11 @@ LogicalResult ByThreadAttr::verify(EmitError emitError, int64_t dim, Attribute p
 LogicalResult BlockedAttr::verify(EmitError emitError, int64_t vector, int64_t lanes,
                                   int64_t warpsM, int64_t warpsN) {
   if (vector < 1 || vector > 16 || !llvm::isPowerOf2_64(vector))
-    return emitError() << "a blocked layout has a vector of 1, 2, 4, 8 or 16 elements, but got "
-                       << vector;
+    return emitError()
+           << "a blocked layout must have a vector of 1, 2, 4, 8 or 16 elements, but got "
+           << vector;
   if (lanes < 1 || lanes > 32 || !llvm::isPowerOf2_64(lanes))
-    return emitError() << "a blocked layout has 1, 2, 4, 8, 16 or 32 lanes along its last "
+    return emitError() << "a blocked layout must have 1, 2, 4, 8, 16 or 32 lanes along its last "
                           "dimension, but got "
                        << lanes;
   if (warpsM >= 1 && warpsN >= 1 && warpsM <= 32 && warpsN <= 32 && warpsM * warpsN <= 32)
@@ -202,7 +199,7 @@ bool isLayout(Attribute attribute) {
       attribute);
 }
 
-/// What the extents of a tile must be multiples of, in the two dimensions of a layout of rank 2.
+/// The units of the extents of a tile, in the two dimensions of a layout of rank 2.
 static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
   if (auto mma = dyn_cast<MmaAttr>(layout))
     return {16 * mma.getWarpsM(), 8 * mma.getWarpsN()};
@@ -310,7 +307,8 @@ LogicalResult verifyWarps(Operation *op) {
     for (Type type : types)
       if (!isSpread(type))
         return op->emitOpError() << "is executed by " << executing
-                                 << " warps, over which its tiles must be spread, but got " << type;
+                                 << " warps, over which its tiles must be distributed, but got "
+                                 << type;
   return success();
 }
 
@@ -352,7 +350,7 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
   if (failed(verifyElements(emitError, elementType)))
     return failure();
   if (shape.empty() || shape.size() > 2)
-    return emitError() << "a shared buffer has rank 1 or 2, but got rank " << shape.size();
+    return emitError() << "a shared buffer must have rank 1 or 2, but got rank " << shape.size();
   // Also keeps products of extents small.
   const int64_t limit = Target::getMostShared();
   int64_t bytes = getElementBits(elementType) / 8;
@@ -362,13 +360,13 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
                          << extent;
     bytes *= extent;
     if (bytes > limit)
-      return emitError() << "a shared buffer holds at most " << limit << " bytes";
+      return emitError() << "a shared buffer must have at most " << limit << " bytes";
   }
   int64_t rowBytes = getElementBits(elementType) / 8 * shape.back();
   int64_t width = layout::panelBytes(swizzle);
   if (width && shape.size() != 2)
-    return emitError() << "a buffer with a swizzle has rank 2, but got rank " << shape.size();
-  constexpr int64_t chunkBytes = 16; // what a swizzle permutes
+    return emitError() << "a buffer with a swizzle must have rank 2, but got rank " << shape.size();
+  constexpr int64_t chunkBytes = 16; // unit that a swizzle permutes
   if (width && rowBytes % chunkBytes != 0)
     return emitError() << "rows of a swizzled buffer must be a multiple of " << chunkBytes
                        << " bytes, but got " << rowBytes << " bytes";
@@ -378,13 +376,13 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
 LogicalResult RingType::verify(EmitError emitError, int64_t stages, SharedType) {
   if (stages >= 1 && stages <= 32)
     return success();
-  return emitError() << "a ring has 1 to 32 stages, but got " << stages;
+  return emitError() << "a ring must have 1 to 32 stages, but got " << stages;
 }
 
 LogicalResult BarriersType::verify(EmitError emitError, int64_t stages) {
   if (stages >= 1 && stages <= 32)
     return success();
-  return emitError() << "there are 1 to 32 barriers, one for each stage, but got " << stages;
+  return emitError() << "barriers must have 1 to 32 stages, but got " << stages;
 }
 
 LogicalResult PendingType::verify(EmitError emitError, RankedTensorType tile) {
@@ -411,8 +409,8 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
   if (failed(verifyElements(emitError, elementType)))
     return failure();
   if (box.empty() || static_cast<int64_t>(box.size()) > TensorMapRank::most)
-    return emitError() << "a tensor map has rank 1 to " << TensorMapRank::most << ", but got rank "
-                       << box.size();
+    return emitError() << "a tensor map must have rank 1 to " << TensorMapRank::most
+                       << ", but got rank " << box.size();
   for (int64_t extent : box)
     if (extent < 1 || extent > Target::mostBoxExtent)
       return emitError() << "an extent of a box must be 1 to " << Target::mostBoxExtent
@@ -427,16 +425,17 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
     return success();
   int64_t rank = static_cast<int64_t>(box.size());
   if (ragged < 0 || ragged >= rank - 1)
-    return emitError() << "a tensor map may be ragged along a dimension but the innermost, 0 to "
-                       << rank - 2 << ", but got " << ragged;
+    return emitError()
+           << "a tensor map may be ragged along any dimension except the innermost, 0 to "
+           << rank - 2 << ", but got " << ragged;
   constexpr int64_t mostRank = TensorMapRank::mostOfRaggedView;
   if (rank > mostRank)
-    return emitError() << "a ragged tensor map has rank 2 to " << mostRank << ", but got rank "
-                       << rank;
+    return emitError() << "a ragged tensor map must have rank 2 to " << mostRank
+                       << ", but got rank " << rank;
   if (rank == mostRank && (ragged == 0 || box.front() != 1))
     return emitError() << "a ragged tensor map of rank " << mostRank
-                       << " leaves out the first dimension, along which it may not be ragged and "
-                          "its box has 1 element, but got ragged "
+                       << " omits the first dimension, so it must not be ragged there and its box "
+                          "must have 1 element there, but got ragged "
                        << ragged << " and " << box.front() << " elements";
   return success();
 }

@@ -139,8 +139,8 @@ static LogicalResult verifyGridExtent(KernelOp kernel, tile::ExprAttr extent) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   tile::printExprText(stream, extent);
-  return kernel.emitOpError() << "a grid extent reads extents of views and integer scalars among "
-                                 "the arguments, but got "
+  return kernel.emitOpError() << "a grid extent may read only extents of views and integer scalars "
+                                 "among the arguments, but got "
                               << text;
 }
 
@@ -152,11 +152,11 @@ LogicalResult KernelOp::verify() {
       (getConstraintsAttr() &&
        !llvm::all_of(getConstraintsAttr(), [](Attribute a) { return isa<tile::ExprAttr>(a); })) ||
       getBody().empty() || getBody().getNumArguments() != getArgNames().size() + getGrid().size())
-    return emitOpError("has malformed attributes; write it in its own syntax");
+    return emitOpError("has malformed attributes; use its custom assembly format");
   if (!Target::find(getTarget()))
     return emitOpError() << "target must be " << Target::getNames() << ", but got " << getTarget();
   if (getWarps() < 1 || getWarps() > Target::warpsOfBlock)
-    return emitOpError() << "a block has 1 to " << Target::warpsOfBlock << " warps, but got "
+    return emitOpError() << "a block must have 1 to " << Target::warpsOfBlock << " warps, but got "
                          << static_cast<int64_t>(getWarps());
   for (auto [i, argument] : llvm::enumerate(getArgs()))
     if (!isa<tile::ViewType>(argument.getType()) && !tile::isElementType(argument.getType()))
@@ -174,7 +174,7 @@ LogicalResult KernelOp::verify() {
     return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single block");
   for (BlockArgument id : getGridIds())
     if (!id.getType().isSignlessInteger(32))
-      return emitOpError() << "grid ids are i32, but got " << id.getType();
+      return emitOpError() << "grid ids must be i32, but got " << id.getType();
   for (auto extent : getGrid().getAsRange<tile::ExprAttr>())
     if (failed(verifyGridExtent(*this, extent)))
       return failure();
@@ -200,10 +200,10 @@ LogicalResult KernelOp::verifyRegions() {
     else if (isa<NamedBarrierOp>(op))
       ++barriers;
   });
-  constexpr int64_t most = Target::namedBarriers - 1; // but for the whole block's
+  constexpr int64_t most = Target::namedBarriers - 1; // number 0 is the barrier of the whole block
   if (barriers <= most)
     return success();
-  return emitOpError() << "uses " << barriers << " named barriers; a block has " << most;
+  return emitOpError() << "uses " << barriers << " named barriers, but a block has " << most;
 }
 
 //===----------------------------------------------------------------------===//
@@ -254,7 +254,7 @@ LogicalResult RolesOp::verify() {
   size_t count = getBodies().size();
   if (getNames().size() != count || getWarps().size() != count || getRegisters().size() != count ||
       !llvm::all_of(getNames(), [](Attribute a) { return isa<StringAttr>(a); }))
-    return emitOpError("has malformed attributes; write it in its own syntax");
+    return emitOpError("has malformed attributes; use its custom assembly format");
   int64_t warps = 0, registers = 0, groupRegisters = 0;
   llvm::SmallPtrSet<Attribute, 4> seen;
   for (auto [name, roleWarps, roleRegisters] :
@@ -271,26 +271,28 @@ LogicalResult RolesOp::verify() {
                            << " to " << Target::mostRoleRegisters << ", but got " << roleRegisters;
     // Warps 4 g to 4 g + 3 are a warpgroup, whichever roles they belong to.
     if (warps % 4 != 0 && roleRegisters != groupRegisters)
-      return emitOpError() << "registers are set for warpgroups, but role " << name
-                           << " shares one with a role of " << groupRegisters << " registers";
+      return emitOpError() << "roles that share a warpgroup must have the same registers, but role "
+                           << name << " shares one with a role of " << groupRegisters
+                           << " registers";
     groupRegisters = roleRegisters;
     warps += roleWarps;
     registers += roleWarps * 32 * roleRegisters;
   }
   int64_t blockWarps = cast<KernelOp>((*this)->getParentOp()).getWarps();
   if (warps != blockWarps)
-    return emitOpError() << "roles must share out the " << blockWarps
+    return emitOpError() << "the warps of the roles must add up to the " << blockWarps
                          << " warps of the kernel, but got " << warps;
   if (registers && warps % 4 != 0 && groupRegisters)
-    return emitOpError("registers are set for warpgroups, but the last one has fewer than 4 warps");
+    return emitOpError(
+        "registers require whole warpgroups, but the last one has fewer than 4 warps");
   if (registers && failed(verifyFeature(*this, Feature::RoleRegisters)))
     return failure();
   // A role that asks for more than the others gave back waits for ever.
   int64_t atEntry = Target::getRegistersAtEntry(warps), available = atEntry * Target::lanes * warps;
   if (registers > available)
-    return emitOpError() << "roles use " << registers << " registers; a block of " << warps
+    return emitOpError() << "roles use " << registers << " registers, but a block of " << warps
                          << " warps is launched with " << available << ", " << atEntry
-                         << " a thread";
+                         << " per thread";
   return success();
 }
 
@@ -327,7 +329,7 @@ static LogicalResult verifyTileBuffer(Operation *op, Value buffer) {
   auto type = cast<SharedType>(buffer.getType());
   if (type.getElementType().isInteger(32) && type.getShape() == ArrayRef<int64_t>(4))
     return success();
-  return op->emitOpError() << "has the tile's number in a buffer of 4xi32, but got " << type;
+  return op->emitOpError() << "requires a buffer of 4xi32 for the tile's number, but got " << type;
 }
 
 LogicalResult TakeTileOp::verify() {
@@ -343,8 +345,8 @@ static LogicalResult verifyWords(Operation *op, Value buffer, int64_t count) {
   if (type.getElementType().isInteger(32) && type.getShape().size() == 1 &&
       type.getShape()[0] >= count && count > 0)
     return success();
-  return op->emitOpError() << "needs a buffer of one dimension of i32 with a word for each of 1 "
-                              "number or more, but got "
+  return op->emitOpError() << "requires a count of at least 1 and a buffer of rank 1 of i32 with "
+                              "at least as many elements, but got "
                            << count << " and " << type;
 }
 
@@ -365,7 +367,7 @@ LogicalResult GridExtentOp::verify() {
   int64_t dim = getDim(), rank = kernel.getGrid().size();
   if (dim >= 0 && dim < rank)
     return success();
-  return emitOpError() << "takes extent " << dim << " of a grid of rank " << rank;
+  return emitOpError() << "reads extent " << dim << " of a grid of rank " << rank;
 }
 
 LogicalResult ShareOp::verify() {

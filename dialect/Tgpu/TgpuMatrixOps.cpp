@@ -14,7 +14,7 @@ LogicalResult ConvertOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   if (source.getShape() == result.getShape() && source.getElementType() == result.getElementType())
     return verifyWarps(*this);
-  return emitOpError() << "changes the layout only, but got " << source << " and " << result;
+  return emitOpError() << "must change only the layout, but got " << source << " and " << result;
 }
 
 LogicalResult ColumnsOp::verify() {
@@ -23,12 +23,12 @@ LogicalResult ColumnsOp::verify() {
   auto mma = dyn_cast<MmaAttr>(source.getEncoding());
   bool keepsColumns = isa<WgmmaAttr>(source.getEncoding()) || (mma && mma.getWarpsN() == 1);
   if (!keepsColumns || result.getEncoding() != source.getEncoding())
-    return emitOpError() << "takes columns of one wgmma layout, or of one mma layout with one "
+    return emitOpError() << "requires a source of one wgmma layout, or of one mma layout with one "
                             "column of warps, but got "
                          << source << " and " << result;
   if (result.getDimSize(0) != source.getDimSize(0) ||
       result.getElementType() != source.getElementType())
-    return emitOpError() << "keeps rows and elements, but got " << source << " and " << result;
+    return emitOpError() << "must keep rows and elements, but got " << source << " and " << result;
   int64_t first = getFirst(), columns = source.getDimSize(1);
   if (first < 0 || first % 8 != 0 || first > columns || result.getDimSize(1) > columns - first)
     return emitOpError() << "columns must begin at a multiple of 8 and lie in the source's "
@@ -42,14 +42,15 @@ LogicalResult ThreadSumOp::verify() {
   int64_t dim = getDim();
   auto layout = dyn_cast<ByThreadAttr>(result.getEncoding());
   if (!layout || layout.getDim() != dim || layout.getParent() != source.getEncoding())
-    return emitOpError() << "the result must lie by_thread<" << dim << "> of the operand's layout, "
+    return emitOpError() << "the result must have the layout by_thread<" << dim
+                         << "> of the operand's layout, "
                          << "but got " << source << " and " << result;
   if (result.getElementType() != source.getElementType() ||
       result.getDimSize(1 - dim) != source.getDimSize(1 - dim))
-    return emitOpError() << "keeps dimension " << 1 - dim << " and elements, but got " << source
+    return emitOpError() << "must keep dimension " << 1 - dim << " and elements, but got " << source
                          << " and " << result;
   if (!isa<FloatType>(source.getElementType()))
-    return emitOpError() << "adds floats, but got " << source;
+    return emitOpError() << "requires floats, but got " << source;
   return verifyWarps(*this);
 }
 
@@ -57,17 +58,17 @@ LogicalResult RaiseMaxOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
   if (!source.getElementType().isF32() || !isa<WgmmaAttr>(source.getEncoding()))
-    return emitOpError() << "takes f32 in a wgmma layout, but got " << source;
+    return emitOpError() << "requires f32 in a wgmma layout, but got " << source;
   auto layout = dyn_cast<SliceAttr>(result.getEncoding());
   if (!layout || layout.getDim() != 1 || layout.getParent() != source.getEncoding() ||
       result.getElementType() != source.getElementType() ||
       result.getDimSize(0) != source.getDimSize(0))
-    return emitOpError() << "the maxima must have the rows of the operand, as slice<1> of its "
-                            "layout, but got "
+    return emitOpError() << "the maxima must have the rows of the operand and the layout slice<1> "
+                            "of the operand's, but got "
                          << source << " and " << result;
   if (getOffset() && getOffset().getType() != result)
-    return emitOpError() << "the offset must lie as the maxima, but got " << getOffset().getType()
-                         << " and " << result;
+    return emitOpError() << "the offset must have the type of the maxima, but got "
+                         << getOffset().getType() << " and " << result;
   return verifyWarps(*this);
 }
 
@@ -82,7 +83,7 @@ static FailureOr<Extents> verifyShapes(Operation *op, ArrayRef<int64_t> a, bool 
                                        ArrayRef<int64_t> b, bool transposeB,
                                        ArrayRef<int64_t> result) {
   if (a.size() != 2 || b.size() != 2 || result.size() != 2)
-    return op->emitOpError("multiplies tiles of rank 2");
+    return op->emitOpError("requires tiles of rank 2");
   Extents extents{a[transposeA], b[!transposeB], a[!transposeA]};
   if (b[transposeB] != extents.k || result[0] != extents.m || result[1] != extents.n)
     return op->emitOpError() << "shapes must multiply, but got " << a[0] << "x" << a[1]
@@ -106,9 +107,9 @@ static LogicalResult verifyInstruction(Operation *op, Type element, Type accumul
   int64_t k = getInstructionK(element);
   if (!k)
     return op->emitOpError() << "has no instruction for elements of " << element
-                             << "; there are f16, bf16, f32 (as tf32), e4m3 and e5m2";
+                             << "; the supported ones are f16, bf16, f32 (as tf32), e4m3 and e5m2";
   if (!accumulator.isF32())
-    return op->emitOpError() << "accumulates in f32, but got " << accumulator;
+    return op->emitOpError() << "must accumulate in f32, but got " << accumulator;
   if (e.m % rows != 0 || e.n % columns != 0 || e.k % k != 0)
     return op->emitOpError() << "shape must be a multiple of " << rows << "x" << columns << "x" << k
                              << " (M, N, K), but got " << e.m << "x" << e.n << "x" << e.k;
@@ -146,7 +147,7 @@ LogicalResult FmaDotOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   Type element = a.getElementType();
   if (!element.isF32() && !element.isF64())
-    return emitOpError() << "multiplies f32 or f64, but got " << element;
+    return emitOpError() << "requires elements of f32 or f64, but got " << element;
   if (b.getElementType() != element || result.getElementType() != element ||
       getAcc().getType() != result)
     return emitOpError() << "operands and accumulator must have the same elements, but got " << a
@@ -175,8 +176,8 @@ LogicalResult WgmmaOp::verify() {
     auto operand = tile ? dyn_cast_or_null<OperandAttr>(tile.getEncoding()) : OperandAttr();
     if (!operand || operand.getOperand() != MatrixOperand::A || operand.getParent() != layout ||
         tile.getElementType() != element)
-      return emitOpError() << "operand a must be a shared buffer or the result's operand a in "
-                              "registers, of the same elements as b, but got "
+      return emitOpError() << "operand a must have the elements of b, and be a shared buffer or "
+                              "have the layout of the result's operand a, but got "
                            << getA().getType();
     if (getTransposeA())
       return emitOpError("operand a in registers cannot be transposed");
@@ -185,7 +186,7 @@ LogicalResult WgmmaOp::verify() {
   bool transposes = getTransposeA() || !getTransposeB();
   if (transposes && getInstructionK(element) != 16)
     return emitOpError() << "operands of " << element
-                         << " must be stored along k (a as it is, b transposed); only 16-bit "
+                         << " must be contiguous along k (a as it is, b transposed); only 16-bit "
                             "elements can be transposed";
   if (getAcc() && getAcc().getType() != result && getAcc().getType() != getResult().getType())
     return emitOpError() << "accumulator must be the result's tile, or pending on it, but got "
@@ -195,7 +196,7 @@ LogicalResult WgmmaOp::verify() {
   if (failed(extents))
     return failure();
   if (extents->n > 256)
-    return emitOpError() << "has at most 256 columns, but got " << extents->n;
+    return emitOpError() << "must have at most 256 columns, but got " << extents->n;
   return verifyInstruction(*this, element, result.getElementType(), *extents,
                            64 * layout.getWarpgroups(), 8);
 }
@@ -212,6 +213,6 @@ LogicalResult WgmmaWaitOp::verify() {
   for (auto [tile, result] : llvm::zip(getTiles(), getResults()))
     matches = matches && cast<PendingType>(tile.getType()).getTile() == result.getType();
   if (!matches)
-    return emitOpError("yields exactly the tiles it is given");
+    return emitOpError("must return the types of its tiles");
   return verifyWarps(*this);
 }

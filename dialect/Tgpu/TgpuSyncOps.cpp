@@ -25,7 +25,8 @@ LogicalResult ArriveOp::verify() {
   int64_t warps = getExecutingWarps(*this);
   if (getPer() != ArriveScope::Warpgroup || warps % 4 == 0)
     return success();
-  return emitOpError() << "per warpgroup needs a role of a multiple of 4 warps, but got " << warps;
+  return emitOpError() << "'per warpgroup' requires a multiple of 4 warps in its role, but got "
+                       << warps;
 }
 
 LogicalResult ExpectOp::verify() {
@@ -33,13 +34,13 @@ LogicalResult ExpectOp::verify() {
     return failure();
   if (static_cast<int64_t>(getBytes()) >= 1 && getBytes() < Target::phaseLimit)
     return success();
-  return emitOpError() << "expects 1 to " << Target::phaseLimit - 1 << " bytes, but got "
+  return emitOpError() << "must expect 1 to " << Target::phaseLimit - 1 << " bytes, but got "
                        << static_cast<int64_t>(getBytes());
 }
 
 LogicalResult NamedBarrierOp::verify() {
   if (static_cast<int64_t>(getWarps()) < 1 || getWarps() > 32)
-    return emitOpError() << "1 to 32 warps meet at a named barrier, but got "
+    return emitOpError() << "a named barrier must have 1 to 32 warps, but got "
                          << static_cast<int64_t>(getWarps());
   // Barrier 0 is that of the whole block.
   if (getId() && (*getId() < 1 || *getId() >= Target::namedBarriers))
@@ -64,7 +65,7 @@ static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t wa
 LogicalResult AnyOp::verify() {
   Type element = tilewright::tile::getElementType(getTile().getType());
   if (!element.isInteger(1))
-    return emitOpError() << "is for tiles of i1, but got elements of " << element;
+    return emitOpError() << "requires a tile of i1, but got elements of " << element;
   if (!getBarrier() && (*this)->getParentOfType<RolesOp>())
     return emitError("tgpu.any is not allowed inside a role without a named barrier of the role");
   int64_t warps = getExecutingWarps(*this);
@@ -73,8 +74,8 @@ LogicalResult AnyOp::verify() {
       return failure();
     int64_t declared = getBarrier().getDefiningOp<NamedBarrierOp>().getWarps();
     if (declared != warps)
-      return emitOpError() << "is a vote of " << warps << " warps, but its barrier is for "
-                           << declared;
+      return emitOpError() << "must be executed by the " << declared
+                           << " warps of its barrier, but got " << warps;
   }
   return verifyWarps(*this);
 }
@@ -94,7 +95,7 @@ LogicalResult SignalOp::verify() {
 LogicalResult TurnsOp::verify() {
   int64_t count = getWarpgroups();
   if (count < 2 || count > 8)
-    return emitOpError() << "2 to 8 warpgroups take turns, but got " << count;
+    return emitOpError() << "turns must have 2 to 8 warpgroups, but got " << count;
   int64_t id = getId().value_or(1);
   if (id < 1 || id > Target::namedBarriers - count)
     return emitOpError() << "ids of " << count << " named barriers must begin at 1 to "
@@ -122,8 +123,8 @@ LogicalResult FirstRoundOp::verify() {
     return emitOpError("must have an iteration for each warpgroup, but got none");
   if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
-  return emitOpError() << "must have an iteration for each four warps that execute it, which are "
-                       << warps << ", but got " << warpgroups;
+  return emitOpError() << "must have one iteration for every four warps that execute it, but got "
+                       << warpgroups << " for " << warps << " warps";
 }
 
 OpFoldResult FirstRoundOp::fold(FoldAdaptor) {

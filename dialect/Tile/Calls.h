@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which functions a kernel or a function uses, and what a kernel grows to when every function is
-// compiled anew for each call of it, as all devices do.
+// The functions that a kernel or a function uses, and the size of a kernel when every function is
+// compiled separately for each call, as on all devices.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_CALLS_H
 #define TILEWRIGHT_DIALECT_TILE_CALLS_H
@@ -25,13 +25,13 @@ struct FunctionUse {
   mlir::Operation *user;
 };
 
-/// The calls of a module, which must not change while the object lives. Everything is computed once
-/// and without recursion, since chains of calls may be long.
+/// The calls of a module, which must not change during the lifetime of the object. Everything is
+/// computed once and without recursion, since chains of calls may be long.
 class Calls {
 public:
   explicit Calls(mlir::ModuleOp module) : module(module), symbols(module) {}
 
-  /// What a kernel or a function mentions, in the order of its text.
+  /// The functions that a kernel or a function uses, in the order of its text.
   llvm::ArrayRef<FunctionUse> getUses(mlir::Operation *op) { return getNode(op).uses; }
 
   /// Operations of a kernel or a function, and for each use of a function those of the function.

@@ -60,9 +60,9 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> tilewright::readText(StringR
   return llvm::MemoryBuffer::getMemBufferCopy(text, path == "-" ? "<stdin>" : path);
 }
 
-/// What an alias (#name or !name) stands for: how deep it nests, and how many attributes and types
-/// it holds when each alias in it is written out. Text without a bracket can nest by aliases; an
-/// alias that uses the one before twice, and so on, is exponential for whatever walks it.
+/// The size of an alias (#name or !name): its nesting, and the number of its attributes and types
+/// after expansion of all aliases. Text without a bracket can nest through aliases; a chain of
+/// aliases, each of which uses the previous one twice, takes exponential time to traverse.
 namespace {
 class AliasSizes {
 public:
@@ -79,7 +79,7 @@ public:
   }
   void seeNewLine() { isNewLine = true; }
 
-  /// Of "#name" or "!name" at the beginning of `rest`: what is wrong with it, or null.
+  /// The error of "#name" or "!name" at the beginning of `rest`, or null.
   const char *seeName(StringRef rest, unsigned depth) {
     auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_' || c == '$'; };
     StringRef name = rest.take_front(1 + rest.drop_front().take_while(isWord).size());
@@ -120,7 +120,7 @@ private:
 };
 } // namespace
 
-/// Of a value that begins at a '%', such as %a#1 or %a:2: what is wrong with its number.
+/// The error in the number of a value that begins at a '%', such as %a#1 or %a:2.
 static std::optional<TextFault> findResultFault(StringRef text, size_t at) {
   auto isName = [](char c) {
     return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.' || c == '-';

@@ -25,11 +25,11 @@ class MLIRContext;
 
 namespace tilewright {
 
-/// Reads a file, or standard input as "-". Never takes more than 64 MiB, whatever the system says
-/// of the size. The error says why not, without the name of the file.
+/// Reads a file, or standard input as "-". Never reads more than 64 MiB, regardless of the size
+/// that the system reports. The error gives the reason, without the name of the file.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(llvm::StringRef path);
 
-/// What the parser cannot be given, and where.
+/// Text that the parser must not receive, and its position.
 struct TextFault {
   size_t offset;
   std::string message;
@@ -40,7 +40,7 @@ struct TextFault {
 /// MLIR computes in quadratic time. Strings and comments are skipped.
 std::optional<TextFault> findTextFault(llvm::StringRef text);
 
-/// The same as a diagnostic at its place.
+/// The same as a diagnostic at its location.
 mlir::LogicalResult checkText(mlir::MLIRContext &context, llvm::MemoryBufferRef buffer);
 
 } // namespace tilewright

@@ -33,15 +33,16 @@
 
 namespace tilewright::tile {
 
-/// On a function: other files may replace it. A value says how what they give it joins.
+/// On a function: other files may replace it. A value names the rule by which several replacements
+/// are combined.
 inline constexpr llvm::StringLiteral kReplaceableAttrName = "tile.replaceable";
 inline constexpr llvm::StringLiteral kComposeRule = "compose", kAndRule = "and",
                                      kMultiplyRule = "multiply";
 
-/// On a function without a body: what the function of this name in its file replaces.
+/// On a function without a body: the function that the function of this name in its file replaces.
 inline constexpr llvm::StringLiteral kBaseAttrName = "tile.base";
 
-/// On an scf.for: its rounds are written out when parameters are bound.
+/// On an scf.for: it is unrolled when parameters are bound.
 inline constexpr llvm::StringLiteral kUnrollAttrName = "tile.unroll";
 
 /// One dimension of a tile or view: a name, an extent, or neither (`?` of a view).
@@ -61,8 +62,8 @@ struct Dim {
 bool mayBeLinked(mlir::Operation *user, mlir::FlatSymbolRefAttr symbol,
                  mlir::SymbolTableCollection &symbols);
 
-/// What is wrong with the path of a tile.link, whatever lies there: it must be relative, must not
-/// leave the folder, and must end with .mlir.
+/// The error in the path of a tile.link, independent of existing files: it must be relative, must
+/// not leave the folder, and must end with .mlir.
 std::optional<std::string> findLinkFault(llvm::StringRef file);
 
 /// A float, i1, i32, i64 or a type parameter.
@@ -87,8 +88,8 @@ std::string printDims(llvm::ArrayRef<Dim> dims);
 /// parameter, since then only binding can tell.
 mlir::Type getAccumulatorType(mlir::Type type);
 
-/// Types are equal, or one is a parameter where the other is a float, or both are parameters: what
-/// can be said before parameters are bound.
+/// Whether types are equal, or one is a parameter and the other a float, or both are parameters, as
+/// far as that is known before parameters are bound.
 bool mayBecomeEqual(mlir::Type a, mlir::Type b);
 
 /// The rules of an access of \p tileType at indices of \p viewType along \p dims (or the last
@@ -96,35 +97,35 @@ bool mayBecomeEqual(mlir::Type a, mlir::Type b);
 mlir::LogicalResult verifyAccess(mlir::Operation *op, mlir::Type viewType,
                                  mlir::OperandRange indices, llvm::ArrayRef<int64_t> staticIndices,
                                  mlir::Type tileType, std::optional<llvm::ArrayRef<int64_t>> dims);
-/// Of a counter in memory by which additions get an order.
+/// The rules of a counter in memory that orders additions.
 mlir::LogicalResult verifyTurn(mlir::Operation *op, mlir::Type turnsType,
                                mlir::OperandRange indices,
                                std::optional<llvm::ArrayRef<int64_t>> staticIndices);
 
-/// The kernel's or program's view of its own declaration, whichever op it is.
+/// The declaration of a kernel or program, independent of the op.
 struct Signature {
   explicit Signature(mlir::Operation *kernelOrProgram);
-  /// Of an operation of another dialect that declares the same, without parameters.
+  /// For an operation of another dialect with the same declaration, without parameters.
   Signature(mlir::Operation *op, mlir::ArrayAttr constraints, mlir::ArrayAttr argNames,
             llvm::ArrayRef<bool> argOptional, mlir::DictionaryAttr argDefaults, mlir::Block *body);
   mlir::Operation *op;
   mlir::ArrayAttr params, constraints, argNames;
   llvm::ArrayRef<bool> argOptional;
   mlir::DictionaryAttr argDefaults; ///< of scalars, by name; may be null
-  /// Of arguments with `when`, by name: expressions over parameters, or `false` once they are bound
-  /// and the argument does not exist. May be null.
+  /// For arguments with `when`, by name: expressions over parameters, or `false` after binding if
+  /// the argument does not exist. May be null.
   mlir::DictionaryAttr argConditions;
   mlir::Block *body;
 
   ParamDeclAttr findParam(llvm::StringRef name) const;
   /// Position of an argument, or -1.
   int findArg(llvm::StringRef name) const;
-  /// The value of a scalar that the caller leaves out: an integer (i1 or i64), a float (f64), or
-  /// null where it must be given.
+  /// The value of an omitted scalar: an integer (i1 or i64), a float (f64), or null if it is
+  /// required.
   mlir::Attribute getArgDefault(llvm::StringRef name) const;
-  /// The condition of an argument; null where it always exists.
+  /// The condition of an argument; null if it always exists.
   ExprAttr getArgCondition(llvm::StringRef name) const;
-  /// Whether callers may leave argument `i` out, or it may not exist.
+  /// Whether callers may omit argument `i`, or it may not exist.
   bool mayBeAbsent(unsigned i) const;
   mlir::Type getArgType(unsigned i) const { return body->getArgument(i).getType(); }
 };
@@ -142,8 +143,7 @@ inline bool isChosenBlock(ExprAttr expr) {
 llvm::StringRef getTypeSpelling(mlir::Type type);
 mlir::Type getTypeBySpelling(mlir::MLIRContext *context, llvm::StringRef name);
 
-/// True for the words that read as a literal or a type, in expressions or in types: they cannot
-/// name a parameter.
+/// Whether the word is a literal or a type, in expressions or in types: it cannot name a parameter.
 bool isReservedName(llvm::StringRef name);
 
 } // namespace tilewright::tile

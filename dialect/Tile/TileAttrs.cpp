@@ -60,8 +60,8 @@ double ExprAttr::getNumber() const {
 
 namespace {
 
-/// What a person writes stays far below; bounds keep hostile input off the stack, since a chain
-/// `1 + 1 + ...` is a tree as deep as it is long.
+/// Far above handwritten expressions; the bounds protect the stack from hostile input, since a
+/// chain `1 + 1 + ...` is a tree as deep as it is long.
 constexpr unsigned kMaxDepth = 64;
 constexpr unsigned kMaxOperations = 1024;
 
@@ -137,9 +137,9 @@ private:
     return success();
   }
 
-  /// Refuses the operators of other languages behind the token that begins at the current place,
-  /// by the function to write instead. MLIR's lexer, which is one token ahead, would only say that
-  /// it does not know them.
+  /// Rejects the operators of other languages after the token at the current position, and names
+  /// the function to use instead. MLIR's lexer, which is one token ahead, would only report an
+  /// unknown token.
   ParseResult refuseOperator() {
     constexpr std::pair<StringLiteral, StringLiteral> functions[] = {
         {"%", "mod(a, b)"},

@@ -168,7 +168,7 @@ bool mayBeLinked(Operation *user, FlatSymbolRefAttr symbol, SymbolTableCollectio
   return module && !symbols.lookupSymbolIn(module, symbol) && !module.getOps<LinkOp>().empty();
 }
 
-/// How functions of several files join must fit their type.
+/// The rule for combining functions of several files must fit their type.
 static LogicalResult verifyReplaceable(Operation *op, Attribute value) {
   auto function = dyn_cast<func::FuncOp>(op);
   auto rule = dyn_cast<StringAttr>(value);
@@ -208,7 +208,7 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
   return error << " on " << op->getName();
 }
 
-/// On a capture: along the last dimension no element is less than the one before.
+/// On a capture: along the last dimension, no element is less than the previous one.
 static constexpr llvm::StringLiteral kAscendingAttrName = "tile.ascending";
 
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
@@ -232,10 +232,10 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << attribute.getValue() << " on " << op->getName();
   }
   if (name != kUnrollAttrName)
-    return op->emitError() << "has the attribute '" << name
-                           << "', but of the tile dialect there are only '" << kReplaceableAttrName
-                           << "', '" << kReplacedAttrName << "', '" << kBaseAttrName << "', '"
-                           << kUnrollAttrName << "' and '" << kAscendingAttrName << "'";
+    return op->emitError() << "has the attribute '" << name << "', but the tile dialect has only '"
+                           << kReplaceableAttrName << "', '" << kReplacedAttrName << "', '"
+                           << kBaseAttrName << "', '" << kUnrollAttrName << "' and '"
+                           << kAscendingAttrName << "'";
   if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Between the attribute of an expression and base/Expr, which knows what expressions mean.
+// Converts between the attribute of an expression and base/Expr, which defines the semantics.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPR_H
 #define TILEWRIGHT_DIALECT_TILE_TILEEXPR_H

@@ -146,7 +146,7 @@ private:
     return ExprKind::Int;
   }
 
-  /// Null where no capture of the name may be read.
+  /// Null if no capture of the name may be read.
   Type getCaptureType(StringRef name) {
     if (scope != ExprScope::Constraint)
       return {};
@@ -187,8 +187,8 @@ private:
     return static_cast<ExprKind>(call.kind);
   }
 
-  /// What is asked of the elements of an array of indices: a constraint by itself, since it names
-  /// the element that breaks it.
+  /// A rule for the elements of an index array: a whole constraint, since its error names the
+  /// element that violates it.
   FailureOr<ExprKind> checkElements(ExprAttr expr, numeric::ElementRule rule) {
     StringRef function = expr.getName();
     if (scope != ExprScope::Constraint || expr != whole)
@@ -246,7 +246,7 @@ private:
   const Signature *signature;
   ExprScope scope;
   StringRef what;
-  ExprAttr whole; ///< what is checked; null before
+  ExprAttr whole; ///< the function being checked; null before
 };
 } // namespace
 
@@ -275,7 +275,7 @@ static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute>
   auto add = [&](StringRef name, StringRef kind) -> LogicalResult {
     if (isReservedName(name))
       return signature.op->emitOpError()
-             << kind << " '" << name << "' has the name of a literal or a type";
+             << kind << " '" << name << "' must not have the name of a literal or a type";
     auto [it, inserted] = seen.try_emplace(name, kind);
     if (inserted)
       return success();
@@ -296,7 +296,7 @@ static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute>
 
 static LogicalResult verifyNoCycle(const Signature &signature) {
   // Depth-first over defaults, with an explicit stack, since a chain of defaults may have any
-  // length; the path is what the message shows.
+  // length; the message shows the path.
   struct Step {
     StringRef name;
     SmallVector<StringRef> reads;
@@ -344,7 +344,7 @@ static LogicalResult verifyNoCycle(const Signature &signature) {
   return success();
 }
 
-/// Names inside a type are parameters of the right kind. `where` is the op to blame.
+/// Names inside a type are parameters of the required kind. Errors are emitted at `where`.
 static LogicalResult verifyTypeNames(const Signature &signature, Operation *where, Type type) {
   StringRef kernel = SymbolTable::getSymbolName(signature.op).getValue();
   auto check = [&](StringRef name, ParamKind wanted) -> LogicalResult {

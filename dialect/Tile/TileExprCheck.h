@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kinds of expressions: what the verifiers of kernels, programs and parameters share.
+// Kinds of expressions: shared by the verifiers of kernels, programs and parameters.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPRCHECK_H
 #define TILEWRIGHT_DIALECT_TILE_TILEEXPRCHECK_H
@@ -10,7 +10,7 @@
 
 namespace tilewright::tile {
 
-/// What an expression may read besides literals.
+/// The values that an expression may read besides literals.
 enum class ExprScope {
   Parameters, ///< parameters of the signature
   Default,    ///< also which functions linked files replace

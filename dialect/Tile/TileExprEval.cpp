@@ -25,7 +25,7 @@ template <typename... Parts> llvm::Error makeError(Parts &&...parts) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
 }
 
-/// Of operands that are not known yet, nothing is said.
+/// Unknown operands are not checked.
 llvm::Error checkKinds(ExprAttr call) {
   auto kinds = llvm::map_to_vector(call.getOperands(), [](ExprAttr operand) {
     return operand.isConstant() ? static_cast<expr::Kind>(operand.getKind()) : expr::Kind::Name;

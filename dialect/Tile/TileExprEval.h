@@ -17,12 +17,12 @@
 
 namespace tilewright::tile {
 
-/// On a module, where a constraint or default asks: the functions that linked files have replaced.
+/// On a module, if a constraint or default tests it: the functions that linked files have replaced.
 inline constexpr llvm::StringLiteral kReplacedAttrName = "tile.replaced";
 
-/// What is known of the leaves of an expression. An empty function knows nothing.
+/// The known leaves of an expression. An empty function knows none.
 struct ExprEnvironment {
-  /// The literal that a parameter or scalar argument stands for; null where it is not known.
+  /// The literal value of a parameter or scalar argument; null if it is not known.
   std::function<ExprAttr(llvm::StringRef name)> name;
   /// The extent of an argument along a dimension.
   std::function<std::optional<int64_t>(llvm::StringRef argument, int64_t dim)> dim;
@@ -32,17 +32,17 @@ struct ExprEnvironment {
   std::function<bool(llvm::StringRef function)> replaced;
 };
 
-/// Replaces the leaves that `environment` knows and computes whatever is then constant. `select`,
-/// `and` and `or` compute no operand that a known condition makes irrelevant. Fails on operands of
+/// Replaces the leaves that `environment` knows and computes all constant parts. `select`, `and`
+/// and `or` do not compute an operand that a known condition makes irrelevant. Fails on operands of
 /// the wrong kind, division by zero and overflow of 64 bits.
 llvm::Expected<ExprAttr> reduceExpr(ExprAttr expr, const ExprEnvironment &environment);
 
-/// As reduceExpr, and fails where a leaf remains: the result is a literal.
+/// As reduceExpr, but fails if a leaf remains: the result is a literal.
 llvm::Expected<ExprAttr> evaluateExpr(ExprAttr expr, const ExprEnvironment &environment);
 llvm::Expected<int64_t> evaluateInt(ExprAttr expr, const ExprEnvironment &environment);
 llvm::Expected<bool> evaluateFlag(ExprAttr expr, const ExprEnvironment &environment);
 
-/// As an author writes it.
+/// In an author's syntax.
 std::string toString(ExprAttr expr);
 std::string toString(ParamDeclAttr decl);
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Folders and canonicalisations: identities that need neither parameters nor targets.
+// Folders and canonicalization patterns: identities that need neither parameters nor targets.
 
 #include "dialect/Tile/Tile.h"
 
@@ -29,7 +29,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   auto isIdentity = [](ArrayRef<int64_t> permutation) {
     return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size()));
   };
-  // Types differ where one is symbolic and the other a tensor.
+  // Types differ if one is symbolic and the other a tensor.
   Type type = getResult().getType();
   if (isIdentity(getPermutation()) && getSource().getType() == type)
     return getSource();
@@ -80,7 +80,7 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
 
 namespace {
 
-/// A tile of one scalar is that in any shape.
+/// A splat has the same value in any shape.
 template <typename ShapeOp> struct ReshapeFull : OpRewritePattern<ShapeOp> {
   using OpRewritePattern<ShapeOp>::OpRewritePattern;
 
@@ -93,7 +93,7 @@ template <typename ShapeOp> struct ReshapeFull : OpRewritePattern<ShapeOp> {
   }
 };
 
-/// dot(transpose(a), b) is dot with the flag flipped: hardware transposes operands for nothing.
+/// dot(transpose(a), b) is dot with the flag flipped: hardware transposes operands at no cost.
 struct FoldTransposeIntoDot : OpRewritePattern<DotOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -133,7 +133,7 @@ struct DropZeroAccumulator : OpRewritePattern<DotOp> {
   }
 };
 
-/// A value that every block yields as it got it is the initial one.
+/// A value that every block yields unchanged is the initial one.
 struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels, programs and what they declare: assembly formats and verifiers.
+// Kernels, programs and their declarations: assembly formats and verifiers.
 
 #include "dialect/Tile/TileExprCheck.h"
 #include "dialect/Tile/TileExprEval.h"
@@ -74,8 +74,8 @@ void tilewright::tile::printArgDefault(OpAsmPrinter &printer, Attribute value) {
   printer.printAttributeWithoutType(value);
 }
 
-/// same_dims(x, y, 0, ...), behind its name: dim(x, 0) == dim(y, 0), ..., each a constraint of its
-/// own, so that the one that does not hold is the one that a refusal names.
+/// same_dims(x, y, 0, ...), after its name: dim(x, 0) == dim(y, 0), ..., each a separate
+/// constraint, so that an error names the violated one.
 static ParseResult parseSameDims(OpAsmParser &parser, SmallVectorImpl<Attribute> &list) {
   StringRef first, second;
   if (parser.parseLParen() || parser.parseKeyword(&first) || parser.parseComma() ||
@@ -264,7 +264,8 @@ static void printBody(OpAsmPrinter &printer, Operation *op) {
                       /*printBlockTerminators=*/false);
 }
 
-/// The attributes agree in length with the block's arguments: only generic syntax can violate that.
+/// The attributes have as many elements as the block has arguments: only the generic form can
+/// violate that.
 static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr constraints,
                                  ArrayAttr argNames, ArrayRef<bool> optional,
                                  DictionaryAttr defaults, DictionaryAttr conditions,
@@ -292,7 +293,7 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
                isa<ExprAttr>(condition.getValue());
       }));
   if (!wellFormed)
-    return op->emitOpError("has malformed attributes; write it in its own syntax");
+    return op->emitOpError("has malformed attributes; use its custom assembly format");
   size_t expected = argNames.size() + (grid ? grid.size() : 0);
   Region &body = op->getRegion(0);
   if (body.empty() || body.front().getNumArguments() != expected)
@@ -346,7 +347,7 @@ LogicalResult KernelOp::verify() {
     return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single instance");
   for (BlockArgument id : getGridIds())
     if (!id.getType().isSignlessInteger(32))
-      return emitOpError() << "grid ids are i32, but got " << id.getType();
+      return emitOpError() << "grid ids must be i32, but got " << id.getType();
   return success();
 }
 
@@ -391,7 +392,7 @@ LogicalResult ProgramOp::verify() {
     return failure();
   for (Operation &op : getBody().front())
     if (!isa<WorkspaceOp, LaunchOp>(op))
-      return op.emitError() << "a program holds tile.workspace and tile.launch only, but got "
+      return op.emitError() << "a program may contain only tile.workspace and tile.launch, but got "
                             << op.getName() << "; compute in a kernel";
   return success();
 }
@@ -425,7 +426,7 @@ LogicalResult LaunchOp::verify() {
   if (getWithNames().size() != getWithValues().size() ||
       !llvm::all_of(getWithNames(), [](Attribute a) { return isa<StringAttr>(a); }) ||
       !llvm::all_of(getWithValues(), [](Attribute a) { return isa<ExprAttr>(a); }))
-    return emitOpError("has a malformed 'with' clause; write it in its own syntax");
+    return emitOpError("has a malformed 'with' clause; use its custom assembly format");
   return success();
 }
 
@@ -438,7 +439,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (mayBeLinked(*this, getKernelAttr(), symbols))
     return success();
   Operation *symbol = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
-  // A kernel that was mapped onto a device keeps its arguments, which were checked before.
+  // A mapped kernel keeps its arguments, which were checked before.
   if (symbol && symbol->getName().getStringRef() == "tgpu.kernel")
     return success();
   auto kernel = dyn_cast_or_null<KernelOp>(symbol);
@@ -470,9 +471,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError() << "binds '" << paramName << "', which is not a parameter of kernel @"
                            << getKernel();
     if (param.getDerived())
-      return emitOpError()
-             << "binds '" << paramName << "' of kernel @" << getKernel()
-             << ", which is derived: it has the value that the kernel declares by let";
+      return emitOpError() << "binds '" << paramName << "' of kernel @" << getKernel()
+                           << ", but a derived parameter (let) cannot be bound";
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     std::string what = ("the value of '" + paramName + "'").str();
     if (failed(checkExprKind(*this, cast<ExprAttr>(value), &caller, ExprScope::Parameters, what,
@@ -497,7 +497,7 @@ LogicalResult ParamOp::verify() {
                          wanted);
   }
   if (!(*this)->getParentOfType<func::FuncOp>())
-    return emitOpError("has a value in kernels and functions only");
+    return emitOpError("is allowed in kernels and functions only");
   return checkExprKind(*this, getExpr(), nullptr, ExprScope::Parameters, "its expression", wanted);
 }
 
@@ -509,7 +509,7 @@ LogicalResult CaptureOp::verify() {
   for (Attribute constraint : getConstraints().value_or(ArrayAttr::get(getContext(), {}))) {
     auto expr = dyn_cast<ExprAttr>(constraint);
     if (!expr)
-      return emitOpError("has a malformed 'require' clause; write it in its own syntax");
+      return emitOpError("has a malformed 'require' clause; use its custom assembly format");
     StringRef other;
     walkExpr(expr, [&](ExprAttr node) {
       bool reads = node.getKind() == ExprKind::Name || node.getKind() == ExprKind::Dim;
@@ -517,7 +517,7 @@ LogicalResult CaptureOp::verify() {
         other = node.getName();
     });
     if (!other.empty())
-      return emitOpError() << "may require something of itself only, but '" << tile::toString(expr)
+      return emitOpError() << "may constrain only itself, but '" << tile::toString(expr)
                            << "' reads '" << other << "'";
   }
   return success();
@@ -525,7 +525,7 @@ LogicalResult CaptureOp::verify() {
 
 std::optional<std::string> tilewright::tile::findLinkFault(StringRef file) {
   std::string reason;
-  // Roots and separators of any system, so that a file is refused everywhere or nowhere.
+  // Roots and separators of all systems, so that a file is rejected on all systems or on none.
   namespace path = llvm::sys::path;
   constexpr path::Style style = path::Style::windows;
   if (file.empty())

@@ -139,15 +139,15 @@ LogicalResult SpreadOp::verify() {
   if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isSignlessInteger(32))
     return emitOpError("needs a body that takes a number (i32)");
   if (body.getTerminator()->getNumOperands() != 0)
-    return emitOpError("yields nothing");
-  // Around it may be branches by parameters.
+    return emitOpError("must not yield values");
+  // Branches on parameters may enclose it.
   Operation *parent = (*this)->getParentOp();
   while (isa<scf::IfOp>(parent))
     parent = parent->getParentOp();
   if (isa<SymbolOpInterface>(parent))
     return success();
-  return emitOpError() << "is beside the instances of a kernel, but got '" << parent->getName()
-                       << "' around it";
+  return emitOpError() << "must not be nested in operations other than scf.if, but is inside '"
+                       << parent->getName() << "'";
 }
 
 void SpreadOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
@@ -305,7 +305,8 @@ LogicalResult ForBlocksOp::verify() {
     return success();
   }
   if (against == block || against < 0 || block < 0 || against >= count || block >= count)
-    return emitOpError("has malformed positions in its mask function; write it in its own syntax");
+    return emitOpError(
+        "has malformed positions in its mask function; use its custom assembly format");
   return success();
 }
 
@@ -321,9 +322,9 @@ LogicalResult ForBlocksOp::verifyRegions() {
   ExprAttr span = getListSpanAttr();
   if (auto tile = dyn_cast<RankedTensorType>(keep); tile && span && span.isConstant())
     if (int64_t columns = tile.getDimSize(1); span.getValue() < 1 || span.getValue() % columns != 0)
-      return emitOpError() << "entries of its list must stand for a multiple of the " << columns
+      return emitOpError() << "each entry of its list must cover a multiple of the " << columns
                            << " positions of a block, but got 'each " << span.getValue()
-                           << "'; choose blocks that divide it";
+                           << "'; choose a block that divides it";
   auto yield = cast<YieldOp>(body.getTerminator());
   auto sameTypes = [](TypeRange a, TypeRange b) { return llvm::equal(a, b); };
   if (!sameTypes(getInitArgs().getTypes(), getResultTypes()) ||
@@ -363,11 +364,12 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!getRangesAttr())
     return success();
   auto ranges = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getRangesAttr());
-  // Four bounds in, the mask's other operands, four bounds and a flag out; see tile-analyze-masks.
+  // Operands: four bounds and the mask's other operands; results: four bounds and a flag; see
+  // tile-analyze-masks.
   if (!ranges || ranges.getNumArguments() != getMaskOperands().size() + 4 ||
       ranges.getNumResults() != 5)
     return emitOpError() << "needs ranges " << getRangesAttr()
-                         << " as tile-analyze-masks writes it";
+                         << " in the form that tile-analyze-masks generates";
   return success();
 }
 
@@ -408,7 +410,7 @@ std::optional<SmallVector<Value>> ForBlocksOp::getLoopInductionVars() {
 }
 MutableArrayRef<OpOperand> ForBlocksOp::getInitsMutable() { return getInitArgsMutable(); }
 Block::BlockArgListType ForBlocksOp::getRegionIterArgs() {
-  // The interface's verifier calls this before ours has looked at the body.
+  // The interface's verifier calls this before ours has checked the body.
   Block::BlockArgListType arguments = getBody().getArguments();
   return arguments.size() < 2 ? Block::BlockArgListType() : arguments.drop_front(2);
 }

@@ -62,7 +62,7 @@ ParseResult AtOp::parse(OpAsmParser &parser, OperationState &result) {
     if (parser.parseType(viewType))
       return failure();
     if (!isa<ViewType>(viewType))
-      return parser.emitError(loc, "reads a view or a capture, but got ") << viewType;
+      return parser.emitError(loc, "requires a view or a capture, but got ") << viewType;
     resultType = getElementType(viewType);
     if (parser.resolveOperand(view, viewType, result.operands))
       return failure();
@@ -98,7 +98,7 @@ void AtOp::print(OpAsmPrinter &printer) {
 static LogicalResult verifyIndexCount(Operation *op, int64_t rank, OperandRange indices,
                                       ArrayRef<int64_t> staticIndices) {
   if (llvm::count_if(staticIndices, ShapedType::isDynamic) != static_cast<int64_t>(indices.size()))
-    return op->emitOpError("has malformed indices; write it in its own syntax");
+    return op->emitOpError("has malformed indices; use its custom assembly format");
   for (int64_t index : staticIndices)
     if (!ShapedType::isDynamic(index) && !llvm::isInt<32>(index))
       return op->emitOpError() << "indices are i32, but got " << index;
@@ -110,7 +110,7 @@ static LogicalResult verifyIndexCount(Operation *op, int64_t rank, OperandRange 
 
 LogicalResult AtOp::verify() {
   if (static_cast<bool>(getView()) == static_cast<bool>(getCaptureAttr()))
-    return emitOpError("reads either a view or a capture, but got both or neither");
+    return emitOpError("requires either a view or a capture, but got both or neither");
   if (!getView())
     return success();
   if (getElementType(getView().getType()) != getResult().getType())
@@ -192,7 +192,7 @@ void DimOp::print(OpAsmPrinter &printer) {
 
 LogicalResult DimOp::verify() {
   if (static_cast<bool>(getView()) == static_cast<bool>(getCaptureAttr()))
-    return emitOpError("is an extent of either a view or a capture, but got both or neither");
+    return emitOpError("requires either a view or a capture, but got both or neither");
   if (!getView())
     return success();
   return verifyDimension(*this, getDim(), getRank(getView().getType()), "view");
@@ -203,8 +203,8 @@ LogicalResult DimOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
   if (!capture || !isa<ViewType>(capture.getType()))
-    return emitOpError() << "is an extent of @" << *getCapture()
-                         << ", which must be a tile.capture of a view, but got "
+    return emitOpError() << "requires @" << *getCapture()
+                         << " to be a tile.capture of a view, but got "
                          << (capture ? "a capture of a scalar" : "no capture of this module");
   return verifyDimension(*this, getDim(), getRank(capture.getType()), "capture");
 }
@@ -219,12 +219,11 @@ LogicalResult CapturedOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
   if (capture && isa<ViewType>(capture.getType()) && capture.getType() == getResult().getType())
     return success();
-  InFlightDiagnostic diagnostic = emitOpError()
-                                  << "is the view @" << getCapture()
-                                  << ", which must be a tile.capture of the result's type, "
-                                  << getResult().getType() << ", but got ";
+  InFlightDiagnostic diagnostic = emitOpError() << "requires @" << getCapture()
+                                                << " to be a tile.capture of the result's type, "
+                                                << getResult().getType() << ", but got ";
   if (capture)
-    return diagnostic << "one of " << capture.getType();
+    return diagnostic << "a capture of " << capture.getType();
   return diagnostic << "no capture of this module";
 }
 
@@ -286,7 +285,7 @@ static LogicalResult verifyAtomic(Operation *op, Type tileType) {
   if (type.isF64() || type.isF32() || type.isF16() || type.isBF16() || type.isInteger(32) ||
       isa<ParamType>(type))
     return success();
-  return op->emitOpError() << "adds elements of f32, f64, f16, bf16 or i32, but got " << type;
+  return op->emitOpError() << "requires elements of f32, f64, f16, bf16 or i32, but got " << type;
 }
 
 static LogicalResult verifyAlong(Operation *op, Type viewType, Type tileType, Type atType,
@@ -295,7 +294,7 @@ static LogicalResult verifyAlong(Operation *op, Type viewType, Type tileType, Ty
   auto *position = llvm::find(tileDims, along);
   if (position == tileDims.end())
     return op->emitOpError() << "indexes along dimension " << along
-                             << ", which is none of the dimensions the tile runs along";
+                             << ", which is not a dimension of the tile";
   Dim length = getDims(tileType)[position - tileDims.begin()];
   if (getRank(atType) != 1 || !getElementType(atType).isInteger(32) || getDims(atType)[0] != length)
     return op->emitOpError() << "indices must be a tile of " << printDims(length)
@@ -323,7 +322,7 @@ LogicalResult tilewright::tile::verifyTurn(Operation *op, Type turnsType, Operan
                                            std::optional<ArrayRef<int64_t>> staticIndices) {
   auto turns = dyn_cast_or_null<ViewType>(turnsType);
   if (!turns || !turns.getElementType().isInteger(32)) {
-    InFlightDiagnostic error = op->emitOpError("takes its turn by a view of i32, but got ");
+    InFlightDiagnostic error = op->emitOpError("requires a view of i32 for its turns, but got ");
     return turnsType ? error << turnsType : error << "none";
   }
   return verifyIndexCount(op, turns.getRank(), indices,
@@ -332,8 +331,8 @@ LogicalResult tilewright::tile::verifyTurn(Operation *op, Type turnsType, Operan
 
 LogicalResult AwaitOp::verify() {
   if (!(*this)->getParentOfType<SpreadOp>())
-    return emitOpError(
-        "is allowed only inside of tile.spread: instances would wait for each other");
+    return emitOpError("is allowed only inside tile.spread, since instances that wait for each "
+                       "other may deadlock");
   return verifyTurn(*this, getTurns().getType(), getIndices(), getStaticIndices());
 }
 
@@ -352,7 +351,7 @@ static LogicalResult verifyAwaited(AtomicAddOp add) {
     if (!spread || isBefore(add, spread))
       continue;
     InFlightDiagnostic error =
-        add->emitOpError("must be before the tile.spread that awaits it, but got it ")
+        add->emitOpError("must precede the tile.spread that waits for it, but is ")
         << (spread->isAncestor(add) ? "inside" : "after") << "; move it before the tile.spread";
     error.attachNote(user->getLoc()) << "awaited here";
     return error;
@@ -394,17 +393,17 @@ LogicalResult AddAtOp::verify() {
   int64_t rank = view.getRank() - (getExact() ? 1 : 0);
   if (getExact()) {
     if (!view.getElementType().isInteger(64) || rank < 0 || view.getShape().back() != kWords)
-      return emitOpError() << "adds exactly to a view of i64 whose last extent is " << kWords
+      return emitOpError() << "'exact' requires a view of i64 whose last extent is " << kWords
                            << ", but got " << view;
     if (!element.isF32() && !element.isF64() && !isa<ParamType>(element))
-      return emitOpError() << "adds f32 or f64 exactly, but got " << element
+      return emitOpError() << "'exact' requires elements of f32 or f64, but got " << element
                            << "; convert it with tile.cast";
   } else if (view.getElementType() != element) {
     return emitOpError() << "view and tile must have the same elements, but got "
                          << view.getElementType() << " and " << element
                          << "; convert the tile with tile.cast";
   } else if (!isa<FloatType, ParamType>(element)) {
-    return emitOpError() << "adds floats, but got " << element;
+    return emitOpError() << "requires floats, but got " << element;
   }
   if (static_cast<int64_t>(getIndices().size()) != rank)
     return emitOpError() << "needs one index for each dimension of what it adds to: rank " << rank
@@ -449,7 +448,7 @@ void AddAtOp::getEffects(Effects &effects) {
   addRead(*this, effects);
   addWrite(*this, effects);
 }
-// Gradients are no values yet.
+// Gradients are not values yet.
 void AddGradientsOp::getEffects(Effects &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get());
   effects.emplace_back(MemoryEffects::Write::get(), SideEffects::DefaultResource::get());

@@ -181,8 +181,8 @@ void printResultAndAcc(OpAsmPrinter &printer, Operation *, Type result, Value, T
   printer << result;
 }
 
-/// `source (-> result)?`, where `infer` says what becomes of the dimensions. A layout is of one
-/// shape: of tiles that have one the result's type is written.
+/// `source (-> result)?`, where `infer` computes the dimensions. A layout belongs to one shape: for
+/// tiles with a layout, the result's type is required.
 static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result,
                                  function_ref<bool(SmallVector<Dim> &)> infer) {
   SMLoc loc = parser.getCurrentLocation();
@@ -195,9 +195,9 @@ static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result
     return parser.emitError(loc, "the type of the result must be written, but got only ") << source;
   SmallVector<Dim> dims = getDims(source);
   if (!infer(dims))
-    return parser.emitError(loc, "the type of the result must follow from that of the operand, but "
-                                 "dimensions are named that ")
-           << source << " has not";
+    return parser.emitError(loc, "the result type must be inferable from the operand type, but "
+                                 "names dimensions that ")
+           << source << " does not have";
   result = makeTile(parser.getContext(), dims, getElementType(source), !tensor);
   return success();
 }

@@ -18,17 +18,17 @@ void printExprText(llvm::raw_ostream &os, ExprAttr expr);
 mlir::ParseResult parseParamDecl(mlir::AsmParser &parser, ParamDeclAttr &decl);
 void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
 
-/// `(require (expr, ...))?`, which gives an empty list where it is missing. Printed on a line of
-/// its own, an empty list not at all.
+/// `(require (expr, ...))?`, an empty list if it is missing. Printed on a separate line; an empty
+/// list is not printed.
 mlir::ParseResult parseConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints);
 void printConstraints(mlir::OpAsmPrinter &printer, mlir::ArrayAttr constraints);
 
-/// The same of a capture, on its line; null where it is missing.
+/// The same for a capture, on its line; null if it is missing.
 mlir::ParseResult parseCaptureConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints);
 void printCaptureConstraints(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                              mlir::ArrayAttr constraints);
 
-/// `(= value)?` behind an argument of the type; null where it is missing.
+/// `(= value)?` after an argument of the type; null if it is missing.
 mlir::ParseResult parseArgDefault(mlir::OpAsmParser &parser, mlir::Type type,
                                   mlir::Attribute &value);
 void printArgDefault(mlir::OpAsmPrinter &printer, mlir::Attribute value);
@@ -85,8 +85,8 @@ mlir::ParseResult parseSplatType(mlir::OpAsmParser &parser, mlir::Type &tile, ml
 void printSplatType(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type tile,
                     mlir::Type scalar);
 
-/// A number or one of the words inf, minus_inf, nan; then `:` and the type, which decides whether
-/// an integer stands for a float.
+/// A number or one of the words inf, minus_inf, nan; then `:` and the type; with a float type, an
+/// integer is a float.
 mlir::ParseResult parseLiteral(mlir::OpAsmParser &parser, mlir::Attribute &value,
                                mlir::Type &result);
 void printLiteral(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute value,
@@ -107,8 +107,8 @@ mlir::ParseResult parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &resul
 void printResultAndAcc(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
                        mlir::Value acc, mlir::Type accType);
 
-/// The type of the operand and, unless it is left out, `->` and that of the result: without
-/// dimension `dim`, or with the dimensions permuted.
+/// The type of the operand and, unless omitted, `->` and that of the result: without dimension
+/// `dim`, or with the dimensions permuted.
 mlir::ParseResult parseReducedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
                                     mlir::Type &result, mlir::IntegerAttr dim);
 mlir::ParseResult parsePermutedTypes(mlir::OpAsmParser &parser, mlir::Type &source,

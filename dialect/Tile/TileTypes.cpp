@@ -155,7 +155,7 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
   return verifyElementType(emitError, elementType);
 }
 
-// arith and math ask for a type of the same shape with other elements (the i1 of a comparison).
+// arith and math require a type of the same shape with other elements (the i1 of a comparison).
 TileType TileType::cloneWith(std::optional<ArrayRef<int64_t>> shape, Type elementType) const {
   if (!shape || *shape == getShape())
     return get(getContext(), getShape(), getSymbols(), elementType);

@@ -53,7 +53,7 @@ LogicalResult ConstantOp::verify() {
   bool fits =
       type.getWidth() == 1 ? value == 0 || value == 1 : llvm::isIntN(type.getWidth(), value);
   return fits ? success()
-              : emitOpError() << "must have an integer that " << element << " holds, but got "
+              : emitOpError() << "must have an integer that fits in " << element << ", but got "
                               << value;
 }
 
@@ -95,7 +95,7 @@ LogicalResult ReshapeOp::verify() {
   };
   if (count(from) == count(to))
     return success();
-  return emitOpError() << "keeps the number of elements, but got " << printDims(from) << " and "
+  return emitOpError() << "must keep the number of elements, but got " << printDims(from) << " and "
                        << printDims(to);
 }
 
@@ -129,7 +129,7 @@ LogicalResult SliceOp::verify() {
   if (failed(verifyDimension(*this, getDim(), rank)))
     return failure();
   if (getRank(result) != rank)
-    return emitOpError() << "keeps the rank, " << rank << ", but its result has rank "
+    return emitOpError() << "must keep the rank, " << rank << ", but its result has rank "
                          << getRank(result);
   SmallVector<Dim> expected = getDims(source);
   expected[getDim()] = getDims(result)[getDim()];
@@ -145,14 +145,14 @@ LogicalResult SliceOp::verify() {
 LogicalResult DotOp::verify() {
   Type a = getLhs().getType(), b = getRhs().getType(), result = getResult().getType();
   if (getRank(a) != 2 || getRank(b) != 2)
-    return emitOpError() << "multiplies tiles of rank 2, but got ranks " << getRank(a) << " and "
+    return emitOpError() << "requires tiles of rank 2, but got ranks " << getRank(a) << " and "
                          << getRank(b);
   Type element = getElementType(a);
   if (element != getElementType(b))
     return emitOpError() << "operands must have the same elements, but got " << element << " and "
                          << getElementType(b);
   if (!isa<FloatType>(element))
-    return emitOpError() << "multiplies floats, but got " << element;
+    return emitOpError() << "requires float operands, but got " << element;
   SmallVector<Dim> aDims = getDims(a), bDims = getDims(b);
   if (getTransposeA())
     std::swap(aDims[0], aDims[1]);
@@ -191,15 +191,15 @@ LogicalResult ReduceOp::verify() {
   Type element = getElementType(source);
   bool logical = getKind() == ReduceKind::And || getKind() == ReduceKind::Or;
   if (logical && isa<FloatType>(element))
-    return emitOpError() << stringifyReduceKind(getKind()) << " is for integers, but got "
+    return emitOpError() << stringifyReduceKind(getKind()) << " requires integers, but got "
                          << element;
   if (!logical && element.isInteger(1))
     return emitOpError() << stringifyReduceKind(getKind())
-                         << " is not for i1; use and, or, or convert with tile.cast";
+                         << " does not support i1; use and, or, or convert with tile.cast";
   return success();
 }
 
-/// Tiles among the operands must have the shape of the result, or of what is said to be like it.
+/// Tiles among the operands must have the shape of the result, or of the given tile.
 static LogicalResult verifyMapShapes(Operation *op, OperandRange operands, Type like) {
   SmallVector<Dim> shape = getDims(like);
   bool anyTile = false;
@@ -248,7 +248,7 @@ LogicalResult MapOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       getElementType(getResult().getType()), symbols);
 }
 
-/// The seed stands for what the function returns.
+/// The seed has the shape of the result.
 static LogicalResult verifySeed(Operation *op, Type seed, Type like) {
   if (getDims(seed) != getDims(like))
     return op->emitOpError() << "seed must have the shape of the result, "
@@ -264,7 +264,7 @@ LogicalResult MapGradientOp::verify() {
   Type result = getResult().getType();
   if (getWrt() >= getArgs().size())
     return emitOpError() << "differentiates with respect to operand " << getWrt()
-                         << ", but there are " << getArgs().size() << " operands, from 0 on";
+                         << ", but there are " << getArgs().size() << " operands, counted from 0";
   Type operand = getElementType(getArgs()[getWrt()].getType());
   if (!isa<FloatType, ParamType>(operand))
     return emitOpError() << "differentiates with respect to a float, but operand " << getWrt()
@@ -296,7 +296,7 @@ LogicalResult AddGradientsOp::verify() {
   Type seed = getSeed().getType();
   if (failed(verifySeed(*this, seed, seed)))
     return failure();
-  // The seed is a tile, whatever the function takes.
+  // The seed is a tile, regardless of the function's operands.
   bool isUniform = llvm::none_of(getArgs(), [](Value arg) { return isTile(arg.getType()); });
   return isUniform ? success() : verifyMapShapes(*this, getArgs(), seed);
 }
@@ -324,11 +324,11 @@ LogicalResult SelectOp::verify() {
 LogicalResult CastOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
   if (isTile(source) != isTile(result) || getDims(source) != getDims(result))
-    return emitOpError() << "keeps the shape, but got " << source << " and " << result;
+    return emitOpError() << "must keep the shape, but got " << source << " and " << result;
   if (getReassoc() &&
       !(isa<IntegerType>(getElementType(source)) && isa<FloatType>(getElementType(result))))
-    return emitOpError() << "converts integers to floats where it has 'reassoc', but got " << source
-                         << " and " << result;
+    return emitOpError() << "'reassoc' requires a conversion of integers to floats, but got "
+                         << source << " and " << result;
   return success();
 }
 
@@ -339,10 +339,10 @@ LogicalResult RandomOp::verify() {
                          << getC0().getType() << ", " << getC1().getType() << " and "
                          << getC2().getType();
   if (!getElementType(type).isInteger(32))
-    return emitOpError() << "counters and bits are i32, but got " << getElementType(type);
+    return emitOpError() << "counters and bits must be i32, but got " << getElementType(type);
   if (int64_t bits = getBits(); bits != 8 && bits != 16 && bits != 32)
-    return emitOpError() << "numbers have 8, 16 or 32 bits, but got " << bits;
+    return emitOpError() << "numbers must have 8, 16 or 32 bits, but got " << bits;
   if (int64_t rounds = getRounds(); rounds < 7 || rounds > 16)
-    return emitOpError() << "a block takes 7 to 16 rounds, but got " << rounds;
+    return emitOpError() << "a block must have 7 to 16 rounds, but got " << rounds;
   return success();
 }

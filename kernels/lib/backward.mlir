@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a backward of attention does with a block of queries and one of keys, and two of its kernels: that of delta,
-// which is launched first, and that of the gradient of scores. A kernel that links this declares D, DV, T, ACC,
+// The computation of an attention backward for a block of queries and one of keys, and two of its kernels: for delta,
+// which is launched first, and for the gradient of scores. A kernel that links this declares D, DV, T, ACC,
 // BLOCK_M, BLOCK_N, DP and DVP (D and DV, padded), DW (the columns of K with which dQ is computed), CAUSAL, WINDOW,
-// CAPTURE_GRADIENTS and DETERMINISTIC, and WITH_DK, WITH_DV and WITH_DQ: which gradients are wanted. A program that
-// links a kernel declares what that kernel asks for, or binds it in the launch.
+// CAPTURE_GRADIENTS and DETERMINISTIC, and WITH_DK, WITH_DV and WITH_DQ: the gradients to compute. A program that
+// links a kernel declares the parameters of that kernel, or binds them in the launch.
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
@@ -49,9 +49,9 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 
-// Of S^T: the scores and P, and rounded to T what dV and dK are made of, weighted P^T and P * score_mod'(S). LSE is
-// in base 2. Where a kernel has the products (of S^T instead of S, so that P^T and dS^T come out in the order in which
-// dV and dK take them) and the loads of rows in between, a row is read when it is needed.
+// From S^T: the scores and P, and rounded to T the operands of dV and dK, weighted P^T and P * score_mod'(S). LSE is
+// in base 2. The kernel computes the products (S^T instead of S, so that P^T and dS^T have the order in which
+// dV and dK take them) and loads rows between the calls, so that a row is read when it is needed.
 func.func private @probabilities_of_keys(
     %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32)
     -> (!st, !st, !dst, !dst) {
@@ -79,8 +79,8 @@ func.func private @probabilities_of_keys(
   return %natural, %pt, %pt_rounded, %gt_rounded : !st, !st, !dst, !dst
 }
 
-// Of dP^T and what the function above gives: new sums of dK and dV, and what is to be added to dQ,
-// transposed; and the gradients of what modifiers capture.
+// From dP^T and the results of the function above: new sums of dK and dV, and the addition to dQ,
+// transposed; and the gradients of the captures of modifiers.
 func.func private @gradients_of_keys(
     %natural: !st, %pt: !st, %pt_rounded: !dst, %gt_rounded: !dst, %dpt: !st,
     %delta_row: !row, %k_wide: !kw, %q_tile: !q, %do_tile: !o, %dk_old: !dk, %dv_old: !dv,

@@ -27,17 +27,15 @@ static runtime::Params getCommon(const runtime::Params &a, const runtime::Params
   return common;
 }
 
-/// A program is not chosen by device, so the launches of one that is compiled for several targets
-/// list the kernels of all.
+/// A program is not selected by device, so if it is compiled for several targets, its launches list
+/// the kernels of all.
 static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::ProgramSpec &from,
                                 const std::string &target) {
   if (!haveOneForm(into, from))
-    return llvm::createStringError("program '" + into.name +
-                                   "' has other launches or workspaces "
-                                   "for " +
-                                   target +
-                                   " than for the target before; make a bundle "
-                                   "for each");
+    return llvm::createStringError(
+        "program '" + into.name +
+        "' must have the same launches and workspaces for every target, but those for " + target +
+        " differ; make one bundle per target");
   into.params = getCommon(into.params, from.params);
   for (auto [launch, other] : llvm::zip_equal(into.launches, from.launches))
     llvm::append_range(launch.kernels, other.kernels);
@@ -68,8 +66,8 @@ llvm::Error tilewright::mapPart(BundlePart &part) {
   return llvm::Error::success();
 }
 
-/// A part of the same module with one more entry of the schedule (empty: none), if it can be mapped
-/// so.
+/// A part of the same module with another entry in the schedule (empty: none), if it can be mapped
+/// with it.
 static std::optional<BundlePart> mapScheduled(const BundlePart &part, llvm::StringRef entry) {
   BundlePart scheduled{part.module, part.gpu, part.ptx};
   if (!entry.empty())
@@ -81,7 +79,7 @@ static std::optional<BundlePart> mapScheduled(const BundlePart &part, llvm::Stri
   return scheduled;
 }
 
-/// PTX from elsewhere, of which only the text is known.
+/// PTX from a file, of which only the text is known.
 class GivenPtx {
 public:
   explicit GivenPtx(llvm::StringRef text) : text(text) {}
@@ -114,7 +112,7 @@ struct PartCode {
   SpillWarnings spills;
 };
 
-/// The code of a part, and what its kernels take of shared memory for it.
+/// The code of a part, and the shared memory of its kernels.
 static llvm::Expected<PartCode> makeCode(BundlePart &part,
                                          std::vector<runtime::KernelSpec> &kernels) {
   const GpuOptions &gpu = part.gpu;
@@ -158,16 +156,15 @@ static llvm::Error addCode(runtime::BundleWriter &bundle, const PartCode &code,
   return llvm::Error::success();
 }
 
-/// Whether kernels take more shared memory than the smallest chips that run code for their target
-/// leave to a block.
+/// Whether kernels take more shared memory per block than the smallest chips for their target have.
 static bool isTooLarge(const BundlePart &part, llvm::ArrayRef<runtime::KernelSpec> kernels) {
   int64_t least = Target::find(part.gpu.target)->leastSharedOfBlock;
   return llvm::any_of(
       kernels, [&](const runtime::KernelSpec &kernel) { return kernel.allSharedBytes() > least; });
 }
 
-/// Where kernels can copy what they capture by tensor maps, the bundle gets them in this form, too,
-/// unless the caller has decided about it. What is refused so is left to the other form.
+/// If kernels can copy captures by tensor maps, the bundle also contains this form, unless the
+/// caller has decided. Kernels that cannot be mapped in this form only have the other one.
 static std::optional<BundlePart> mapCopying(const BundlePart &part) {
   const Target *target = Target::find(part.gpu.target);
   auto decides = [](StringRef entry) { return entry.split('=').first == tgpu::copyCapturesKey; };
@@ -189,13 +186,13 @@ static std::optional<BundlePart> mapCopying(const BundlePart &part) {
   return copying;
 }
 
-/// Of each form of each kernel, but for the code.
+/// For each form of each kernel, without the code.
 static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const BundlePart &part) {
   std::vector<runtime::KernelSpec> kernels;
   const std::string &ptx = part.ptx;
   for (auto kernel : part.mapped.get().getOps<tgpu::KernelOp>()) {
     tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
-    // Code from elsewhere may have one form only.
+    // Code from a file may have only one form.
     bool hasForm =
         !aligned.empty() &&
         (ptx.empty() || GivenPtx(ptx).hasEntry(tgpu::getAlignedEntry(kernel.getSymName())));
@@ -211,8 +208,9 @@ static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const Bu
   return kernels;
 }
 
-/// A form of a part for chips with little shared memory, by `add`: the first one that fits. What
-/// cannot be mapped so is omitted without a diagnostic; returns whether all are.
+/// Adds a form of a part for chips with little shared memory, by `add`: the first one that fits.
+/// Kernels that cannot be mapped in any form are omitted without a diagnostic; returns whether all
+/// are.
 static llvm::Expected<bool>
 addSmall(const BundlePart &large,
          llvm::function_ref<llvm::Expected<bool>(BundlePart &, bool mustBeSmall)> add) {
@@ -247,14 +245,14 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
     return std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
                         [&](const auto &known) { return known.name == program.name; });
   };
-  /// Code and manifest of a mapped part; returns whether it takes more than smaller chips have.
-  /// Where it must be small it is then left out, as are launches that cannot stand in for those
-  /// that are there.
+  /// Adds code and manifest of a mapped part; returns whether it needs more memory than smaller
+  /// chips have. If it must be small, it is then omitted, as are launches that cannot replace the
+  /// existing ones.
   auto add = [&](BundlePart &part, bool mustBeSmall) -> llvm::Expected<bool> {
     auto kernels = makeKernelSpecs(part);
     if (!kernels)
       return kernels.takeError();
-    if (mustBeSmall && isTooLarge(part, *kernels)) // without its code, which adds to that
+    if (mustBeSmall && isTooLarge(part, *kernels)) // without code, which adds to this
       return true;
     std::vector<runtime::ProgramSpec> programs;
     for (auto program : part.mapped->getOps<tile::ProgramOp>()) {
@@ -284,8 +282,8 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
     llvm::move(*kernels, std::back_inserter(manifest.kernels));
     return isLarge;
   };
-  // For chips with less shared memory, kernels go without rings or by smaller blocks, unless the
-  // caller has decided about rings.
+  // For chips with less shared memory, kernels have no rings or smaller blocks, unless the caller
+  // has decided about rings.
   SmallVector<BundlePart *> large;
   for (BundlePart &part : wanted) {
     if (!part.mapped)
@@ -306,7 +304,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
       return isLarge.takeError();
   bundle.manifest.kernels.swap(manifest.kernels);
   bundle.manifest.programs.swap(manifest.programs);
-  Result<std::string> bytes = bundle.bytes(); // finalizes
+  Result<std::string> bytes = bundle.bytes(); // calls finalize
   if (bytes)
     return llvm::Error::success();
   bundle.manifest.kernels.swap(manifest.kernels);

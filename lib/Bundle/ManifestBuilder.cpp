@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Contracts of kernels and programs as the runtime reads them.
+// Contracts of kernels and programs in the format of the runtime.
 
 #include "lib/Bundle/ManifestBuilder.h"
 
@@ -59,7 +59,7 @@ toElementRule(numeric::ElementRule rule, tile::ExprAttr constraint,
   return spec;
 }
 
-/// Constraints over shapes and scalars become conditions, those over elements rules of their own.
+/// Constraints over shapes and scalars become conditions, those over elements separate rules.
 template <typename Spec> llvm::Error addConstraints(ArrayAttr constraints, Spec &spec) {
   for (auto constraint : constraints.getAsRange<tile::ExprAttr>()) {
     std::optional<numeric::ElementRule> rule;
@@ -135,7 +135,7 @@ makeArguments(OpTy op, ArrayRef<tile::CaptureOp> captures) {
   return arguments;
 }
 
-/// Captures stand behind the arguments, as the code takes them.
+/// Captures follow the arguments, as in the code.
 std::optional<size_t> getArgumentNumber(tgpu::KernelOp kernel, mlir::Value view) {
   if (auto argument = dyn_cast<BlockArgument>(view))
     return argument.getArgNumber() < kernel.getNumArgs() ? std::optional(argument.getArgNumber())
@@ -150,7 +150,7 @@ std::optional<size_t> getArgumentNumber(tgpu::KernelOp kernel, mlir::Value view)
   return kernel.getNumArgs() + (found - captures.begin());
 }
 
-/// In the order in which the code takes them.
+/// In the order of the code's parameters.
 llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
   for (auto map : kernel.getBody().getOps<tgpu::TensorMapOp>()) {
     std::optional<size_t> argument = getArgumentNumber(kernel, map.getView());
@@ -171,7 +171,7 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
   return llvm::Error::success();
 }
 
-/// The grid of the code, which is linear: the product of the extents.
+/// The grid of the code, which has one dimension: the product of the extents.
 runtime::Expr makeGrid(ArrayAttr grid) {
   std::vector<runtime::Expr> extents = toExprs(grid);
   runtime::Expr product = extents.front();
@@ -187,7 +187,7 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   runtime::KernelSpec spec;
   spec.name = spec.entry = kernel.getSymName().str();
   spec.params = toParams(kernel.getBindings());
-  // The same captures as the code takes.
+  // The same captures as the code's.
   auto arguments = makeArguments(kernel, tgpu::getReachedCaptures(kernel));
   if (!arguments)
     return arguments.takeError();
@@ -244,7 +244,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
       workspace.fill = runtime::fillPattern(*element, value);
       if (!workspace.fill)
         return makeError("a workspace of program '" + spec.name + "' is filled with " +
-                         std::to_string(value) + ", which takes more than 32 bits of type " +
+                         std::to_string(value) + ", which needs more than 32 bits as " +
                          std::string(elementTypeName(*element)));
     }
     names[op.getResult()] = workspace.name;
@@ -257,7 +257,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     if (kernel == kernels.end())
       return makeError("program '" + spec.name + "' launches '" + op.getKernel() +
                        "', which is not a kernel in the module");
-    // All forms of it, in order of preference.
+    // All its forms, in order of preference.
     for (size_t i = kernel - kernels.begin(); i < kernels.size(); ++i)
       if (kernels[i].name == kernel->name)
         launch.kernels.push_back(base + i);
@@ -274,7 +274,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
 }
 
 bool bundle::haveOneForm(const runtime::ProgramSpec &a, const runtime::ProgramSpec &b) {
-  // Compared as they are written.
+  // Compared in their written form.
   auto text = [](runtime::ProgramSpec spec) {
     spec.params.clear();
     for (runtime::LaunchSpec &launch : spec.launches)

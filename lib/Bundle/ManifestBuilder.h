@@ -17,7 +17,7 @@
 
 namespace tilewright::bundle {
 
-/// All but the code. `aligned`: of the form for aligned views, if the kernel has one.
+/// Everything except the code. `aligned`: for the form for aligned views, if the kernel has one.
 llvm::Expected<runtime::KernelSpec> makeKernelSpec(tgpu::KernelOp kernel,
                                                    const tgpu::AlignedViews &aligned = {});
 

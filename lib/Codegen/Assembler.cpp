@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ptxas, where the machine has one: cubins and what they take.
+// ptxas, if the machine has it: cubins and their resources.
 
 #include "lib/Codegen/Codegen.h"
 #include "lib/Codegen/Dump.h"
@@ -36,7 +36,7 @@ std::string tilewright::findAssembler() {
   return "";
 }
 
-/// The number that stands before `unit`, as in "16 bytes stack frame"; 0 if there is none.
+/// The number that precedes `unit`, as in "16 bytes stack frame"; 0 if there is none.
 static int64_t numberBefore(llvm::StringRef line, llvm::StringRef unit) {
   size_t at = line.find(unit);
   if (at == llvm::StringRef::npos)
@@ -86,7 +86,7 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
     return gpu.takeError();
   std::string assembler = findAssembler();
   if (assembler.empty())
-    return llvm::createStringError("there is no ptxas on PATH, in CUDA_HOME or in /usr/local/cuda; "
+    return llvm::createStringError("cannot find ptxas on PATH, in CUDA_HOME or in /usr/local/cuda; "
                                    "emit ptx, which the driver compiles");
   llvm::SmallString<128> source, cubin, log;
   for (auto [suffix, path] : {std::pair<const char *, llvm::SmallString<128> *>{"ptx", &source},

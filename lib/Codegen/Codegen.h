@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLVM IR, PTX and cubins from what convert-tgpu-to-nvvm leaves.
+// LLVM IR, PTX and cubins from the output of convert-tgpu-to-nvvm.
 
 #ifndef TILEWRIGHT_LIB_CODEGEN_CODEGEN_H
 #define TILEWRIGHT_LIB_CODEGEN_CODEGEN_H
@@ -21,43 +21,43 @@ class DialectRegistry;
 
 namespace tilewright {
 
-/// The extensions by which the LLVM and NVVM dialects become LLVM IR. Before the context is made,
-/// or through MLIRContext::appendDialectRegistry.
+/// The extensions that translate the LLVM and NVVM dialects to LLVM IR. Call before the context is
+/// created, or use MLIRContext::appendDialectRegistry.
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 
-/// A target by name. Errors: a name that Target::all has not.
+/// A target by name. Errors: a name that is not in Target::all.
 llvm::Expected<const Target &> findTarget(llvm::StringRef name);
 
-/// The module as optimised LLVM IR, in text. Precondition: LLVM and NVVM dialects only.
+/// The module as optimized LLVM IR, in text. Precondition: LLVM and NVVM dialects only.
 llvm::Expected<std::string> emitLlvmIr(mlir::ModuleOp module, llvm::StringRef target);
 
-/// The module as PTX. Errors: an unknown target; IR that LLVM cannot translate, or refuses.
+/// The module as PTX. Errors: an unknown target; IR that LLVM cannot translate, or rejects.
 llvm::Expected<std::string> emitPtx(mlir::ModuleOp module, llvm::StringRef target);
 
-/// LLVM IR as emitLlvmIr wrote it, edited or not, as PTX; it is not optimised again. Errors: an
-/// unknown target; text that is no LLVM IR, not valid, or for another machine; what the back end
-/// refuses.
+/// Compiles LLVM IR from emitLlvmIr, edited or not, to PTX, without optimizing it again. Errors: an
+/// unknown target; text that is not LLVM IR, invalid, or for another machine; errors of the back
+/// end.
 llvm::Expected<std::string> emitPtxFromIr(llvm::MemoryBufferRef ir, llvm::StringRef target);
 
-/// What a kernel takes of a multiprocessor, as ptxas says.
+/// The resources of a kernel, as reported by ptxas.
 struct KernelResources {
   std::string kernel;
-  int64_t registers = 0; ///< of a thread
+  int64_t registers = 0; ///< per thread
   int64_t spillStoreBytes = 0, spillLoadBytes = 0, stackBytes = 0;
-  int64_t staticSharedBytes = 0; ///< without the dynamic array
+  int64_t staticSharedBytes = 0; ///< excluding the dynamic array
 };
 
 struct Assembly {
   std::string cubin; ///< an ELF image
-  std::string log;   ///< of ptxas -v
+  std::string log;   ///< output of ptxas -v
   std::vector<KernelResources> resources;
 };
 
-/// The path of ptxas: by TILEWRIGHT_PTXAS, whose empty value means none, from PATH, or beside
-/// a CUDA installation; empty where there is none.
+/// The path of ptxas: from TILEWRIGHT_PTXAS (empty disables it), from PATH, or from a CUDA
+/// installation; empty if there is none.
 std::string findAssembler();
 
-/// PTX through ptxas. Errors: no ptxas; PTX that it refuses (with its log).
+/// Assembles PTX with ptxas. Errors: no ptxas; PTX that it rejects (with its log).
 llvm::Expected<Assembly> assembleCubin(llvm::StringRef ptx, llvm::StringRef target);
 
 /// The lines of `ptxas -v` about each kernel.

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// MLIR's crash reproducers, of the one pass that failed.
+// MLIR's crash reproducers, reduced to the pass that failed.
 
 #include "lib/Codegen/CrashReproducer.h"
 

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What tilewrightc --crash-reproducer asks for: when a pass fails or crashes, the module before
-// that pass and the pass with its options go to a file, which tilewright-opt --run-reproducer runs.
+// tilewrightc --crash-reproducer: when a pass fails or crashes, the module before that pass and the
+// pass with its options are written to a file, which tilewright-opt --run-reproducer runs.
 
 #ifndef TILEWRIGHT_LIB_CODEGEN_CRASHREPRODUCER_H
 #define TILEWRIGHT_LIB_CODEGEN_CRASHREPRODUCER_H
@@ -15,14 +15,14 @@ class PassManager;
 
 namespace tilewright {
 
-/// For all compilations of the process that begin afterwards.
+/// Applies to all later compilations of the process.
 void setCrashReproducer(llvm::StringRef path);
 
 /// Whether a pass has failed, and the file was written.
 bool wroteCrashReproducer();
 
-/// Called for every pass manager; does nothing unless a file was set, and where the context has
-/// threads, which MLIR's reproducers of a single pass cannot have.
+/// Called for every pass manager; has no effect if no file was set, or if the context has threads,
+/// which MLIR's reproducers of a single pass do not support.
 void reproduceCrashes(mlir::PassManager &manager);
 
 } // namespace tilewright

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writing the stages of compilations.
+// Writes the stages of compilations.
 
 #include "lib/Codegen/Dump.h"
 
@@ -35,7 +35,7 @@ DumpState &dumpState() {
   return state;
 }
 
-/// Passes on parts of a module run in any order: only one on the whole is a stage.
+/// Passes on parts of a module run in any order: only a pass on the whole module is a stage.
 struct AfterEachPass : mlir::PassInstrumentation {
   void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override { write(pass, op, ""); }
   void runAfterPassFailed(mlir::Pass *pass, mlir::Operation *op) override {
@@ -79,7 +79,7 @@ void dump(llvm::StringRef name, mlir::ModuleOp module) {
     return;
   std::string text;
   llvm::raw_string_ostream stream(text);
-  // What a failed pass leaves need not be valid.
+  // The module after a failed pass need not be valid.
   module->print(stream, mlir::OpPrintingFlags().assumeVerified());
   dump(name, stream.str() + "\n");
 }

@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The environment variable TILEWRIGHT_DUMP: where it is set, to a path such as /tmp/x, everything
-// that a compilation makes is written under that base name:
+// The environment variable TILEWRIGHT_DUMP: if it is set to a path such as /tmp/x, all intermediate
+// results of a compilation are written under that base name:
 //
-//   /tmp/x.000.input.mlir, /tmp/x.001.tile-link.mlir ...   the module, and what each pass leaves of
-//   it /tmp/x.030.ll  .ptx  .ptxas.log  .cubin                code
+//   /tmp/x.000.input.mlir, /tmp/x.001.tile-link.mlir ...   the module, also after each pass
+//   /tmp/x.030.ll  .ptx  .ptxas.log  .cubin                code
 //
-// Numbers run on through the process. What is edited goes back into tilewrightc.
+// Numbers increase throughout the process. tilewrightc accepts an edited .ll or .ptx.
 
 #ifndef TILEWRIGHT_LIB_CODEGEN_DUMP_H
 #define TILEWRIGHT_LIB_CODEGEN_DUMP_H
@@ -21,7 +21,7 @@ class PassManager;
 
 namespace tilewright {
 
-/// Whether anything is to be written.
+/// Whether stages are written.
 bool isDumping();
 
 /// Writes one stage: "BASE.NUMBER.NAME". A file that cannot be written is reported once, on

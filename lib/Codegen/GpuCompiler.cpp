@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The passes from tile IR to the LLVM dialect, in order, and what follows.
+// The passes from tile IR to the LLVM dialect, in order, and code generation.
 
 #include "lib/Codegen/GpuCompiler.h"
 
@@ -31,7 +31,7 @@ std::optional<GpuForm> tilewright::parseGpuForm(llvm::StringRef name) {
 
 bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelOp>().empty(); }
 
-/// What roles are told would be ignored on targets without them.
+/// Options of roles would be ignored on targets without roles.
 static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
   const Target *target = Target::find(options.target);
   if (target && target->hasRoles())
@@ -40,8 +40,8 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
     llvm::StringRef key = entry.split('=').first;
     if (tgpu::RoleOverrides().find(key))
       return emitError(module.getLoc())
-             << "schedule: " << key << " is for roles, which only " << Target::getNamesWithRoles()
-             << " has, but the target is " << options.target
+             << "schedule: " << key << " requires roles, which only " << Target::getNamesWithRoles()
+             << " supports, but the target is " << options.target
              << "; leave it out or give --target=" << Target::getNamesWithRoles();
   }
   return success();
@@ -88,18 +88,18 @@ void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
     for (const KernelResources &entry : resources)
       if (entry.kernel == kernel.name || entry.kernel == kernel.alignedEntry)
         bytes = std::max(bytes, entry.spillStoreBytes);
-    // A few registers that ptxas saves once, outside of loops, cost nothing that can be measured.
+    // A few registers that ptxas saves once, outside of loops, have no measurable cost.
     constexpr int64_t mostHarmless = 32;
     if (bytes <= mostHarmless)
       continue;
     InFlightDiagnostic warning = emitWarning(kernel.location)
                                  << "kernel @" << kernel.name << " spills " << bytes
                                  << " bytes of registers on " << target
-                                 << ": what its threads hold at a time does not fit; make its "
-                                    "tiles smaller or their extents multiples of 256";
-    // Warps of a kernel with roles follow from the rows of its blocks.
+                                 << ": its live values exceed the registers of its threads; make "
+                                    "its tiles smaller or their extents multiples of 256";
+    // The warps of a kernel with roles follow from the rows of its blocks.
     if (!kernel.hasRoles && kernel.warps < 32)
-      warning << ", or give more warps than " << kernel.warps << " by --warps";
+      warning << ", or give more warps than " << kernel.warps << " with --warps";
   }
 }
 

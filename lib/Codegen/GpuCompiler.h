@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From tile IR (or tgpu IR) to the form that a tool was asked for.
+// Compiles tile IR (or tgpu IR) to the form that a tool requests.
 
 #ifndef TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
 #define TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
@@ -18,24 +18,25 @@ enum class GpuForm { Tgpu, Llvm, Ptx, Cubin };
 std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
 struct GpuOptions : GpuPipelineOptions {
-  int64_t timelineWords = 0; ///< of a chunk (runtime/TimelineFormat.h); 0: kernels have no timeline
-  bool warnsOfSpills = true; ///< where ptxas is run anyway
+  int64_t timelineWords = 0; ///< 64-bit words per chunk (runtime/TimelineFormat.h); 0: no timeline
+  bool warnsOfSpills = true; ///< if ptxas is run anyway
 };
 
 /// Whether the module is already mapped onto a GPU.
 bool isMapped(mlir::ModuleOp module);
 
-/// Maps kernels of bound tile IR onto the target and places their buffers; of kernels that are
-/// already mapped only the synchronisation is verified. Errors are emitted through the context.
+/// Maps kernels of bound tile IR onto the target and assigns offsets to their buffers; for kernels
+/// that are already mapped, only the synchronization is verified. Errors are emitted through the
+/// context.
 mlir::LogicalResult mapToGpu(mlir::ModuleOp module, const GpuOptions &options);
 
-/// What to tell of kernels that turn out to spill registers, taken from their mapped module before
-/// code generation consumes it.
+/// Data for warnings about kernels that spill registers, taken from their mapped module before code
+/// generation consumes it.
 class SpillWarnings {
 public:
   SpillWarnings(mlir::ModuleOp mapped, const GpuOptions &options);
 
-  /// Emits a warning at each kernel whose code spills, with the most that one of its forms does.
+  /// Emits a warning at each kernel whose code spills, with the maximum over its forms.
   void emit(llvm::ArrayRef<KernelResources> resources) const;
 
 private:
@@ -50,13 +51,14 @@ private:
 };
 
 /// The module in one of the forms: text, or the bytes of a cubin. Precondition: the module is bound
-/// tile IR or tgpu IR. Fails with errors emitted through the context, or with what it says here.
-/// `resources` is filled for a cubin, whose spills are warned of.
+/// tile IR or tgpu IR. Errors are emitted through the context, or returned. `resources` is set for
+/// a cubin; spills give a warning.
 llvm::Expected<std::string> compileForGpu(mlir::ModuleOp module, GpuForm form,
                                           const GpuOptions &options,
                                           std::vector<KernelResources> *resources = nullptr);
 
-/// The same of a module that mapToGpu has mapped, which a form but tgpu leaves in the LLVM dialect.
+/// The same for a module that mapToGpu has mapped. Forms other than tgpu leave it in the LLVM
+/// dialect.
 llvm::Expected<std::string> compileMapped(mlir::ModuleOp module, GpuForm form,
                                           const GpuOptions &options,
                                           std::vector<KernelResources> *resources = nullptr);

@@ -34,8 +34,8 @@
 
 #include <mutex>
 
-// Of the NVPTX back end alone: InitializeAllTargets would ask for those that the package leaves
-// out.
+// Only the NVPTX back end: InitializeAllTargets would require targets that the package does not
+// contain.
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
 void LLVMInitializeNVPTXTarget();
@@ -64,8 +64,8 @@ static void initialiseBackEnd() {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // Addresses in shared memory in one register instead of two. Only an option of the command line
-    // says so.
+    // Addresses in shared memory in one register instead of two. Available only as a command-line
+    // option.
     auto &options = llvm::cl::getRegisteredOptions();
     if (auto found = options.find("nvptx-short-ptr"); found != options.end())
       static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
@@ -85,14 +85,14 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(llvm::
   std::unique_ptr<llvm::TargetMachine> machine(backEnd->createTargetMachine(
       triple, target->name, "+ptx" + std::to_string(target->ptxVersion), llvm::TargetOptions(),
       std::nullopt, std::nullopt,
-      // Not aggressive: that runs GVN, which tears products away from the sums they fuse with.
+      // Not aggressive: that runs GVN, which separates products from the sums they fuse with.
       llvm::CodeGenOptLevel::Default));
   if (!machine)
     return llvm::createStringError("LLVM cannot make code for " + name);
   return machine;
 }
 
-/// Translated and optimised.
+/// Translated and optimized.
 static llvm::Expected<std::unique_ptr<llvm::Module>>
 translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine &machine) {
   std::unique_ptr<llvm::Module> llvmModule =
@@ -102,15 +102,17 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
   llvmModule->setTargetTriple(machine.getTargetTriple());
   llvmModule->setDataLayout(machine.createDataLayout());
 
-  // MLIR cannot say so: whatever a warp does together must not move into a branch.
+  // MLIR cannot express this: an operation that a warp executes together must not move into a
+  // branch.
   for (llvm::Function &function : *llvmModule)
     for (llvm::Instruction &instruction : llvm::instructions(function))
       if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && call->isInlineAsm())
         call->addFnAttr(llvm::Attribute::Convergent);
 
-  // Not a default pipeline: that moves every invariant out of loops, the addresses and masks of
-  // each element, and a thread has no registers for them. The emitter puts at entry what is worth
-  // one; ptxas, which counts registers, decides about the rest. Nor are loops unrolled any further.
+  // Not a default pipeline: it hoists all invariants out of loops, such as the addresses and masks
+  // of each element, and a thread has no registers for them. The emitter places values that are
+  // worth a register at entry; ptxas, which counts registers, decides about the rest. Loops are not
+  // unrolled any further.
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -122,7 +124,7 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::FunctionPassManager perFunction;
-  // The state of a timeline is on the stack; nothing else is, and then this changes nothing.
+  // The state of a timeline is on the stack; nothing else is, so this has no effect without one.
   perFunction.addPass(llvm::PromotePass());
   perFunction.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   perFunction.addPass(llvm::InstCombinePass());
@@ -144,8 +146,8 @@ static std::string printIr(const llvm::Module &module) {
   return text;
 }
 
-/// Keeps what LLVM has to say about its input while it lives. Without a handler LLVM would print
-/// it, and end the process if it is an error.
+/// Collects LLVM's diagnostics about its input. Without a handler, LLVM would print them, and exit
+/// for an error.
 class Diagnostics {
 public:
   explicit Diagnostics(llvm::LLVMContext &context) : context(context) {
@@ -155,7 +157,7 @@ public:
 
   llvm::Error take() {
     return errors.empty() ? llvm::Error::success()
-                          : llvm::createStringError("LLVM refuses this code: " + errors);
+                          : llvm::createStringError("LLVM rejects this code: " + errors);
   }
 
 private:
@@ -187,18 +189,18 @@ static llvm::Expected<std::string> printPtx(llvm::Module &module, llvm::TargetMa
   return text.str().str();
 }
 
-/// LLVM's analyses recurse along chains of values, and the code of a thread may be one chain of
-/// 2^18 operations: the stack of the program would end.
+/// LLVM's analyses recurse along chains of values, and the code of a thread may be a chain of 2^18
+/// operations: the program's stack would overflow.
 static llvm::Expected<std::string>
 onLargeStack(llvm::function_ref<llvm::Expected<std::string>()> action) {
-  constexpr unsigned stackBytes = 512u << 20; // of addresses; memory is taken as it is used
+  constexpr unsigned stackBytes = 512u << 20; // reserved addresses; memory is allocated on use
   std::optional<llvm::Expected<std::string>> result;
   llvm::thread worker(std::optional<unsigned>(stackBytes), [&] { result.emplace(action()); });
   worker.join();
   return std::move(*result);
 }
 
-/// What `print` makes of the module as LLVM has it.
+/// The result of `print` for the module in LLVM IR.
 static llvm::Expected<std::string>
 emit(mlir::ModuleOp module, llvm::StringRef target,
      llvm::function_ref<llvm::Expected<std::string>(llvm::Module &, llvm::TargetMachine &)> print) {
@@ -247,7 +249,7 @@ llvm::Expected<std::string> tilewright::emitPtxFromIr(llvm::MemoryBufferRef ir,
       return llvm::createStringError("LLVM IR must be for nvptx64-nvidia-cuda, but is for '" +
                                      module->getTargetTriple().str() + "'");
     module->setDataLayout((*machine)->createDataLayout());
-    // The back end takes for granted what the verifier asks for.
+    // The back end assumes what the verifier checks.
     std::string broken;
     llvm::raw_string_ostream stream(broken);
     if (llvm::verifyModule(*module, &stream))

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Counts instructions on the tgpu form, by the rules of passes/Conversion, and asks base/Layout
-// for bank conflicts.
+// Counts instructions in tgpu IR, by the rules of passes/Conversion, and computes bank conflicts
+// with base/Layout.
 
 #include "lib/Codegen/Report.h"
 
@@ -34,7 +34,7 @@ void SharedTraffic::add(const SharedTraffic &other) {
   }
 }
 
-/// "file:line:column" of the first location in the source; "unknown place" where there is none.
+/// "file:line:column" of the first location in the source; "unknown place" if there is none.
 static std::string describe(Location location) {
   std::string text;
   location->walk([&](Location inner) {
@@ -47,7 +47,7 @@ static std::string describe(Location location) {
   return text.empty() ? "unknown place" : text;
 }
 
-/// A register tile read from or written to a buffer: matrices where the layout allows them, else
+/// A register tile read from or written to a buffer: matrices if the layout allows them, else
 /// vectors.
 static Wavefronts predictAccess(RankedTensorType tile, SharedType buffer, bool isExchanged,
                                 bool mayUseMatrices) {
@@ -73,7 +73,7 @@ static Wavefronts predictCopy(SharedType buffer, int64_t warps) {
   return {};
 }
 
-/// What a product on the CUDA cores reads: strips along k of 16 bytes where k lies in rows, else
+/// The reads of a product on the CUDA cores: strips of 16 bytes along k if k is along rows, else
 /// runs of columns.
 static Wavefronts predictOperand(const layout::RegisterLayout &tile, SharedType buffer, int dim,
                                  bool isKInRow) {
@@ -262,7 +262,7 @@ private:
     std::string role;
   };
 
-  /// What stands in the region, less its loops, which get reports of their own.
+  /// The contents of the region without its loops, which get separate reports.
   LoopReport describe(Region &region, const Context &context) {
     LoopReport found;
     for (Operation &op : region.getOps())
@@ -397,7 +397,7 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
           llvm::find_if(resources, [&](const KernelResources &r) { return r.kernel == entry; });
       return known == resources.end() ? nullptr : &*known;
     };
-    // Of two forms, the one that nearly all launches run first.
+    // Of two forms, the one that most launches use comes first.
     const KernelResources *general = find(kernel.kernel);
     const KernelResources *aligned = find(tgpu::getAlignedEntry(kernel.kernel));
     const KernelResources *known = aligned ? aligned : general;
@@ -411,7 +411,7 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
     os << "  registers       ";
     if (known)
-      os << known->registers << " a thread";
+      os << known->registers << " per thread";
     else
       os << "unknown";
     os << "\n  spills          ";
@@ -428,16 +428,16 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
     if (!known)
       os << "unknown, at most ";
     os << occupancy.blocks << (occupancy.blocks == 1 ? " block" : " blocks")
-       << " a multiprocessor, limited by " << occupancy.limit << '\n';
+       << " per multiprocessor, limited by " << occupancy.limit << '\n';
     if (aligned && general) {
-      os << "  unaligned views " << general->registers << " registers a thread, spills ";
+      os << "  unaligned views " << general->registers << " registers per thread, spills ";
       printSpills(*general);
       os << '\n';
     }
     for (const RoleReport &role : kernel.roles) {
       os << "  role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");
       if (role.registers)
-        os << ", " << role.registers << " registers a thread";
+        os << ", " << role.registers << " registers per thread";
       os << '\n';
     }
     for (const RingReport &ring : kernel.rings)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a mapped kernel takes and does, for a reader: tilewrightc --report.
+// The resources and instructions of a mapped kernel, for users: tilewrightc --report.
 
 #ifndef TILEWRIGHT_LIB_CODEGEN_REPORT_H
 #define TILEWRIGHT_LIB_CODEGEN_REPORT_H
@@ -15,23 +15,23 @@
 
 namespace tilewright {
 
-/// Wavefronts of the accesses to shared memory that threads make, of all warps together.
+/// Wavefronts of the accesses to shared memory by threads, summed over all warps.
 struct SharedTraffic {
   layout::Wavefronts reads, writes, copies;
-  layout::Wavefronts worst; ///< of the single access with the greatest factor
+  layout::Wavefronts worst; ///< the access with the most conflicts
   std::string worstPlace;   ///< its location
 
   void add(const SharedTraffic &other);
 };
 
-/// One iteration of a loop, or the code outside of all loops. Of a condition the branch with more
+/// One iteration of a loop, or the code outside all loops. For a condition, the branch with more
 /// matrix instructions counts; inner loops are not included.
 struct LoopReport {
   std::string place; ///< file:line:column; empty outside of loops
-  std::string role;  ///< empty where all warps do the same
-  int depth = 0;     ///< loops around it
+  std::string role;  ///< empty if all warps execute the same code
+  int depth = 0;     ///< number of enclosing loops
   std::string skeleton;
-  int64_t stages = 0; ///< of the schedule; 0 where the loop has none
+  int64_t stages = 0; ///< from the schedule; 0 if the loop has none
   /// "mma.sync m16n8k16", for each warp; "wgmma m64n128k16", for each warpgroup; "fma", for each
   /// thread.
   std::map<std::string, int64_t> matrixInstructions;
@@ -48,10 +48,10 @@ struct RingReport {
 struct RoleReport {
   std::string name;
   int64_t warps = 0;
-  int64_t registers = 0; ///< of a thread, as set at run time; 0: as at entry
+  int64_t registers = 0; ///< per thread, as set at run time; 0: as at entry
 };
 
-/// How many blocks a multiprocessor holds at a time, and what limits them.
+/// The number of blocks that a multiprocessor holds at a time, and the limiting resource.
 struct Occupancy {
   int64_t blocks = 0;
   std::string limit; ///< "registers", "shared memory", "warps", "blocks"
@@ -59,28 +59,28 @@ struct Occupancy {
 
 struct KernelReport {
   std::string kernel, target;
-  std::string blocks; ///< which were chosen, and why; empty where nothing was
+  std::string blocks; ///< the chosen blocks, and the reason; empty if none were chosen
   int64_t warps = 0;
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;
   std::vector<RingReport> rings;
-  std::vector<LoopReport> loops; ///< the code outside of loops first, then in the order of the text
+  std::vector<LoopReport> loops; ///< code outside of loops first, then in textual order
 };
 
 /// Precondition: the module is mapped and its shared memory is planned.
 std::vector<KernelReport> describeKernels(mlir::ModuleOp module);
 
-/// Without `registers` only what else limits counts: an upper bound.
+/// Without `registers`, only the other limits count: an upper bound.
 Occupancy computeOccupancy(const KernelReport &kernel, std::optional<int64_t> registers);
 
 /// The workspaces of the programs, as products of extents and bytes.
 void printWorkspaces(llvm::raw_ostream &os, mlir::ModuleOp module);
 
-/// Describes the module to `os`; registers and spills are ptxas's where the machine has one and it
-/// takes the code. Precondition: that of describeKernels.
+/// Describes the module to `os`; registers and spills come from ptxas, if the machine has it and it
+/// accepts the code. Precondition: as for describeKernels.
 void reportOn(mlir::ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os);
 
-/// `resources` are ptxas's; what only it knows is "unknown" without them.
+/// `resources` come from ptxas; without them, its figures are "unknown".
 void printReport(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
                  const std::vector<KernelResources> &resources);
 

@@ -19,7 +19,7 @@ using namespace tilewright;
 
 namespace {
 
-/// Bytes of a request in the first version of this ABI, as in runtime/CApiSupport.h.
+/// The size of a request in the first version of this ABI, as in runtime/CApiSupport.h.
 constexpr size_t firstRequestSize = 88;
 static_assert(firstRequestSize <= sizeof(tilewright_compile_request));
 
@@ -33,7 +33,7 @@ tilewright_compile_code fail(tilewright_compile_code code, std::string text) {
   return code;
 }
 
-/// "file:3:1: ", where the place is known.
+/// "file:3:1: ", if the location is known.
 std::string describe(mlir::Location location) {
   std::string text;
   if (auto place = location->findInstanceOf<mlir::FileLineColLoc>())

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * The C interface of libtilewright-compiler.so: compiles a kernel or program to a bundle in memory,
- * which tilewright_bundle_load (tilewright.h) takes. An application that loads bundles from files
+ * for tilewright_bundle_load (tilewright.h). An application that loads bundles from files
  * needs only libtilewright.so.
  *
  * Set struct_size of each struct to its sizeof. A pointer is nullable only if its comment says
@@ -25,11 +25,11 @@ extern "C" {
 
 typedef enum tilewright_compile_code {
   TILEWRIGHT_COMPILE_OK = 0,
-  TILEWRIGHT_COMPILE_INVALID_ARGUMENT = 1, /* of the call itself */
-  TILEWRIGHT_COMPILE_REFUSED = 2           /* by the compiler: the text says what and where */
+  TILEWRIGHT_COMPILE_INVALID_ARGUMENT = 1, /* an invalid call */
+  TILEWRIGHT_COMPILE_REFUSED = 2           /* the text has the diagnostics of the compiler */
 } tilewright_compile_code;
 
-/* A parameter of the entry as tilewrightc spells it: {"D", "128"}, {"T", "bf16"}. */
+/* A parameter of the entry in the syntax of tilewrightc: {"D", "128"}, {"T", "bf16"}. */
 typedef struct tilewright_compile_param {
   const char *name;
   const char *value;
@@ -39,23 +39,23 @@ typedef struct tilewright_compile_request {
   size_t struct_size;
   const char *source; /* the text of a kernel file */
   size_t source_size;
-  const char *source_name; /* nullable; what diagnostics call it */
+  const char *source_name; /* nullable; its name in diagnostics */
   const char *entry;       /* nullable: the only kernel or program that no program launches */
   const tilewright_compile_param *params; /* nullable */
   size_t num_params;
   const char *const *with; /* nullable; files whose functions and captures replace the source's */
   size_t num_with;
-  const char *const *targets; /* nullable: sm_80, and sm_90a where kernels have roles there */
+  const char *const *targets; /* nullable: sm_80, and sm_90a if kernels have roles there */
   size_t num_targets;
   /* nullable; the file that the source was read from, in whose folder its tile.link may name
-   * files. Without it the source can link the compiler's own files only, whatever its name. */
+   * files. Without it, tile.link can name only files embedded in the compiler. */
   const char *source_file;
 } tilewright_compile_request;
 
-/* The text of the last failure of this thread; empty where there was none. */
+/* The text of the last failure of this thread; empty if there was none. */
 TILEWRIGHT_COMPILER_API const char *tilewright_compiler_last_error(void);
 
-/* Gives the bytes of a bundle, which tilewright_compiler_free releases. */
+/* Returns the bytes of a bundle, which tilewright_compiler_free releases. */
 TILEWRIGHT_COMPILER_API tilewright_compile_code
 tilewright_compile(const tilewright_compile_request *request, void **bundle, size_t *size);
 

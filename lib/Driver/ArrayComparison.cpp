@@ -41,8 +41,8 @@ double epsilonOf(ElementType type) {
   return 0.0;
 }
 
-/// Gets the values as f64, and what they differ by: 0 if and only if integers are equal, even where
-/// f64 cannot tell them apart.
+/// Returns the values as f64, and their difference: 0 if and only if integers are equal, even if
+/// f64 cannot distinguish them.
 using Pair = llvm::function_ref<void(int64_t position, double a, double b, double difference)>;
 
 int64_t readInteger(ElementType type, const uint8_t *from) {
@@ -127,7 +127,7 @@ llvm::Expected<ArrayDifference> tilewright::compareArrays(const HostArray &a, co
 
   double farthest = 0;
   forEach([&](int64_t position, double x, double y, double difference) {
-    // Equal infinities differ by NaN.
+    // The difference of equal infinities is NaN.
     if (difference == 0 || (std::isinf(x) && x == y) || (std::isnan(x) && std::isnan(y)))
       return;
     double excess = std::numeric_limits<double>::infinity();
@@ -138,7 +138,7 @@ llvm::Expected<ArrayDifference> tilewright::compareArrays(const HostArray &a, co
       double limit = tolerance->absolute + tolerance->relative * size;
       if (difference <= limit)
         return;
-      // Where nothing is allowed the greatest difference is the worst.
+      // If no difference is allowed, the largest is the worst.
       excess = limit > 0 ? difference / limit : difference;
     } else {
       ++result.nonFinite;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where two results of the same computation part.
+// Compares two results of the same computation.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_ARRAYCOMPARISON_H
 #define TILEWRIGHT_LIB_DRIVER_ARRAYCOMPARISON_H
@@ -12,7 +12,7 @@
 
 namespace tilewright {
 
-/// Elements a and b agree where |a - b| <= absolute + relative * max(|a|, |b|).
+/// Elements a and b agree if |a - b| <= absolute + relative * max(|a|, |b|).
 struct Tolerance {
   double relative = 0.0, absolute = 0.0;
 
@@ -26,12 +26,13 @@ struct Tolerance {
 
 struct ArrayDifference {
   bool sameBits = false;
-  int64_t count = 0;     ///< elements
-  int64_t beyond = 0;    ///< of them beyond the tolerance, or NaN or infinite on one side only
-  int64_t nonFinite = 0; ///< the latter alone, and infinities of other signs
-  Tolerance tolerance;   ///< that was applied
-  double absolute = 0.0, relative = 0.0; ///< the greatest among elements that are finite in both
-  /// Row-major positions: the first element beyond, and the one that is farthest beyond.
+  int64_t count = 0;     ///< number of elements
+  int64_t beyond = 0;    ///< number beyond the tolerance, or NaN or infinite on one side only
+  int64_t nonFinite = 0; ///< only the latter, and infinities of different signs
+  Tolerance tolerance;   ///< tolerance applied
+  double absolute = 0.0, relative = 0.0; ///< maximum over elements that are finite on both sides
+  /// Row-major positions: the first element beyond the tolerance, and the one with the largest
+  /// excess.
   int64_t first = -1, worst = -1;
   /// The elements there; an i64 is rounded.
   double firstValues[2] = {}, worstValues[2] = {};

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the shipped kernels take.
+// The arguments of the shipped kernels.
 
 #include "lib/Driver/AttentionRun.h"
 

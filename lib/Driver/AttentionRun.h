@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The shipped kernels of attention and of the matrix product on arrays in memory: what the
-// demonstration and the benchmark run. An ordinary user of KernelRun.h; nothing else in lib knows
-// what attention is.
+// Runs the shipped kernels of attention and of the matrix product on arrays in memory, for the
+// demonstration and the benchmark. A user of KernelRun.h; no other code in lib is specific to
+// attention.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 #define TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
@@ -22,12 +22,12 @@ struct AttentionConfig {
   int64_t windowLeft = -1, windowRight = -1;
   double scale = 1.0;
   bool backward = false;
-  std::vector<std::string> with;                           ///< paths below the kernels folder
-  std::vector<std::pair<std::string, std::string>> params; ///< further parameters
+  std::vector<std::string> with;                           ///< paths relative to the kernels folder
+  std::vector<std::pair<std::string, std::string>> params; ///< additional parameters
   std::string target = "cpu";                              ///< TilePipelineOptions::target
 
   bool hasWindow() const { return windowLeft >= 0 || windowRight >= 0; }
-  /// Pairs of a query and a key that CAUSAL and the window keep, over all heads.
+  /// The number of pairs of a query and a key that CAUSAL and the window keep, over all heads.
   int64_t countPairs() const;
   /// Floating-point operations of the products over those pairs, two for a multiplication with its
   /// addition: Q K^T and P V, and five products in the backward.
@@ -43,7 +43,7 @@ llvm::Expected<std::unique_ptr<KernelRun>> createAttention(llvm::StringRef kerne
 struct MatmulConfig {
   int64_t M = 1, N = 1, K = 1;
   ElementType type = ElementType::F32;
-  std::vector<std::pair<std::string, std::string>> params; ///< further parameters
+  std::vector<std::pair<std::string, std::string>> params; ///< additional parameters
   std::string target = "cpu";                              ///< TilePipelineOptions::target
 
   double countFlops() const { return 2.0 * M * N * K; }

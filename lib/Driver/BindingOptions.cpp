@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Taking the text of --in, --out, --inout, --scalar, --strides and --param apart.
+// Parses the text of --in, --out, --inout, --scalar, --strides and --param.
 
 #include "lib/Driver/BindingOptions.h"
 
@@ -25,7 +25,7 @@ llvm::Expected<std::pair<std::string, std::string>> splitName(llvm::StringRef fo
   return std::make_pair(name.str(), value.str());
 }
 
-/// Takes ":TYPE" off the end of a file, if it is there.
+/// Removes ":TYPE" from the end of a file name, if present.
 llvm::Error splitType(llvm::StringRef form, llvm::StringRef &file,
                       std::optional<ElementType> &type) {
   size_t colon = file.rfind(':');
@@ -43,7 +43,7 @@ llvm::Error splitType(llvm::StringRef form, llvm::StringRef &file,
   return llvm::Error::success();
 }
 
-/// Integers from 0, separated by a character.
+/// Non-negative integers, separated by a character.
 bool parseList(llvm::StringRef text, char separator, llvm::SmallVectorImpl<int64_t> &values) {
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, separator);
@@ -91,7 +91,7 @@ llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text) {
   if (at == llvm::StringRef::npos)
     return expected(form, text);
   llvm::StringRef file = value.take_front(at), shape = value.drop_front(at + 1);
-  // Nothing after the '@' is an array without dimensions.
+  // Without text after '@', the array has no dimensions.
   if (!shape.empty() && !parseList(shape, 'x', request.shape))
     return makeError("expected extents such as 2x8x128 after '@' but got '" + shape + "'");
   if (llvm::Error error = splitType(form, file, request.type))

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a caller says about arguments on a command line, as text and taken apart. Nothing here knows
-// the kernel: see NpyBinding.h for that.
+// Arguments as given on a command line, as text and parsed. Independent of the kernel: see
+// NpyBinding.h for that.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
 #define TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
@@ -23,11 +23,11 @@ namespace tilewright {
 /// One array. An array with an input file has the shape of that file.
 struct ArrayRequest {
   std::string name;
-  std::string input;                ///< empty: the array starts poisoned, unless it is random
+  std::string input;                ///< empty: the array is initially poison, unless it is random
   std::string output;               ///< empty: the array is not written anywhere
-  std::optional<ElementType> type;  ///< of the elements in the kernel; none: the view's
-  llvm::SmallVector<int64_t> shape; ///< where there is no input
-  bool isRandom = false;            ///< filled with numbers of the standard normal distribution
+  std::optional<ElementType> type;  ///< element type in the kernel; none: that of the view
+  llvm::SmallVector<int64_t> shape; ///< if there is no input
+  bool isRandom = false;            ///< filled with normally distributed numbers
 };
 
 struct ScalarRequest {
@@ -43,12 +43,12 @@ struct BindingRequest {
   std::vector<ArrayRequest> arrays;
   std::vector<ScalarRequest> scalars;
   std::vector<StridesRequest> strides;
-  /// Of arrays that are random.
+  /// For random arrays.
   uint64_t seed = 0;
-  /// Every float runs in f64: float arrays are held as f64, whatever the view declares.
+  /// Every float runs in f64: float arrays are stored as f64, regardless of the view's type.
   bool f64 = false;
-  /// With f64: floats that are given are rounded to the type that the kernel declares, so that a
-  /// run which rounds can be compared with it.
+  /// With f64: given floats are rounded to the type that the kernel declares, so that the run can
+  /// be compared with a run that rounds.
   bool roundsInputs = false;
 };
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Binding and compiling each variant for each target.
+// Binds and compiles each variant for each target.
 
 #include "lib/Driver/BundleRequest.h"
 
@@ -55,7 +55,7 @@ static std::vector<int64_t> getLengths(mlir::ModuleOp module) {
   return lengths;
 }
 
-/// What each kernel is bound to.
+/// The binding of each kernel.
 static std::vector<mlir::Attribute> getBindings(mlir::ModuleOp module) {
   std::vector<mlir::Attribute> bindings;
   for (auto kernel : module.getOps<tile::KernelOp>())
@@ -65,7 +65,7 @@ static std::vector<mlir::Attribute> getBindings(mlir::ModuleOp module) {
 
 namespace {
 
-/// The variants of a request, one after the other, from the file as it was parsed.
+/// The variants of a request, one after the other, from the parsed file.
 class BundleMaker {
 public:
   BundleMaker(llvm::MemoryBufferRef source, mlir::ModuleOp parsed, const BundleRequest &request)
@@ -80,7 +80,7 @@ public:
     if (!request.ptx.empty() && targets.size() * variants.size() > 1)
       return llvm::createStringError("code can be given for one variant and one target only");
     if (isReady && targets.size() * variants.size() > 1)
-      return llvm::createStringError("a module of tgpu is one variant for one target");
+      return llvm::createStringError("a tgpu module is for one variant and one target only");
     runtime::BundleWriter writer;
     writer.manifest.producer = ("tilewrightc " + getVersion()).str();
     writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();
@@ -109,7 +109,7 @@ public:
 private:
   void chooseTargets() {
     targets = request.targets;
-    // Schedules and code are for one target.
+    // Schedules and code apply to one target.
     isChosen = targets.empty() && request.ptx.empty() && request.gpu.schedule.empty() &&
                request.gpu.warps == GpuOptions().warps;
     if (targets.empty())
@@ -118,7 +118,7 @@ private:
       for (const Target &target : Target::all())
         if (target.hasRoles())
           targets.emplace_back(target.name);
-    // Exact targets are preferred where they run.
+    // Exact targets are preferred on their devices.
     llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {
       return Target::find(a)->isExact && !Target::find(b)->isExact;
     });
@@ -130,7 +130,7 @@ private:
       request.progress(what);
   }
 
-  /// Of one variant for one target: the entries for some lengths, then that for all.
+  /// For one variant and one target: the entries for limited lengths, then the general one.
   llvm::Error addParts(const BundleRequest::Params &variant, const std::string &target) {
     TilePipelineOptions options = request.options;
     options.target = target;
@@ -140,9 +140,9 @@ private:
       return module.takeError();
     BundlePart part{*module, request.gpu, request.ptx};
     part.gpu.target = target;
-    // Code for a target with roles is worth having beside that for the default one where the
-    // kernels split into roles. What is slow or refused there is left to the default, and omitted
-    // without a diagnostic.
+    // Code for a target with roles is added to that for the default target if the kernels split
+    // into roles. Kernels that are slow or rejected there only have the default, without a
+    // diagnostic.
     HeldDiagnostics held(parsed.getContext());
     bool isOptional = isChosen && Target::find(target)->hasRoles();
     if (!isOptional)
@@ -162,13 +162,13 @@ private:
       reportOn(*copy, part.gpu, stream);
       Progress::hide();
       *request.report << text;
-      part.gpu.warnsOfSpills = false; // the report has warned
+      part.gpu.warnsOfSpills = false; // the report printed a warning
     }
     if (!isReady)
       part.bindSmaller = [this, options, module = *module](int64_t shared) {
         return bindSmaller(options, module, shared);
       };
-    // Entries for some lengths only go first; without blocks of their own they are not needed.
+    // Entries for limited lengths come first; they are omitted if they have the same blocks.
     if (!isReady && request.ptx.empty()) {
       for (int64_t length : getLengths(part.module)) {
         options.length = length;
@@ -184,7 +184,7 @@ private:
   }
 
   mlir::ModuleOp bindSmaller(TilePipelineOptions options, mlir::ModuleOp module, int64_t shared) {
-    HeldDiagnostics held(parsed.getContext()); // of blocks that the caller has not asked for
+    HeldDiagnostics held(parsed.getContext()); // about blocks that the caller did not request
     options.shared = shared;
     llvm::Expected<mlir::ModuleOp> smaller = compile(options);
     if (smaller && getBindings(*smaller) != getBindings(module))
@@ -193,7 +193,7 @@ private:
     return nullptr;
   }
 
-  /// Binds the entry, or checks that a mapped one is given nothing to bind. The module is kept.
+  /// Binds the entry, or checks that there are no bindings for a mapped one. The module is kept.
   llvm::Expected<mlir::ModuleOp> compile(const TilePipelineOptions &options) {
     mlir::OwningOpRef<mlir::ModuleOp> module = parsed.clone();
     if (!isReady)
@@ -210,11 +210,11 @@ private:
   mlir::ModuleOp parsed;
   const BundleRequest &request;
   bool isReady;  ///< the source is mapped onto a target
-  bool isChosen; ///< of the default targets, those that are worth it
+  bool isChosen; ///< use only default targets for which code is useful
   std::vector<std::string> targets;
   std::vector<BundleRequest::Params> variants;
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< of the parts
-  std::vector<BundlePart> parts;                          ///< of the variant
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< modules of the parts
+  std::vector<BundlePart> parts;                          ///< parts of the variant
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From a file to a bundle: one entry, for several targets and bindings.
+// Compiles a file to a bundle: one entry, for several targets and bindings.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
 #define TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
@@ -22,15 +22,17 @@ namespace tilewright {
 struct BundleRequest {
   using Params = std::vector<std::pair<std::string, std::string>>;
 
-  TilePipelineOptions options; ///< what all variants have in common
+  TilePipelineOptions options; ///< parameters that all variants have in common
   EntryKind kind = EntryKind::Any;
-  /// In any order. None: the default, and those with roles for what has a schedule of roles there.
+  /// In any order. None: the default target, and those with roles for kernels with a schedule of
+  /// roles there.
   std::vector<std::string> targets;
-  std::vector<Params> variants;        ///< parameters of each variant; none: one without more
-  GpuOptions gpu;                      ///< its target is not read
-  bool assemble = true;                ///< with cubins, where there is a ptxas
-  llvm::raw_ostream *report = nullptr; ///< gets the report of each variant for each target
-  std::string ptx;                     ///< code of the only variant for the only target
+  std::vector<Params>
+      variants;   ///< parameters of each variant; empty: one variant without additional parameters
+  GpuOptions gpu; ///< its target is ignored
+  bool assemble = true;                ///< with cubins, if there is a ptxas
+  llvm::raw_ostream *report = nullptr; ///< receives the report of each variant for each target
+  std::string ptx;                     ///< code for the only variant and target
   /// If set, called when a step begins, with its name.
   std::function<void(const std::string &)> progress;
 };

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Help, colours and the list of options.
+// Help, colors and the list of options.
 
 #include "lib/Driver/CommandLine.h"
 
@@ -111,7 +111,7 @@ bool parseOptions(int argc, const char *const *argv, cl::OptionCategory &categor
   cl::extrahelp help(more);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "tilewright " << getVersion() << "\n"; });
-  // With a stream for errors the parser returns instead of leaving with code 1.
+  // With an error stream, the parser returns instead of exiting with code 1.
   return cl::ParseCommandLineOptions(static_cast<int>(arguments.size()), arguments.data(), overview,
                                      &llvm::errs());
 }

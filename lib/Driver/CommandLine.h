@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What all tools do with a command line before they look at it: --help with examples, --color, and
-// --print-options for the completion of shells.
+// Common command-line handling of all tools: --help with examples, --color, and --print-options for
+// shell completion.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_COMMANDLINE_H
 #define TILEWRIGHT_LIB_DRIVER_COMMANDLINE_H
@@ -19,7 +19,7 @@ namespace tilewright {
 /// The version of the project, as CMake has it: "0.1.0".
 llvm::StringRef getVersion();
 
-/// The names of devices and of targets, separated by '|', as what an option takes.
+/// The names of devices and of targets, separated by '|', for the description of an option's value.
 llvm::StringRef deviceWords();
 llvm::StringRef targetWords();
 
@@ -29,11 +29,11 @@ llvm::StringRef targetWords();
 bool parseOptions(int argc, const char *const *argv, llvm::cl::OptionCategory &category,
                   llvm::StringRef overview, llvm::ArrayRef<llvm::StringRef> examples);
 
-/// Takes --color=auto|always|never out of a command line and obeys it, since LLVM's own option of
-/// that name takes other values. False after a message.
+/// Removes --color=auto|always|never from a command line and applies it, since LLVM's own option of
+/// that name has other values. False after a message.
 bool takeColorOption(llvm::SmallVectorImpl<const char *> &arguments);
 
-/// What --help ends with.
+/// The text at the end of --help.
 std::string describeExamples(llvm::ArrayRef<llvm::StringRef> examples);
 
 /// Where the command line has --print-options: prints the options of the category, or for none

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Taking --compare apart.
+// Parses --compare.
 
 #include "lib/Driver/CompareSides.h"
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The text of --compare: two runs that differ in what each side names.
+// The text of --compare: two runs that differ in the options of their sides.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_COMPARESIDES_H
 #define TILEWRIGHT_LIB_DRIVER_COMPARESIDES_H
@@ -13,7 +13,7 @@
 namespace tilewright {
 
 struct ComparedSide {
-  std::string text; ///< as it was given
+  std::string text; ///< text of the option
   FileRunRequest request;
 };
 

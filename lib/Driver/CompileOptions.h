@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The options that every tool which compiles has in common, as LLVM command-line options. To be
-// included by the one file with main().
+// The common options of all tools that compile, as LLVM command-line options. To be included only
+// by the file with main().
 
 #ifndef TILEWRIGHT_LIB_DRIVER_COMPILEOPTIONS_H
 #define TILEWRIGHT_LIB_DRIVER_COMPILEOPTIONS_H
@@ -13,7 +13,7 @@
 
 namespace tilewright {
 
-/// Lives in main(): LLVM keeps track of options by address.
+/// A local variable of main(): LLVM refers to options by address.
 struct CompileOptions {
   explicit CompileOptions(llvm::cl::OptionCategory &category)
       : file(llvm::cl::Positional, llvm::cl::Required, llvm::cl::desc("FILE"),
@@ -32,10 +32,11 @@ struct CompileOptions {
                  llvm::cl::cat(category)),
         blocks("blocks",
                llvm::cl::desc("Rows (JSON) that take precedence over the table of blocks; by "
-                              "default TILEWRIGHT_BLOCKS of the environment"),
+                              "default the environment variable TILEWRIGHT_BLOCKS"),
                llvm::cl::value_desc("file"), llvm::cl::cat(category)),
         length("length",
-               llvm::cl::desc("The longest loop that blocks are chosen for; 0: any length"),
+               llvm::cl::desc(
+                   "Maximum length of the loops for which blocks are chosen; 0: any length"),
                llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)) {}
 
   CompileRequest request() const {

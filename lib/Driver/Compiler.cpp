@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Parse, choose the entry, run the pipeline.
+// Parses a file, selects the entry, and runs the pipeline.
 
 #include "lib/Driver/Compiler.h"
 
@@ -46,7 +46,7 @@ OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef bu
   }
   if (failed(checkText(context, buffer)))
     return nullptr;
-  // The parser reads one character past the end, and a reference does not promise a terminator.
+  // The parser reads one character past the end, and a reference does not guarantee a terminator.
   auto sourceMgr = std::make_shared<llvm::SourceMgr>();
   sourceMgr->AddNewSourceBuffer(
       llvm::MemoryBuffer::getMemBufferCopy(buffer.getBuffer(), buffer.getBufferIdentifier()),
@@ -117,14 +117,14 @@ Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
     EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;
     emitError(entry->getLoc()) << "expected a " << describe(kind) << " but got '"
                                << SymbolTable::getSymbolName(entry).getValue() << "', a "
-                               << describe(other) << "; choose it by --" << describe(other);
+                               << describe(other) << "; select it with --" << describe(other);
     return nullptr;
   }
   if (!name.empty())
     emitError(location) << "there is no " << describe(kind) << " '" << name
                         << "'; the file has: " << all;
   else
-    emitError(location) << "there are several entries, so one must be chosen by --kernel or "
+    emitError(location) << "one of several entries must be selected with --kernel or "
                            "--program; the file has: "
                         << all;
   return nullptr;
@@ -148,7 +148,7 @@ LogicalResult checkNames(Operation *entry) {
 }
 
 /// An author derives defaults from the target by declaring `TARGET: enum in ["cpu", "sm_80"] =
-/// "cpu"`. A kernel that is mapped has no parameters.
+/// "cpu"`. A mapped kernel has no parameters.
 void bindTarget(Operation *entry, TilePipelineOptions &options) {
   if (isa<tgpu::KernelOp>(entry))
     return;
@@ -161,7 +161,7 @@ void bindTarget(Operation *entry, TilePipelineOptions &options) {
     options.params.emplace_back("TARGET", options.target);
 }
 
-/// Adds to `reached` every symbol of the module that is used below `op`, however indirectly.
+/// Adds to `reached` every symbol of the module that is used below `op`, directly or indirectly.
 void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> &reached) {
   SymbolTable symbols(module);
   llvm::SmallVector<Operation *> pending{op};
@@ -178,7 +178,7 @@ void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> 
   }
 }
 
-/// Whether code below stores or adds to the view, itself or through a part of it.
+/// Whether code below stores or adds to the view, directly or through a part of it.
 bool isWritten(mlir::Value view) {
   llvm::SmallVector<mlir::Value> views{view};
   for (size_t i = 0; i < views.size(); ++i)
@@ -257,7 +257,7 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
-  // Callers of a library have no option for it.
+  // Users of a library have no option for it.
   if (auto file = llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS"); file && bound.blocks.empty())
     bound.blocks = *file;
   PassManager manager(module->getContext(), ModuleOp::getOperationName());

@@ -25,7 +25,8 @@ namespace tilewright {
 
 enum class EntryKind { Any, Kernel, Program };
 
-/// TilePipelineOptions::source for a file that a tool was given. Standard input has no folder.
+/// The value of TilePipelineOptions::source for a file that a tool was given. Standard input has no
+/// folder.
 std::string getLinkSource(llvm::StringRef file);
 
 /// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at
@@ -37,19 +38,19 @@ mlir::OwningOpRef<mlir::ModuleOp> compileFile(mlir::MLIRContext &context, llvm::
                                               const TilePipelineOptions &options,
                                               EntryKind kind = EntryKind::Any);
 
-/// The same for text in memory, whose name in diagnostics is the identifier of the buffer. Its
+/// The same for text in memory; the identifier of the buffer is its name in diagnostics. Its
 /// tile.link finds files by `options.source`, not by that name.
 mlir::OwningOpRef<mlir::ModuleOp> compileBuffer(mlir::MLIRContext &context,
                                                 llvm::MemoryBufferRef buffer,
                                                 const TilePipelineOptions &options,
                                                 EntryKind kind = EntryKind::Any);
 
-/// The same for what parseBuffer made of the buffer.
+/// The same for a module that parseBuffer made from the buffer.
 mlir::OwningOpRef<mlir::ModuleOp> compileModule(mlir::OwningOpRef<mlir::ModuleOp> module,
                                                 llvm::MemoryBufferRef buffer,
                                                 const TilePipelineOptions &options, EntryKind kind);
 
-/// Parses and verifies only. Refused, besides what the parser refuses: bytecode, and text that
+/// Only parses and verifies. In addition to the parser's errors, rejects bytecode, and text that
 /// nests deeper than the recursive parser can follow.
 mlir::OwningOpRef<mlir::ModuleOp> parseBuffer(mlir::MLIRContext &context,
                                               llvm::MemoryBufferRef buffer);
@@ -58,8 +59,8 @@ mlir::OwningOpRef<mlir::ModuleOp> parseBuffer(mlir::MLIRContext &context,
 /// null. An empty name finds the only one that no program launches.
 mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name = "");
 
-/// As findEntry, or null after an error that says what may be chosen. `buffer` is where the module
-/// is from.
+/// As findEntry, or null after an error that lists the entries. `buffer` is the source of the
+/// module.
 mlir::Operation *chooseEntry(mlir::ModuleOp module, llvm::StringRef name, EntryKind kind,
                              llvm::MemoryBufferRef buffer);
 
@@ -67,10 +68,10 @@ mlir::Operation *chooseEntry(mlir::ModuleOp module, llvm::StringRef name, EntryK
 struct ArgumentInfo {
   std::string name;
   mlir::Type type;                     ///< a tile::ViewType or a scalar
-  bool isOptional = false;             ///< may be left out; views only
+  bool isOptional = false;             ///< may be omitted; views only
   bool isCapture = false;              ///< read by scalar functions through its name; read-only
-  mlir::Attribute byDefault = nullptr; ///< of a scalar that may be left out
-  bool isWritten = false;              ///< a view that the entry stores or adds to
+  mlir::Attribute byDefault = nullptr; ///< default of a scalar that may be omitted
+  bool isWritten = false;              ///< the entry stores or adds to this view
 };
 
 /// The arguments of a kernel or program in order, then the captures that it reaches, in the order

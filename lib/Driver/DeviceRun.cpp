@@ -51,8 +51,8 @@ struct CudaRun : DeviceRun {
         timelineWords(options.timelineBytes / 8) {}
 
   llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments, WatchList *) override {
-    // The elements of index arrays, which a launch does not read unless it is told to; a mapped
-    // file is not bound.
+    // Checks the elements of index arrays, which a launch reads only on request; a mapped file is
+    // not bound.
     if (bound && mlir::failed(interpreter::checkEntry(bound, arguments, std::nullopt)))
       return makeError("the run failed");
     if (timelineFile.empty())
@@ -95,7 +95,7 @@ private:
     return seconds;
   }
 
-  mlir::Operation *bound; ///< null where it is mapped already
+  mlir::Operation *bound; ///< null if it is mapped already
   std::unique_ptr<GpuDevice> device;
   GpuOperation operation;
   std::shared_ptr<const runtime::Bundle> bundle;
@@ -146,7 +146,7 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
   if (text == "cuda" || text == "auto" ||
       (rest.consume_front("cuda:") && !rest.getAsInteger(10, device.ordinal) &&
        device.ordinal >= 0)) {
-    // What it is compiled for is up to the device; if there is none, a run will say so.
+    // The target depends on the device; if there is none, a run reports it.
     llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(device.ordinal);
     device.target = opened ? (*opened)->getTarget() : std::string(Target::getDefault().name);
     if (!opened)
@@ -166,24 +166,24 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
 llvm::Expected<std::unique_ptr<DeviceRun>>
 DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRunOptions &options) {
   if (name.kind != DeviceName::Kind::Cuda && !options.timelineFile.empty())
-    return makeError("a timeline shows the clock of a GPU; give --device=cuda");
+    return makeError("a timeline requires a GPU; give --device=cuda");
   if (name.kind == DeviceName::Kind::Cpu) {
     for (auto kernel : entry->getParentOfType<mlir::ModuleOp>().getOps<tgpu::KernelOp>()) {
-      kernel.emitOpError() << "runs on a GPU or a simulated block of threads, but the device is "
+      kernel.emitOpError() << "is mapped onto a GPU, but the device is "
                               "cpu; give --device=sim:"
                            << kernel.getTarget();
-      return makeError("a mapped kernel is not for the CPU");
+      return makeError("a mapped kernel cannot run on the CPU");
     }
     return std::make_unique<CpuRun>(entry, options);
   }
   if (options.f64)
-    return makeError("a run with every float in f64 is for the CPU");
+    return makeError("f64 precision is supported on the CPU only");
   GpuOptions gpu = options.gpu;
   gpu.target = name.target;
   if (name.kind == DeviceName::Kind::Simulator) {
     auto module = entry->getParentOfType<mlir::ModuleOp>();
     mlir::OwningOpRef<mlir::ModuleOp> copy = llvm::cast<mlir::ModuleOp>(module->clone());
-    // A schedule that was edited is simulated whatever it says: the simulator shows what it does.
+    // An edited schedule is always simulated: the simulator shows its effect.
     if (!isMapped(*copy) && mlir::failed(mapToGpu(*copy, gpu)))
       return makeError("mapping onto " + gpu.target + " failed");
     if (mlir::failed(checkTarget(*copy, gpu.target)))
@@ -193,7 +193,7 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(name.ordinal);
   if (!device)
     return device.takeError();
-  // A cubin that does not serve takes as long to make as the driver's own.
+  // Assemble only a cubin that the device can use: it takes as long as the driver's compilation.
   const Target *target = Target::find(gpu.target);
   const runtime::DeviceInfo &info = (*device)->getInfo();
   bool assemble = !target || target->cubinServes(info.major, info.minor);

@@ -23,8 +23,8 @@ class WatchList;
 struct DeviceName {
   enum class Kind { Cpu, Cuda, Simulator };
   Kind kind = Kind::Cpu;
-  int ordinal = 0;            ///< of a GPU
-  std::string target = "cpu"; ///< what code is compiled for: TilePipelineOptions::target
+  int ordinal = 0;            ///< number of a GPU
+  std::string target = "cpu"; ///< target of the code: TilePipelineOptions::target
 
   /// cpu, cuda, cuda:N, sim:TARGET, or auto: the first GPU if there is one, else the CPU. Errors:
   /// anything else.
@@ -32,13 +32,13 @@ struct DeviceName {
 };
 
 struct DeviceRunOptions {
-  bool f64 = false;           ///< the CPU only
-  unsigned threads = 0;       ///< of the CPU
-  uint64_t seed = 0;          ///< of the simulator's order of events
-  bool checksIndices = false; ///< of a GPU: the elements of index arrays, on the device
+  bool f64 = false;           ///< only on the CPU
+  unsigned threads = 0;       ///< only on the CPU
+  uint64_t seed = 0;          ///< seed of the simulator's order of events
+  bool checksIndices = false; ///< only on a GPU: check the elements of index arrays on the device
   GpuOptions gpu;             ///< its target is that of the device
-  /// Where a GPU writes a trace of the run, of kernels with a timeline (gpu.timelineWords); of so
-  /// many bytes.
+  /// The file for a trace of a run on a GPU, for kernels with a timeline (gpu.timelineWords), and
+  /// the size of its buffer.
   std::string timelineFile;
   int64_t timelineBytes = 1 << 20;
 };
@@ -54,8 +54,9 @@ public:
   static llvm::Expected<std::unique_ptr<DeviceRun>>
   create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});
 
-  /// Runs once on arrays in host memory and gives the seconds that it took, without copies. Errors
-  /// may also be emitted through the context. Notes who wrote what is watched, unless on a GPU.
+  /// Runs once on arrays in host memory and returns the seconds that it took, without copies.
+  /// Errors may also be emitted through the context. Records the writers of watched elements,
+  /// except on a GPU.
   virtual llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments,
                                      WatchList *watches = nullptr) = 0;
 };

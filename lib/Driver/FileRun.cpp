@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Options, file, arguments, device: in this order, so that the first mistake is the one reported.
+// Options, file, arguments, device: in this order, so that the first error is reported.
 
 #include "lib/Driver/FileRun.h"
 
@@ -24,8 +24,7 @@ llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &cont
     if (llvm::Expected<const Target &> known = findTarget(asked.target); !known)
       return known.takeError();
     if (device->kind != DeviceName::Kind::Cuda)
-      return makeError("--target: only cuda can run code for another target, but the device is " +
-                       asked.device);
+      return makeError("--target requires --device=cuda, but the device is " + asked.device);
     device->target = asked.target;
   }
   run->device = std::move(*device);

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One run of an entry of a file, from the text of a command line to a device that is ready: what
-// tilewright-run does once, or twice to compare.
+// One run of an entry of a file, from the text of a command line to a prepared device:
+// tilewright-run does this once, or twice to compare.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_FILERUN_H
 #define TILEWRIGHT_LIB_DRIVER_FILERUN_H
@@ -21,8 +21,8 @@ struct FileRunRequest {
   std::string file;
   CompileRequest compile;
   BindingRequest binding;
-  std::string device = "cpu"; ///< as DeviceName::parse takes it
-  std::string target;         ///< of code for a GPU; empty: what the device is
+  std::string device = "cpu"; ///< text for DeviceName::parse
+  std::string target;         ///< target of code for a GPU; empty: that of the device
   int64_t warps = GpuOptions().warps;
   std::vector<std::string> schedule;
   bool checksIndices = false;
@@ -32,20 +32,20 @@ struct FileRunRequest {
 
 class FileRun {
 public:
-  /// Takes the request apart. The context outlives the run. Errors: wrong usage of options.
+  /// Parses the request. The context outlives the run. Errors: wrong usage of options.
   static llvm::Expected<std::unique_ptr<FileRun>> create(mlir::MLIRContext &context,
                                                          FileRunRequest request);
 
   /// Reads and parses the file, and infers parameters from the arrays. Errors may also be emitted
-  /// through the context, here and below; `printer` is shown the text of standard input.
+  /// through the context, here and below; `printer` receives the text of standard input.
   llvm::Error read(DiagnosticPrinter *printer = nullptr);
   /// Compiles, binds the arrays, and prepares the device. Precondition: read() succeeded.
   llvm::Error compile();
-  /// Runs on arrays as they were bound. Seconds that it took. Precondition: compile() succeeded.
+  /// Runs on the bound arrays. Returns the seconds that it took. Precondition: compile() succeeded.
   llvm::Expected<double> run(WatchList *watches = nullptr);
 
   const FileRunRequest &getRequest() const { return request; }
-  /// With the parameters that were inferred, after read().
+  /// With the inferred parameters, after read().
   const TilePipelineOptions &getOptions() const { return options; }
   /// The text of the file, after read().
   llvm::StringRef getText() const { return buffer->getBuffer(); }

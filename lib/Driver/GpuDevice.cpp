@@ -20,7 +20,7 @@ using runtime::cuda::DevicePtr;
 
 namespace {
 
-/// Above this, what lies between elements is not copied.
+/// Above this size, the gaps between elements are not copied.
 constexpr size_t copiedUpTo = size_t(256) << 20;
 constexpr unsigned poisonWord = 0xffffffff;
 

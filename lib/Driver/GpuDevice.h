@@ -20,11 +20,11 @@
 
 namespace tilewright {
 
-/// A device with a stream of its own. Stays where it is: operations and calls refer to it.
+/// A device with its own stream. Not movable: operations and calls refer to it.
 class GpuDevice {
 public:
-  /// Errors: no driver, no such device, a device older than all targets, a driver
-  /// without what copies need.
+  /// Errors: no driver, no such device, a device older than all targets, a driver without functions
+  /// for copies.
   static llvm::Expected<std::unique_ptr<GpuDevice>> open(int ordinal = 0);
   static llvm::Expected<std::unique_ptr<GpuDevice>> open(const runtime::DriverTable &driver,
                                                          int ordinal);
@@ -35,7 +35,7 @@ public:
   const runtime::DriverTable &getDriver() const { return driver; }
   const runtime::DeviceInfo &getInfo() const { return info; }
   runtime::cuda::Stream getStream() const { return stream; }
-  /// What code for this device is compiled for unless the caller knows better.
+  /// The target for this device unless the caller specifies one.
   std::string getTarget() const {
     return std::string(Target::forDevice(info.major, info.minor)->name);
   }
@@ -55,13 +55,13 @@ private:
 class GpuOperation {
 public:
   /// The module of `entry` is bound, for `gpu.target`, and is not changed. Needs no GPU. Errors:
-  /// what the compiler refuses, also emitted through the context of the module.
+  /// those of the compiler, also emitted through the context of the module.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
   compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble = true);
   /// The same entry, bound for several targets in the order of preference.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
   compile(llvm::MutableArrayRef<BundlePart> parts, bool assemble = true);
-  /// Loads. Errors: what the driver refuses.
+  /// Loads the code. Errors: those of the driver.
   static llvm::Expected<GpuOperation>
   create(GpuDevice &device, std::shared_ptr<const runtime::Bundle> bundle, llvm::StringRef entry);
 
@@ -78,15 +78,15 @@ private:
   runtime::Operation operation;
 };
 
-/// Memory of the host that is to be mirrored as a whole, so that the memory between and around the
-/// elements of arrays is on the device, too.
+/// Host memory that is mirrored as a whole, so that the memory between and around the elements of
+/// arrays also exists on the device.
 struct HostRange {
   uint8_t *data = nullptr;
   size_t bytes = 0;
 };
 
 /// Arrays and scalars of one call, with device memory for them. A strided array keeps its strides;
-/// arrays that share memory on the host do so on the device.
+/// arrays that share memory on the host share it on the device.
 class GpuCall {
 public:
   /// Arguments by name, as for runOnCpu. An array outside of all `ranges` is mirrored from
@@ -99,7 +99,7 @@ public:
 
   /// Fills the device's arrays from the host's; the workspace is poisoned.
   llvm::Error upload();
-  /// Launches; wait() tells what went wrong on the device.
+  /// Launches; wait() reports errors on the device.
   llvm::Error launch();
   llvm::Error wait();
   /// Fills the host's arrays from the device's.
@@ -111,7 +111,7 @@ private:
   struct Mirror {
     HostRange host;
     runtime::cuda::DevicePtr device = 0;
-    bool isSparse = false; ///< too large to copy what is between elements
+    bool isSparse = false; ///< too large to copy the gaps between elements
   };
   explicit GpuCall(const GpuOperation &operation)
       : operation(operation), device(operation.getDevice()) {}

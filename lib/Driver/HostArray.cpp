@@ -22,11 +22,11 @@ namespace {
 
 constexpr uint8_t poisonByte = 0xff;
 
-/// From here on memory is mapped, not taken from the heap, so that pages that are never touched
-/// cost nothing.
+/// From this size on, memory is mapped, not allocated from the heap, so that untouched pages cost
+/// nothing.
 constexpr size_t mapFrom = size_t(64) << 20;
 
-/// Gaps of larger arrays are left as the system gives them: poisoning would touch every page.
+/// Gaps of larger arrays are not poisoned, which would touch every page.
 constexpr size_t poisonUpTo = size_t(1) << 30;
 
 llvm::Error checkShape(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides) {
@@ -49,8 +49,8 @@ llvm::Error checkShape(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> st
 }
 
 /// The number of elements from the first to the last, both included; 0 for an empty array.
-/// Dimensions are taken from the smallest stride up; each must step over everything that those
-/// before it span.
+/// Dimensions are processed by increasing stride; each stride must exceed the span of the previous
+/// dimensions.
 llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape,
                                     llvm::ArrayRef<int64_t> strides) {
   if (llvm::is_contained(shape, 0))
@@ -149,7 +149,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
       bytes > std::numeric_limits<int64_t>::max() / 2)
     return makeError("the array must be addressable in 64 bits");
 
-  // Memory is promised without limit here and taken from the machine on first touch, so ask
+  // The system promises memory without limit and provides it at the first access, so check
   // beforehand.
   double elementBytes = byteWidth(type);
   for (int64_t extent : shape)
@@ -164,7 +164,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
   array.shape.assign(shape.begin(), shape.end());
   array.strides.assign(strides.begin(), strides.end());
   array.bytes = bytes;
-  constexpr size_t alignment = 64; // a cache line, and what vector loads like
+  constexpr size_t alignment = 64; // a cache line, which suits vector loads
   size_t allocated = llvm::alignTo(std::max<size_t>(array.bytes, 1), alignment);
   void *pointer = nullptr;
   Unmap deleter;

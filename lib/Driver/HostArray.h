@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An array in host memory with any non-overlapping strides: what the tools, benchmarks and tests
-// hand to a device. Memory that holds no element is poisoned, so that a kernel that reads it
-// computes NaN and one that writes it is found out.
+// An array in host memory with any non-overlapping strides, as tools, benchmarks and tests pass it
+// to a device. Memory between elements is poisoned, so that a kernel that reads it computes NaN,
+// and one that writes it is detected.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H
 #define TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H
@@ -21,14 +21,14 @@ namespace tilewright {
 
 class HostArray {
   struct Unmap {
-    size_t mapped = 0; ///< 0: from the heap
+    size_t mapped = 0; ///< 0: allocated on the heap
     void operator()(uint8_t *pointer) const;
   };
 
 public:
-  /// Allocates and poisons. Strides are in elements; none means row-major. Refused: negative
-  /// extents or strides, extents beyond 32 bits, a number of strides that differs from the rank,
-  /// strides under which elements may share memory, and more memory than the machine has.
+  /// Allocates and poisons. Strides are in elements; none means row-major. Errors: negative extents
+  /// or strides, extents beyond 32 bits, a number of strides that differs from the rank, strides
+  /// with which elements may share memory, and more memory than the machine has.
   static llvm::Expected<HostArray> create(ElementType type, llvm::ArrayRef<int64_t> shape,
                                           llvm::ArrayRef<int64_t> strides = {});
 

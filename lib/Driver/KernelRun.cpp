@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiling, and the arrays.
+// Compilation, and the arrays.
 
 #include "lib/Driver/KernelRun.h"
 

@@ -52,13 +52,13 @@ public:
   void write(llvm::StringRef name, llvm::ArrayRef<double> values);
   std::vector<double> read(llvm::StringRef name) const;
 
-  /// For other devices: the entry as compiled, and its arguments.
+  /// For other devices: the compiled entry, and its arguments.
   mlir::Operation *getEntry() const;
   const llvm::StringMap<Argument> &getArguments() const;
   /// The first error of the compiler since the last call, else `fallback`.
   llvm::Error takeError(llvm::StringRef fallback);
 
-  /// Runs on the CPU. Seconds that it took.
+  /// Runs on the CPU. Returns the seconds that it took.
   llvm::Expected<double> run(unsigned threads = 0);
 
 private:

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a mapped module may be given, and its entry.
+// The options of a mapped module, and its entry.
 
 #include "lib/Driver/MappedModule.h"
 
@@ -26,8 +26,8 @@ mlir::LogicalResult tilewright::checkMappedOptions(mlir::ModuleOp module,
   if (given.empty())
     return mlir::success();
   return emitError(module.getLoc())
-         << "a module of tgpu is bound and mapped already, so it cannot take "
-         << llvm::join(given, ", ") << "; edit it, or map the kernel anew";
+         << "a tgpu module is already bound and mapped, so it does not accept "
+         << llvm::join(given, ", ") << "; edit it, or map the kernel again";
 }
 
 mlir::OwningOpRef<mlir::ModuleOp>

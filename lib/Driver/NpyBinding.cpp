@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Binding of files and scalars to arguments.
+// Binds files and scalars to arguments.
 
 #include "lib/Driver/NpyBinding.h"
 
@@ -71,28 +71,28 @@ llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> a
   return makeError(message);
 }
 
-/// Scalars and views each have their options.
+/// Scalars and views have separate options.
 llvm::Error checkKind(const ArgumentInfo &argument, bool asScalar) {
   auto view = llvm::dyn_cast<tile::ViewType>(argument.type);
   if (view && asScalar)
     return makeError(describe(argument) + " is a view " + describeView(view) +
-                     "; give it by --in, --out or --inout");
+                     "; give it with --in, --out or --inout");
   if (!view && !asScalar)
     return makeError(describe(argument) + " is a scalar of type " + typeName(argument.type) +
-                     "; give it by --scalar");
+                     "; give it with --scalar");
   return llvm::Error::success();
 }
 
 llvm::Error missing(const ArgumentInfo &argument) {
   if (auto view = llvm::dyn_cast<tile::ViewType>(argument.type))
     return makeError(describe(argument) + " is missing; it is a view " + describeView(view) +
-                     ", given by " +
+                     "; give it with " +
                      (argument.isCapture   ? "--in "
                       : argument.isWritten ? "--out or --inout "
                                            : "--in, --out or --inout ") +
                      argument.name + "=...");
   return makeError(describe(argument) + " is missing; it is a scalar of type " +
-                   typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
+                   typeName(argument.type) + "; give it with --scalar " + argument.name + "=VALUE");
 }
 
 llvm::Error checkShape(const ArgumentInfo &argument, tile::ViewType view,
@@ -111,8 +111,8 @@ llvm::Error checkShape(const ArgumentInfo &argument, tile::ViewType view,
 
 } // namespace
 
-/// One text for one file, however it is spelt. A device such as /dev/null takes any number of
-/// results.
+/// A unique text for each file, regardless of its spelling. A device such as /dev/null accepts any
+/// number of results.
 static std::string toOnePath(llvm::StringRef path) {
   llvm::SmallString<128> real;
   if (!llvm::sys::fs::real_path(path, real)) {
@@ -143,7 +143,7 @@ static void fillNormal(uint64_t state, ElementType type, std::vector<uint8_t> &b
   }
 }
 
-/// Rounds elements that are held as f64 to the type that the view declares.
+/// Rounds elements that are stored as f64 to the type that the view declares.
 static void roundElements(std::vector<uint8_t> &elements, ElementType declared) {
   auto *values = reinterpret_cast<double *>(elements.data());
   for (size_t i = 0, n = elements.size() / sizeof(double); i < n; ++i)
@@ -161,10 +161,10 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                      std::string(elementTypeName(*declared)) + " but got " +
                      std::string(elementTypeName(*request.type)));
   if (argument.isCapture && !request.output.empty())
-    return makeError(describe(argument) + " is read-only; give it by --in");
+    return makeError(describe(argument) + " is read-only; give it with --in");
   if (argument.isWritten && request.output.empty())
     return makeError(describe(argument) +
-                     " is written, and --in would drop the result; give it by --out or --inout");
+                     " is written, and --in discards the result; give it with --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
     return makeError(describe(argument) + " cannot be random: random is only for float arrays");
@@ -196,7 +196,7 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
   }
   if (request.isRandom) {
     bound.initial.resize(bound.memory.getNumElements() * byteWidth(type));
-    // Another sequence for each argument, the same whatever else is given.
+    // A separate sequence for each argument, independent of the other options.
     fillNormal(all.seed ^ llvm::xxh3_64bits(llvm::StringRef(argument.name)), type, bound.initial);
   }
   if (all.roundsInputs && type != *declared)
@@ -226,7 +226,7 @@ llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef
     double value;
     if (text.getAsDouble(value))
       return refuse();
-    // A finite number that the type cannot hold is a mistake; "inf" and "nan" are not.
+    // A finite number that overflows the type is an error; "inf" and "nan" are not.
     if (std::isfinite(value) && !std::isfinite(numeric::roundToType(value, *type)))
       return refuse();
     arguments[argument.name] = all.roundsInputs ? numeric::roundToType(value, *type) : value;

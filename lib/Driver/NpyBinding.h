@@ -31,10 +31,10 @@ public:
   static llvm::Expected<NpyBinding> create(llvm::ArrayRef<ArgumentInfo> arguments,
                                            const BindingRequest &request);
 
-  /// What the device takes; valid as long as this object.
+  /// The arguments for the device; valid during the lifetime of this object.
   const llvm::StringMap<Argument> &getArguments() const { return arguments; }
 
-  /// Gives every array that a run may have changed its first contents again.
+  /// Restores the initial contents of every array that a run may have changed.
   void reset();
 
   /// The arrays that have a result file, in the order of the request.
@@ -44,9 +44,9 @@ public:
   };
   std::vector<ResultArray> getResults() const;
 
-  /// Writes the results. Refused: a run that wrote memory between the elements of an array.
+  /// Writes the results. Errors: the run wrote memory between the elements of an array.
   llvm::Error writeResults() const;
-  /// The latter alone.
+  /// Only the check.
   llvm::Error checkGaps() const;
 
 private:
@@ -56,7 +56,7 @@ private:
     HostArray memory;
     std::vector<uint8_t> initial; ///< dense elements; empty: poison
   };
-  /// Checks shape and type against the view, then reads and lays out.
+  /// Checks shape and type against the view, then reads the file and lays out the array.
   llvm::Error bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
                         llvm::ArrayRef<int64_t> strides, const BindingRequest &all);
   llvm::Error bindScalar(const ArgumentInfo &argument, llvm::StringRef text,

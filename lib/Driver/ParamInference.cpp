@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matching arrays with the views that declare them.
+// Matches arrays with the views that declare them.
 
 #include "lib/Driver/ParamInference.h"
 
@@ -17,7 +17,7 @@ using namespace tilewright;
 
 namespace {
 
-/// Shape and element type of an array, as far as the request says.
+/// Shape and element type of an array, as far as the request specifies them.
 struct KnownArray {
   llvm::SmallVector<int64_t> shape;
   std::optional<ElementType> type;
@@ -79,7 +79,7 @@ public:
   }
 
 private:
-  /// What `require(dim(NAME, position) == PARAM)` says of a parameter.
+  /// The value of a parameter that `require(dim(NAME, position) == PARAM)` implies.
   llvm::Error addConstraints(llvm::StringRef array, llvm::ArrayRef<int64_t> shape) {
     for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
       if (constraint.getKind() != tile::ExprKind::Call ||
@@ -99,9 +99,9 @@ private:
     return llvm::Error::success();
   }
 
-  /// Whether the type of an array decides a parameter. Not where the default computes it, since it
-  /// then follows the parameters that it reads; nor where the parameter must not have that type, so
-  /// that an array of f64 can be given to a kernel of f32.
+  /// Whether the type of an array determines a parameter. Not if the default is computed, since it
+  /// then follows the parameters that it reads; nor if the parameter does not allow that type, so
+  /// that an array of f64 can be passed to a kernel of f32.
   static bool goesBeforeDefault(tile::ParamDeclAttr param, llvm::StringRef type) {
     tile::ExprAttr standard = param.getDefaultValue();
     if (!standard)
@@ -115,7 +115,7 @@ private:
     return ("dimension " + llvm::Twine(position) + " of '" + array + "'").str();
   }
 
-  /// What a caller may give, and has not.
+  /// Parameters that a caller may give, and has not.
   tile::ParamDeclAttr find(llvm::StringRef name) const {
     tile::ParamDeclAttr param = signature.findParam(name);
     bool isGiven = llvm::any_of(given, [&](const auto &pair) { return pair.first == name; });
@@ -138,7 +138,7 @@ private:
   const tile::Signature &signature;
   TilePipelineOptions &options;
   const std::vector<std::pair<std::string, std::string>> given;
-  llvm::StringMap<std::pair<std::string, std::string>> found; ///< value, and where it is from
+  llvm::StringMap<std::pair<std::string, std::string>> found; ///< value and its source
 };
 
 } // namespace

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// show() prints by itself once the delay is over. A thread prints what was said before that, and
-// the seconds, since what takes long may not come back to the caller for a while.
+// show() prints by itself when the delay is over. A thread prints earlier texts, and the seconds,
+// since a long step may not return to the caller for a while.
 
 #include "lib/Driver/Progress.h"
 
@@ -69,7 +69,7 @@ struct Progress::Impl {
   std::condition_variable changed;
   std::thread thread;
 
-  static Impl *current; ///< that shows something
+  static Impl *current; ///< the one that is displayed
 };
 
 Progress::Impl *Progress::Impl::current = nullptr;

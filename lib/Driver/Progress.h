@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a tool is doing, on the last line of a terminal, where it takes longer than two seconds.
+// The current step of a tool, on the last line of a terminal, if it takes longer than two seconds.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_PROGRESS_H
 #define TILEWRIGHT_LIB_DRIVER_PROGRESS_H
@@ -13,15 +13,16 @@
 
 namespace tilewright {
 
-/// One at a time. The line is on standard error, only where that is a terminal, and is gone when
-/// the object is. (TILEWRIGHT_PROGRESS_DELAY of the environment is another delay, in milliseconds.)
+/// Only one object at a time. The line is on standard error, if that is a terminal, and is removed
+/// by the destructor. (The environment variable TILEWRIGHT_PROGRESS_DELAY sets another delay, in
+/// milliseconds.)
 class Progress {
 public:
-  /// With `isQuiet` nothing is ever shown.
+  /// With `isQuiet`, nothing is shown.
   Progress(llvm::StringRef tool, bool isQuiet);
   ~Progress();
 
-  /// Names the step that begins: "variant 3 of 12". Shown at once, or when the delay is over.
+  /// Names the step that begins: "variant 3 of 12". Shown at once if the delay is over.
   void show(const llvm::Twine &what);
 
   /// Clears the line before other output to the terminal; the next show(), or the next second,

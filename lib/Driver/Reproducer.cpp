@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writing, reading and unpacking reproducers.
+// Writes, reads and unpacks reproducers.
 
 #include "lib/Driver/Reproducer.h"
 
@@ -47,7 +47,7 @@ bool isOwnFile(llvm::StringRef text) {
          (text.consume_front(placeholder) && text.consume_front("/") && isInside(text));
 }
 
-/// The same with type and shape, and random numbers as `name` may be: random:f32@4x8.
+/// The same with type and shape, also for random numbers: random:f32@4x8.
 bool isOwnArray(llvm::StringRef text, llvm::StringRef name) {
   llvm::StringRef file = text.take_until([](char c) { return c == ':' || c == '@'; });
   bool isSpecial = file == "/dev/null" || (name == "in" && file == "random");
@@ -83,7 +83,7 @@ bool isOwnOption(llvm::StringRef option) {
                             name);
 }
 
-/// What makes two options one: the name, and of --in x=..., --param T=... the key, too. `value` is
+/// The identity of an option: the name, and for --in x=..., --param T=... also the key. `value` is
 /// the next word of the command line.
 std::string keyOf(llvm::StringRef option, llvm::StringRef value) {
   auto [name, text] = option.ltrim('-').split('=');
@@ -145,7 +145,7 @@ llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
         reproducer.options.push_back(line.str());
     } else if (!reproducer.files.empty()) {
       File &file = reproducer.files.back();
-      // Printing has lengthened what looks like a separator.
+      // The writer has escaped lines that look like a separator.
       if (line.consume_front("//----"))
         file.content += separator;
       file.content += line;
@@ -198,7 +198,7 @@ llvm::Expected<UnpackedReproducer> UnpackedReproducer::create(const Reproducer &
       stream.clear_error();
       return refuse(code);
     }
-    llvm::sys::RemoveFileOnSignal(path); // the run may crash: that is what it is for
+    llvm::sys::RemoveFileOnSignal(path); // the run may crash
   }
   return unpacked;
 }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One text file that holds all that a run of tilewright-run needs: its options and its files.
+// One text file with all options and files that a run of tilewright-run needs.
 //
 //   // tilewright reproducer 1
 //   // ...                                  comments
@@ -13,7 +13,7 @@
 //   //--- base64 x.npy
 //   k05VTVBZAQB2AHsn...
 //
-// llvm's split-file takes such a text apart, too, but for what is in base64.
+// LLVM's split-file can also split such a text, but does not decode base64.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_REPRODUCER_H
 #define TILEWRIGHT_LIB_DRIVER_REPRODUCER_H
@@ -38,11 +38,11 @@ struct Reproducer {
 
   std::string print() const;
   /// Errors: another format or version, names that lead out of the folder of the files, options
-  /// that --save-reproducer does not write or that name other files, broken base64.
+  /// that --save-reproducer does not write or that name other files, invalid base64.
   static llvm::Expected<Reproducer> parse(llvm::StringRef text);
 };
 
-/// The files of a reproducer, in a folder that lives as long as this object.
+/// The files of a reproducer, in a folder that exists during the lifetime of this object.
 class UnpackedReproducer {
 public:
   static llvm::Expected<UnpackedReproducer> create(const Reproducer &reproducer);
@@ -51,8 +51,8 @@ public:
   }
   ~UnpackedReproducer();
 
-  /// The options with {} replaced, without those that `given` has, too: an option of the same name,
-  /// or for those that name an argument, parameter or key (--in, --param, ...) of the same one.
+  /// The options with {} replaced, without those that `given` also has: an option of the same name
+  /// and, for options that name an argument, parameter or key (--in, --param, ...), the same key.
   std::vector<std::string> getOptions(const Reproducer &reproducer,
                                       llvm::ArrayRef<llvm::StringRef> given) const;
 

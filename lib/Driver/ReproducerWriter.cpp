@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The options of a run as text again, with the files that they name.
+// Converts the options of a run to text, with the files that they name.
 
 #include "lib/Driver/ReproducerWriter.h"
 
@@ -21,7 +21,7 @@ using namespace tilewright;
 
 namespace {
 
-/// A path by which files can be told apart and which shows how they lie to each other.
+/// A canonical path, by which files can be distinguished and related to each other.
 std::string toAbsolute(llvm::StringRef path) {
   llvm::SmallString<128> absolute(path);
   (void)llvm::sys::fs::make_absolute(absolute);
@@ -60,7 +60,7 @@ private:
   std::vector<std::string> &replaced;
   Reproducer result;
   std::vector<Text> texts;
-  std::string root; ///< of the texts
+  std::string root; ///< names of the texts
   size_t dataBytes = 0;
 };
 
@@ -69,12 +69,12 @@ void Writer::addText(llvm::StringRef path, llvm::StringRef content) {
   if (llvm::any_of(texts, [&](const Text &text) { return text.path == absolute; }))
     return;
   texts.push_back({absolute, content.str()});
-  // By the text, since what is to be reproduced may be that the file cannot be parsed.
+  // By text search, since the file may be one that cannot be parsed.
   static const llvm::Regex link("tile\\.link[[:space:]]+\"([^\"]+)\"");
   llvm::SmallVector<llvm::StringRef> matches;
   for (llvm::StringRef rest = content; link.match(rest, &matches);
        rest = rest.drop_front(matches[0].end() - rest.begin())) {
-    // Nothing that the run itself does not read: reproducers are shown to others.
+    // Only files that the run itself reads: reproducers are given to others.
     if (tile::findLinkFault(matches[1]))
       continue;
     FileBeside linked = findBeside(absolute, matches[1]);
@@ -104,7 +104,7 @@ llvm::Error Writer::addSides() {
   return llvm::Error::success();
 }
 
-/// "{}/" and where the file lies below what all have in common.
+/// "{}/" and the path of the file relative to the common folder.
 std::string Writer::nameOf(llvm::StringRef path) const {
   llvm::SmallString<128> name(toAbsolute(path));
   llvm::sys::path::replace_path_prefix(name, root, "");

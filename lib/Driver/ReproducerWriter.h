@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Gathers what a run needs into a reproducer.
+// Collects the inputs of a run into a reproducer.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_REPRODUCERWRITER_H
 #define TILEWRIGHT_LIB_DRIVER_REPRODUCERWRITER_H
@@ -13,13 +13,13 @@ namespace tilewright {
 
 struct ReproducerRequest {
   FileRunRequest run;
-  std::vector<std::pair<std::string, std::string>> params; ///< with those inferred from arrays
-  std::string text;                                        ///< of run.file
-  std::string compare, tolerance;                          ///< as they were given
-  bool embedsData = false; ///< .npy files, too; without it random numbers replace floats
+  std::vector<std::pair<std::string, std::string>> params; ///< including those inferred from arrays
+  std::string text;                                        ///< text of run.file
+  std::string compare, tolerance;                          ///< as given on the command line
+  bool embedsData = false; ///< include .npy files; without it, random numbers replace floats
 };
 
-/// The most that the .npy files of a reproducer may have.
+/// The maximum size of the .npy files of a reproducer.
 constexpr size_t mostReproducerData = size_t(1) << 20;
 
 /// Files that run.file, the linked files and the sides of the comparison name by tile.link are

@@ -53,7 +53,7 @@ struct DiagnosticPrinter::Impl {
       : tool(tool.str()), printer(sources, &context, llvm::errs()),
         filter(&context, [this](mlir::Diagnostic &diagnostic) { return handle(diagnostic); }) {}
 
-  /// Success keeps a diagnostic from the handler before, which prints.
+  /// Returning success prevents the previous handler, which prints, from seeing a diagnostic.
   mlir::LogicalResult handle(mlir::Diagnostic &diagnostic) {
     Progress::hide();
     switch (diagnostic.getSeverity()) {
@@ -62,7 +62,7 @@ struct DiagnosticPrinter::Impl {
       sawError = true;
       if (!first)
         return mlir::success();
-      // MLIR's parser knows no tiles: what it says of their literals lacks what to write.
+      // MLIR's parser does not know tiles: its errors about their literals lack the remedy.
       if (llvm::StringRef(diagnostic.str()).starts_with("elements literal"))
         diagnostic << "; a constant tile is tile.full of a scalar constant";
       addLibraryTexts(diagnostic);
@@ -74,7 +74,7 @@ struct DiagnosticPrinter::Impl {
       auto place = mlir::dyn_cast<mlir::FileLineColLoc>(location);
       if (!mlir::isa<mlir::UnknownLoc>(location) && !(place && place.getLine() == 0))
         return mlir::failure();
-      // Of a file as a whole there is no line to show.
+      // An error about a whole file has no line.
       reportFailure(place ? place.getFilename().getValue() : llvm::StringRef(tool),
                     diagnostic.str());
       return mlir::success();
@@ -97,7 +97,7 @@ struct DiagnosticPrinter::Impl {
       sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), llvm::SMLoc());
   }
 
-  /// What locations name that is not a file: the handler of MLIR finds buffers by their names.
+  /// Names in locations that are not files: MLIR's handler finds buffers by their names.
   void addLibraryTexts(mlir::Diagnostic &diagnostic) {
     auto add = [&](mlir::Location location) {
       location->walk([&](mlir::Location part) {
@@ -115,8 +115,8 @@ struct DiagnosticPrinter::Impl {
       add(note.getLocation());
   }
 
-  /// Whether lines may be shown of all files that the diagnostic names. A kernel file can name any
-  /// file in a `loc`, also one whose text is not for the reader of the message.
+  /// Whether lines of all files that the diagnostic names may be shown. A kernel file can name any
+  /// file in a `loc`, including files that the reader of the message must not see.
   bool isOfSources(mlir::Diagnostic &diagnostic) {
     auto isSource = [&](mlir::Location location) {
       return !location
@@ -154,12 +154,12 @@ struct DiagnosticPrinter::Impl {
   bool sawError = false;
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler printer;
-  mlir::ScopedDiagnosticHandler filter; // the last one registered is asked first
+  mlir::ScopedDiagnosticHandler filter; // the handler registered last is called first
 };
 
 DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef tool)
     : impl(std::make_unique<Impl>(context, tool)) {
-  context.printOpOnDiagnostic(false); // the line of source says it better
+  context.printOpOnDiagnostic(false); // the source line shows it
 }
 DiagnosticPrinter::~DiagnosticPrinter() = default;
 bool DiagnosticPrinter::sawError() const { return impl->sawError; }
@@ -171,7 +171,7 @@ void DiagnosticPrinter::keepStandardInput(llvm::StringRef text) { impl->addText(
 
 llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind) {
   if (!request.kernel.empty() && !request.program.empty())
-    return makeError("--kernel and --program exclude each other");
+    return makeError("--kernel and --program are mutually exclusive");
   kind = !request.kernel.empty()    ? EntryKind::Kernel
          : !request.program.empty() ? EntryKind::Program
                                     : EntryKind::Any;
@@ -188,7 +188,7 @@ llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options,
 std::string findKernelsFolder(const char *argv0, llvm::StringRef given) {
   if (!given.empty())
     return given.str();
-  static int anchor; // any address inside the executable
+  static int anchor; // any address in the executable
   std::string executable = llvm::sys::fs::getMainExecutable(argv0, &anchor);
   for (llvm::StringRef up : {"..", "../..", "../share/tilewright"}) {
     llvm::SmallString<128> folder = llvm::sys::path::parent_path(executable);

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the main functions of the tools share: exit codes, diagnostics, the compile options and
-// where the kernels are.
+// Shared code of the tools' main functions: exit codes, diagnostics, the compile options and the
+// location of the kernels.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
 #define TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
@@ -37,7 +37,7 @@ public:
   DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef tool);
   ~DiagnosticPrinter();
   bool sawError() const;
-  /// Shows lines of this text where a location names standard input, which cannot be read again.
+  /// Shows lines of this text if a location names standard input, which cannot be read again.
   void keepStandardInput(llvm::StringRef text);
 
 private:
@@ -45,20 +45,20 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// --kernel, --program, --param, --with and --fast-math as they were given.
+/// --kernel, --program, --param, --with and --fast-math as given.
 struct CompileRequest {
   std::string kernel, program;
   std::vector<std::string> params, with;
   bool fastMath = false;
   std::string blocks; ///< file of rows for block()
-  int64_t length = 0; ///< the most positions of loops that blocks are chosen for; 0: any number
+  int64_t length = 0; ///< maximum length of loops for which blocks are chosen; 0: any
 };
 
-/// What compileFile takes. Refused: both a kernel and a program, malformed parameters.
+/// The options of compileFile. Errors: both a kernel and a program, malformed parameters.
 llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind);
 
-/// Turns the texts of a repeated option into requests, up to the first one that is refused; the
-/// error begins with the option.
+/// Converts the texts of a repeated option to requests, up to the first error, which begins with
+/// the option.
 template <typename Parsed, typename Texts>
 llvm::Error parseEach(llvm::StringRef option, const Texts &texts,
                       llvm::Expected<Parsed> (*parse)(llvm::StringRef),
@@ -77,13 +77,13 @@ llvm::Error parseEach(llvm::StringRef option, const Texts &texts,
 /// package), else above the build tree. Empty if there is none.
 std::string findKernelsFolder(const char *argv0, llvm::StringRef given);
 
-/// The smallest, middle and largest of some times. Not of none.
+/// The minimum, median and maximum of at least one time.
 struct Timing {
   double median = 0.0, fastest = 0.0, slowest = 0.0; ///< seconds
   static Timing of(std::vector<double> seconds);
 };
 
-/// Seconds that `body` takes on a steady clock.
+/// The seconds that `body` takes on a steady clock.
 double timeOf(llvm::function_ref<void()> body);
 
 } // namespace tilewright

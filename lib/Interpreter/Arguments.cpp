@@ -29,7 +29,7 @@ struct Declaration {
 LogicalResult bindArray(const Declaration &declared, const ArrayArgument &array, bool f64,
                         BoundArgument &bound) {
   auto view = dyn_cast<tile::ViewType>(declared.type);
-  auto error = [&] { return declared.entry->emitOpError(); }; // it prints the operation
+  auto error = [&] { return declared.entry->emitOpError(); }; // prints the operation
   const std::string &role = declared.role;
   if (!view)
     return error() << "requires a scalar of type " << declared.type << " for " << role
@@ -72,7 +72,7 @@ LogicalResult bindArray(const Declaration &declared, const ArrayArgument &array,
 
 LogicalResult bindScalar(const Declaration &declared, const Argument &argument, bool f64,
                          BoundArgument &bound) {
-  auto error = [&] { return declared.entry->emitOpError(); }; // it prints the operation
+  auto error = [&] { return declared.entry->emitOpError(); }; // prints the operation
   const std::string &role = declared.role;
   if (isa<tile::ViewType>(declared.type))
     return error() << "requires an array for " << role << ", but got a scalar";

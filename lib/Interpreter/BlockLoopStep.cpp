@@ -16,7 +16,7 @@ namespace tilewright::interpreter {
 /// in blocks, in 64 bits: the end of the last block may be beyond 2^31.
 struct BlockLoopStep::Visit {
   int64_t lower, upper;
-  int64_t rows;                 ///< of the fixed interval, up to its limit
+  int64_t rows;                 ///< rows of the fixed interval, up to its limit
   int64_t firstBlock, endBlock; ///< range that may hold a kept pair
   int64_t mustBegin, mustEnd;   ///< positions whose pairs are all kept
 };

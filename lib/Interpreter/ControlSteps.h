@@ -117,9 +117,9 @@ public:
   bool run(Frame &frame) const override;
 
   Slot condition = 0;
-  Body thenRegion, elseRegion;    ///< each into slots of its own
-  Moves thenResults, elseResults; ///< from there to the results
-  Code selects;                   ///< the same, chosen by the condition
+  Body thenRegion, elseRegion;    ///< each writes slots of its own
+  Moves thenResults, elseResults; ///< from these slots to the results
+  Code selects;                   ///< the same, selected by the condition
   std::optional<Code> perElement;
 };
 

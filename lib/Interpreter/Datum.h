@@ -3,8 +3,8 @@
 //
 // The run-time values of a compiled kernel: scalars, tiles and views.
 //
-// A scalar is a splat: a value with equal elements. So scalar code, and a scalar function applied
-// to whole tiles (tile.map), are the same steps on values of different sizes.
+// A scalar is a splat, a value with equal elements. So scalar code and a scalar function applied to
+// whole tiles (tile.map) use the same steps, on values of different sizes.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
@@ -91,7 +91,7 @@ private:
 
 /// The representation of a value's elements.
 enum class Form : uint8_t {
-  Splat,   ///< one element stands for all
+  Splat,   ///< one element for all positions
   Dense,   ///< all elements, row-major
   Repeated ///< groups of `inner` elements, each group `repeat` times in a row
 };
@@ -135,7 +135,7 @@ struct Datum {
 /// An array in memory with the bounds that accesses obey.
 struct View {
   char *data = nullptr;
-  ElementType type = ElementType::F32; ///< in memory: F64 for every float if the run is in f64
+  ElementType type = ElementType::F32; ///< type in memory: F64 for all floats if the run is in f64
   llvm::SmallVector<int64_t, 4> extents, strides; ///< strides in elements
 
   unsigned rank() const { return extents.size(); }

@@ -23,7 +23,7 @@ public:
 
 struct EntryOptions {
   bool f64 = false;
-  std::optional<int64_t> smCount; ///< the value of `sm_count()`; none: the cores of this machine
+  std::optional<int64_t> smCount; ///< value of `sm_count()`; none: number of cores of this machine
 };
 
 /// As runOnCpu, with kernels executed by `runner`.

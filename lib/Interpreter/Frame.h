@@ -34,7 +34,7 @@ public:
     int64_t open = firstOpen.load(std::memory_order_relaxed);
     while (open < count && ended[open].load(std::memory_order_acquire))
       ++open;
-    firstOpen.store(open, std::memory_order_relaxed); // if too low, instances are checked again
+    firstOpen.store(open, std::memory_order_relaxed); // if too low, instances are rechecked
     return open >= instance;
   }
 
@@ -45,13 +45,13 @@ private:
 };
 
 struct Frame {
-  BufferPool pool; ///< outlives the values
+  BufferPool pool; ///< must outlive the values
   std::vector<Datum> values;
   std::vector<View> views;
 
-  Progress *progress = nullptr; ///< of the launch; null if instances run one after the other
-  int64_t instance = 0;         ///< that is being executed
-  int64_t instances = 1;        ///< of the launch
+  Progress *progress = nullptr; ///< progress of the launch; null if instances run one after another
+  int64_t instance = 0;         ///< the current instance
+  int64_t instances = 1;        ///< number of instances of the launch
 
   /// Set by the step that failed.
   mlir::Operation *failedOp = nullptr;
@@ -115,7 +115,7 @@ struct IntOperand {
 struct ValueOperand {
   Slot slot = 0;
   Storage storage = Storage::F32;
-  bool dies = false; ///< last use: the step may reuse its buffer
+  bool dies = false; ///< this is the last use: the step may reuse the buffer
 };
 
 /// The tile or scalar that a step produces.

@@ -205,8 +205,7 @@ private:
   ValueOperand source;
   std::array<int64_t, 2> shape;
   int64_t dim;
-  std::vector<int64_t>
-      from; ///< where the elements along `dim` come from, those of a thread together
+  std::vector<int64_t> from; ///< source index of each element along `dim`, grouped by thread
   int64_t threads;
   ValueResult result;
 };

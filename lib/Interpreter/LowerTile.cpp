@@ -54,7 +54,7 @@ LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {
       indexedPlacementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
 }
 
-/// Null, with a diagnostic, where there is none.
+/// Null, with a diagnostic, if there is none.
 tile::CaptureOp findCapture(Operation *op, FlatSymbolRefAttr name) {
   auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, name);
   if (!capture)

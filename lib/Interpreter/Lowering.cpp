@@ -196,7 +196,7 @@ LogicalResult Lowering::checkTypes(Operation *op) const {
                                << ", which is not supported by the CPU device";
     if (tensor && tensor.getNumElements() > maxTileElements)
       return op->emitOpError() << "has a tile of " << tensor.getNumElements()
-                               << " elements; the CPU device has at most " << maxTileElements;
+                               << " elements; the CPU device supports at most " << maxTileElements;
     if (tensor && isLifted())
       return op->emitOpError() << "has a tile in a scalar function, which is not supported by the "
                                   "CPU device";
@@ -230,9 +230,8 @@ LogicalResult Lowering::lowerOperation(Operation *op) {
   // elements.
   if (++numOperations > tile::kMostOperations)
     return op->emitOpError()
-           << "is one of more than " << tile::kMostOperations
-           << " operations, counting code that runs for single elements once more; the CPU "
-              "device runs kernels up to this size";
+           << "exceeds the limit of the CPU device of " << tile::kMostOperations
+           << " operations in a kernel, where code for single elements counts twice";
   return lowering->second(*this, op);
 }
 

@@ -73,9 +73,9 @@ private:
 /// The location of a tile in a view.
 struct Placement {
   Slot view = 0;
-  llvm::SmallVector<IntOperand, 4> indices; ///< one for each dimension of the view
-  llvm::SmallVector<unsigned, 4> dims;      ///< the view's dimension of each of the tile's
-  llvm::SmallVector<int64_t, 4> shape;      ///< of the tile
+  llvm::SmallVector<IntOperand, 4> indices; ///< one per dimension of the view
+  llvm::SmallVector<unsigned, 4> dims; ///< dimension of the view for each dimension of the tile
+  llvm::SmallVector<int64_t, 4> shape; ///< shape of the tile
   /// Gather and scatter: the tile's dimension that a tile of indices addresses.
   std::optional<unsigned> along;
   ValueOperand at;
@@ -133,7 +133,7 @@ private:
   TransferKind kind;
   Placement place;
   int64_t count = 1;
-  llvm::SmallVector<unsigned, 4> fixedDims; ///< of the view, without a dimension of the tile
+  llvm::SmallVector<unsigned, 4> fixedDims; ///< dimensions of the view that are not in the tile
   ValueOperand value;
   std::optional<ValueOperand> pad;
   ValueResult result;

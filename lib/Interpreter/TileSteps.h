@@ -50,7 +50,7 @@ public:
 private:
   ValueOperand source;
   ValueResult result;
-  int64_t times, inner = 1; ///< the new extent, and the elements after it
+  int64_t times, inner = 1; ///< the new extent, and the number of elements after it
 };
 
 class TransposeStep : public Step {
@@ -79,7 +79,7 @@ private:
   unsigned dim;
   IntOperand offset;
   int64_t size, sourceCount = 1;
-  std::optional<ValueOperand> fill; ///< a scalar; zero without
+  std::optional<ValueOperand> fill; ///< a scalar; none: zero
   ValueResult result;
 };
 

@@ -28,7 +28,7 @@ public:
     const void *address = nullptr;
     size_t bytes = 0;
     std::vector<char> last;
-    std::string writer; ///< the last one: "@kernel at r = 3, c = 0"
+    std::string writer; ///< the last writer: "@kernel at r = 3, c = 0"
     unsigned numWriters = 0;
   };
 

@@ -9,7 +9,7 @@
 
 namespace tilewright {
 
-/// The type of elements in memory for an MLIR type; none for others, such as a type that is still a
+/// The type of elements in memory for an MLIR type; nothing for others, such as an unbound type
 /// parameter.
 inline std::optional<ElementType> toElementType(mlir::Type type) {
   if (type.isSignlessInteger(1))

@@ -30,7 +30,7 @@ std::optional<APFloat> getFloatConstant(Value value) {
   return number.getValue();
 }
 
-/// base + constant; without a constant the value itself.
+/// base + constant; without a constant, the value itself.
 struct Sum {
   Value base;
   std::optional<APFloat> constant;
@@ -59,7 +59,7 @@ public:
     if (!left.constant && !right.constant)
       return;
     if (getFloatConstant(left.base) || getFloatConstant(right.base))
-      return; // a constant already, and an operand of nothing else
+      return; // already a constant, with no other use
     APFloat zero = APFloat::getZero((left.constant ? left : right).constant->getSemantics());
     APFloat total = left.constant.value_or(zero), other = right.constant.value_or(zero);
     if (isSum)

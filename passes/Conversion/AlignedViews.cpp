@@ -19,7 +19,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-/// Copies of a matrix move 16 bytes at once; those of a vector, and additions, elements.
+/// Copies of a matrix move 16 bytes at once; those of a vector, and additions, single elements.
 constexpr int64_t widest = 16;
 
 struct Access {
@@ -49,7 +49,7 @@ std::optional<Access> getAccess(Operation *op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// What an access requires of an argument to need only one form of code.
+/// The requirements on an argument that make one form of an access sufficient.
 struct Wanted {
   unsigned argument;
   int64_t alignment;
@@ -66,7 +66,7 @@ std::optional<Wanted> getWanted(KernelOp kernel, Operation *op) {
       access->dims ? llvm::is_contained(*access->dims, rank - 1) : access->tileRank > 0;
   int64_t extent = type.getShape().back();
   bool endsEvenly = !ShapedType::isDynamic(extent) && extent * bytes % widest == 0;
-  // Whether a row of any extent ends with a chunk is known in the kernel only.
+  // Whether a row of an unknown extent ends at a chunk is known only in the kernel.
   if (!runsAlongLast || bytes == 0 || (!access->isByElements && !endsEvenly))
     return std::nullopt;
   return Wanted{argument.getArgNumber(), access->isByElements ? bytes : widest};
@@ -81,7 +81,7 @@ bool hasRing(KernelOp kernel) {
       .wasInterrupted();
 }
 
-/// Whether a block loads several tiles for which there are two ways.
+/// Whether a block loads several tiles that have two forms.
 bool hasLoadsInTurn(KernelOp kernel) {
   return kernel
       .walk([&](Block *block) {
@@ -94,8 +94,8 @@ bool hasLoadsInTurn(KernelOp kernel) {
 } // namespace
 
 BlockArgument tgpu::getAlignedArgument(KernelOp kernel, Value view) {
-  // A part of a view along another dimension than the last is aligned as the view is: its address
-  // differs by a multiple of a stride.
+  // A part of a view along a dimension other than the last has the alignment of the view: its
+  // address differs by a multiple of a stride.
   auto part = view.getDefiningOp<tile::SubviewOp>();
   while (part &&
          static_cast<int64_t>(part.getDim()) + 1 < cast<tile::ViewType>(part.getType()).getRank()) {
@@ -110,7 +110,7 @@ BlockArgument tgpu::getAlignedArgument(KernelOp kernel, Value view) {
 
 AlignedViews tgpu::getAlignedViews(KernelOp kernel) {
   AlignedViews views;
-  // The name may be taken.
+  // The name may already be used.
   auto module = kernel->getParentOfType<ModuleOp>();
   if (module.lookupSymbol(getAlignedEntry(kernel.getSymName())) ||
       (!hasRing(kernel) && !hasLoadsInTurn(kernel)))

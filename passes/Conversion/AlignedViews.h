@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the second form of a kernel's code may take for granted about views.
+// The alignment of views that the second form of a kernel's code assumes.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_ALIGNEDVIEWS_H
 #define TILEWRIGHT_PASSES_CONVERSION_ALIGNEDVIEWS_H
@@ -17,14 +17,14 @@ namespace tilewright::tgpu {
 /// aligned. The last stride is 1.
 using AlignedViews = llvm::MapVector<unsigned, int64_t>;
 
-/// The argument that `view` is, or is a part of along other dimensions than the last: the part has
+/// The argument that `view` is, or is a part of along dimensions other than the last: the part has
 /// the argument's alignment. Null if there is none.
 mlir::BlockArgument getAlignedArgument(KernelOp kernel, mlir::Value view);
 
-/// Of a kernel whose loops copy asynchronously, or that loads several tiles one after the other,
-/// what views must satisfy so that it needs no code for others, and does not test them. Empty for
-/// other kernels, which have one form, and where the module has something by the name of
-/// getAlignedEntry.
+/// The requirements on views for the second form of code, which has no code for other views and
+/// does not test for them. Only for kernels whose loops copy asynchronously, or that load several
+/// tiles one after the other. Empty for other kernels, which have one form, and if the module has a
+/// symbol with the name getAlignedEntry.
 AlignedViews getAlignedViews(KernelOp kernel);
 
 /// The name of the code for aligned views.

@@ -11,9 +11,9 @@
 
 namespace tilewright::tgpu {
 
-/// Runs `body` in one thread of the role.
+/// Emits `body` for one thread of the role.
 void byOneThread(KernelEmitter &e, llvm::function_ref<void()> body);
-/// The address of the barrier of a use of a ring.
+/// The address of the barrier for a use of a ring.
 mlir::Value getBarrier(KernelEmitter &e, mlir::Value barriers, mlir::Value use);
 
 } // namespace tilewright::tgpu

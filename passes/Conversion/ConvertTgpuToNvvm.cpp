@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// convert-tgpu-to-nvvm: one thread's code for every tgpu.kernel, then MLIR's own conversions.
+// convert-tgpu-to-nvvm: emits the code of one thread for every tgpu.kernel, then applies MLIR's own
+// conversions.
 
 #include "dialect/Tile/Calls.h"
 #include "passes/Conversion/KernelEmitter.h"
@@ -46,7 +47,7 @@ void ConvertTgpuToNvvm::runOnOperation() {
 
   bool failedAny = false;
   for (tgpu::KernelOp kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>())) {
-    // The code has the kernel's name; the tgpu.kernel is erased when the pass is through.
+    // The code has the kernel's name; the tgpu.kernel is erased at the end of the pass.
     std::string name = kernel.getSymName().str();
     tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
     kernel.setSymName(name + ".tgpu");

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tiles of captures that are read run by run, where each is used (EmitLoad.cpp). Internal to
+// Tiles of captures that are loaded run by run, at their uses (EmitLoad.cpp). Internal to
 // convert-tgpu-to-nvvm.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_DEFERREDLOADS_H

@@ -1,9 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Conversions between element types, reductions, shuffles. Floats of 8 bits are bytes here, and are
-// converted by integer arithmetic: the instructions for them saturate, and older machines have
-// none.
+// Conversions between element types, reductions, shuffles. 8-bit floats are stored as bytes and
+// converted by integer arithmetic: the instructions for them saturate, and older GPUs have none.
 
 #include "passes/Conversion/ElementOps.h"
 
@@ -27,8 +26,8 @@ static Value decodeFloat8(ThreadBuilder &b, Value byte, Type type) {
   // An e5m2 is the upper half of an f16.
   if (isa<Float8E5M2Type>(type))
     return b.bitcast(arith::ShLIOp::create(b, wide, word(8)), f16);
-  // The exponent of an e4m3 is biased by 7, that of an f16 by 15: moved into place, all values are
-  // too small by 2^8, subnormals too.
+  // The exponent of an e4m3 is biased by 7, that of an f16 by 15: after the shift, all values are
+  // too small by 2^8, including subnormals.
   Value magnitude = arith::AndIOp::create(b, wide, word(0x7f));
   Value sign = arith::ShLIOp::create(b, arith::AndIOp::create(b, wide, word(0x80)), word(8));
   Value moved = arith::OrIOp::create(b, sign, arith::ShLIOp::create(b, magnitude, word(7)));
@@ -38,7 +37,7 @@ static Value decodeFloat8(ThreadBuilder &b, Value byte, Type type) {
   return arith::SelectOp::create(b, isNan, b.bitcast(word(0x7fff), f16), scaled);
 }
 
-/// From f32: to nearest, ties to even; what is too large becomes infinity, in e4m3 NaN.
+/// From f32: to nearest, ties to even; values that are too large become infinity, in e4m3 NaN.
 static Value encodeFloat8(ThreadBuilder &b, Value x, Type type) {
   bool isE5M2 = isa<Float8E5M2Type>(type);
   int64_t fractionBits = isE5M2 ? 2 : 3, bias = isE5M2 ? 15 : 7;
@@ -46,13 +45,13 @@ static Value encodeFloat8(ThreadBuilder &b, Value x, Type type) {
   Type f32 = b.getF32Type(), i32Type = b.getI32Type();
   Value bits = b.bitcast(x, i32Type);
   Value magnitude = arith::AndIOp::create(b, bits, b.i32(0x7fffffff));
-  // Normal: round to the bits that stay, a carry moving on into the exponent.
+  // Normal: round to the remaining bits; a carry propagates into the exponent.
   Value odd =
       arith::AndIOp::create(b, arith::ShRUIOp::create(b, magnitude, b.i32(dropped)), b.i32(1));
   Value rounded = b.add(b.add(magnitude, b.i32((int64_t(1) << (dropped - 1)) - 1)), odd);
   Value normal = b.add(arith::ShRUIOp::create(b, rounded, b.i32(dropped)),
                        b.i32(-((127 - bias) << fractionBits)));
-  // Subnormal: added to a number whose last bit counts subnormals, the machine rounds it.
+  // Subnormal: rounded by an addition to a number whose last bit is one unit of the subnormals.
   double unit = std::ldexp(1.0, static_cast<int>(smallestExponent - fractionBits));
   Value magic = b.constant(b.getF32FloatAttr(static_cast<float>(std::ldexp(unit, 23))));
   Value sum = arith::AddFOp::create(b, b.bitcast(magnitude, f32), magic);
@@ -67,7 +66,7 @@ static Value encodeFloat8(ThreadBuilder &b, Value x, Type type) {
   return arith::TruncIOp::create(b, b.getIntegerType(8), arith::OrIOp::create(b, code, sign));
 }
 
-/// To f32, rounded to odd: rounding that once more rounds as if there had been one step.
+/// To f32, rounded to odd: a second rounding then gives the same result as a single one.
 static Value roundToOdd(ThreadBuilder &b, Value x) {
   Value y = b.intrinsic("llvm.nvvm.d2f.rz", b.getF32Type(), x);
   Value back = arith::ExtFOp::create(b, b.getF64Type(), y);
@@ -76,8 +75,8 @@ static Value roundToOdd(ThreadBuilder &b, Value x) {
   return b.bitcast(arith::OrIOp::create(b, b.bitcast(y, b.getI32Type()), last), b.getF32Type());
 }
 
-/// A float of 16 bits in f32. Where it is one of a pair, it is taken out of the pair here: ptxas
-/// keeps a half that is taken out in a register of its own for as long as it lives, a pair in one.
+/// A 16-bit float as f32. An element of a pair is extracted at this point: ptxas keeps an extracted
+/// half in a separate register as long as it is live, a pair in one.
 static Value widenHalf(ThreadBuilder &b, Value x) {
   Type f32 = b.getF32Type();
   auto taken = x.getDefiningOp<LLVM::ExtractElementOp>();
@@ -116,7 +115,7 @@ Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, T
       elements.push_back(encodeFloat8(b, x, to));
     return elements;
   }
-  // Two at a time: one instruction writes the pair into the register that an operand needs.
+  // Two at a time: one instruction writes the pair to the register that an operand needs.
   bool isNarrow = to.isF16() || to.isBF16();
   if (from.isF32() && isNarrow && source.size() % 2 == 0) {
     StringRef name = to.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn";
@@ -131,7 +130,7 @@ Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, T
   for (Value x : source) {
     Value y = x;
     if (isa<FloatType>(from) && isa<FloatType>(to)) {
-      // Between the two of 16 bits by way of f32, which holds both.
+      // Conversions between the two 16-bit types go through f32, which represents both.
       if (fromBits == toBits)
         y = arith::TruncFOp::create(b, to, widenHalf(b, x));
       else if (fromBits == 16 && to.isF32())

@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on elements that several families of lowerings write. Internal to
-// convert-tgpu-to-nvvm.
+// Operations on elements that several families of lowerings use. Internal to convert-tgpu-to-nvvm.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H
 #define TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H
@@ -15,11 +14,11 @@ namespace tilewright::tgpu {
 inline bool isFloat8(mlir::Type type) {
   return mlir::isa<mlir::FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
 }
-/// Between element types of tiles: floats of 8 bits by their own types.
+/// Converts between element types of tiles; 8-bit floats have their own types.
 Values castElements(ThreadBuilder &b, mlir::ArrayRef<mlir::Value> source, mlir::Type from,
                     mlir::Type to);
 mlir::Value combine(ThreadBuilder &b, tile::ReduceKind kind, mlir::Value x, mlir::Value y);
-/// Of the lanes of a warp: `mode` is "bfly" or "idx", `other` the mask or the lane.
+/// A shuffle between the lanes of a warp: `mode` is "bfly" or "idx", `other` the mask or the lane.
 mlir::Value shuffle(ThreadBuilder &b, llvm::StringRef mode, mlir::Value value, mlir::Value other);
 
 } // namespace tilewright::tgpu

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Elements added to global memory at indices of their own: as floats, or exactly, as integers.
+// Additions to global memory at one index per element: as floats, or exactly, as integers.
 
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/GlobalAccess.h"
@@ -29,8 +29,8 @@ static Value sumOverWarp(ThreadBuilder &b, const RegisterLayout &layout, ArrayRe
   return sum;
 }
 
-/// The words of a sum in fixed point begin at `address`, `stride` bytes apart (base/Numeric's
-/// ExactSum says what they hold).
+/// The words of a fixed-point sum begin at `address`, `stride` bytes apart (ExactSum in
+/// base/Numeric defines their meaning).
 static void addExactly(ThreadBuilder &b, Value term, Value address, Value stride, Value condition) {
   auto is = [&](arith::CmpIPredicate predicate, Value x, Value y) {
     return arith::CmpIOp::create(b, predicate, x, y).getResult();
@@ -87,8 +87,8 @@ static void addExactly(ThreadBuilder &b, Value term, Value address, Value stride
               {flags, flag, b.conjunction(condition, isSpecial)});
 }
 
-/// Whether every element that the warp holds goes to the place of lane 0's first, which is returned
-/// as well. Tables of relative positions mostly use one place, that of all distant pairs.
+/// Whether every element that the warp holds has the index of lane 0's first, which is also
+/// returned. Tables of relative positions mostly use one element, that of all distant pairs.
 static std::pair<Value, Values> findCommonPlace(KernelEmitter &e, tile::AddAtOp op) {
   ThreadBuilder &b = e.b;
   Values place;

@@ -37,7 +37,7 @@ static LogicalResult emitNamedBarrier(KernelEmitter &e, NamedBarrierOp op) {
   return success();
 }
 
-/// Null, with a diagnostic, where code cannot name the barrier.
+/// Null, with a diagnostic, if code cannot name the barrier.
 static NamedBarrierOp getNumbered(Operation *op, Value barrier) {
   auto named = barrier.getDefiningOp<NamedBarrierOp>();
   if (named && named.getId())

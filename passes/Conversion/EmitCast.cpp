@@ -16,7 +16,7 @@ static void emitCast(KernelEmitter &e, tile::CastOp op) {
   Type from = tile::getElementType(op.getSource().getType());
   Type to = tile::getElementType(op.getResult().getType());
   Values source = e.getElements(op.getSource());
-  // Narrow floats hold few integers: their sums would be rounded.
+  // Narrow floats represent few integers: their sums would be rounded.
   if (!op.getReassoc() || to.getIntOrFloatBitWidth() < 32) {
     e.setElements(op.getResult(), castElements(b, source, from, to));
     return;

@@ -22,23 +22,23 @@ namespace {
 
 constexpr int bitsPerWord = 32;
 
-/// Of each row of the thread: a bound that its columns are below, or not below, or a condition on
+/// For each row of the thread: a bound that its columns are below, or not below, or a condition on
 /// the whole row.
 struct ColumnBound {
   enum class Kind { Below, NotBelow, WholeRow } kind;
   Values rows;
 };
-/// All of them together.
+/// The conjunction of all.
 struct BoundsOfTiles : llvm::DenseMap<Value, SmallVector<ColumnBound>> {};
 
-/// The columns that a thread holds of each of its rows: `run` neighbours at each multiple of
-/// `stride`, from where the thread stands.
+/// The columns that a thread holds of each of its rows: `run` consecutive ones at each multiple of
+/// `stride`, starting at the thread's position.
 struct ThreadColumns {
   int64_t run, stride;
   int perRow;
-  llvm::SmallVector<int> rows;           ///< by register, a number
-  llvm::SmallVector<int> bits;           ///< by register, which of its row
-  llvm::SmallVector<int> firstRegisters; ///< by row
+  llvm::SmallVector<int> rows;           ///< number of the row of each register
+  llvm::SmallVector<int> bits;           ///< position of each register within its row
+  llvm::SmallVector<int> firstRegisters; ///< first register of each row
 
   int wordsPerRow() const { return (perRow + bitsPerWord - 1) / bitsPerWord; }
   int wordOf(int reg) const { return rows[reg] * wordsPerRow() + bits[reg] / bitsPerWord; }
@@ -46,7 +46,7 @@ struct ThreadColumns {
 
 } // namespace
 
-/// None where rows differ, where runs have no powers of two, or where so few columns are held that
+/// Nothing if rows differ, if runs are not powers of two, or if so few columns are held that
 /// counting takes longer.
 static std::optional<ThreadColumns> findColumns(const RegisterLayout &layout) {
   constexpr size_t fewest = 8;

@@ -38,7 +38,7 @@ static LogicalResult emitFor(KernelEmitter &e, scf::ForOp op) {
   return success();
 }
 
-/// Whether the last operation of a block with side effects is executed by a single lane.
+/// Whether a single lane executes the last operation of a block with side effects.
 static bool endsWithArrival(Block &block) {
   for (Operation &op : llvm::reverse(block.without_terminator()))
     if (!isMemoryEffectFree(&op))
@@ -89,8 +89,8 @@ static LogicalResult emitWhile(KernelEmitter &e, scf::WhileOp op) {
     b.setLoc(op.getLoc());
     Operation *terminator = from.front().getTerminator();
     if (auto condition = dyn_cast<scf::ConditionOp>(terminator)) {
-      // All threads agree. The vote tells ptxas so, which then keeps the loop's counters in uniform
-      // registers.
+      // All threads agree. The vote makes this known to ptxas, which then keeps the loop's counters
+      // in uniform registers.
       Value goesOn = e.getScalar(condition.getCondition());
       if (!e.isOneThread)
         goesOn = b.voteAny(goesOn);

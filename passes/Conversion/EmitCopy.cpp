@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// cp.async: tiles from global to shared memory, shared out among the threads of the block in
+// cp.async: tiles from global to shared memory, distributed over the threads of the block in
 // chunks.
 
 #include "passes/Conversion/GlobalAccess.h"
@@ -24,7 +24,7 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
   if (!shared)
     return failure();
   int numThreads = static_cast<int>(32 * b.threads.numWarps);
-  // A vector is small; element by element it needs no alignment.
+  // A vector is small; element by element, it needs no alignment.
   int widest = type.getShape().size() == 1 ? static_cast<int>(shared->elementBits() / 8) : 16;
   Result<CopyPartition> planned = CopyPartition::plan(*shared, numThreads, widest);
   for (int chunk : {8, 4})
@@ -69,8 +69,8 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
       inside = b.conjunction(inside, b.less(b.add(region.index[0], row), region.extent[0]));
     return b.conjunction(inside, region.inside);
   };
-  // Sums of 32 bits first: one product for a row. A row may lie before the view while one that is
-  // reached from it by steps lies inside, so its sign counts.
+  // Sums in 32 bits first: one product per row. A row may be before the view while one that is
+  // addressed relative to it is inside, so its sign matters.
   auto addressOf = [&](Value row, Value col, bool isUnit) {
     Value offset = b.toU64(b.add(region.index.back(), col));
     if (!isUnit)
@@ -82,7 +82,7 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
     }
     return b.advance(from, b.mul(offset, b.i64(bytes)));
   };
-  /// Does nothing for chunks beyond the last.
+  /// Has no effect for chunks beyond the last.
   auto guarded = [&](Value number, bool isGuarded, llvm::function_ref<void()> copy) {
     if (isGuarded)
       b.onlyIf(b.less(number, b.i32(partition.numChunks())), copy);

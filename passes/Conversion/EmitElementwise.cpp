@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations that treat every element alike: arith, math, select, map, random. On tiles they are
-// repeated for each register.
+// Operations that are applied to each element separately: arith, math, select, map, random. On
+// tiles, they are repeated for each register.
 
 #include "passes/Conversion/ColumnBounds.h"
 #include "passes/Conversion/DeferredLoads.h"
@@ -28,7 +28,7 @@ static LogicalResult emitConstant(KernelEmitter &e, arith::ConstantOp op) {
   TypedAttr value = op.getValue();
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     if (!dense.isSplat())
-      return op.emitError() << "a literal tile must have equal elements here";
+      return op.emitError() << "a constant tile must have equal elements in all places";
     value = cast<TypedAttr>(dense.getSplatValue<Attribute>());
   }
   if (auto integer = dyn_cast<IntegerAttr>(value); integer && integer.getType() != element)
@@ -67,9 +67,9 @@ static scf::IfOp branchUnlessOnes(ThreadBuilder &b, const Values &elements, cons
 }
 
 /// Keeps conversions to operands of the next iteration's products before the branch, by empty
-/// inline assembly. LLVM would sink them behind it, where iterations join, and ptxas could not
-/// place them between exponentials, each of which leaves seven cycles. Only behind the last wait:
-/// before it, a product may still read the registers that they will be in.
+/// inline assembly. LLVM would sink them after it, where iterations join, and ptxas could not place
+/// them between exponentials, each of which leaves seven cycles. Only after the last wait: before
+/// it, a product may still read the registers that they will occupy.
 static void keepOperandsBefore(KernelEmitter &e, Operation *branch) {
   auto loop = dyn_cast<scf::ForOp>(branch->getParentOp());
   if (!loop)
@@ -99,7 +99,7 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
     return success();
   }
   bool isIndexCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
-  // Arithmetic on floats of 8 bits is done in f32, which holds each of them; no double rounding
+  // Arithmetic on 8-bit floats is done in f32, which represents them exactly; no double rounding
   // occurs.
   auto computeType = [&](Type type) -> Type {
     return isFloat8(type) ? b.getF32Type() : e.getScalarType(type);
@@ -169,7 +169,7 @@ static LogicalResult emitMath(KernelEmitter &e, Operation *op) {
   Type element = tile::getElementType(op->getResult(0).getType());
   if (isa<IntegerType>(element) && !isa<math::FPowIOp>(op))
     return emitElementwise(e, op);
-  // Functions of floats of 16 and 8 bits are computed in f32.
+  // Functions of 16-bit and 8-bit floats are computed in f32.
   Type computed = element.isF64() ? element : Type(b.getF32Type());
   SmallVector<Values> operands;
   for (Value operand : op->getOperands()) {
@@ -257,14 +257,14 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
   Values c0 = e.getElements(op.getC0()), c1 = e.getElements(op.getC1()),
          c2 = e.getElements(op.getC2());
 
-  // The keys of all rounds, from constants that Salmon et al. give.
+  // The keys of all rounds, from the constants of Salmon et al.
   Values key0{low(seed)}, key1{exclusiveOr(high(seed), high(offset))};
   int64_t rounds = op.getRounds();
   for (int64_t round = 1; round < rounds; ++round) {
     key0.push_back(b.add(key0.back(), b.i32(int32_t(0x9E3779B9))));
     key1.push_back(b.add(key1.back(), b.i32(int32_t(0xBB67AE85))));
   }
-  // log2 of the numbers of a block, and of a word.
+  // log2 of the count of numbers in a block, and in a word.
   int64_t bits = op.getBits();
   int inWord = llvm::Log2_64(32 / bits), inBlock = inWord + 2;
   Value multiplier0 = b.i64(0xD2511F53), multiplier1 = b.i64(0xCD9E8D57);
@@ -292,14 +292,14 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
     Value upper = arith::SelectOp::create(b, odd, x3, x2);
     Value word = arith::SelectOp::create(b, bit(int64_t(2) << inWord), upper, lower);
     if (bits < 32) {
-      // The last number of a word is in its uppermost bits, those before it are brought there by a
-      // permutation of bytes: a shift LLVM draws into the products of the last rounds, which it
-      // then has twice. The selector of n bytes to the left is 0x3210 shifted by n digits, with
-      // digits 4, a byte of the zero, behind it.
+      // The last number of a word is in its uppermost bits; the others are moved there by a byte
+      // permutation: LLVM would merge a shift into the products of the last rounds, and compute
+      // these twice. The selector for n bytes to the left is 0x3210 shifted by n digits, followed
+      // by digits 4, a zero byte.
       int last = (1 << inWord) - 1;
       Value after = arith::AndIOp::create(b, c0[i], b.i32(last));
       after = arith::XOrIOp::create(b, after, b.i32(last));
-      Value shift = arith::MulIOp::create(b, after, b.i32(bits / 2)); // four bits a byte
+      Value shift = arith::MulIOp::create(b, after, b.i32(bits / 2)); // four bits per byte
       shift = arith::SubIOp::create(b, b.i32(16), shift);
       Value selector = arith::ShRUIOp::create(b, b.i32(0x32104444), shift);
       selector = arith::AndIOp::create(b, selector, b.i32(0xffff));

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tiles in global memory that are added to, or whose rows or columns are found by a tile of
+// Additions to tiles in global memory, and tiles whose rows or columns are selected by a tile of
 // indices.
 
 #include "passes/Conversion/GlobalAccess.h"
@@ -56,9 +56,8 @@ static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRe
     addAll(condition, std::nullopt, false);
     return success();
   }
-  // Nearly always neighbours lie side by side, and the tile as a whole inside: then addresses
-  // differ by constants, and nothing is tested. (A predicate here costs a branch for each
-  // addition.)
+  // Nearly always neighbors are adjacent in memory and the whole tile is in bounds: then addresses
+  // differ by constants, and there is no test. (A predicate here costs a branch for each addition.)
   Value isDense = isKnownAligned(e, region.viewValue, 1)
                       ? Value()
                       : b.equal(region.stride[*region.dense], b.i64(1));
@@ -79,14 +78,14 @@ static LogicalResult emitAtomicAdd(KernelEmitter &e, AtomicAddOp op) {
   return addAtomically(e, op, region, op.getValue());
 }
 
-/// Along dimension `dim` of the tile, `at` counts on from the region's index.
+/// Along dimension `dim` of the tile, `at` counts from the region's index.
 static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &region, Value tile,
                                  Value at, int64_t along, std::optional<ArrayRef<int64_t>> dims) {
   const RegisterLayout &layout = *e.getLayout(op, tile.getType());
   const RegisterLayout &from = *e.getLayout(op, at.getType());
   int rank = layout.rank(), viewRank = static_cast<int>(region.view.extents.size());
   if (region.shape.size() > 2)
-    return op->emitError() << "a tile of rank 1 or 2 can be indexed by a tile here, but got "
+    return op->emitError() << "only a tile of rank 1 or 2 can be indexed by a tile, but got "
                            << tile.getType();
   for (int d = 0; d < rank; ++d)
     if ((dims ? (*dims)[d] : viewRank - rank + d) == along)
@@ -94,7 +93,8 @@ static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &re
   Values indices = e.getElements(at);
   if (rank == 1) {
     if (from != layout)
-      return op->emitError() << "the indices must lie as the tile does, but got " << at.getType();
+      return op->emitError() << "the indices must have the layout of the tile, but got "
+                             << at.getType();
     region.gatheredAt = indices;
     return success();
   }
@@ -102,8 +102,8 @@ static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &re
   layout::ReductionPlan plan = layout::reductionPlan(layout, other);
   layout::Conversion conversion = layout::convert(from, plan.result);
   if (from.shape() != plan.result.shape() || conversion.kind != layout::Conversion::Kind::Registers)
-    return op->emitError() << "the indices must lie as slice<" << other
-                           << "> of the tile does, but got " << at.getType()
+    return op->emitError() << "the indices must have the layout slice<" << other
+                           << "> of the tile's layout, but got " << at.getType()
                            << "; convert them first";
   for (int reg : plan.resultRegister)
     region.gatheredAt.push_back(indices[conversion.sourceRegister[reg]]);

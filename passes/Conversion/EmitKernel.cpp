@@ -4,8 +4,8 @@
 // The signature of a kernel and its place in the grid.
 //
 // Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a
-// scalar is itself; captures follow the declared ones. The grid is launched along x alone, the
-// first id the fastest, so that no extent but the product is limited.
+// scalar is itself; captures follow the declared ones. The grid is launched along x only, the
+// first id the fastest, so that only the product of the extents is limited.
 
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/KernelEmitter.h"
@@ -32,7 +32,8 @@ SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
         if (symbol && reached.insert(symbol).second)
           pending.push_back(symbol);
       }
-  // All captures that the module declares belong to the contract of a bound kernel, read or not.
+  // All captures that the module declares belong to the contract of a bound kernel, whether they
+  // are read or not.
   bool isBound = kernel.getBindings().has_value();
   SmallVector<tile::CaptureOp> captures;
   for (auto capture : module.getOps<tile::CaptureOp>())
@@ -76,7 +77,7 @@ LogicalResult KernelEmitter::emitSignature() {
     size_t count = getFlatTypes(argument.getType()).size();
     unflatten(argument, flat.take_front(count));
     flat = flat.drop_front(count);
-    // The launch has checked the extents that are known, unless there is no view.
+    // The launch has checked the known extents, unless the view is absent.
     if (auto view = dyn_cast<tile::ViewType>(argument.getType()); view && !isOptional)
       for (auto [d, extent] : llvm::enumerate(view.getShape()))
         if (!ShapedType::isDynamic(extent))
@@ -129,7 +130,7 @@ static Value emitExpr(KernelEmitter &e, tile::ExprAttr expr) {
   };
   auto fail = [&](const Twine &message) { e.kernel.emitError() << "in the grid, " << message; };
   auto isPlain = [&](tile::ExprAttr division) {
-    // A quotient that is an extent is at least 1, since a block runs.
+    // A quotient that is an extent is at least 1, since the block is executed.
     bool isPositive = llvm::is_contained(e.kernel.getGrid(), Attribute(division)) &&
                       tile::getFunction(division) != expr::Function::Mod &&
                       isNotNegative(division.getOperands()[1]);

@@ -3,16 +3,16 @@
 //
 // Tiles from global memory in registers.
 //
-// A load is written twice: in vectors, taken where the view allows it, and by elements.
+// The code of a load has two branches: vectors, if the view allows them, and elements.
 //
-// Of a capture, which is never written, a loop reads each run of elements where it is used, so that
-// the assembler decides how many are on their way: for all of a tile there are seldom registers.
-// Nearly always the tile lies inside as a whole, and its neighbours side by side. Then each run is
+// Captures are never written. So a loop reads each run of elements of a capture where it is used,
+// and ptxas decides how many loads are in flight: registers for a whole tile are seldom available.
+// Nearly every such tile is entirely inside the view, with contiguous neighbours. Then each run is
 // one instruction, without a test, at an address that differs from others by a constant. Any other
-// tile is first written to local memory and read from there by the same instructions: a branch
-// without results leaves one straight line behind it. A tile that is cut is written in vectors, so
-// that the last block of keys does not take longer than all others; one that cannot be read in
-// vectors, by elements.
+// tile is first copied to local memory and read from there by the same instructions, so the code
+// after the branch is straight-line. The copy uses vectors for a tile that crosses the bounds, so
+// that the last block of keys is not slower than others, and elements for a tile that cannot be
+// read in vectors.
 
 #include "passes/Conversion/DeferredLoads.h"
 #include "passes/Conversion/GlobalAccess.h"
@@ -33,24 +33,25 @@ using ViewRegion = ViewRegion;
 namespace {
 /// Runs of elements in the memory of a thread.
 struct LocalTile {
-  /// Along the dimension across the runs: to the neighbour, and of fragments of matrix products.
+  /// Strides of the dimension across the runs: to the neighbor, and between fragments of matrix
+  /// products.
   static constexpr std::array<int64_t, 2> steps{1, 8};
   mlir::Value base;
-  std::array<int64_t, 2> strides{}; ///< in bytes, of each step
+  std::array<int64_t, 2> strides{}; ///< in bytes, per step
   int64_t getOffset(int64_t at) const {
     return at % steps[1] * strides[0] + at / steps[1] * strides[1];
   }
 };
 
-/// A tile that is read run by run, where each is used: place `at` lies `at` strides from place 0.
+/// A tile that is loaded run by run, at its uses: element `at` is `at` strides from element 0.
 struct DeferredLoad {
   const RegisterLayout *layout = nullptr;
   Type element;
   int64_t vector = 1, bytes = 0;
-  size_t unit = 0; ///< the dimension along which elements lie side by side
-  Values strides;  ///< in bytes, along the other, of LocalTile::steps; none in rank 1
+  size_t unit = 0; ///< the dimension along which elements are contiguous
+  Values strides;  ///< bytes per LocalTile::steps along the other dimension; none in rank 1
   std::map<int64_t, Value> places;
-  std::map<int, Values> early; ///< runs that are read where the load stands
+  std::map<int, Values> early; ///< runs that are read at the position of the load
 };
 
 struct DeferredLoads {
@@ -60,8 +61,8 @@ struct DeferredLoads {
 };
 } // namespace
 
-/// Whether all that use the tile stand in its block and take its elements one after the other. No
-/// other block reads captures meanwhile.
+/// Whether all users of the tile are in its block and use its elements in order. No other block
+/// reads captures meanwhile.
 static bool isReadInOrder(LoadOp op) {
   for (Operation &other : *op->getBlock())
     if (other.getNumRegions() != 0 &&
@@ -92,7 +93,7 @@ static int64_t countEarlyRuns(KernelEmitter &e, LoadOp op, int64_t registersOfRu
   return std::max<int64_t>(0, left / registersOfRun) / atOnce * atOnce;
 }
 
-/// The smallest number of registers that repeats, each time further by the same distance.
+/// The smallest number of registers after which the pattern repeats at a constant distance.
 static int getPeriod(const RegisterLayout &layout) {
   int count = layout.registersPerThread(), rank = layout.rank();
   auto repeats = [&](int period) {
@@ -109,14 +110,14 @@ static int getPeriod(const RegisterLayout &layout) {
   return period;
 }
 
-/// Where a thread's element lies in its local tile, in bytes.
+/// The position of a thread's element in its local tile, in bytes.
 template <typename Tile>
 static int64_t getLocalOffset(const Tile &local, const RegisterLayout &layout, layout::Coord part,
                               size_t unit, int64_t bytes) {
   return part[unit] * bytes + (layout.rank() == 2 ? local.getOffset(part[1 - unit]) : 0);
 }
 
-/// The runs of a tile that is cut, some of them on their way at a time.
+/// The runs of a partial tile, several of which are in flight at a time.
 static void copyRunsToLocal(ThreadBuilder &b, const ViewRegion &region,
                             const RegisterLayout &layout, const LocalTile &local, int64_t vector) {
   constexpr size_t atOnce = 16;
@@ -139,8 +140,8 @@ static void copyRunsToLocal(ThreadBuilder &b, const ViewRegion &region,
   store();
 }
 
-/// The elements that a thread reads, one by one, zeros for what lies outside. Rarely needed, so in
-/// few instructions.
+/// The elements that a thread reads, one by one, with zeros for elements outside. Rarely executed,
+/// so the code is short.
 static void copyToLocal(ThreadBuilder &b, const ViewRegion &region, const RegisterLayout &layout,
                         const LocalTile &local) {
   int rank = layout.rank(), count = layout.registersPerThread(), period = getPeriod(layout);
@@ -217,7 +218,7 @@ static Values readRun(ThreadBuilder &b, DeferredLoad &load, int reg) {
     return known->second;
   layout::Coord part = load.layout->registerPart(reg);
   int64_t at = load.strides.empty() ? 0 : part[1 - load.unit];
-  // Each from one before, by an addition.
+  // Each is computed from a previous one by an addition.
   std::function<Value(int64_t)> place = [&](int64_t at) {
     if (Value known = load.places[at])
       return known;
@@ -237,9 +238,9 @@ Values tgpu::loadRun(KernelEmitter &e, Value tile, int reg) {
   return readRun(e.b, e.state<DeferredLoads>().loads[tile], reg);
 }
 
-/// Where the runs of a thread lie in its own memory: along the unit at the distances that they have
-/// in the view, along the other dimension in the gaps between these, if they fit, or behind them.
-/// Equal loads share it, but those of one block, which may be read at a time.
+/// The positions of a thread's runs in its local memory: along the unit with the strides of the
+/// view, along the other dimension in the gaps between them, if they fit, or after them. Equal
+/// loads share the memory, except loads of one block, which may be live at the same time.
 static LocalTile getLocalTile(KernelEmitter &e, LoadOp op, const RegisterLayout &layout,
                               size_t unit, int64_t runBytes, int64_t bytes) {
   ThreadBuilder &b = e.b;
@@ -281,13 +282,13 @@ static LocalTile getLocalTile(KernelEmitter &e, LoadOp op, const RegisterLayout 
   return tile;
 }
 
-/// False where the load is no such, and nothing was written.
+/// False if the load is not of this kind; nothing was emitted then.
 static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
                       const RegisterLayout &layout) {
   ThreadBuilder &b = e.b;
   size_t rank = region.shape.size();
   unsigned bits = region.view.element.getIntOrFloatBitWidth();
-  constexpr unsigned leastBits = 16; // of a register of PTX
+  constexpr unsigned leastBits = 16; // minimum width of a PTX register
   if (!op->getParentOfType<LoopLikeOpInterface>() || op.getPad() || bits < leastBits ||
       !region.root || !region.root.getDefiningOp<tile::CapturedOp>() || !region.dense ||
       rank != static_cast<size_t>(layout.rank()) || !isReadInOrder(op))
@@ -330,7 +331,7 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
   Type generic = local.base.getType();
   if (base.getType() != generic)
     base = LLVM::AddrSpaceCastOp::create(b, generic, base);
-  // Behind an assembly that LLVM does not see through: it would choose once for each run, since one
+  // After an assembly that is opaque to LLVM, which would otherwise select once per run, since one
   // side is a constant.
   Value first = arith::SelectOp::create(b, isFast, base, local.base);
   load.places[0] = b.inlineAsm("mov.b64 $0, $1;", "=l,l", generic, first);

@@ -14,7 +14,7 @@ using namespace tilewright::tgpu;
 using layout::RegisterLayout;
 
 namespace {
-/// The words of an operand; null where they are still to be read.
+/// The words of an operand; null if they have not been read.
 struct Operand {
   Values words;
   const MatrixRead *read;
@@ -65,7 +65,7 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
   if (static_cast<int64_t>(operands[1].words.size()) != 2 * atomsK * atomsN ||
       static_cast<int64_t>(acc.size()) != 4 * atomsM * atomsN)
     return op.emitError("operands do not fit the atoms of the accumulator");
-  /// Words `first` to `first + count - 1` of an operand, read now where they have not been yet.
+  /// Words `first` to `first + count - 1` of an operand, read now if they have not been read.
   auto getWords = [&](Operand &operand, int64_t first, int64_t count) {
     for (size_t i = 0; operand.read && i < operand.read->issues.size(); ++i) {
       const layout::MatrixIssue &issue = operand.read->issues[i];
@@ -84,8 +84,8 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
 
   Type sumType = LLVM::LLVMStructType::getLiteral(b.getContext(),
                                                   SmallVector<Type>(4, accType.getElementType()));
-  // One ldmatrix brings operand b for two atoms along k. A few columns at a time for both of them:
-  // products that follow each other do not wait for each other, and few registers hold operands.
+  // One ldmatrix loads operand b for two atoms along k. A few columns at a time for both:
+  // consecutive products then do not depend on each other, and operands occupy few registers.
   constexpr int64_t atomsOfStepK = 2, atomsOfStepN = 4;
   struct Atom {
     int64_t m, n, k;
@@ -147,7 +147,7 @@ static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
   while (depth % step != 0)
     step /= 2;
 
-  // The rows and columns of the thread, each once; registers by their number among them.
+  // The rows and columns of the thread, each once; registers are given by their numbers among them.
   SmallVector<int64_t> places[2];
   SmallVector<size_t> placeOf[2];
   for (int dim : {0, 1})
@@ -160,7 +160,7 @@ static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
     }
   int64_t vector = getRunLength(layout, bytes);
 
-  /// For each place, the elements k to k + step - 1 of operand `which`.
+  /// For each position, the elements k to k + step - 1 of operand `which`.
   auto load = [&](int which, Value k) {
     Value buffer = e.getScalar(which == 0 ? op.getA() : op.getB());
     Value base = getThreadCoord(b, layout, which);
@@ -168,7 +168,7 @@ static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
     bool kInRow = which == 0 ? !op.getTransposeA() : op.getTransposeB();
     SmallVector<Values> strips(places[which].size());
     if (kInRow) {
-      // A strip never leaves the 16 bytes that a swizzle keeps together.
+      // A strip is always within the 16 bytes that a swizzle keeps together.
       for (auto [place, strip] : llvm::zip_equal(places[which], strips))
         strip =
             loadVector(b, b.advance(buffer, getByteOffset(b, lies, b.add(base, b.i32(place)), k)),
@@ -186,7 +186,7 @@ static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
     return strips;
   };
 
-  // The block is summed on its own, then added: errors grow with the length of a block and with the
+  // The block is summed separately, then added: errors grow with the length of a block and with the
   // number of blocks, not with their product.
   Values acc = e.getElements(op.getAcc());
   Value zero = b.constant(b.getFloatAttr(element, 0));

@@ -4,11 +4,11 @@
 // Tiles that blocks take from a counter of their launch.
 //
 // A counter must belong to one launch: launches of one kernel may run at the same time, on several
-// streams or in replays of a graph. No argument says which launch this is, and none is needed: the
-// register %gridid differs for all grids that run at the same time. So the module has a table of
-// counters, all zero, and the blocks of a grid use the first entry, from its number on, that they
-// find free or theirs. The last block to find no tile left frees the entry again. So the host does
-// nothing for it, and a launch writes no memory of the caller's.
+// streams or in replays of a graph. The register %gridid identifies the launch: it
+// differs between all grids that run at the same time. So the module has a table of counters, all
+// zero, and the blocks of a grid search it, starting at the index of %gridid, for the first entry
+// that is free or their own. The last block that gets no tile frees the entry. So the host does
+// nothing, and a launch writes no memory of the caller.
 
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -18,13 +18,13 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// Entries of the table: more than grids can run at a time. A power of two.
+/// Entries of the table: more than the number of grids that can run at a time. A power of two.
 constexpr int64_t kEntries = 1024;
 /// The owner (32 bits, then 32 unused), tiles taken, blocks that are done.
 constexpr int64_t kEntryBytes = 16, kTakenAt = 8, kDoneAt = 12;
-/// An owner is the low bits of the grid's number and this one: never 0, and the same for two grids
-/// only if 2^31 launches lie between them, which do not run at the same time. With 32 bits the
-/// role that copies, which has the fewest registers, does not spill.
+/// An owner is the low bits of the grid's number, with this bit set: never 0, and the same for two
+/// grids only if 2^31 launches are between them, which do not run at the same time. With 32 bits,
+/// the copying role, which has the fewest registers, does not spill.
 constexpr int64_t kOwned = int64_t(1) << 31;
 constexpr llvm::StringLiteral kTableName = "tile_counters";
 
@@ -45,7 +45,7 @@ static Value getTileCounters(KernelEmitter &e) {
   return LLVM::AddressOfOp::create(b, table);
 }
 
-/// The entry of this grid: claimed, or found. As an offset in the table.
+/// The entry of this grid: claimed or found, as an offset in the table.
 static Value findTileCounter(KernelEmitter &e) {
   ThreadBuilder &b = e.b;
   Value table = getTileCounters(e);
@@ -78,12 +78,12 @@ static Value findTileCounter(KernelEmitter &e) {
 
 namespace {
 struct KeptEntry {
-  Value place; ///< where the entry of this grid is kept
+  Value place; ///< location of the entry of this grid
 };
 } // namespace
 
-/// The same, as an address, after what its last owner left. A role that has a register to keep it
-/// in finds it once: that is a way to memory and back, and a fence.
+/// The same, as an address, ordered after the accesses of its last owner. A role with a free
+/// register computes it once: it takes a memory round trip and a fence.
 static Value getTileCounter(KernelEmitter &e, bool keeps) {
   ThreadBuilder &b = e.b;
   auto addressOf = [&](Value offset) -> Value {
@@ -114,7 +114,7 @@ static Value getTileCounter(KernelEmitter &e, bool keeps) {
   return addressOf(LLVM::LoadOp::create(b, b.getI32Type(), kept));
 }
 
-/// A role with four copies or more, as a backward has, would spill it.
+/// A role with four copies or more, as in a backward, would spill it.
 static bool hasRegisterForCounter(TakeTileOp op) {
   constexpr int64_t mostCopies = 3;
   Region *role = op->getParentRegion();
@@ -136,7 +136,7 @@ static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
   };
   Value tiles = e.getScalar(op.getTiles());
   Value blocks = nvvm::getGridExtent(b);
-  // Where every block has its only tile from the beginning, the counter is not touched.
+  // If every block has only its first tile, the counter is not used.
   Value hasMore = op.getAll() ? arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult()
                               : arith::CmpIOp::create(b, arith::CmpIPredicate::slt, blocks, tiles);
   auto branch = scf::IfOp::create(b, b.getI32Type(), hasMore, /*withElseRegion=*/true);
@@ -184,8 +184,8 @@ static Value readWord(KernelEmitter &e, Value buffer, int64_t number) {
   ThreadBuilder &b = e.b;
   Value word = LLVM::LoadOp::create(b, b.getI32Type(), getWord(b, buffer, number), /*alignment=*/4,
                                     /*isVolatile=*/true);
-  // The same in all lanes; but only of a reduction does ptxas know it. Otherwise everything that
-  // depends on the tile, the counters of rings among it, takes registers of each thread.
+  // The value is the same in all lanes, but ptxas knows that only of a reduction. Otherwise all
+  // values that depend on the tile, including the counters of rings, take registers of each thread.
   return e.isOneThread ? word
                        : b.intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {word, b.i32(-1)});
 }

@@ -3,9 +3,10 @@
 //
 // Turns of blocks: counters in memory by which additions get an order.
 //
-// Bulk reductions are of the async proxy, loads and stores of a counter are not. So a fence between
-// the proxies is needed on both sides: before the counter is released, after the reductions that
-// this thread waited for have completed, and after its acquisition, before the next one starts.
+// Bulk reductions use the async proxy, loads and stores of a counter the generic proxy. So a fence
+// between the proxies is needed on both sides: before the counter is released, after the reductions
+// that this thread waited for have completed, and after its acquisition, before the next one
+// starts.
 
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -14,7 +15,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// Calls `body` with the address of the counter, where there is one.
+/// Calls `body` with the address of the counter, if there is one.
 template <typename TurnOp>
 static LogicalResult atTurn(KernelEmitter &e, TurnOp op, llvm::function_ref<void(Value)> body) {
   ThreadBuilder &b = e.b;
@@ -34,7 +35,7 @@ template <typename TurnOp> static LogicalResult verifyOneThread(KernelEmitter &e
 }
 
 /// Polls until the counter has the number. An acquisition empties the L1, so a role that may wait
-/// for long polls by relaxed loads, with pauses, and acquires once.
+/// for a long time polls by relaxed loads, with pauses, and acquires once.
 static LogicalResult emitWait(KernelEmitter &e, AwaitTurnOp op) {
   ThreadBuilder &b = e.b;
   return atTurn(e, op, [&](Value address) {
@@ -60,7 +61,7 @@ static LogicalResult emitWait(KernelEmitter &e, AwaitTurnOp op) {
 static LogicalResult emitAwaitTurn(KernelEmitter &e, AwaitTurnOp op) {
   if (!op.getLast())
     return failed(verifyOneThread(e, op)) ? failure() : emitWait(e, op);
-  // A lane of each warp waits; the others follow it.
+  // One lane of each warp waits; the others follow it.
   ThreadBuilder &b = e.b;
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, b.threads.lane, b.i32(0));
   LogicalResult result = success();

@@ -32,7 +32,7 @@ Value tgpu::mayDifferFromOne(KernelEmitter &e, Value tile) {
   return e.state<RaisedMaxima>().lookup(tile);
 }
 
-/// As a tree that combines three at a time, of an odd number of values without a rest.
+/// A tree that combines three values at a time; an odd number of values leaves no remainder.
 static Value combineByThrees(ArrayRef<Value> values, function_ref<Value(Value, Value)> combine) {
   std::deque<Value> queue(values.begin(), values.end());
   auto take = [&] {
@@ -47,7 +47,7 @@ static Value combineByThrees(ArrayRef<Value> values, function_ref<Value(Value, V
   return queue.front();
 }
 
-/// Whether a number is above zero as written, or a NaN. A few levels are followed.
+/// Whether the IR shows, within a few levels, that a number is positive or NaN.
 static bool isPositive(Value value, unsigned levels = 4) {
   FloatAttr constant;
   if (matchPattern(value, m_Constant(&constant)))
@@ -59,7 +59,7 @@ static bool isPositive(Value value, unsigned levels = 4) {
   return isa_and_nonnull<arith::MinimumFOp>(op) && llvm::all_of(op->getOperands(), isSo);
 }
 
-/// A maximum times the factor, plus what its row's offset adds to that, if anything.
+/// A maximum times the factor, plus the contribution of its row's offset, if any.
 static Value scale(ImplicitLocOpBuilder &b, Value most, Value factor, Value more) {
   if (!more)
     return arith::MulFOp::create(b, most, factor);
@@ -68,8 +68,8 @@ static Value scale(ImplicitLocOpBuilder &b, Value most, Value factor, Value more
   return arith::AddFOp::create(b, product, more, contract);
 }
 
-/// Whether a row may be above its limit, for each thread; `any`: whatever they hold. The zero
-/// stands for elements that are all negative, whose maximum plus an offset is below the offset.
+/// Whether a row may exceed its limit, for each thread; `any`: regardless of the elements. The zero
+/// replaces elements that are all negative, whose maximum plus an offset is below the offset.
 static Value mayBeAbove(ImplicitLocOpBuilder &b, ArrayRef<Values> rows, ArrayRef<Value> limits,
                         ArrayRef<Value> more, Value factor, Value zeroWord, Value any) {
   for (auto [row, limit, offset] : llvm::zip_equal(rows, limits, more)) {
@@ -86,7 +86,7 @@ static Value mayBeAbove(ImplicitLocOpBuilder &b, ArrayRef<Values> rows, ArrayRef
   return any;
 }
 
-/// The differences of the old maxima and the new, and their exponentials, in the op's block.
+/// The differences between the old and the new maxima, and their exponentials, in the op's block.
 static SmallVector<Operation *> findFalls(RaiseMaxOp op) {
   SmallVector<Operation *> falls;
   for (Operation *user : op.getResult().getUsers()) {
@@ -108,7 +108,7 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   layout::ReductionPlan plan = layout::reductionPlan(from, 1);
   assert(!plan.acrossWarps() && "rows of wgmma lie in a warp each");
-  // Registers of the result, which lies as slice<1>, are the rows in their order.
+  // Registers of the result, which has the layout slice<1>, are the rows in order.
   SmallVector<Values> rows(plan.result.registersPerThread());
   for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     rows[plan.resultRegister[reg]].push_back(value);
@@ -116,14 +116,14 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
   Value factor = e.getScalar(op.getFactor()), lag = e.getScalar(op.getLag());
   for (Value each : old)
     limits.push_back(arith::AddFOp::create(b, each, lag));
-  // What offsets add to the products: null without one.
+  // The contributions of offsets to the products: null without offsets.
   Values more(old.size());
   if (op.getOffset())
     for (auto [product, offset] : llvm::zip_equal(more, e.getElements(op.getOffset())))
       product = arith::MulFOp::create(b, offset, factor);
 
-  // With a negative factor the least element gives the largest product. LLVM makes use of anything
-  // else that is known of the factor, such as the condition of an enclosing branch.
+  // With a negative factor, the smallest element gives the largest product. LLVM uses other facts
+  // about the factor, such as the condition of an enclosing branch.
   Value any;
   if (!isPositive(op.getFactor())) {
     Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Roles: branches by the number of the warp.
+// Roles: branches on the number of the warp.
 
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -17,7 +17,8 @@ using namespace tilewright::tgpu;
 static LogicalResult dispatch(ThreadBuilder &b, Value number, ArrayRef<int64_t> ends,
                               llvm::function_ref<LogicalResult(size_t)> emitPart) {
   OpBuilder::InsertionGuard guard(b);
-  SmallVector<Block *> open; // the parts so far are branches, each in the else of the one before
+  SmallVector<Block *>
+      open; // the preceding parts are branches, each in the else of the previous one
   for (size_t i = 0; i < ends.size(); ++i) {
     bool isLast = i + 1 == ends.size();
     scf::IfOp branch;
@@ -42,7 +43,7 @@ static LogicalResult dispatch(ThreadBuilder &b, Value number, ArrayRef<int64_t> 
   return success();
 }
 
-/// Writes the body of a role. Thread and warp numbers count from the first of the role, and values
+/// Emits the body of a role. Thread and warp numbers count from the first of the role, and values
 /// that are computed once are computed at the entry of the role.
 static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeWarp, int64_t first,
                               int64_t warps, int64_t number) {

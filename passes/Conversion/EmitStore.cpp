@@ -3,8 +3,8 @@
 //
 // Tiles from registers to global memory.
 //
-// A store is written twice: in vectors, taken where strides, pointer and indices allow it (one test
-// for the whole block), and by elements.
+// The code of a store has two branches: vectors, if strides, pointer and indices allow them (one
+// test for the whole block), and elements.
 
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"

@@ -25,8 +25,8 @@ static Value linearise(ThreadBuilder &b, ArrayRef<Value> indices, ArrayRef<int64
   return number;
 }
 
-/// The indices of the element in register `reg`: one for each dimension of the shape, of which
-/// all but the last may share the rows of the layout.
+/// The indices of the element in register `reg`: one for each dimension of the shape; all
+/// dimensions but the last may share the rows of the layout.
 static Values indicesOf(ThreadBuilder &b, const RegisterLayout &layout, ArrayRef<int64_t> shape,
                         int reg) {
   if (shape.size() == 1)
@@ -36,8 +36,8 @@ static Values indicesOf(ThreadBuilder &b, const RegisterLayout &layout, ArrayRef
   return indices;
 }
 
-/// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
-/// counted along rows; `from` is given the indices of the element of the result.
+/// Writes a tile to scratch memory and reads each element of the result from position `from` of it,
+/// counted along rows; `from` receives the indices of the element of the result.
 static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Value result,
                                llvm::function_ref<Value(ArrayRef<Value>)> place) {
   ThreadBuilder &b = e.b;
@@ -48,8 +48,8 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
   int64_t elementBytes = getElementBits(type.getElementType()) / 8;
   int64_t bytes = elementBytes * type.getNumElements();
   if (bytes > mostStaticBytes)
-    return op->emitError() << "elements change threads through scratch memory, which holds at most "
-                           << mostStaticBytes << " bytes, but the tile has " << bytes
+    return op->emitError() << "an exchange between threads has at most " << mostStaticBytes
+                           << " bytes of scratch memory, but the tile needs " << bytes
                            << "; use smaller blocks";
   if (failed(beginExchange(e, op, /*usesScratch=*/true)))
     return failure();
@@ -105,7 +105,7 @@ static void emitIota(KernelEmitter &e, tile::IotaOp op) {
   e.setElements(op.getResult(), elements);
 }
 
-/// The registers of `from` in the order of `to`, where threads can rename them.
+/// The registers of `from` in the order of `to`, if threads only need to rename registers.
 static std::optional<std::vector<int>> renaming(const RegisterLayout &from,
                                                 const RegisterLayout &to) {
   if (from.shape() != to.shape())
@@ -142,8 +142,8 @@ static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
   std::optional<std::vector<int>> source = renaming(from, plan.result);
   if (!source)
-    return op.emitError() << "the operand must lie as slice<" << op.getDim()
-                          << "> of the result does, but got " << op.getSource().getType()
+    return op.emitError() << "the operand must have the layout slice<" << op.getDim()
+                          << "> of the result's layout, but got " << op.getSource().getType()
                           << "; convert it first";
   SmallVector<int> registers;
   for (int reg : plan.resultRegister)
@@ -168,7 +168,7 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
   bool isExchange = from.rank() == 2 && !isIdentity;
   std::optional<std::vector<int>> source = renaming(isExchange ? from.transposed() : from, to);
   if (!source)
-    return op.emitError() << "a transposed tile must stay in its threads, but got "
+    return op.emitError() << "a transpose must not move elements between threads, but got "
                           << op.getSource().getType() << " to " << op.getResult().getType()
                           << "; exchange it through shared memory (tgpu.write, tgpu.read)";
   return takeRegisters(e, op.getResult(), op.getSource(), *source);
@@ -193,8 +193,8 @@ static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
   Values inside;
   auto place = [&](ArrayRef<Value> indices) {
     Values at(indices);
-    // As unsigned numbers, positions before the tile are beyond its end. The sum may wrap around,
-    // but not into the tile.
+    // As unsigned numbers, positions before the tile are beyond its end. The sum may wrap, but not
+    // into the tile.
     Value index = b.add(at[dim], offset);
     inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, extent));
     at[dim] = arith::SelectOp::create(b, inside.back(), index, zero);
@@ -241,11 +241,11 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
   std::optional<std::vector<int>> order = renaming(plan.result, to);
   if (!order)
-    return op.emitError() << "the result must lie as slice<" << op.getDim()
-                          << "> of the operand does, but got " << op.getResult().getType()
+    return op.emitError() << "the result must have the layout slice<" << op.getDim()
+                          << "> of the operand's layout, but got " << op.getResult().getType()
                           << "; convert it afterwards";
 
-  // Within the thread a balanced tree: short dependence chains, and a smaller error of sums.
+  // Within the thread, a balanced tree: short dependence chains, and smaller errors.
   SmallVector<Values> parts(plan.result.registersPerThread());
   for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     parts[plan.resultRegister[reg]].push_back(value);
@@ -340,11 +340,11 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     return success();
   }
   if (conversion.kind != layout::Conversion::Kind::Shuffle)
-    return op.emitError() << "elements change warps, for which the conversion needs scratch memory "
-                             "(through)";
+    return op.emitError() << "the conversion moves elements between warps, which requires scratch "
+                             "memory (through)";
 
   Values source = e.getElements(op.getSource()), result;
-  // Lane l takes from lane other(l); where lanes take different registers, one shuffle for each.
+  // Lane l reads from lane other(l); if lanes read different registers, one shuffle for each.
   for (int reg = 0; reg < to.registersPerThread(); ++reg) {
     std::map<int, uint32_t> lanesOf;
     std::array<int, layout::kLanes> other;
@@ -361,7 +361,7 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     Value lanes =
         isUniform ? getThreadNumber(b, [&](int, int l) { return other[l]; }, {}) : Value();
     if (!lanes)
-      return op.emitError() << "this conversion needs scratch memory (through)";
+      return op.emitError() << "this conversion requires scratch memory (through)";
     Value value;
     for (auto [sourceReg, mask] : lanesOf) {
       Value moved = shuffle(b, "idx", source[sourceReg], lanes);

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Samples of the clock, where the kernel has a timeline; see runtime/TimelineFormat.h for what they
-// write. Each role begins with claiming a chunk for every warpgroup, whose first thread writes.
+// Clock samples of kernels with a timeline; runtime/TimelineFormat.h defines the format. Each role
+// begins by claiming a chunk for every warpgroup, whose first thread writes.
 //
 // All threads execute the same few predicated instructions: a branch would end the basic block that
-// ptxas schedules. The state is one 32-bit register: where in the buffer the next record goes. A
+// ptxas schedules. The state is one 32-bit register: the offset of the next record in the buffer. A
 // multiple of the chunk size marks a full chunk; 0 means that no chunk was allocated. In the IR the
 // state is a variable on the stack, which becomes a register (lib/Codegen/Ptx.cpp): that needs no
 // values carried through loops.
@@ -40,7 +40,7 @@ void TimelineWriter::begin(KernelEmitter &e) {
       argument = value;
   View view = getView(e, argument);
   buffer = view.base;
-  // The first chunk is the buffer's own, and an offset has 32 bits. An absent view has no words.
+  // Chunk 0 is the header of the buffer, and an offset has 32 bits. An absent view has no words.
   int64_t bytes = timeline->words * format::wordBytes;
   Value chunks = arith::DivUIOp::create(b, view.extents[0], b.i32(timeline->words));
   chunks = arith::MinUIOp::create(b, chunks, b.i32((int64_t(1) << 32) / bytes - 1));
@@ -90,8 +90,8 @@ void TimelineWriter::close(ThreadBuilder &b) {
   b.inlineAsm(code, "r,l,~{memory}", nullptr, {now, buffer});
 }
 
-/// Eight instructions of the machine, and four registers while they run: the clock, its upper 16
-/// bits replaced by the number, the address, the test, the store, the step.
+/// Eight machine instructions, and four registers meanwhile: the clock, its upper 16 bits replaced
+/// by the number, the address, the test, the store, the increment.
 void TimelineWriter::sample(ThreadBuilder &b, Operation *op, bool isEnd) {
   if (!timeline)
     return;

@@ -33,7 +33,7 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
       shared->rows() % boxRows != 0)
     return op->emitError() << "a buffer of " << type << " is not made of boxes of " << mapType;
   Values index = getIndices(e, op.getIndices(), op.getStaticIndices());
-  Values outer; // the outermost first
+  Values outer; // outermost first
   if (mapType.isRagged()) {
     auto definition = map.template getDefiningOp<TensorMapOp>();
     if (!definition)
@@ -56,7 +56,7 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
         if (mapType.leavesOutFirst())
           at.erase(at.begin());
         at.insert(at.begin(), outer.begin(), outer.end());
-        std::reverse(at.begin(), at.end()); // the innermost first
+        std::reverse(at.begin(), at.end()); // innermost first
         issue(b.add(buffer, b.i32(col / shared->panelCols() * shared->panelStride() +
                                   row * shared->rowPitch())),
               mapAddress, at);

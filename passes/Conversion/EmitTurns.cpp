@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Turns and first rounds of warpgroups, arrivals by one thread for many, and bulk copies of rows.
+// Turns and first iterations of warpgroups, arrivals by one thread for many, and bulk copies of
+// rows.
 
 #include "passes/Conversion/Barriers.h"
 #include "passes/Conversion/ElementOps.h"
@@ -16,7 +17,7 @@ using ViewRegion = ViewRegion;
 
 constexpr int64_t kWarpsOfGroup = 4, kThreadsOfTurn = 2 * 32 * kWarpsOfGroup;
 
-/// The warpgroup of the role (or of the block) that this thread is of.
+/// The warpgroup of this thread within the role (or the block).
 static Value getWarpgroup(ThreadBuilder &b) {
   // The shuffle tells ptxas that the warp's number is uniform across its lanes.
   Value whole = shuffle(b, "idx", b.threads.warp, b.i32(0));
@@ -35,18 +36,19 @@ static void emitFirstRound(KernelEmitter &e, FirstRoundOp op) {
     Value isThis = b.equal(warpgroup, b.i32(number));
     own = arith::SelectOp::create(b, isThis, each, own);
   }
-  // The value is uniform; the reduction tells ptxas so (see readWord in EmitNextTile.cpp).
+  // The value is uniform; the reduction makes this known to ptxas (see readWord in
+  // EmitNextTile.cpp).
   e.set(op.getFirst(), {b.intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {own, b.i32(-1)})});
 }
 
-/// Warpgroup g waits at barrier g, where the warpgroup before it arrives. Warpgroup 1 passes the
+/// Warpgroup g waits at barrier g, where the previous warpgroup arrives. Warpgroup 1 passes the
 /// first turn to warpgroup 0 here.
 static LogicalResult emitTurns(KernelEmitter &e, TurnsOp op) {
   ThreadBuilder &b = e.b;
   if (!op.getId())
     return op.emitError() << "turns must have a number before code is generated; run "
                              "tgpu-plan-shared-memory";
-  // The first warp of the role that takes them, as warps are numbered here.
+  // The first warp of the role that takes them, in the numbering used here.
   int64_t firstWarp = 0;
   if (isa<KernelOp>(op->getParentOp()) && !op->use_empty())
     for (Operation *at = *op->user_begin(); Operation *parent = at->getParentOp(); at = parent)
@@ -73,7 +75,7 @@ namespace {
 struct BarriersOfTurns : std::map<std::pair<Operation *, bool>, Value> {};
 } // namespace
 
-/// The barrier at which this warpgroup waits for its turn, or of the next one.
+/// The barrier at which this warpgroup waits for its turn, or that of the next one.
 static Value getBarrierOfTurn(KernelEmitter &e, TurnsOp turns, bool takes) {
   ThreadBuilder &b = e.b;
   Value &number = e.state<BarriersOfTurns>()[{turns.getOperation(), takes}];
@@ -97,8 +99,9 @@ static LogicalResult emitTurn(KernelEmitter &e, Operation *op, Value turnsValue,
   auto turns = turnsValue.getDefiningOp<TurnsOp>();
   if (!turns || !turns.getId())
     return op->emitError() << "the turns must be the result of tgpu.turns, numbered";
-  // One instruction whose barrier is a register's. A branch to one with a constant for each
-  // warpgroup would reserve fewer barriers, but stands between warpgroups in every round.
+  // One instruction whose barrier is in a register. A branch to one with a constant for each
+  // warpgroup would reserve fewer barriers, but would be executed between warpgroups in every
+  // iteration.
   e.b.intrinsic(takes ? "llvm.nvvm.barrier.cta.sync.aligned.count"
                       : "llvm.nvvm.barrier.cta.arrive.aligned.count",
                 ValueRange{getBarrierOfTurn(e, turns, takes), e.b.i32(kThreadsOfTurn)});
@@ -115,7 +118,7 @@ static void emitArrive(KernelEmitter &e, ArriveOp op) {
     arrive();
     return;
   }
-  // The other threads' work lies before the convergence of their warp, or before a barrier.
+  // The work of the other threads precedes the convergence of their warp, or a barrier.
   b.intrinsic("llvm.nvvm.bar.warp.sync", b.i32(-1));
   int64_t threads = op.getPer() == ArriveScope::Warp        ? 32
                     : op.getPer() == ArriveScope::Warpgroup ? 32 * kWarpsOfGroup

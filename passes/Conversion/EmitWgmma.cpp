@@ -4,7 +4,7 @@
 // Asynchronous matrix products of a warpgroup.
 //
 // The accumulators go through the instruction, and through its wait, as operands tied to results:
-// so nothing can read them in between, and no moves are made.
+// so nothing can read them in between, and no moves are needed.
 
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
@@ -18,7 +18,7 @@ using namespace tilewright::tgpu;
 using layout::Major;
 using layout::WgmmaOperand;
 
-/// The slot of a ring in which an operand lies, if rounds do not all use the same.
+/// The slot of a ring that contains an operand, if it varies between iterations.
 static SlotOp getVaryingSlot(Value operand) {
   auto slot = operand.getDefiningOp<SlotOp>();
   return slot && cast<RingType>(slot.getRing().getType()).getStages() > 1 ? slot : SlotOp();
@@ -37,15 +37,15 @@ static bool hasManyPlaces(scf::ForOp loop) {
   return steps >= RegisterLimits::stepsOfManyDescriptors;
 }
 
-/// A zero that ptxas cannot prove loop-invariant; null where it is not wanted. Added to an
-/// operand's address, it keeps the computation of the steps' descriptors inside the loop.
+/// A zero that ptxas cannot prove loop-invariant; null if it is not needed. Added to an operand's
+/// address, it keeps the computation of the steps' descriptors inside the loop.
 static Value getVaryingZero(KernelEmitter &e, WgmmaOp op, Value operand) {
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
   if (!loop || getVaryingSlot(operand) || !hasManyPlaces(loop))
     return {};
   for (Value place : {operand, op.getA(), op.getB()})
     if (auto slot = place.getDefiningOp<SlotOp>(); slot && slot->getBlock() == op->getBlock())
-      // The number of uses until now, which stays below 2^31.
+      // The number of uses so far, which stays below 2^31.
       return arith::ShRUIOp::create(e.b, e.getScalar(slot.getUse()), e.b.i32(31));
   return {};
 }
@@ -69,8 +69,8 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   if (Status status = layout::checkWgmmaShape(cols, bits); !status)
     return op.emitError() << status.message();
 
-  // The parts of an operand in shared memory: the descriptor of its start, and what to add for
-  // a block of 64 rows and a step of k.
+  // The parts of an operand in shared memory: the descriptor of its start, and the increments for a
+  // block of 64 rows and a step of k.
   auto plan = [&](Value value, Major major) -> std::optional<std::pair<WgmmaOperand, Value>> {
     auto type = cast<SharedType>(value.getType());
     const layout::SharedLayout *shared = e.getLayout(op, type);
@@ -164,7 +164,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   return success();
 }
 
-/// A thread's rows and columns do not depend on how many columns there are.
+/// A thread's rows and columns do not depend on the number of columns.
 static LogicalResult emitColumns(KernelEmitter &e, ColumnsOp op) {
   const layout::RegisterLayout &source = *e.getLayout(op, op.getSource().getType());
   const layout::RegisterLayout &result = *e.getLayout(op, op.getResult().getType());

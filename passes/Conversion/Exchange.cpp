@@ -13,8 +13,8 @@ using namespace tilewright::tgpu;
 
 namespace {
 struct ExchangeState {
-  llvm::DenseMap<Region *, int64_t> roleBarriers; ///< numbers of their named barriers
-  Region *scratchRole = nullptr;                  ///< that exchanges through scratch memory
+  llvm::DenseMap<Region *, int64_t> roleBarriers; ///< numbers of the named barriers of roles
+  Region *scratchRole = nullptr; ///< the role that exchanges through scratch memory
   LLVM::GlobalOp scratch;
   int64_t scratchBytes = 0;
 };
@@ -34,14 +34,14 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
   if (!e.role)
     return success();
   if (usesScratch && scratchRole && scratchRole != e.role)
-    return op->emitError("two roles exchange elements between their warps, but there is scratch "
-                         "memory for one; give tiles of one role to one column of warps");
+    return op->emitError("only one role can exchange elements between its warps, but two roles do; "
+                         "use layouts with one column of warps in one of them");
   if (usesScratch)
     scratchRole = e.role;
   if (roleBarriers.contains(e.role))
     return success();
   llvm::SmallBitVector taken(Target::namedBarriers);
-  taken.set(0); // that of the whole block
+  taken.set(0); // the barrier of the whole block
   e.kernel.walk([&](Operation *other) {
     if (auto named = dyn_cast<NamedBarrierOp>(other))
       taken.set(named.getId().value_or(0));
@@ -53,8 +53,8 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
     taken.set(number);
   int number = taken.find_first_unset();
   if (number < 0)
-    return op->emitError("warps of a role exchange elements at a named barrier, but the kernel "
-                         "uses all ")
+    return op->emitError("an exchange between warps of a role requires a named barrier, but the "
+                         "kernel uses all ")
            << Target::namedBarriers - 1;
   roleBarriers[e.role] = number;
   return success();

@@ -11,16 +11,16 @@
 
 namespace tilewright::tgpu {
 
-/// Prepares an exchange, which calls syncWarps. Inside a role it takes a named barrier of its own
-/// and, with `usesScratch`, scratch memory that no other role uses. Fails with a diagnostic where
-/// there is none left.
+/// Prepares an exchange, which calls syncWarps. Inside a role, it needs a separate named barrier
+/// and, with `usesScratch`, scratch memory that no other role uses. Fails with a diagnostic if none
+/// is left.
 mlir::LogicalResult beginExchange(KernelEmitter &e, mlir::Operation *op, bool usesScratch);
 /// Synchronizes all warps that execute the operation.
 void syncWarps(KernelEmitter &e);
 /// Memory that an operation uses while it runs, between barriers.
 mlir::Value getScratch(KernelEmitter &e, int64_t bytes);
-/// Sets the size of scratch memory when all is written. Fails with a diagnostic where the target
-/// does not have so much.
+/// Sets the size of scratch memory after all code has been emitted. Fails with a diagnostic if the
+/// target does not have enough.
 mlir::LogicalResult endExchanges(KernelEmitter &e);
 
 } // namespace tilewright::tgpu

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Views, regions that tiles cover, what is known of how they are aligned, and accesses of runs.
-// Each access carries its own predicate.
+// Views, regions that tiles cover, their alignment, and accesses to runs. Each access has a
+// separate predicate.
 
 #include "passes/Conversion/GlobalAccess.h"
 
@@ -49,7 +49,7 @@ ElementPlace tgpu::getElementPlace(ThreadBuilder &b, const View &view, ArrayRef<
 Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent) {
   Value left = arith::SubIOp::create(b, extent, offset);
   Value size = arith::MinSIOp::create(b, left, asked);
-  // An offset from an array of indices may have any value, also a negative one.
+  // An offset from an array of indices may have any value, including negative ones.
   Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, offset, b.i32(0));
   return arith::SelectOp::create(b, isInside, arith::MaxSIOp::create(b, size, b.i32(0)), b.i32(0));
 }
@@ -58,8 +58,8 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 // Regions
 //===----------------------------------------------------------------------===//
 
-/// Of a view that repeats elements of another the alignment is that of the other, along dimensions
-/// that do not repeat; of a part of an argument, that of the argument, all of whose strides count.
+/// A view that repeats elements of another has the alignment of the other, along dimensions that do
+/// not repeat; a part of an argument has that of the argument, all of whose strides count.
 static Value getRoot(KernelEmitter &e, Value view) {
   while (auto repeat = view.getDefiningOp<tile::RepeatOp>())
     view = repeat.getSource();
@@ -121,7 +121,7 @@ bool tgpu::isKnownAligned(KernelEmitter &e, Value viewValue, int64_t vector) {
   return endsEvenly && alignment % (vector * bytes) == 0;
 }
 
-/// The part of it that depends on an argument of the kernel alone; for loops computed at entry.
+/// The part that depends only on an argument of the kernel; for loops, computed at entry.
 static Value isAlignedView(KernelEmitter &e, const View &view, Value viewValue, int64_t vector) {
   ThreadBuilder &b = e.b;
   if (isKnownAligned(e, viewValue, vector))
@@ -144,7 +144,7 @@ static Value isAlignedView(KernelEmitter &e, const View &view, Value viewValue, 
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), view.base);
   for (auto [stride, extent] :
        llvm::zip_equal(ArrayRef(view.strides).drop_back(), ArrayRef(view.extents).drop_back())) {
-    // The stride of a dimension of one index is never used.
+    // The stride of a dimension with one index is never used.
     Value zero = b.i64(0), bytes = b.mul(stride, b.i64(view.bytes));
     Value isUsed = is(arith::CmpIPredicate::sgt, extent, b.i32(1));
     bits = arith::OrIOp::create(b, bits, arith::SelectOp::create(b, isUsed, bytes, zero));
@@ -169,13 +169,14 @@ Value tgpu::isWhole(ThreadBuilder &b, const ViewRegion &region) {
 
 Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t vector) {
   ThreadBuilder &b = e.b;
-  // Most of it depends on an argument alone, and is loop-invariant.
+  // Most of it depends only on an argument, and is loop-invariant.
   if (region.root && region.runsAlongLast) {
     Value begin = arith::AndIOp::create(b, region.index.back(), b.i32(vector - 1));
     Value beginsAligned = b.equal(begin, b.i32(0));
     Value isAligned = b.conjunction(isAlignedView(e, getView(e, region.root), region.root, vector),
                                     beginsAligned);
-    // What repeats elements may repeat along the last dimension; a part of an argument does not.
+    // A view that repeats elements may repeat along the last dimension; a part of an argument does
+    // not.
     bool hasStrideOfRoot =
         region.root == region.viewValue || getAlignedArgument(e.kernel, region.viewValue);
     return hasStrideOfRoot ? isAligned
@@ -198,7 +199,7 @@ Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t v
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How the registers of an access of `bits` in all are written in PTX.
+/// The PTX notation of the registers of an access of `bits` in total.
 struct AsmShape {
   unsigned wordBits, numWords;
   std::string suffix;   ///< .v4.b32
@@ -216,7 +217,7 @@ static AsmShape getAsmShape(unsigned elementBits, size_t count) {
   return {wordBits, numWords, suffix, wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h"};
 }
 
-/// {$0, $1}, without braces where it is one.
+/// {$0, $1}, without braces for a single one.
 static std::string wordList(unsigned first, unsigned count) {
   return count > 1 ? "{" + operandList(first, count) + "}" : operandList(first, count);
 }
@@ -326,12 +327,12 @@ void tgpu::forEachRun(ThreadBuilder &b, const ViewRegion &region, const Register
   size_t last = region.shape.size() - 1;
   if (vector > 1)
     unit = last;
-  // Registers share most of their coordinates: addresses and bounds are made once for each.
+  // Registers share most of their coordinates: addresses and bounds are computed once for each.
   struct Part {
     Value offset, inside;
   };
   llvm::DenseMap<int64_t, Part> parts[2];
-  // Dimensions whose offset is not that of the thread plus that of the register.
+  // Dimensions whose offset is not the sum of a thread part and a register part.
   auto isSplit = [&](int d) { return (d == 0 && last > 1) || d == region.gathered; };
   // The thread's row is added before the index is widened and multiplied: this takes one
   // product, and no value that would stay live across loops between accesses.

@@ -16,10 +16,10 @@ struct View {
   Values extents; ///< i32
   Values strides; ///< in elements, i64
   mlir::Type element;
-  int64_t bytes; ///< of an element
+  int64_t bytes; ///< bytes per element
 };
 View getView(KernelEmitter &e, mlir::Value value);
-/// The same of the scalars of a capture.
+/// The same for the scalars of a capture.
 View getView(KernelEmitter &e, tile::ViewType type, mlir::ArrayRef<mlir::Value> list);
 
 /// All indices of an operation, as i32.
@@ -28,29 +28,29 @@ Values getIndices(KernelEmitter &e, mlir::OperandRange indices,
 struct ElementPlace {
   mlir::Value address, inside;
 };
-/// Where an element of a view lies, and whether inside it (and `condition`; null: always). Along
-/// dimensions behind the indices it is the first.
+/// The address of an element of a view, and whether it is in bounds (and `condition`; null:
+/// always). Along dimensions without an index, it is the first element.
 ElementPlace getElementPlace(ThreadBuilder &b, const View &view,
                              mlir::ArrayRef<mlir::Value> indices, mlir::Value condition = nullptr);
 
-/// What is left of an extent beyond the offset, and no more than asked for; neither below 0.
+/// The remaining extent after the offset, at most `asked`; neither is below 0.
 mlir::Value clampPart(ThreadBuilder &b, mlir::Value offset, mlir::Value asked, mlir::Value extent);
 
-/// Where a tile begins in a view, and along which of its dimensions it runs.
+/// The start of a tile in a view, and the dimensions of the view that it covers.
 struct ViewRegion {
   View view;
-  mlir::Value outer;    ///< address of where indices along the tile's dimensions count from
-  mlir::Value origin;   ///< address of element 0 of the tile, inside or not
+  mlir::Value outer;    ///< address from which indices along dimensions of the tile count
+  mlir::Value origin;   ///< address of element 0 of the tile, even if outside
   mlir::Value inside;   ///< whether the indices along other dimensions are inside; may be null
-  Values index, extent; ///< of the tile's dimensions
+  Values index, extent; ///< per dimension of the tile
   Values stride;        ///< in elements
   mlir::Value viewValue;
-  /// An argument or capture of the kernel of whose alignment the view's follows; or null.
+  /// An argument or capture of the kernel that determines the alignment of the view; or null.
   mlir::Value root;
-  bool runsAlongLast = false;       ///< the tile's last dimension is the view's
-  std::optional<size_t> dense;      ///< the tile's dimension that runs along the view's last
-  llvm::SmallVector<int64_t> shape; ///< of the tile
-  /// Along this dimension, elements lie where the index of each register says. Rank 1 and 2 only.
+  bool runsAlongLast = false;       ///< the last dimension of the tile is that of the view
+  std::optional<size_t> dense;      ///< dimension of the tile along the last one of the view
+  llvm::SmallVector<int64_t> shape; ///< shape of the tile
+  /// Along this dimension, elements are at the index of each register. Rank 1 and 2 only.
   int gathered = -1;
   Values gatheredAt;
 };
@@ -58,18 +58,18 @@ ViewRegion getRegion(KernelEmitter &e, mlir::Value view, mlir::OperandRange indi
                      mlir::ArrayRef<int64_t> staticIndices,
                      std::optional<mlir::ArrayRef<int64_t>> dims,
                      mlir::ArrayRef<int64_t> tileShape);
-/// The region of a tile by the view, indices and dimensions that the operation names.
+/// The region of a tile, by the view, indices and dimensions that the operation names.
 template <typename OpT> ViewRegion getRegion(KernelEmitter &e, OpT op, mlir::Value tile) {
   return getRegion(e, op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
                    mlir::cast<mlir::RankedTensorType>(tile.getType()).getShape());
 }
 
-/// Whether all of it is inside.
+/// Whether all of it is in bounds.
 mlir::Value isWhole(ThreadBuilder &b, const ViewRegion &region);
 /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
 /// size, and inside the view as a whole or not at all.
 mlir::Value isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t vector);
-/// Whether the code is for arguments of which this is known.
+/// Whether the code assumes arguments for which this holds.
 bool isKnownAligned(KernelEmitter &e, mlir::Value viewValue, int64_t vector);
 
 /// The longest run of registers that is consecutive along the last dimension, starts at a multiple
@@ -83,7 +83,7 @@ void forEachRun(ThreadBuilder &b, const ViewRegion &region, const layout::Regist
                 llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access,
                 std::optional<size_t> unit = std::nullopt, bool isInside = false);
 
-/// `count` elements; `pad`, or zeros, where they are not `inside` (null: always).
+/// `count` elements; `pad`, or zeros, if they are not `inside` (null: always).
 Values loadGlobal(ThreadBuilder &b, mlir::Value address, mlir::Value inside, mlir::Type element,
                   int64_t count, mlir::Value pad = nullptr);
 void storeGlobal(ThreadBuilder &b, mlir::Value address, mlir::Value inside,

@@ -53,7 +53,7 @@ bool KernelEmitter::isPacked(Type type) {
          getElementBits(tile.getElementType()) <= 32;
 }
 
-/// Floats of 8 bits are bytes: LLVM has no type for them.
+/// 8-bit floats are bytes: LLVM has no type for them.
 Type KernelEmitter::getScalarType(Type type) {
   type = tile::getElementType(type);
   if (isa<IndexType>(type))
@@ -185,7 +185,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
     if (writtenAhead.contains(&op))
       continue;
     b.setLoc(op.getLoc());
-    // Invalid layouts are reported once, at the operation that makes the tile.
+    // Invalid layouts are reported once, at the operation that defines the tile.
     for (Type type : op.getResultTypes())
       if (auto tile = dyn_cast<RankedTensorType>(type); tile && !getLayout(&op, tile))
         return failure();
@@ -194,10 +194,10 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
       timeline.sample(b, &op, /*isEnd=*/false);
     if (failed(emitOp(&op)))
       return failure();
-    // Later passes, above all ptxas, take minutes and gigabytes for more.
+    // With more, later passes, especially ptxas, take minutes and gigabytes.
     if (counter.operations > tile::kMostOperations)
       return op.emitError() << "the code of a thread must have at most " << tile::kMostOperations
-                            << " operations, but got more up to here; use smaller blocks, more "
+                            << " operations, but exceeds the limit here; use smaller blocks, more "
                                "warps or fewer operations for each element";
     if (isEvent)
       timeline.sample(b, &op, /*isEnd=*/true);
@@ -212,8 +212,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
                          << kernel.getTarget() << " yet";
 }
 
-/// Calls are emitted by recursion. The default pipeline leaves none but those of element-wise
-/// functions.
+/// Calls are emitted by recursion. The default pipeline leaves only those of elementwise functions.
 constexpr size_t kMostNestedCalls = 64;
 
 LogicalResult KernelEmitter::inlineCall(Operation *call, StringRef callee,

@@ -11,17 +11,16 @@
 //   buffer, ring       pointer to shared memory
 //   scalar             itself; an index is an i64
 //
-// The emitter knows these values, the types that they become, and the order of operations. How an
-// operation is written is the business of its family (LoweringTable.h). What families share is in
-// headers of their own:
+// The emitter knows these values, the types that they become, and the order of operations. Each
+// family of operations has its own lowerings (LoweringTable.h). Shared code is in these headers:
 //
 //   ThreadBuilder.h    constants, arithmetic, instructions
 //   ThreadCoords.h     where the elements of a thread lie
 //   ElementOps.h       conversions, reductions and shuffles of elements
-//   GlobalAccess.h     views and their regions; DeferredLoads.h: captures that are read late
+//   GlobalAccess.h     views and their regions; DeferredLoads.h: captures read at their uses
 //   SharedAccess.h     buffers and ldmatrix
 //   Barriers.h         mbarriers; Exchange.h: exchanges between warps
-//   ColumnBounds.h, RaisedMaxima.h    what one family knows of a tile and another makes use of
+//   ColumnBounds.h, RaisedMaxima.h    facts about a tile that one family passes to another
 //   TimelineWriter.h   samples of the clock
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
@@ -49,11 +48,11 @@ public:
 
   //===--- Operations ------------------------------------------------------===//
 
-  /// Writes all operations of a block but the terminator.
+  /// Emits all operations of a block except the terminator.
   mlir::LogicalResult emitBlock(mlir::Block &block);
   /// Lowers an operation by its entry in getLowerings().
   mlir::LogicalResult emitOp(mlir::Operation *op);
-  /// emitBlock passes over an operation of its block that was written ahead.
+  /// emitBlock skips an operation of its block that has been emitted ahead.
   void markWritten(mlir::Operation *op) { writtenAhead.insert(op); }
   /// Inlines a function in place of a call.
   mlir::LogicalResult inlineCall(mlir::Operation *call, mlir::StringRef callee,
@@ -64,18 +63,18 @@ public:
   const Values &get(mlir::Value value) { return values[value]; }
   mlir::Value getScalar(mlir::Value value) { return get(value).front(); }
   void set(mlir::Value value, Values list) { values[value] = std::move(list); }
-  /// Of a tile: one value for each register, words taken apart.
+  /// The elements of a tile: one value for each register, with words unpacked.
   Values getElements(mlir::Value value);
-  /// Sets the elements of a tile; they are packed into words where it is an operand.
+  /// Sets the elements of a tile; they are packed into words if it is an operand.
   void setElements(mlir::Value value, mlir::ArrayRef<mlir::Value> elements);
-  /// The elements of a tile are written where they are asked for, each time.
+  /// The elements of a tile are emitted at each of their uses.
   void defer(mlir::Value tile, std::function<Values()> getElements);
   Values flatten(mlir::ValueRange list);
   /// Binds each of `list` to its part of `flat`.
   void unflatten(mlir::ValueRange list, mlir::ValueRange flat);
-  /// Null, with a diagnostic at `op`, where the module has no such capture.
+  /// Null, with a diagnostic at `op`, if the module has no such capture.
   const Values *getCapture(mlir::Operation *op, mlir::FlatSymbolRefAttr name);
-  /// Bytes to which a view is known to be aligned (see AlignedViews); 0 where nothing is known.
+  /// The known alignment of a view in bytes (see AlignedViews); 0 if nothing is known.
   int64_t getAlignment(mlir::Value view);
 
   //===--- Types and layouts -----------------------------------------------===//
@@ -85,13 +84,13 @@ public:
   llvm::SmallVector<mlir::Type> getFlatTypes(mlir::TypeRange types);
   /// Whether the elements of a tile are packed into words.
   static bool isPacked(mlir::Type type);
-  /// Null, with a diagnostic at `op`, where the layout is invalid.
+  /// Null, with a diagnostic at `op`, if the layout is invalid.
   const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
   const layout::SharedLayout *getLayout(mlir::Operation *op, SharedType buffer);
 
   //===--- State -----------------------------------------------------------===//
 
-  /// What a family of lowerings keeps for this kernel, in a type of its own.
+  /// The state of a family of lowerings for this kernel, in a type of its own.
   template <typename StateT> StateT &state() {
     static const char key = 0;
     std::shared_ptr<void> &held = states[&key];
@@ -104,14 +103,14 @@ public:
   KernelOp kernel;
   mlir::ModuleOp module;
   mlir::LLVM::LLVMFuncOp func;
-  mlir::Region *role = nullptr; ///< that is being written; null outside of roles
-  bool isOneThread = false;     ///< what is written is reached by one thread of the role
+  mlir::Region *role = nullptr; ///< the role being emitted; null outside of roles
+  bool isOneThread = false;     ///< only one thread of the role executes the code being emitted
 
 private:
   mlir::LogicalResult emitSignature();
   mlir::LogicalResult emitGrid();
 
-  /// Counts what is written.
+  /// Counts emitted operations.
   struct Counter : mlir::OpBuilder::Listener {
     uint64_t operations = 0;
     void notifyOperationInserted(mlir::Operation *, mlir::OpBuilder::InsertPoint) override {

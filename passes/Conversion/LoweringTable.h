@@ -22,10 +22,10 @@ class KernelEmitter;
 
 class LoweringTable {
 public:
-  /// Writes the code of an operation. Fails with a diagnostic.
+  /// Emits the code of an operation. Fails with a diagnostic.
   using Lowering = std::function<mlir::LogicalResult(KernelEmitter &, mlir::Operation *)>;
 
-  /// `lower` takes the emitter and an OpTy, and returns a LogicalResult, or nothing where it cannot
+  /// `lower` takes the emitter and an OpTy, and returns a LogicalResult, or nothing if it cannot
   /// fail.
   template <typename OpTy, typename LowerT> void add(LowerT lower) {
     operations[OpTy::getOperationName()] = [lower](KernelEmitter &e,
@@ -38,12 +38,12 @@ public:
       }
     };
   }
-  /// For the operations of a dialect that have no function of their own.
+  /// For the operations of a dialect without separate functions.
   template <typename DialectT> void addDialect(Lowering lower) {
     dialects[DialectT::getDialectNamespace()] = std::move(lower);
   }
 
-  /// Null where there is none.
+  /// Null if there is none.
   const Lowering *find(mlir::Operation *op) const;
 
 private:

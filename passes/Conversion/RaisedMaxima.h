@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What follows from raised maxima (EmitRaiseMax.cpp). Internal to convert-tgpu-to-nvvm.
+// Values derived from raised maxima (EmitRaiseMax.cpp). Internal to convert-tgpu-to-nvvm.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_RAISEDMAXIMA_H
 #define TILEWRIGHT_PASSES_CONVERSION_RAISEDMAXIMA_H
@@ -10,8 +10,8 @@
 
 namespace tilewright::tgpu {
 
-/// Of exponentials that follow raised maxima: whether the warp raises any; where not, they are one.
-/// Null for other tiles.
+/// For exponentials of raised maxima: whether the warp raises any; if not, they are one. Null for
+/// other tiles.
 mlir::Value mayDifferFromOne(KernelEmitter &e, mlir::Value tile);
 
 } // namespace tilewright::tgpu

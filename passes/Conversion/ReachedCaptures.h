@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a kernel takes beside its arguments.
+// The arguments of a kernel that are not declared: captures.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_REACHEDCAPTURES_H
 #define TILEWRIGHT_PASSES_CONVERSION_REACHEDCAPTURES_H

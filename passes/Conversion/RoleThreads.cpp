@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which threads of a role execute it.
+// The threads of a role that execute it.
 
 #include "passes/Conversion/RoleThreads.h"
 

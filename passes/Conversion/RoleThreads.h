@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which threads of a role execute it: code generation and the simulator must agree.
+// The threads of a role that execute it: code generation and the simulator must agree.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_ROLETHREADS_H
 #define TILEWRIGHT_PASSES_CONVERSION_ROLETHREADS_H
@@ -10,9 +10,9 @@
 
 namespace tilewright::tgpu {
 
-/// Whether all that a role does is done by one thread: waits, scalars, TMA and what belongs to it.
-/// Then its first thread alone executes it; others that only waited might fall behind by a phase
-/// and wait forever.
+/// Whether one thread executes all operations of a role: waits, scalars, and TMA with its
+/// synchronization. Then only its first thread executes it; others that only waited might miss a
+/// phase and wait forever.
 bool isForOneThread(mlir::Region &role);
 
 } // namespace tilewright::tgpu

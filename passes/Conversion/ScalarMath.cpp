@@ -1,9 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Elementary functions by reduction of the argument and a series. Coefficients are those of the
-// Taylor series where they are plain, else interpolate at Chebyshev's points (computed to 50
-// digits).
+// Elementary functions by argument reduction and a series. Coefficients are those of the Taylor
+// series if they are simple, else interpolate at Chebyshev points (computed to 50 digits).
 
 #include "passes/Conversion/ScalarMath.h"
 
@@ -24,12 +23,12 @@ constexpr double kPi = 3.141592653589793;
 // ln(2) in two parts: multiples of the first by exponents are exact.
 constexpr double kLn2High = 0x1.62e42fee00000p-1, kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kLn2HighF32 = 0x1.62e000p-1, kLn2LowF32 = 0x1.0bfbe8p-15;
-// pi / 2 in three parts, each rounded from what the one before leaves.
+// pi / 2 in three parts, each the rounded remainder of the previous ones.
 constexpr double kHalfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// 1 / k! from k = `first` on, every `step`-th, signs alternating if asked for.
+/// 1 / k! from k = `first` on, every `step`-th, with alternating signs on request.
 std::vector<double> factorials(int first, int step, int count, bool alternate) {
   std::vector<double> coefficients;
   double factorial = 1;
@@ -43,7 +42,7 @@ std::vector<double> factorials(int first, int step, int count, bool alternate) {
   return coefficients;
 }
 
-/// 1 / (2 k + 1) from k = `first` on, signs alternating if asked for.
+/// 1 / (2 k + 1) from k = `first` on, with alternating signs on request.
 std::vector<double> oddReciprocals(int first, int count, bool alternate) {
   std::vector<double> coefficients;
   for (int k = first; k < first + count; ++k)
@@ -133,7 +132,7 @@ Value ScalarMath::exp2(Value x) {
     return LLVM::CallIntrinsicOp::create(b, x.getType(),
                                          b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"), x)
         .getResult(0);
-  // Beyond these, infinity and 0. A NaN passes.
+  // Outside this range, infinity and 0. A NaN passes through.
   Value low = number(-1080, x), high = number(1030, x);
   Value belowHigh = select(isLess(high, x), high, x);
   x = select(isLess(x, low), low, belowHigh);
@@ -148,7 +147,7 @@ Value ScalarMath::exp(Value x) {
 
 Value ScalarMath::scaledExp(Value x, int plus) {
   bool isF64 = x.getType().isF64();
-  // Beyond these, infinity and 0. A NaN passes.
+  // Outside this range, infinity and 0. A NaN passes through.
   Value low = number(isF64 ? -748 : -106, x), high = number(isF64 ? 714 : 92, x);
   Value belowHigh = select(isLess(high, x), high, x);
   x = select(isLess(x, low), low, belowHigh);
@@ -206,7 +205,8 @@ Value ScalarMath::tanh(Value x, arith::FastMathFlags allowed) {
     Value t = expM1(mul(magnitude, number(-2, x)));
     return copySign(div(t, add(t, number(2, x))), x);
   }
-  // 1 - 2 / (1 + exp(2 x)): right to a few units of 2^-24, which near 0 is a large part of x.
+  // 1 - 2 / (1 + exp(2 x)): accurate to a few units of 2^-24, which is a large relative error near
+  // 0.
   if (allows(arith::FastMathFlags::arcp)) {
     Value t = exp2(mul(x, number(2 * kLog2E, x)));
     return fma(reciprocal(add(one, t)), number(-2, x), one);
@@ -272,7 +272,7 @@ Value ScalarMath::log(Value x) {
   return x.getType().isF32() ? mul(log2(x), number(kLn2, x)) : preciseLog(x);
 }
 
-/// ln(u) x / (u - 1) with u = 1 + x: what rounding u loses, the quotient gives back.
+/// ln(u) x / (u - 1) with u = 1 + x: the quotient corrects the rounding error of u.
 Value ScalarMath::log1P(Value x) {
   Value one = number(1, x), infinity = number(kInfinity, x);
   Value u = add(one, x), d = sub(u, one);
@@ -324,7 +324,7 @@ Value ScalarMath::erf(Value x) {
 }
 
 /// e^(-x^2) p(t) / (1 + 2 x) with t = (x - c) / (x + c), for x up to where the result rounds to 0.
-/// What rounding x^2 loses is known, and the exponential is corrected by it.
+/// The rounding error of x^2 is known, and the exponential is corrected by it.
 Value ScalarMath::erfc(Value x) {
   static const double ofF32[] = {1.2530080579001324,     -0.13562114482806312, -0.04756228936930903,
                                  0.1296466124297091,     -0.11927247426820817, 0.06829336743322621,
@@ -344,7 +344,7 @@ Value ScalarMath::erfc(Value x) {
   Value m = abs(x);
   m = select(isLess(end, m), end, m);
   Value minusSquare = mul(m, arith::NegFOp::create(b, m));
-  Value lost = fma(m, m, minusSquare); // x^2 is more by this
+  Value lost = fma(m, m, minusSquare); // exact x^2 minus the rounded one
   Value power = scaledExp(minusSquare, 0);
   power = fma(power, arith::NegFOp::create(b, lost), power);
   Value above = add(m, center);
@@ -359,12 +359,12 @@ Value ScalarMath::erfc(Value x) {
 // Powers
 //===----------------------------------------------------------------------===//
 
-/// A third of the exponent, steps of Halley's method (each has three times the digits of the one
-/// before), and one of Newton's whose residual is exact to twice the digits.
+/// A third of the exponent, steps of Halley's method (each triples the number of correct digits),
+/// and one Newton step whose residual is exact to twice the digits.
 Value ScalarMath::cbrt(Value x) {
   bool isF64 = x.getType().isF64();
   Type integer = isF64 ? b.getI64Type() : b.getI32Type();
-  // Multiplied by 2^(3 n) where a step would work on subnormals, or its cube overflow.
+  // Multiplied by 2^(3 n) if a step would involve subnormals, or its cube would overflow.
   Value magnitude = abs(x), one = number(1, x);
   Value isSmall = isLess(magnitude, number(isF64 ? 0x1p-900 : 0x1p-100, x));
   Value isLarge = isLess(number(isF64 ? 0x1p900 : 0x1p100, x), magnitude);
@@ -372,7 +372,8 @@ Value ScalarMath::cbrt(Value x) {
     return select(isSmall, number(ofSmall, x), select(isLarge, number(ofLarge, x), one));
   };
   Value y = mul(magnitude, isF64 ? choose(0x1p120, 0x1p-120) : choose(0x1p48, 0x1p-48));
-  // Two thirds of the exponent's bias, less what makes the first guess err by 3% at most.
+  // Two thirds of the exponent's bias, minus a constant that limits the error of the initial guess
+  // to 3%.
   double bias = isF64 ? 1023 : 127;
   auto offset = static_cast<int64_t>((2 * bias / 3 - 0.03306235651) * (isF64 ? 0x1p52 : 0x1p23));
   auto whole = [&](int64_t value) { return constant(b.getIntegerAttr(integer, value)); };
@@ -387,7 +388,7 @@ Value ScalarMath::cbrt(Value x) {
     t = fma(t, ratio, t);
   }
   Value square = mul(t, t), minusCube = mul(square, arith::NegFOp::create(b, t));
-  Value ofSquare = fma(t, t, arith::NegFOp::create(b, square)); // what rounding lost
+  Value ofSquare = fma(t, t, arith::NegFOp::create(b, square)); // rounding error
   Value ofCube = fma(ofSquare, t, fma(square, t, minusCube));
   Value residual = sub(add(y, minusCube), ofCube);
   t = add(t, div(residual, mul(square, number(3, x))));
@@ -410,7 +411,7 @@ Value ScalarMath::power(Value x, Value y) {
   Value trueValue = constant(b.getBoolAttr(true));
   Value isOdd =
       arith::AndIOp::create(b, isWhole, arith::XOrIOp::create(b, isHalvedWhole, trueValue));
-  // Of a negative x only whole powers are real; odd ones have its sign.
+  // For a negative x, only integer powers are real; odd ones have its sign.
   Value isNegative = isLess(x, zero);
   Value isReal = arith::OrIOp::create(b, isWhole, arith::XOrIOp::create(b, isNegative, trueValue));
   result = select(isReal, select(isOdd, copySign(result, x), result), number(kNaN, x));
@@ -423,7 +424,7 @@ Value ScalarMath::power(Value x, Value y) {
 // Angles
 //===----------------------------------------------------------------------===//
 
-/// By the quadrant of the nearest multiple of pi / 2 and the series of what is left.
+/// By the quadrant of the nearest multiple of pi / 2 and the series of the remainder.
 std::pair<Value, Value> ScalarMath::sinCos(Value x) {
   bool isF64 = x.getType().isF64();
   Value wide = isF64 ? x : toF64(x);
@@ -452,7 +453,7 @@ std::pair<Value, Value> ScalarMath::sinCos(Value x) {
   return {ofSine, negateIf(hasBit(2, 1), cosineSize)};
 }
 
-/// Arguments above 1 by their reciprocals, those above tan(pi / 8) by a turn of pi / 4.
+/// Arguments above 1 by their reciprocals, those above tan(pi / 8) by a rotation of pi / 4.
 Value ScalarMath::atan(Value x) {
   bool isF64 = x.getType().isF64();
   Value magnitude = abs(x), one = number(1, x);
@@ -497,7 +498,7 @@ Value ScalarMath::asinSeries(Value x) {
   return fma(mul(x, z), q, x);
 }
 
-/// Of magnitudes above 1/2, pi / 2 - 2 asin(sqrt((1 - |x|) / 2)); beyond 1 the root is NaN.
+/// For magnitudes above 1/2, pi / 2 - 2 asin(sqrt((1 - |x|) / 2)); beyond 1 the root is NaN.
 Value ScalarMath::asin(Value x) {
   Value magnitude = abs(x), half = number(0.5, x), isLarge = isLess(half, magnitude);
   Value root = math::SqrtOp::create(b, fma(magnitude, number(-0.5, x), half));

@@ -68,7 +68,7 @@ void tgpu::storeVector(ThreadBuilder &b, Value address, ArrayRef<Value> elements
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// The address of each issue of a plan; `place` is the row and column of the buffer where a
+/// The address of each issue of a plan; `place` is the row and column of the buffer at which a
 /// thread's part of it begins.
 template <typename Access>
 static Values issueAddresses(ThreadBuilder &b, const Access &access, Value buffer,
@@ -82,7 +82,7 @@ static Values issueAddresses(ThreadBuilder &b, const Access &access, Value buffe
       if (!at[axis])
         return nullptr;
     }
-    // As long as it depends on the thread alone, it belongs to what is computed once.
+    // If it depends only on the thread, it is computed once, at entry.
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(b.threads.endOfEntry);
     return getByteOffset(b, shared, at[0], at[1]);
@@ -205,7 +205,7 @@ const MatrixRead *tgpu::getDeferredRead(KernelEmitter &e, Value operand) {
   return found == reads.end() ? nullptr : &found->second;
 }
 
-/// By stmatrix; false where the layout or the target does not allow it.
+/// By stmatrix; false if the layout or the target does not support it.
 static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
                           const layout::SharedLayout &shared, bool exchanged) {
   ThreadBuilder &b = e.b;

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Register tiles from and to shared memory: ldmatrix where the layout allows it, else vectors.
-// Internal to convert-tgpu-to-nvvm.
+// Copies of register tiles from and to shared memory: ldmatrix if the layout permits it, else
+// vectors. Internal to convert-tgpu-to-nvvm.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_SHAREDACCESS_H
 #define TILEWRIGHT_PASSES_CONVERSION_SHAREDACCESS_H
@@ -15,18 +15,18 @@ namespace tilewright::tgpu {
 /// One external array for all kernels of the module; its size is given at launch.
 inline constexpr llvm::StringLiteral sharedMemoryName = "shared_memory";
 
-/// Binds the operation's result to its place in shared memory. Fails with a diagnostic where it
-/// has none, or where the place is not within the kernel's memory.
+/// Binds the operation's result to its offset in shared memory. Fails with a diagnostic if it has
+/// none, or if the buffer is not within the kernel's memory.
 mlir::LogicalResult bindToShared(KernelEmitter &e, mlir::Operation *op,
                                  std::optional<uint64_t> offset, int64_t bytes, int64_t alignment);
-/// The address in the shared window, as inline assembly takes it.
+/// The address in the shared window, for inline assembly.
 mlir::Value getWindowAddress(ThreadBuilder &b, mlir::Value pointer);
 
 Values loadVector(ThreadBuilder &b, mlir::Value address, mlir::Type element, int64_t count);
 void storeVector(ThreadBuilder &b, mlir::Value address, mlir::ArrayRef<mlir::Value> elements);
 
-/// Between a tile and a buffer, whose dimensions may be exchanged. Fail with a diagnostic at `op`
-/// where no plan of base/Layout fits both.
+/// Copies between a tile and a buffer, whose dimensions may be swapped. Fail with a diagnostic at
+/// `op` if no plan of base/Layout fits both.
 mlir::LogicalResult readShared(KernelEmitter &e, mlir::Operation *op, mlir::Value buffer,
                                SharedType type, bool exchanged, mlir::Value result);
 mlir::LogicalResult writeShared(KernelEmitter &e, mlir::Operation *op, mlir::Value value,
@@ -39,11 +39,11 @@ struct MatrixRead {
   bool transposed = false;
 };
 Values loadMatrices(ThreadBuilder &b, const MatrixRead &read, size_t issue);
-/// Leaves reading an operand to its product, which needs few words of it at a time. Returns false,
-/// and writes nothing, where ldmatrix cannot read it.
+/// Defers the read of an operand to its product, which needs few words of it at a time. Returns
+/// false, and emits nothing, if ldmatrix cannot read it.
 bool deferRead(KernelEmitter &e, mlir::Operation *op, mlir::Value buffer,
                const layout::SharedLayout &shared, bool exchanged, mlir::Value result);
-/// Of an operand that was deferred; null for others.
+/// The words of a deferred operand; null for others.
 const MatrixRead *getDeferredRead(KernelEmitter &e, mlir::Value operand);
 
 } // namespace tilewright::tgpu

@@ -23,15 +23,15 @@ class ThreadBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
 
-  /// The threads that execute what is written: those of the block, or of a role, in which they
-  /// count from 0.
+  /// The threads that execute the emitted code: those of the block, or of a role, in which they are
+  /// counted from 0.
   struct Threads {
     int64_t numWarps = 0;
     mlir::Value thread, warp, lane; ///< numbers, i32; warp and lane of this thread
-    /// Everything before it is computed once, at the entry of the kernel or the role.
+    /// The code before it is computed once, at the entry of the kernel or the role.
     mlir::Operation *endOfEntry = nullptr;
     llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
-    /// Of getThreadNumber, by their values for each warp and lane.
+    /// Results of getThreadNumber, by their values for each warp and lane.
     std::map<std::vector<int64_t>, mlir::Value> numbers;
   };
   Threads threads;
@@ -44,7 +44,7 @@ public:
   mlir::Value zero(mlir::Type type);
   mlir::Value add(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, mlir::Value y);
-  mlir::Value conjunction(mlir::Value x, mlir::Value y); ///< null stands for true
+  mlir::Value conjunction(mlir::Value x, mlir::Value y); ///< null means true
   mlir::Value less(mlir::Value x, mlir::Value y);        ///< unsigned
   mlir::Value equal(mlir::Value x, mlir::Value y);
   mlir::Value notEqual(mlir::Value x, mlir::Value y);
@@ -66,19 +66,19 @@ public:
 
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);
   void intrinsic(llvm::StringRef name, mlir::ValueRange operands);
-  /// `result` is null where there is none.
+  /// `result` is null if there is none.
   mlir::Value inlineAsm(llvm::StringRef text, llvm::StringRef constraints, mlir::Type result,
                         mlir::ValueRange operands);
   /// Inline assembly of f32, or of words, whose results are tied to its first operands.
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
-  /// Whether the condition holds in any lane of the warp, which makes the answer uniform for ptxas.
+  /// Whether the condition holds in any lane of the warp; ptxas treats the result as uniform.
   mlir::Value voteAny(mlir::Value condition);
   /// A branch without results.
   void onlyIf(mlir::Value condition, llvm::function_ref<void()> body);
 };
 
-/// "$2, $3", operands of inline assembly from `first` on.
+/// "$2, $3": operands of inline assembly, starting at `first`.
 std::string operandList(size_t first, size_t count, llvm::StringRef separator = ", ");
 
 } // namespace tilewright::tgpu

@@ -24,9 +24,8 @@ Value tgpu::getThreadNumber(ThreadBuilder &b, llvm::function_ref<int64_t(int, in
   if (known)
     return known;
 
-  // The value is the sum of what each digit of the warp and each bit of the
-  // lane adds to that of thread 0. Bits that add in proportion to their weight
-  // are taken together.
+  // The value is the sum of the contributions of each digit of the warp and each bit of the lane to
+  // that of thread 0. Bits whose contributions are proportional to their weights are combined.
   int64_t base = table[0];
   SmallVector<std::array<int64_t, 4>> parts; // isLane, place, extent, factor
   int64_t place = 1;
@@ -66,7 +65,7 @@ Value tgpu::getThreadNumber(ThreadBuilder &b, llvm::function_ref<int64_t(int, in
       digit = arith::RemUIOp::create(b, digit, b.i32(extent));
     sum = b.add(sum, b.mul(digit, b.i32(factor)));
   }
-  // Insertions into the map leave references to its elements valid.
+  // Insertions into the map keep references to its elements valid.
   return known = sum;
 }
 
@@ -82,7 +81,7 @@ Value tgpu::getCoord(ThreadBuilder &b, const RegisterLayout &layout, int dim, in
   return b.add(getThreadCoord(b, layout, dim), b.i32(layout.registerPart(reg)[dim]));
 }
 
-/// Whether all digits of a number that are replicas are 0.
+/// Whether all replica digits of a number are 0.
 static bool isCanonical(ArrayRef<Digit> digits, int64_t number) {
   for (const Digit &digit : digits) {
     if (digit.isReplica() && number % digit.extent != 0)
@@ -101,8 +100,7 @@ Value tgpu::isCanonicalThread(ThreadBuilder &b, const RegisterLayout &layout) {
   if (llvm::none_of(layout.warpDigits(), isReplica) &&
       llvm::none_of(layout.laneDigits(), isReplica))
     return nullptr;
-  // How many of the digits that are replicas are not 0 does not add up over their values; the
-  // values themselves do.
+  // The number of nonzero replica digits is not a sum over the digits; the value that they form is.
   auto weight = [](ArrayRef<Digit> digits, int64_t number) {
     int64_t sum = 0, scale = 1;
     for (const Digit &digit : digits) {

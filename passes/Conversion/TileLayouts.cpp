@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From the layouts of tgpu types to the mathematics of base/Layout.
+// Converts the layouts of tgpu types to the layouts of base/Layout.
 
 #include "passes/Conversion/TileLayouts.h"
 
@@ -33,9 +33,9 @@ static Result<RegisterLayout> getLayout(Attribute attribute, ArrayRef<int64_t> s
   return RegisterLayout::mmaOperandB(shape[0], shape[1], mma.getWarpsM(), mma.getWarpsN(), bits);
 }
 
-/// The extent of the dimension that a slice removed is not written down. It decides only how often
-/// lanes and warps repeat what they hold, which is the same for every multiple of what the layout
-/// spreads at once.
+/// The type does not contain the extent of the dimension that a slice removed. It only determines
+/// how often lanes and warps repeat elements, which is the same for every multiple of the layout's
+/// extent.
 static int64_t removedExtent(Attribute parent, int64_t dim) {
   if (auto blocked = dyn_cast<BlockedAttr>(parent))
     return dim == 0 ? 32 / blocked.getLanes() * blocked.getWarpsM()

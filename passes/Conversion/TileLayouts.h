@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From the layouts of tgpu types to the mathematics of base/Layout.
+// Converts the layouts of tgpu types to the layouts of base/Layout.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
 #define TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
@@ -12,11 +12,11 @@
 
 namespace tilewright::tgpu {
 
-/// How a register tile is distributed. Precondition: isRegisterTile(tile).
-/// Errors: extents that the layout cannot be repeated over.
+/// The distribution of a register tile. Precondition: isRegisterTile(tile). Errors: extents that
+/// the layout cannot cover by repetition.
 Result<layout::RegisterLayout> getRegisterLayout(mlir::RankedTensorType tile);
 
-/// How a shared buffer lies in memory; a buffer of rank 1 is one row.
+/// The memory layout of a shared buffer; a buffer of rank 1 is one row.
 Result<layout::SharedLayout> getSharedLayout(SharedType type);
 
 } // namespace tilewright::tgpu

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Events are what a schedule is made of: waits, copies, products, stores, rounds of loops. What
-// lies between two of them is work on tiles in registers, and needs no event of its own.
+// Events are the operations that a schedule arranges: waits, copies, products, stores, iterations
+// of loops. Between two events is work on tiles in registers, which needs no event.
 
 #include "passes/Conversion/Timeline.h"
 
@@ -25,7 +25,7 @@ static constexpr StringLiteral attributeName = "tgpu.timeline";
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Of an argument of the kernel, perhaps through a tensor map; else empty.
+/// The name of an argument of the kernel, possibly through a tensor map; else empty.
 static std::string nameOfView(Value view) {
   if (auto map = view.getDefiningOp<TensorMapOp>())
     view = map.getView();
@@ -40,7 +40,7 @@ static std::string nameOfView(Value view) {
   return cast<StringAttr>(kernel.getArgNames()[argument.getArgNumber()]).str();
 }
 
-/// What copies that complete these barriers bring.
+/// The data of copies that complete these barriers.
 static std::string namesOfCopies(Value barriers) {
   std::string names;
   auto add = [&](Value view) {
@@ -48,7 +48,7 @@ static std::string namesOfCopies(Value barriers) {
     if (!name.empty() && names.find(name) == std::string::npos)
       names += (names.empty() ? "" : ", ") + name;
   };
-  auto users = llvm::to_vector(barriers.getUsers()); // the last first
+  auto users = llvm::to_vector(barriers.getUsers()); // last first
   for (Operation *user : llvm::reverse(users))
     if (auto load = dyn_cast<TmaLoadOp>(user))
       add(load.getMap());
@@ -57,7 +57,7 @@ static std::string namesOfCopies(Value barriers) {
   return names;
 }
 
-/// What is copied once the barrier has been acquired.
+/// The data that is copied after the barrier has been acquired.
 static std::string nameOfNextCopy(Operation *op) {
   while ((op = op->getNextNode())) {
     if (auto load = dyn_cast<TmaLoadOp>(op))
@@ -81,7 +81,7 @@ static std::string shapeOf(Type result, Type a, bool transposed) {
   return (Twine(tile.getShape()[0]) + "x" + Twine(tile.getShape()[1]) + "x" + Twine(depth)).str();
 }
 
-/// FILE:LINE of the first place that is known.
+/// FILE:LINE of the first known location.
 static std::string lineOf(Location location) {
   std::string line;
   location->walk([&](Location inner) {
@@ -99,7 +99,8 @@ static std::string lineOf(Location location) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// Without place and order; none for what is no event. Loops are found by what they hold.
+/// The event, without location and order; nothing if the operation is not an event. Loops are
+/// identified by their contents.
 static std::optional<TimelineEvent> makeEvent(Operation *op) {
   auto event = [](StringRef kind, const Twine &name, const std::string &what = "") {
     TimelineEvent made;
@@ -147,7 +148,7 @@ static std::optional<TimelineEvent> makeEvent(Operation *op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// Whether it takes no time to speak of: scalars, and what only tells others.
+/// Whether it takes negligible time: scalars, and operations that only signal others.
 static bool isShort(Operation *op) {
   if (isa<SlotOp, ExpectOp, ArriveOp, SignalOp, PassTurnOp, WgmmaCommitOp, BulkCommitOp,
           CopyCommitOp, FenceAsyncOp>(op))
@@ -157,11 +158,11 @@ static bool isShort(Operation *op) {
                        [](Type type) { return isa<RankedTensorType, PendingType>(type); });
 }
 
-/// An event that follows at once, always, tells when this one ended.
+/// An event that always follows immediately also marks the end of this one.
 static bool marksEnd(Operation *op, const Timeline &timeline) {
   for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
     if (next->hasTrait<OpTrait::IsTerminator>())
-      return !isa<scf::ForOp>(op->getParentOp()); // whose round ends
+      return !isa<scf::ForOp>(op->getParentOp()); // end of an iteration
     if (timeline.numbers.contains(next) && !isa<scf::ForOp>(next))
       return false;
     if (!isShort(next))
@@ -202,9 +203,10 @@ std::optional<Timeline> tgpu::getTimeline(KernelOp kernel) {
   if (timeline.roles.empty())
     timeline.roles.push_back("block");
 
-  // Of all that a reader takes from the table, so that it cannot be read by the table of another.
+  // A hash of all data of the table that a reader uses, so that no other table can be used to read
+  // it.
   StringRef name = kernel.getSymName();
-  name.consume_back(".tgpu"); // while its code is written
+  name.consume_back(".tgpu"); // suffix during code generation
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << name << ' ' << kernel.getTarget() << ' ' << kernel.getBindingsAttr() << '\n';
@@ -213,7 +215,8 @@ std::optional<Timeline> tgpu::getTimeline(KernelOp kernel) {
     stream << event.kind << ' ' << event.name << ' ' << event.line << ' ' << event.pending << ' '
            << event.commits << '\n';
   }
-  timeline.tag = static_cast<uint32_t>(llvm::xxh3_64bits(text)) | 1; // memory is zero before
+  timeline.tag =
+      static_cast<uint32_t>(llvm::xxh3_64bits(text)) | 1; // not 0, the initial value of the memory
   return timeline;
 }
 
@@ -226,7 +229,7 @@ template <typename OpTy> static FailureOr<Value> appendArgument(OpTy op) {
   auto name = StringAttr::get(context, timeline::argumentName);
   if (llvm::is_contained(op.getArgNames(), name))
     return op.emitOpError() << "has an argument '" << name.getValue()
-                            << "', which is the name of the one that a timeline adds; rename it";
+                            << "', the name of the argument that a timeline adds; rename it";
   unsigned position = op.getNumArgs();
   SmallVector<Attribute> names(op.getArgNames().getValue());
   names.push_back(name);
@@ -249,8 +252,9 @@ LogicalResult tgpu::addTimeline(ModuleOp module, int64_t words) {
     auto type = IntegerType::get(module.getContext(), 64);
     kernel->setAttr(attributeName, IntegerAttr::get(type, words));
     if (getTimeline(kernel)->events.size() > timeline::maxEvents)
-      return kernel.emitOpError() << "has more operations than the " << timeline::maxEvents
-                                  << " that a timeline can tell apart; use smaller blocks";
+      return kernel.emitOpError()
+             << "has more than the " << timeline::maxEvents
+             << " operations that a timeline can distinguish; use smaller blocks";
     added.insert(kernel.getSymNameAttr());
   }
   for (auto program : module.getOps<tile::ProgramOp>()) {

@@ -20,10 +20,10 @@ namespace tilewright::tgpu {
 struct TimelineEvent {
   std::string kind;     ///< wait, copy, product, store, shared or loop
   std::string name;     ///< such as "wgmma 128x128x64"
-  std::string line;     ///< FILE:LINE, as far as the operation has a place
-  int64_t pending = -1; ///< of tgpu.wgmma_wait: groups of products that may stay in flight
-  bool commits = false; ///< of tgpu.wgmma: its group ends with it
-  bool marksEnd = true; ///< else the next event follows at once
+  std::string line;     ///< FILE:LINE, if the operation has a location
+  int64_t pending = -1; ///< tgpu.wgmma_wait: groups of products that may remain in flight
+  bool commits = false; ///< tgpu.wgmma: it ends a group
+  bool marksEnd = true; ///< false: the next event follows immediately
 };
 
 struct Timeline {
@@ -34,7 +34,7 @@ struct Timeline {
   llvm::DenseMap<mlir::Operation *, unsigned> numbers;
 };
 
-/// None where the kernel has no timeline.
+/// Nothing if the kernel has no timeline.
 std::optional<Timeline> getTimeline(KernelOp kernel);
 
 /// Gives every kernel of a mapped module a timeline with chunks of so many words: the attribute,

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Samples of the clock (EmitTimeline.cpp). Nothing is written where the kernel has no timeline.
+// Samples of the clock (EmitTimeline.cpp). Nothing is emitted if the kernel has no timeline.
 // Internal to convert-tgpu-to-nvvm.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_TIMELINEWRITER_H
@@ -16,10 +16,10 @@ class TimelineWriter {
 public:
   /// At the entry of the kernel.
   void begin(KernelEmitter &e);
-  /// What follows is written by the warpgroups of a role; `roleNumber` counts roles.
+  /// The following code is executed by the warpgroups of a role; `roleNumber` counts roles.
   void open(ThreadBuilder &b, int64_t roleNumber);
   void close(ThreadBuilder &b);
-  /// Before an operation and behind it, or at the ends of a loop's body, if it is an event.
+  /// Before and after an operation, or at the ends of a loop's body, if it is an event.
   void sample(ThreadBuilder &b, mlir::Operation *op, bool isEnd);
   /// Whether operations of the region are events.
   bool hasEvents(mlir::Region &region) const;

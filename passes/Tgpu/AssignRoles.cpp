@@ -13,8 +13,8 @@
 //   full    completes when all warps have written the slot    compute: arrive       reduce: wait
 //   empty   completes when its bytes have been read           compute: acquire      reduce: arrive
 //
-// What a kernel does beside its instances (tile.spread) is done by one more role, of the
-// warps that would be idle.
+// Work beside the instances of a kernel (tile.spread) gets one more role, of warps that would
+// otherwise be idle.
 //
 // Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 
@@ -61,32 +61,33 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
 private:
   LogicalResult verify(KernelOp kernel, RoleScheduleAttr schedule) {
     if (!getTargetOf(kernel).hasRoles())
-      return kernel.emitOpError() << "is split into roles for target "
+      return kernel.emitOpError() << "can be split into roles for target "
                                   << Target::getNamesWithRoles() << " only";
     constexpr int64_t mostWarps = 32;
     if (kernel.getWarps() % 4 != 0 || kernel.getWarps() + RoleWriter::moreWarps > mostWarps)
       return kernel.emitOpError()
-             << "is split into roles with 4 to 28 warps, a multiple of 4, but got "
+             << "must have 4 to 28 warps, a multiple of 4, to be split into roles, but got "
              << static_cast<int64_t>(kernel.getWarps());
     if (schedule.getGroup() > 0 && !hasComputableGrid(kernel))
-      return kernel.emitOpError("cannot take tile after tile: its grid is not computed by +, -, "
-                                "*, ceildiv, min and max from extents and numbers; use the "
-                                "schedule group=0");
+      return kernel.emitOpError(
+          "cannot process several tiles in a block: its grid is not computed with +, -, *, "
+          "ceildiv, min and max from extents and numbers; use the "
+          "schedule group=0");
     auto spreads = kernel.getBody().getOps<tile::SpreadOp>();
     if (!spreads.empty() && schedule.getGroup() == 0)
       return (*spreads.begin())
-          ->emitOpError("is for blocks that take tile after tile, but got the "
-                        "schedule group=0; use group=1 or more");
+          ->emitOpError("requires blocks that process several tiles, but got the schedule group=0; "
+                        "use group=1 or more");
     return success();
   }
 
-  /// A tile that waits for other tiles requires that these have been started.
+  /// A tile that waits for other tiles requires that these have been started before.
   LogicalResult verifyOrder(KernelOp kernel, RoleScheduleAttr schedule, const RoleSlice &slice) {
     if (!slice.isOrdered() || (schedule.getDynamic() != 0 && schedule.getReduceStages() > 0))
       return success();
     return kernel.emitOpError()
-           << "adds in order, so its blocks must take tiles from a counter and a separate role "
-              "must add, but got the schedule dynamic="
+           << "adds in order, which requires blocks that take tiles from a counter and a separate "
+              "role for additions, but got the schedule dynamic="
            << static_cast<int64_t>(schedule.getDynamic())
            << ", reduce_stages=" << static_cast<int64_t>(schedule.getReduceStages())
            << "; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more";
@@ -102,12 +103,13 @@ private:
         auto number = dyn_cast_or_null<IntegerAttr>(slots);
         bool isKnown = number && number.getType().isSignlessInteger(64);
         if (slots && (!isKnown || number.getInt() < 1 || number.getInt() > mostSlots))
-          return copy.emitOpError() << "needs as " << ringStagesName << " an i64 from 1 to "
-                                    << mostSlots << ", but got " << slots;
+          return copy.emitOpError() << "needs an i64 from 1 to " << mostSlots << " as "
+                                    << ringStagesName << ", but got " << slots;
         if (slots == first->getAttr(ringStagesName))
           continue;
         InFlightDiagnostic error = copy.emitOpError();
-        error << "needs the same " << ringStagesName << " as others that arrive at its barrier";
+        error << "needs the same " << ringStagesName
+              << " as the other copies that arrive at its barrier";
         error.attachNote(first.getLoc()) << "one of them";
         return error;
       }

@@ -21,7 +21,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
     return failure();
   };
   if (slice.copies.empty())
-    return refuse(loop, "its body copies nothing");
+    return refuse(loop, "its body has no copy");
   WrittenViews written(loop);
 
   llvm::SmallSetVector<Operation *, 8> needed;
@@ -32,9 +32,9 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
       return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *user : alloc->getUsers())
       if (!loop->isProperAncestor(user))
-        return refuse(copy, "the buffer of a copy is used outside of the loop as well");
+        return refuse(copy, "the buffer of a copy is also used outside of the loop");
     if (!slice.buffers.insert(copy.getBuffer()))
-      return refuse(copy, "two copies of a round go to the same buffer");
+      return refuse(copy, "two copies of an iteration have the same buffer");
     if (written.contains(copy.getView()))
       return refuse(copy, "the loop writes to the view that a copy reads");
     worklist.push_back(copy.getView());
@@ -47,7 +47,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
       continue;
     Operation *def = value.getDefiningOp();
     if (!def)
-      return refuse(loop, "the indices of a copy depend on values that the loop carries");
+      return refuse(loop, "the indices of a copy depend on loop-carried values");
     if (!written.canComputeAhead(def))
       return refuse(def, "the indices of a copy depend on '" + def->getName().getStringRef() + "'");
     if (needed.insert(def))

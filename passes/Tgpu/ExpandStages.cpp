@@ -115,7 +115,7 @@ public:
 
     Value begin = arith::AddIOp::create(b, lower, front.getStep());
     for (const Part &part : parts) {
-      // The prologue runs the part's only iteration or, where the boundaries are an iteration
+      // The prologue executes the part's only iteration or, if the boundaries are an iteration
       // later, the epilogue does.
       bool isInPrologue = !leads && part.loop == front && front->hasAttr(oneBeforeName);
       bool isInEpilogue = leads && part.loop == back && back->hasAttr(oneAfterName);

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Follows what is known of a row of which nothing is kept, from operation to operation.
+// Follows facts about a row without kept pairs from operation to operation.
 
 #include "passes/Tgpu/IdleRounds.h"
 
@@ -21,7 +21,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Of all elements of a row.
+/// Facts about all elements of a row.
 struct Known {
   enum Kind { Nothing, False, Zero, One, MinusInfinity, Carried } kind = Nothing;
   Value argument; ///< of the loop, whose elements they are, where Carried
@@ -31,7 +31,7 @@ struct Known {
   }
 };
 
-/// The scalar of a tile of one number, or the scalar itself.
+/// The scalar of a splat, or the scalar itself.
 Value getNumber(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<tile::FullOp, tile::ExpandOp>(op))
@@ -99,7 +99,7 @@ private:
     if (isa<tile::FullOp, tile::ExpandOp>(op))
       return get(op->getOperand(0));
     if (isa<tile::CastOp>(op)) {
-      // Others may be rounded, and not all types have infinities.
+      // Other types may be rounded, and not all types have infinities.
       Known of = get(op->getOperand(0));
       return of.kind == Known::Zero || of.kind == Known::One ? of : Known();
     }
@@ -166,7 +166,7 @@ private:
     return {};
   }
 
-  /// x > x + c, for a c from 0 on.
+  /// x > x + c for a constant c >= 0.
   bool isNotAbove(arith::CmpFOp compare) {
     auto sum = compare.getRhs().getDefiningOp<arith::AddFOp>();
     if (compare.getPredicate() != arith::CmpFPredicate::OGT || !sum ||
@@ -182,7 +182,7 @@ private:
     return false;
   }
 
-  /// A positive constant, or what a branch around has compared with 0.
+  /// A positive constant, or a value that an enclosing branch has compared with 0.
   static bool isPositive(Value value, Operation *at) {
     Value scalar = getNumber(value);
     APFloat number(0.0);
@@ -207,7 +207,7 @@ private:
     return false;
   }
 
-  /// Whether it is a running maximum that begins with a finite number.
+  /// Whether it is a running maximum that starts at a finite number.
   bool isAboveMinusInfinity(Value value) {
     Known of = get(value);
     if (of.kind != Known::Carried)
@@ -234,7 +234,8 @@ private:
     return false;
   }
 
-  /// Whether a value is the argument, or a maximum of it and another, whatever selects choose.
+  /// Whether a value is the argument, or a maximum of it and another value, for all choices of
+  /// selects.
   static bool onlyRises(Value value, Value argument) {
     llvm::SetVector<Value> reached;
     reached.insert(value);
@@ -258,11 +259,11 @@ private:
     auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(map, map.getFunctionAttr());
     if (!function || !function.getBody().hasOneBlock() || map->getNumResults() != 1)
       return {};
-    // Functions of single elements. Others may apply functions in turn, to any depth.
+    // Functions of single elements. Other functions may apply functions, to any depth.
     if (function.walk([](tile::MapOp) { return WalkResult::interrupt(); }).wasInterrupted())
       return {};
     Block &body = function.getBody().front();
-    // What an earlier call has left of the same function does not hold for this one.
+    // Facts from an earlier call of the same function do not hold for this one.
     function.walk([&](Operation *op) {
       for (Value result : op->getResults())
         known.erase(result);
@@ -293,8 +294,8 @@ void tgpu::writeMissedTurns(scf::ForOp front, Value turns, Value end, int64_t ro
     auto idle = init.getDefiningOp<scf::ForOp>();
     if (!idle || !idle->hasAttr(idleRoundsName))
       continue;
-    // In each round, as they are taken elsewhere: behind the loop, whose slots others may only give
-    // back when they have had their turn, all would wait for each other.
+    // In each iteration, as in the other loop: if turns were taken after the loop, warpgroups that
+    // release slots only after their turns would deadlock.
     ImplicitLocOpBuilder b(front.getLoc(), idle.getBody()->getTerminator());
     Value without = arith::ConstantOp::create(
         b, b.getIntegerAttr(end.getType(), static_cast<int32_t>(roundsWithout)));

@@ -38,7 +38,7 @@ public:
   }
 
 private:
-  /// Rows lie along dimension `dim` of the tile. A scalar has lost them.
+  /// Rows are along dimension `dim` of the tile. A scalar no longer has rows.
   void follow(Value value, int64_t dim) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || dim >= type.getRank()) {
@@ -92,7 +92,7 @@ private:
     return false;
   }
 
-  /// Whether rows beyond the limit lie beyond the view.
+  /// Whether rows beyond the limit are beyond the view.
   bool endsWithRows(tile::StoreOp store, int64_t dim) {
     int64_t rank = tile::getRank(store.getValue().getType());
     int64_t viewRank = tile::getRank(store.getView().getType());
@@ -111,7 +111,7 @@ private:
            areEqual(store.getView(), viewDim, limit.getView(), limit.getDim());
   }
 
-  /// Whether two extents are the same, or the kernel requires that.
+  /// Whether two extents are equal, or the kernel requires that.
   bool areEqual(Value a, int64_t dimA, Value b, int64_t dimB) {
     if (a == b && dimA == dimB)
       return true;

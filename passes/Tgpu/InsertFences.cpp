@@ -135,7 +135,7 @@ private:
 
   llvm::SmallPtrSet<Operation *, 8> asyncReads;
   bool readsUnknown = false;
-  /// Of visits that insert nothing, by the block and the state before it.
+  /// Visits without insertion, by the block and the state before it.
   llvm::DenseMap<std::pair<Block *, unsigned>, State> results;
 };
 

@@ -56,7 +56,8 @@ Value KernelMapper::getTile(Value value, Attribute layout) {
                      operand.getParent() == from && keepsRows;
   if (inRegisters)
     return ConvertOp::create(b, type, mapped, Value());
-  // Conversions wait for their scratch memory before they end, so all of one type share it.
+  // Conversions wait for their scratch memory before they end, so all conversions of one type share
+  // it.
   auto tensor = cast<RankedTensorType>(type);
   SharedType scratch = getShared(tensor.getShape(), tensor.getElementType());
   return ConvertOp::create(b, type, mapped, getAlloc(Value(), scratch));
@@ -103,9 +104,10 @@ LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
   auto type = cast<RankedTensorType>(op.getSource().getType());
   int64_t rank = type.getRank(), dim = op.getDim();
   if (rank < 2 || (dim != 0 && dim != rank - 1))
-    return op.emitError() << "on a GPU a tile of rank 2 or more is reduced along its first or last "
-                             "dimension, but got dimension "
-                          << dim << " of " << type;
+    return op.emitError()
+           << "on a GPU a tile of rank 2 or more must be reduced along its first or last "
+              "dimension, but got dimension "
+           << dim << " of " << type;
   Attribute layout = layouts.get(op.getSource());
   Value source = getTile(op.getSource(), layout);
   if (rank > 2) {
@@ -160,7 +162,7 @@ Value KernelMapper::getIndexTile(Value at, Type tile, Type view, int64_t along,
 
 LogicalResult KernelMapper::mapGather(tile::GatherOp op) {
   if (tile::getRank(op.getType()) > 2)
-    return op.emitError() << "a tile that is gathered has rank 1 or 2 on a GPU, but got "
+    return op.emitError() << "a gathered tile must have rank 1 or 2 on a GPU, but got "
                           << op.getType();
   Type type = getType(op.getResult());
   Value at = getIndexTile(op.getAt(), type, op.getView().getType(), op.getAlong(), op.getDims());
@@ -173,7 +175,7 @@ LogicalResult KernelMapper::mapGather(tile::GatherOp op) {
 
 LogicalResult KernelMapper::mapScatterAdd(tile::ScatterAddOp op) {
   if (tile::getRank(op.getValue().getType()) > 2)
-    return op.emitError() << "a tile that is scattered has rank 1 or 2 on a GPU, but got "
+    return op.emitError() << "a scattered tile must have rank 1 or 2 on a GPU, but got "
                           << op.getValue().getType();
   waitForCopies(); // copies may still read the buffer
   Value value = get(op.getValue());
@@ -283,9 +285,9 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
           return mapElementwise(op);
         if (isa<arith::SelectOp>(op) && isa<tile::ViewType>(op->getResult(0).getType()))
-          return op->emitError() << "a view cannot be chosen at run time on a GPU, but got "
+          return op->emitError() << "a view cannot be selected at run time on a GPU, but got "
                                  << op->getResult(0).getType()
-                                 << "; load a tile of each and choose between these";
+                                 << "; load a tile of each and select between the tiles";
         WalkResult tiles = op->walk([&](Operation *inner) {
           return hasTile(inner->getOperands()) || hasTile(inner->getResults())
                      ? WalkResult::interrupt()

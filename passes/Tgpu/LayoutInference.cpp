@@ -279,7 +279,7 @@ LogicalResult LayoutInference::visit(Operation *op) {
                                          llvm::to_vector(ValueRange(op->getResults()))))
     if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && type.getRank() < 1)
       return op->emitError() << "'" << op->getName() << "' has a tile of rank " << type.getRank()
-                             << "; on a GPU a tile has rank 1 at least";
+                             << "; on a GPU a tile must have rank 1 or more";
   if (isa<tile::ForBlocksOp>(op))
     classOf(cast<tile::ForBlocksOp>(op).getKeep());
   if (isa<scf::ForOp, tile::ForBlocksOp>(op)) {

@@ -35,8 +35,8 @@ public:
   /// permit it.
   mlir::Attribute getWgmma(tile::DotOp op) const;
 
-  /// The shape of the buffer of a matrix-instruction operand: k is rounded up to the instruction's
-  /// k.
+  /// The shape of the buffer of a matrix-instruction operand: k is rounded up to a multiple of the
+  /// instruction's k.
   static llvm::SmallVector<int64_t> getOperandShape(tile::DotOp dot, unsigned operand);
 
   static bool isTile(mlir::Value value) {
@@ -51,7 +51,7 @@ public:
   mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const {
     return getBlocked(context, shape, bits, warps);
   }
-  /// The same for as many warps.
+  /// The same for a given number of warps.
   static mlir::Attribute getBlocked(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape,
                                     int64_t bits, int64_t warps);
 

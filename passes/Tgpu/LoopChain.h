@@ -57,7 +57,7 @@ bool addsCombinedProducts(mlir::scf::ForOp loop);
 /// The products of the loop that a value depends on directly, not through other products.
 llvm::SmallPtrSet<mlir::Operation *, 4> getProducts(mlir::Value value, mlir::scf::ForOp loop);
 
-/// Whether an iteration writes to shared memory what it computes from its products.
+/// Whether an iteration writes values computed from its products to shared memory.
 bool exchangesProducts(mlir::scf::ForOp loop);
 
 /// Whether an operation of the chain's loops has a place.

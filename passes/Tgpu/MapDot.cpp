@@ -155,7 +155,7 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
 bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
   if (load->hasAttr(copiedName))
     return true;
-  // A single load that no tensor map can describe would prevent all copies by TMA.
+  // A single load without a tensor map would prevent all copies by TMA.
   if (getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>())
     return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());
@@ -340,7 +340,7 @@ LogicalResult KernelMapper::mapDot(tile::DotOp op) {
   Type element = tile::getElementType(op.getLhs().getType());
   if (!element.isF32() && !element.isF64())
     return op.emitError() << "target " << target.name << " has no product of " << element
-                          << "; there are f16, bf16, f32 and f64";
+                          << "; the supported ones are f16, bf16, f32 and f64";
   SharedType types[] = {getOperandBuffer(op, 0), getOperandBuffer(op, 1)};
   if (!types[0] || !types[1])
     return failure();

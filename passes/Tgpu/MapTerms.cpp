@@ -62,8 +62,8 @@ static Terms whole(Value value) {
   return terms;
 }
 
-/// Whether the operation also exists for tiles, element by element. Others, as the read of one
-/// element, take scalars alone.
+/// Whether the operation also exists for tiles, element by element. Others, such as the read of one
+/// element, take only scalars.
 static bool isElementwise(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::CastOp>(op);
 }
@@ -129,7 +129,7 @@ Terms TermSplitter::ofOperand(Value operand) {
   return terms;
 }
 
-/// An operation whose operands depend on rows, if on anything.
+/// An operation whose operands depend on rows, or on nothing.
 Terms TermSplitter::ofRows(Operation *op, ArrayRef<Terms> operands) {
   Terms terms;
   bool hasRows = llvm::any_of(operands, [](const Terms &each) { return each.rows; });
@@ -164,7 +164,7 @@ Terms TermSplitter::convert(tile::CastOp op, const Terms &source) {
   return terms;
 }
 
-/// x + y or x - y, of the op's type of numbers.
+/// x + y or x - y, as an integer or a float operation, depending on the type.
 static Value create(OpBuilder &b, Operation *op, Value x, Value y, bool isSum) {
   Location loc = op->getLoc();
   if (isa<arith::AddIOp, arith::SubIOp>(op))

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Values of a mapped function as sums of terms, by what of an element's position they depend on.
+// Splits values of a mapped function into sums of terms, by the coordinates of an element that they
+// depend on.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_MAPTERMS_H
 #define TILEWRIGHT_PASSES_TGPU_MAPTERMS_H
@@ -13,8 +14,8 @@
 
 namespace tilewright::tgpu {
 
-/// A value of a mapped function, as a sum. Terms that are null are zero. A value that was not split
-/// has `varying` alone.
+/// A value of a mapped function, as a sum. Null terms are zero. A value that was not split only has
+/// `varying`.
 struct Terms {
   mlir::Value varying; ///< a value of the function: the part that is no term of columns or rows
   mlir::Value columns; ///< a tile whose rows are equal
@@ -28,20 +29,20 @@ struct Terms {
 };
 
 /// Splits the values of a function that is mapped in a loop: sums, differences, products with
-/// uniform values, and conversions of positions. Terms that the loop does not change are computed
-/// before it, but those of columns only if `keepsColumns`.
+/// uniform values, and conversions of positions. Loop-invariant terms are computed before the loop,
+/// those of columns only if `keepsColumns`.
 class TermSplitter {
 public:
-  /// `function` is the one that is mapped, or a copy, to which sums of varying terms are added;
-  /// `rows` is the type of a tile of rows.
+  /// `function` is the mapped function, or a copy, to which sums of varying terms are added; `rows`
+  /// is the type of a tile of rows.
   TermSplitter(tile::MapOp map, mlir::func::FuncOp function, mlir::RankedTensorType rows,
                mlir::scf::ForOp loop, bool keepsColumns)
       : map(map), function(function), rowLayout(rows), loop(loop), keepsColumns(keepsColumns) {}
 
   Terms split(mlir::Value value);
-  /// The terms of rows as a tile; null without any.
+  /// The terms of rows as a tile; null if there are none.
   mlir::Value getRows(const Terms &terms);
-  /// Erases what was built for terms that are not used after all.
+  /// Erases operations for terms that turned out to be unused.
   void eraseUnused();
 
 private:

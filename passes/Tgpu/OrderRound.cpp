@@ -55,8 +55,8 @@ public:
       if (!next)
         break;
       // Issue a kept product so that the matrix unit works while the result is used, unless warps
-      // exchange what they make of it: a product is worth more at the barrier, and writes to shared
-      // memory take longer while a product reads from there.
+      // exchange values computed from it: then it is better issued at the barrier, and writes to
+      // shared memory are slower while a product reads from there.
       if (aheadOps.empty() && isExchanged(next->wait))
         isKeptForBarrier = true;
       else if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
@@ -103,7 +103,7 @@ private:
                       llvm::none_of(ops[i]->getResultTypes(), llvm::IsaPred<RankedTensorType>);
       if (ops[i] != product.op && !isa<WaitOp>(ops[i]) && !isScalar)
         return;
-      // With a one-slot ring, the current iteration still owns the slot.
+      // With a one-slot ring, the current iteration still uses the slot.
       if (auto slot = dyn_cast<SlotOp>(ops[i]);
           slot && cast<RingType>(slot.getRing().getType()).getStages() < 2)
         return;
@@ -161,8 +161,8 @@ private:
       return;
     for (Operation *before : getPredecessors(op))
       emit(before);
-    // Warps may wait at a barrier. If another product is left for later, issue a kept one first, to
-    // run meanwhile.
+    // Warps may wait at a barrier. If another product is left for later, issue a kept one first,
+    // which runs meanwhile.
     if (isa<SyncOp>(op) && !aheadOps.empty())
       issueKept({op});
     if (isa<SyncOp, FenceAsyncOp>(op) && isKeptForBarrier)
@@ -244,7 +244,7 @@ private:
   /// Whether a product in flight ends after this one.
   bool isFollowed(const Product &product) { return issued.back()->wait != product.wait; }
 
-  /// The last barrier of the iteration, if warps have not met there yet.
+  /// The last barrier of the iteration, if warps have not reached it yet.
   Operation *getBarrier() {
     Operation *last = nullptr;
     for (auto barrier : body->getOps<SyncOp>())

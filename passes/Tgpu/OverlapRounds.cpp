@@ -132,8 +132,8 @@ private:
     return ends;
   }
 
-  /// Whether both stages read the slots, so that they are held for two iterations, and the ring has
-  /// no slot left to copy into meanwhile.
+  /// Whether both stages read the slots, so that they are held for two iterations and the ring has
+  /// no free slot for copies.
   bool holdsTooLong(RoundChannel &channel) {
     return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
            llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
@@ -204,7 +204,7 @@ private:
       stages[&op] = second.contains(&op) ? 1 : 0;
   }
 
-  /// Whether deferring an operation pays off.
+  /// Whether deferring an operation is beneficial.
   bool isWide(Operation &op) {
     return llvm::all_of(op.getResultTypes(), [&](Type type) {
       int64_t threads = 32 * getExecutingWarps(&op);

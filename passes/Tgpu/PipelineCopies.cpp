@@ -96,7 +96,7 @@ private:
       Value next = arith::AddIOp::create(builder, at, added.front(), one);
       return SmallVector<Value>{next};
     };
-    // Cannot fail: scf.for accepts further iteration arguments.
+    // Cannot fail: scf.for accepts additional iteration arguments.
     DictionaryAttr attributes = loop->getDiscardableAttrDictionary();
     auto longer = *cast<LoopLikeOpInterface>(*loop).replaceWithAdditionalYields(
         rewriter, ValueRange{zero}, /*replaceInitOperandUsesInLoop=*/false, addOne);

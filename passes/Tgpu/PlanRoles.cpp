@@ -179,8 +179,8 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
              leastShare * operations / target.operationsOfClock;
 }
 
-/// Lets results leave through slots of the loops' rings, one slot per ring, if these hold all
-/// results, so that the next tile's operands can be copied meanwhile.
+/// Stores results through slots of the loops' rings, one slot per ring, if these hold all results,
+/// so that the next tile's operands can be copied meanwhile.
 void lendSlots(KernelOp kernel, const RoleSlice &slice) {
   SmallVector<CopyGroup> lenders;
   const auto *group = slice.groups.begin();
@@ -270,8 +270,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
 
   Memory memory = getMemory(kernel, *slice);
   // Tiles of different length: blocks take them from a counter, the longest of several steps of the
-  // second id first. Tiles that add to memory wait for it unequally: at D 64, blocks that take
-  // equal tiles in a fixed order are 2 to 3 percent slower.
+  // second id first. Tiles that add to memory wait for it for different times: at D 64, blocks that
+  // take equal tiles in a fixed order are 2 to 3 percent slower.
   constexpr int64_t mostSteps = 32;
   bool varies = !slice->reductions.empty() || llvm::any_of(loops, tripsVaryByTile);
   int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);
@@ -288,7 +288,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     warps *= 2;
     computeRoles = 2;
   }
-  // Where sums are added, memory is short: results leave through buffers of operands that are no
+  // If sums are added, memory is short: results are stored through buffers of operands that are no
   // longer needed.
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
@@ -377,8 +377,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (!kernel->hasAttr(roleScheduleName)) // set by the author
     kernel->setAttr(roleScheduleName, schedule);
   // An iteration with barriers cannot overlap with the next one, but it can issue the next one's
-  // first product, unless warps exchange what they make of products: the more products are in
-  // flight, the later the one ends that a warp waits for, and all warps wait for that one
+  // first product, unless warps exchange values computed from products: the more products are in
+  // flight, the later the product that a warp waits for ends, and all warps wait for that warp
   // (docs/performance-log.md). Without barriers, in_flight 1 would overlap whole iterations, which
   // takes more registers.
   for (scf::ForOp loop : loops) {

@@ -38,7 +38,7 @@ struct RoleOverrides {
 };
 
 /// Plans a kernel whose loops feed wgmma, if a separate role can make all its copies. Returns
-/// whether it did. With `must`, failing to do so is an error.
+/// whether it did. With `must`, it is an error if that is not possible.
 mlir::FailureOr<bool> planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must);
 
 } // namespace tilewright::tgpu

@@ -124,10 +124,10 @@ private:
     int64_t stages = overrides.stages.value_or(0);
     if (overrides.skeleton == Skeleton::Synchronous && stages > 1)
       return getOperation().emitError()
-             << "schedule: skeleton=synchronous has one stage, but got stages=" << stages;
+             << "schedule: skeleton=synchronous requires one stage, but got stages=" << stages;
     if (overrides.skeleton == Skeleton::Multistage && stages == 1)
       return getOperation().emitError()
-             << "schedule: skeleton=multistage has at least two stages, but got stages=1";
+             << "schedule: skeleton=multistage requires at least two stages, but got stages=1";
     return success();
   }
 
@@ -165,7 +165,7 @@ private:
     });
     int64_t stages = products > 1 ? chainedStages : productStages;
     // On CUDA cores a product takes so long that overlapped copies gain little. Limit such kernels
-    // to the shared memory that every target has, so that they run on all.
+    // to the shared memory of the smallest target, so that they run on all.
     int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;
     // Two blocks per multiprocessor hide more latency than a third stage.
     while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)

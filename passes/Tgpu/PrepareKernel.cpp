@@ -59,7 +59,7 @@ static int64_t getColumns(Value tile) {
   return cast<RankedTensorType>(tile.getType()).getShape().back();
 }
 
-/// The load of an operand, if only casts and reshapes that keep whole rows are between.
+/// The load of an operand, through casts and reshapes that keep whole rows.
 static tile::LoadOp getLoad(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto load = dyn_cast<tile::LoadOp>(op))
@@ -82,7 +82,7 @@ bool tgpu::endsWithView(tile::LoadOp load, int64_t dim) {
          extent - index <= cast<RankedTensorType>(load.getType()).getShape()[dim];
 }
 
-/// The same tile with further columns, which are beyond the view and therefore zero.
+/// The same tile with additional columns, which are beyond the view and therefore zero.
 static Value addColumns(Value value, int64_t columns) {
   SmallVector<Operation *> ops{value.getDefiningOp()}; // from the tile to the load
   while (!isa<tile::LoadOp>(ops.back()))

@@ -21,8 +21,8 @@ void roundInnerExtents(tile::KernelOp kernel);
 bool endsWithView(tile::LoadOp load, int64_t dim);
 
 /// Transposes products that are only added to memory, if their columns but not their rows are a
-/// multiple of `rows`: (A B)^T = B^T A^T, and an addition names the dimensions along which its tile
-/// lies. Warpgroups divide the rows.
+/// multiple of `rows`: (A B)^T = B^T A^T, and an addition names the dimensions of its tile.
+/// Warpgroups divide the rows.
 void orientProducts(tile::KernelOp kernel, int64_t rows);
 
 /// The largest power of two up to `warps` such that mma.sync can distribute the result of every

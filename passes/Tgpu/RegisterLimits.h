@@ -16,11 +16,11 @@ struct RegisterLimits {
   //===--- Kernels without roles -----------------------------------------------===//
 
   /// For tiles, of a thread's 255; the rest holds addresses, indices and operands in flight. A
-  /// kernel with mma whose tiles take more gets more warps.
+  /// kernel with mma whose tiles need more gets more warps.
   static constexpr int64_t forTiles = 208;
 
-  /// For tiles, where some could be read again instead of being kept: products then read operands
-  /// in steps, and hold two steps in registers.
+  /// For tiles, if some can be read again instead of being kept: products then read operands in
+  /// steps, and hold two steps in registers.
   static constexpr int64_t forKeeping = 184;
 
   /// A product by mma reads its operands in steps if the tiles at it take more than the first. All
@@ -31,34 +31,35 @@ struct RegisterLimits {
   /// For a kernel without products: ptxas needed up to this multiple of the registers of the live
   /// tiles, for masks, addresses and loads in flight, and did not spill then.
   static constexpr int64_t timesTilesOfRows = 2;
-  /// What such a kernel may take where possible: a multiprocessor then holds 16 warps. Else all
-  /// that a thread can have.
+  /// The limit for such a kernel if possible: a multiprocessor then holds 16 warps. Otherwise, the
+  /// maximum of a thread.
   static constexpr int64_t ofRows = 128, mostOfRows = Target::registersOfThread + 1;
 
   //===--- Roles ----------------------------------------------------------------===//
 
-  /// What the load role gets. With fewer than the second, bounds of parts of views and loops in
-  /// loops spilled three to nine registers; the first suffices for other kernels with several
-  /// products, whose compute roles need the rest.
+  /// The registers of the load role. With fewer than the second, bounds of parts of views and
+  /// nested loops spilled three to nine registers; the first suffices for other kernels with
+  /// several products, whose compute roles need the rest.
   static constexpr int64_t ofLoadRole = 24, ofDeepLoadRole = 40;
-  /// A role that works beside the tiles waits for memory with as many loads in flight as it has
-  /// registers for: with the first, it holds so many of each tile (twice as fast: 1.18 of a causal
-  /// backward at D 128, S 512), with fewer so many. It gets the first if the roles that compute
-  /// then have this many beside their tiles: at D 128 they spilled two, which cost half a percent,
-  /// with fewer seven.
+  /// The role "spread" waits for memory with as many loads in flight as it has registers for: with
+  /// the first number of registers, it holds the first number of elements of each tile (twice as
+  /// fast: 1.18 of a causal backward at D 128, S 512), otherwise the second. It gets the first if
+  /// the compute roles then have this many registers in addition to their tiles: at D 128 they
+  /// spilled two, which cost half a percent, with fewer seven.
   static constexpr int64_t ofDeepSpreadRole = 56, ofDeepSpreadTile = 32, ofSpreadTile = 16;
   static constexpr int64_t besideTilesOfRoles = 16;
-  /// Warps that compute, from which on registers are so short that the load role has the fewest.
+  /// From this number of compute warps on, registers are so scarce that the load role gets the
+  /// minimum.
   static constexpr int64_t warpsOfShortRegisters = 12;
 
-  /// A load role with fewer computes and publishes only scalars that take few operations: with 24,
-  /// 64 bytes spilled for a window, whose full blocks take 86 operations to compute. A causal mask
-  /// takes 21, and the first iterations of three warpgroups 66.
+  /// A load role with fewer registers computes and publishes only scalars that take few operations:
+  /// with 24, 64 bytes spilled for a window, whose full blocks take 86 operations to compute. A
+  /// causal mask takes 21, and the first iterations of three warpgroups 66.
   static constexpr int64_t toPublishAll = 32;
   static constexpr int64_t operationsOfFew = 64, operationsOfAll = 128;
 
-  /// Values of a row, one of each tile, that are read for the next tile: they are live together
-  /// with the results of the present one.
+  /// Values per row, one of each tile, that are read ahead for the next tile: they are live
+  /// together with the results of the current one.
   static constexpr int64_t valuesReadAhead = 4;
 
   /// A tile is worth deferring to the next iteration from this size on: at 32 (D 64) it was not, at
@@ -69,8 +70,8 @@ struct RegisterLimits {
   /// columns lie along it.
   static constexpr int64_t elementsOfEarlyRow = 96;
 
-  /// What a role that computes needs beside the tiles of a loop, before loads may run ahead into
-  /// what is left.
+  /// Registers that a compute role needs in addition to the tiles of a loop, before loads may run
+  /// ahead in the remaining ones.
   static constexpr int64_t forScalars = 28;
 
   /// Steps of wgmma in a loop from which on ptxas lacks registers for loop-invariant descriptors.

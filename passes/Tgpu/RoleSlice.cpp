@@ -91,7 +91,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                                    buffer.getSwizzle(), ragged);
 }
 
-/// Whether a branch condition is a vote of all warps.
+/// Whether a branch condition is a tgpu.any.
 static bool isVote(Value condition) {
   Operation *op = condition.getDefiningOp();
   return op && (isa<AnyOp>(op) || (isa<scf::IfOp>(op) && op->walk([](AnyOp) {
@@ -141,7 +141,7 @@ public:
       return failure();
     slice.spread = *spread;
     if (slice.groups.empty())
-      return FailureOr<RoleSlice>(refuse(kernel, "it copies nothing"));
+      return FailureOr<RoleSlice>(refuse(kernel, "it has no copy"));
     part = &slice.reduce;
     kernel.walk([&](AtomicAddOp op) { addReduction(op); });
     return std::move(slice);
@@ -169,26 +169,27 @@ private:
       return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *parent = copy->getParentOp(); parent != kernel; parent = parent->getParentOp())
       if (!isa<scf::ForOp, scf::IfOp>(parent))
-        return refuse(copy, "a copy lies in '" + parent->getName().getStringRef() + "'");
+        return refuse(copy, "a copy is nested in '" + parent->getName().getStringRef() + "'");
     Operation *first = nullptr, *last = nullptr, *reader = nullptr;
     for (Operation *user : alloc->getUsers()) {
       if (user == copy)
         continue;
       if (!isa<WgmmaOp, ReadOp, FmaDotOp>(user))
-        return refuse(user, "the buffer of a copy is written by others as well");
+        return refuse(user, "the buffer of a copy is also written by other operations");
       Operation *end = user;
       // A product reads its operands until its wait.
       if (isa<WgmmaOp>(user)) {
         auto wait = user->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*user->user_begin()) : WgmmaWaitOp();
         if (!wait || wait.getPending() != 0)
-          return refuse(user, "a product is not waited for at once");
+          return refuse(user, "a product is not immediately followed by its wait");
         end = wait;
       }
       Operation *read = user;
       user = copy->getBlock()->findAncestorOpInBlock(*user);
       end = copy->getBlock()->findAncestorOpInBlock(*end);
       if (!user || !end || !copy->isBeforeInBlock(user))
-        return refuse(copy, "the buffer of a copy is used where the copy may not have been made");
+        return refuse(copy,
+                      "the buffer of a copy is used where the copy may not have been executed");
       if (!first || user->isBeforeInBlock(first) || (user == first && comesBefore(read, reader))) {
         first = user;
         reader = read;
@@ -317,8 +318,8 @@ private:
     }
   }
 
-  /// Whether a condition is a branch with one side constantly true: a vote that is taken only if
-  /// the ranges do not promise its result.
+  /// Whether a condition is a branch with one side constantly true: a tgpu.any that is executed
+  /// only if the ranges do not determine its result.
   static bool isUsuallyTrue(Value condition) {
     auto branch = condition.getDefiningOp<scf::IfOp>();
     if (!branch || !branch.elseBlock())
@@ -361,7 +362,7 @@ private:
     }
     if (auto branch = dyn_cast<scf::IfOp>(op)) {
       if (slice.assumed.contains(branch))
-        return refuse(op, "the indices of an addition depend on a vote");
+        return refuse(op, "the indices of an addition depend on tgpu.any");
       unsigned number = cast<OpResult>(value).getResultNumber();
       worklist.push_back(branch.thenYield().getOperand(number));
       worklist.push_back(branch.elseYield().getOperand(number));

@@ -14,9 +14,9 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
-/// A lane has four columns next to each other of tiles of any element type.
+/// A lane holds four adjacent columns of tiles of any element type.
 static constexpr int64_t bitsOfSpreadLayout = 32;
-/// The part of the numbers that is done behind the tiles.
+/// The fraction of the numbers that is processed after the tiles.
 static constexpr int64_t partBehindTiles = 8;
 
 using namespace mlir;
@@ -41,7 +41,7 @@ void RoleWriter::writeSpread() {
   writeSpreadBlock(spread.getBody().front());
 }
 
-/// Scalars first, and what awaits; then the tiles, whose operations are repeated for each part.
+/// First scalars and awaits, then the tiles, whose operations are repeated for each part.
 void RoleWriter::writeSpreadBlock(Block &block) {
   for (Operation &op : block.without_terminator()) {
     b.setLoc(op.getLoc());
@@ -63,8 +63,8 @@ void RoleWriter::writeSpreadBlock(Block &block) {
   }
   if (slice.spread->block != &block)
     return;
-  // Behind the tiles, few rows: with a whole tile of D 40, 24 values of a lane, ptxas had too few
-  // registers for the products of the tiles (C7512).
+  // After the tiles, few rows at a time: with a whole tile of D 40, 24 values per lane, ptxas had
+  // too few registers for the products of the tiles (C7512).
   int64_t registers = role == Role::Spread ? schedule.getLoadRegisters() : 0;
   int64_t rows = slice.spread->getRows(getSpreadWarps(), registers);
   auto loop = scf::ForOp::create(b, i32(0), i32(slice.spread->shape[0]), i32(rows));
@@ -81,7 +81,7 @@ void RoleWriter::writeSpreadRows(Value first, int64_t rows) {
         shape, element,
         LayoutInference::getBlocked(b.getContext(), shape, bitsOfSpreadLayout, getSpreadWarps()));
   };
-  // The indices of an access, those along the rows of its tile from `first` on.
+  // The indices of an access, where those along the rows of its tile start at `first`.
   auto getIndices = [&](auto access) {
     SmallVector<Value> indices = getAll(access.getIndices());
     ArrayRef<int64_t> known = access.getStaticIndices();

@@ -83,7 +83,8 @@ void RoleWriter::run() {
         scf::ForOp loop = group.getLoop();
         return loop && tripsVaryByTile(loop);
       });
-      // In order the shortest tiles go first, and what is complete is taken group by group.
+      // With ordered additions, the shortest tiles come first, and complete sums are taken group by
+      // group.
       if (varies)
         order->uniteLastTiles(blocks, /*onlyFew=*/slice.isOrdered());
     }

@@ -21,10 +21,9 @@ namespace tilewright::tgpu {
 
 class RoleWriter {
 public:
-  /// The warps beside the compute warps: one copies, and there may be one that adds to memory and
-  /// one that takes tiles; if there is work beside the tiles, the others do most of it.
-  /// Registers are assigned to whole warpgroups, so the remaining warps of their warpgroup are
-  /// idle.
+  /// The warps besides the compute warps: one copies, and there may be one that adds to memory and
+  /// one that takes tiles; if there is a tile.spread, the others execute most of it. Registers are
+  /// assigned to whole warpgroups, so the remaining warps of their warpgroup are idle.
   static constexpr int64_t moreWarps = 4;
 
   RoleWriter(KernelOp kernel, RoleScheduleAttr schedule, RoleSlice slice)
@@ -47,7 +46,7 @@ private:
     mlir::Value full, empty;                    ///< `empty` is null if slots are used only once
     llvm::SmallVector<mlir::Value> maps, rings; ///< one per copy; one stage: a plain buffer
 
-    /// A tile ends with a use without a copy (tgpu.lend_slot).
+    /// A tile ends with a use of the ring without a copy (tgpu.lend_slot).
     bool lends = false;
 
     bool concerns(Role role) const {
@@ -180,10 +179,10 @@ private:
   //===--- RoleSpread.cpp: work beside the tiles -----------------------------===//
 
   void writeSpread();
-  /// Warps of the present role, which does a share of it.
+  /// The warps of the current role, which executes a share of it.
   int64_t getSpreadWarps() { return role == Role::Spread ? spreadWarps : old.getWarps(); }
   void writeSpreadBlock(mlir::Block &block);
-  /// Does the operations on tiles for some rows, from `first` on.
+  /// Emits the operations on tiles for some rows, starting at `first`.
   void writeSpreadRows(mlir::Value first, int64_t rows);
 
   KernelOp old, mapped;

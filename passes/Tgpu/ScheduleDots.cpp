@@ -218,9 +218,9 @@ struct TgpuScheduleDotsPass : tilewright::impl::TgpuScheduleDotsBase<TgpuSchedul
       int64_t products = 0;
       loop->walk([&](WgmmaOp) { ++products; });
       if (inFlight > (products > 1 ? 2 : 1)) {
-        loop.emitError() << "at most " << (products > 1 ? "two products" : "one product")
-                         << " of a loop stay" << (products > 1 ? "" : "s")
-                         << " in flight so far, but got " << inFlight;
+        loop.emitError() << "a loop may have at most "
+                         << (products > 1 ? "two products" : "one product")
+                         << " in flight, but got " << inFlight;
         return signalPassFailure();
       }
       if (std::optional<Chain> chain = findChain(loop))

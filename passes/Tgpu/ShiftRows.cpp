@@ -65,8 +65,8 @@ std::optional<ShiftedMaximum> match(RaiseMaxOp raise) {
 }
 
 /// Whether a thread of the role has registers for a tile of columns in all iterations of the loop,
-/// beside what the loop carries and the elements. It holds two rows of each of its columns, which
-/// are one value.
+/// in addition to the carried values and the elements. It holds two rows of each of its columns,
+/// which share one value.
 bool hasRegistersForColumns(scf::ForOp loop, RankedTensorType elements) {
   Region *role = loop->getParentRegion();
   while (role && !isa<RolesOp>(role->getParentOp()))

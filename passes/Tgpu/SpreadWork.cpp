@@ -47,14 +47,14 @@ bool SpreadWork::isScalar(Operation *op) {
   return !result.wasInterrupted();
 }
 
-/// Whether a tile lies as in memory, and its rows begin at a value, which can be increased.
+/// Whether a tile has the order of memory, and its rows begin at a value that can be increased.
 template <typename AccessOp> static bool goesByRows(AccessOp access) {
   ArrayRef<int64_t> indices = access.getStaticIndices();
   return !access.getDims() && indices.size() >= 2 &&
          ShapedType::isDynamic(indices[indices.size() - 2]);
 }
 
-/// Why a role cannot execute an operation on tiles; empty if it can.
+/// The reason why a role cannot execute an operation on tiles; empty if it can.
 static StringRef getRefusal(Operation *op) {
   constexpr StringRef byRows = "a tile is loaded or stored otherwise than row by row";
   if (auto load = dyn_cast<LoadOp>(op))
@@ -77,7 +77,7 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (auto spread = dyn_cast<tile::SpreadOp>(op)) {
       if (work.op || spread->getParentOp() != kernel)
-        return refuse(op, "it must be the only one, and outside of branches");
+        return refuse(op, "it is not the only one, or it is inside a branch");
       work.op = spread;
       return WalkResult::advance();
     }
@@ -88,7 +88,7 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
     if (auto branch = dyn_cast<scf::IfOp>(op))
       return branch->getNumResults() == 0 && !branch.elseBlock()
                  ? WalkResult::advance()
-                 : refuse(op, "a branch around tiles has an else or a result");
+                 : refuse(op, "a branch that contains tiles has an else region or a result");
     if (StringRef why = getRefusal(op); !why.empty())
       return refuse(op, why);
     if (work.block && work.block != op->getBlock())
@@ -100,7 +100,7 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
         continue;
       ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
       if (shape.size() != 2 || (!work.shape.empty() && shape != ArrayRef<int64_t>(work.shape)))
-        return refuse(op, "its tiles must have rank 2 and one shape");
+        return refuse(op, "its tiles do not all have rank 2 and the same shape");
       work.shape.assign(shape.begin(), shape.end());
     }
     return WalkResult::advance();
@@ -108,8 +108,8 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
   if (!refused && work.op && !work.block)
     refuse(work.op, "it stores no tile");
   if (refused && explain)
-    refused->emitOpError() << "is in the way of a role for the work beside the instances: "
-                           << refusal << "; launch a kernel of its own for it";
+    refused->emitOpError() << "prevents a separate role for tile.spread: " << refusal
+                           << "; move the work into a separate kernel";
   if (refused)
     return failure();
   return work.op ? std::optional<SpreadWork>(work) : std::nullopt;

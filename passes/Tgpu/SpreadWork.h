@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The work beside the instances of a kernel (tile.spread) that a role can do.
+// The body of a tile.spread that a role can execute.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_SPREADWORK_H
 #define TILEWRIGHT_PASSES_TGPU_SPREADWORK_H
@@ -11,19 +11,21 @@
 
 namespace tilewright::tgpu {
 
-/// Tiles of one shape are loaded, combined element by element and stored. A role does so for some
+/// Tiles of one shape are loaded, combined element by element and stored. A role processes some
 /// rows at a time, as many as its registers hold.
 struct SpreadWork {
   tile::SpreadOp op;
   mlir::Block *block = nullptr; ///< that holds the operations on tiles
   llvm::SmallVector<int64_t, 2> shape;
 
-  /// How many rows a role of so many warps and registers takes at a time: a part of all rows.
+  /// The number of rows that a role with these warps and registers processes at a time: a fraction
+  /// of all rows.
   int64_t getRows(int64_t warps, int64_t registers) const;
 
-  /// Whether an operation of the work computes scalars alone.
+  /// Whether an operation of the body computes only scalars.
   static bool isScalar(mlir::Operation *op);
-  /// The work of a kernel, if it has any. Fails if a role cannot do it; `explain` emits the reason.
+  /// The tile.spread of a kernel, if it has one. Fails if a role cannot execute it; `explain` emits
+  /// the reason.
   static mlir::FailureOr<std::optional<SpreadWork>> get(KernelOp kernel, bool explain);
 };
 

@@ -79,8 +79,8 @@ private:
     for (Operation &op : loop.getBody()->without_terminator()) {
       std::optional<Place> place = Place::get(&op);
       if (!place || place->stage < 0 || place->stage > 1)
-        return op.emitOpError() << "needs a place [stage, order] in its loop, as others have, with "
-                                   "a stage of 0 or 1";
+        return op.emitOpError() << "needs a place [stage, order] with a stage of 0 or 1, as do the "
+                                   "other operations of its loop";
       part.ops.push_back(&op);
     }
     llvm::stable_sort(part.ops,

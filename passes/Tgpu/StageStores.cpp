@@ -7,23 +7,23 @@
 // For piece p of a tile, with n buffers:
 //
 //   bulk_wait pending n - 1 read   the copy that used the buffer n pieces ago has read it
-//   sync                           (one thread knows; all do now)
-//   write, fence_async, sync       all of the piece is there, for the async proxy as well
+//   sync                           only one thread waited
+//   write, fence_async, sync       the piece is complete, and visible to the async proxy
 //   tma_store, bulk_commit         one thread starts the copy
 //
-// The number of pieces is a multiple of n, so p mod n is known and runs on from tile to tile.
+// The number of pieces is a multiple of n, so p mod n is static, and continues from tile to tile.
 //
-// Where there is no room for buffers, a tile may leave through that of an operand which is loaded
-// once for each tile of the grid and has been read: each warpgroup overwrites the rows that its own
-// products alone have read, or waits at a barrier for the others. The buffer is then released when
-// the copy has read it.
+// If there is no room for buffers, a tile may leave through the buffer of an operand that is loaded
+// once per tile of the grid and has been read: each warpgroup overwrites the rows that only its own
+// products have read, or waits at a barrier for the others. The buffer is released when the copy
+// has read it.
 //
-// A block that takes tile after tile had better give operands back at once, so that the next tile's
-// come while this one's results leave. Where each round writes a buffer for its own products,
-// results leave through that, and through a slot of the sums that another role adds to memory; the
-// next tile writes these again when the copies have read them. Otherwise they leave through slots
-// of rings that the role which copies lends (tgpu.lend_slot), and which are given back when the
-// copies have read them.
+// In persistent kernels, operands should be released immediately, so that those of the next tile
+// are copied while the results of this one are stored. If each iteration writes a buffer for its
+// own products, results leave through that buffer, and through a slot of the sums that another role
+// adds to memory; the next tile writes them again when the copies have read them. Otherwise results
+// leave through ring slots that the copy role lends (tgpu.lend_slot), and that are returned when
+// the copies have read them.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/RoleSlice.h"
@@ -109,7 +109,7 @@ private:
 
   //===--- Through buffers that are there ----------------------------------------===//
 
-  /// `again`: for tile after tile.
+  /// `again`: the block processes several tiles.
   static void storeThroughOthers(KernelOp kernel, Block &role, int64_t warps, bool again) {
     SmallVector<StoreOp> stores;
     role.walk([&](StoreOp store) { stores.push_back(store); });
@@ -192,8 +192,8 @@ private:
 
   //===--- Through a slot of sums --------------------------------------------------===//
 
-  /// After a store through scratch: the wait at the start of the next tile, which may write the
-  /// slot again, is then for the copy out of the slot as well.
+  /// For a store through scratch, the wait at the start of the next tile, which may write the slot
+  /// again, also covers the copy from the slot.
   static bool storeThroughSums(KernelOp kernel, StoreOp store, const SumSlot &sums,
                                const Scratch &scratch) {
     std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
@@ -221,7 +221,7 @@ private:
 
   //===--- Through slots that the other role lends -------------------------------===//
 
-  /// A store takes slots of its own.
+  /// A store needs separate slots.
   static bool storeThroughLentSlots(KernelOp kernel, StoreOp store, SmallVector<LentSlot> &lent,
                                     int64_t warps) {
     std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
@@ -260,8 +260,8 @@ private:
     for (auto [buffer, column] : buffers)
       storePiece(b, store, buffer, map, column);
     BulkCommitOp::create(b);
-    // The rest of the tile's work hides the wait. One thread knows that the copies have read the
-    // slots; it arrives for all warps, which the barrier counts.
+    // The rest of the tile's work hides the wait. One thread waits until the copies have read the
+    // slots; it arrives for all warps that the barrier counts.
     b.setInsertionPoint(store->getBlock()->getTerminator());
     BulkWaitOp::create(b, 0, /*read=*/true);
     for (LentSlot &each : MutableArrayRef(lent).take_front(used)) {

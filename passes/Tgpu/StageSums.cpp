@@ -22,7 +22,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A slot of a ring, by its number in the block of the additions.
+/// A slot of a ring, by its number, in the block of the additions.
 struct FreeSlot {
   Value ring, use;
 
@@ -98,7 +98,7 @@ private:
       slots.push_back({ring, i32(i)});
   }
 
-  /// As a ring of one slot, which can be taken as a buffer of another type.
+  /// As a ring of one slot, which can be used as a buffer of another type.
   void addOperand(Operand &operand) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(operand.buffer);
@@ -149,7 +149,7 @@ private:
     }
   }
 
-  /// Adds what is written.
+  /// Adds the written buffers.
   void flush() {
     FenceAsyncOp::create(b);
     SyncOp::create(b, barrier);
@@ -177,7 +177,7 @@ private:
 } // namespace
 
 bool tgpu::stageSums(KernelOp kernel, Block &role, int64_t warps) {
-  // Those of one block, which are the last operations of a tile.
+  // The additions of one block, which are the last operations of a tile.
   SmallVector<AtomicAddOp> adds;
   role.walk([&](AtomicAddOp add) {
     if (!add.getNumber() && !add->getParentOfType<scf::ForOp>() &&

@@ -40,8 +40,8 @@ std::optional<Scratch> tgpu::findScratch(KernelOp kernel, Operation *store) {
   return std::nullopt;
 }
 
-/// What a value that loops and branches yield is after the last of them that precedes `op`, in the
-/// block of `op`; null if it is not yielded that far.
+/// The value that `op` sees in its block for a value that loops and branches yield, after the last
+/// of them that precedes `op`; null if it is not yielded to that block.
 static Value getAfterLoops(Value value, Operation *op) {
   for (Value next = value; next;) {
     value = std::exchange(next, Value());
@@ -69,7 +69,7 @@ std::optional<SumSlot> tgpu::findSumSlot(KernelOp kernel, Operation *store) {
     auto read = reduce.getBuffer().getDefiningOp<SlotOp>();
     if (!read || found)
       return;
-    // The role acquires a slot, writes it, and counts it.
+    // The role acquires a slot, writes it, and increments the use count.
     for (Operation *user : read.getRing().getUsers()) {
       auto slot = dyn_cast<SlotOp>(user);
       if (!slot || slot == read || !role->isAncestor(slot->getParentRegion()) ||
@@ -136,7 +136,7 @@ static std::optional<Operand> getOperand(AllocOp alloc, Operation *store) {
     return std::nullopt;
   if (isa<RolesOp>(load->getParentOp()) && isa<RolesOp>(store->getParentOp()))
     return Operand{alloc, {}, {}, isShared};
-  // The role that copies acquires what the other releases.
+  // The copying role acquires the slots that the other role releases.
   for (auto acquire : load->getBlock()->getOps<AcquireOp>()) {
     auto empty = acquire.getBarriers().getDefiningOp<AllocBarriersOp>();
     if (acquire.getUse() != load.getUse() || !empty)

@@ -12,7 +12,7 @@
 
 namespace tilewright::tgpu {
 
-/// A ring that products read which the role itself writes, and nothing else uses.
+/// A ring that the role writes for its own products, with no other users.
 struct Scratch {
   AllocRingOp ring;
   mlir::Operation *user; ///< the first of the block of the stores that contains a use
@@ -22,8 +22,8 @@ struct Scratch {
 
 std::optional<Scratch> findScratch(KernelOp kernel, mlir::Operation *store);
 
-/// A buffer through which the role hands sums to the role that adds them to memory, after its last
-/// iteration: the slot that the next tile's first sum would take.
+/// The buffer that passes sums to the role that adds them to memory, after the last iteration: the
+/// slot that the next tile's first sum would use.
 struct SumSlot {
   mlir::Value ring;
   mlir::Value empty; ///< barriers of the slots that the other role has read
@@ -32,8 +32,8 @@ struct SumSlot {
 
 std::optional<SumSlot> findSumSlot(KernelOp kernel, mlir::Operation *store);
 
-/// A use of a ring that nothing is copied into: the other role has acquired it, and it is waited
-/// for before the stores and given back behind them.
+/// A use of a ring without a copy: the other role has acquired the slot, which is waited for before
+/// the stores and released after them.
 struct LentSlot {
   AllocRingOp ring;
   WaitOp wait;
@@ -42,8 +42,7 @@ struct LentSlot {
 
 llvm::SmallVector<LentSlot> findLentSlots(StoreOp store);
 
-/// A buffer of one stage, filled by the other role, and how it is released; never, where it is
-/// filled once.
+/// A single buffer that the other role fills, and how it is released; never, if it is filled once.
 struct Operand {
   AllocOp buffer;
   AllocBarriersOp empty;
@@ -51,10 +50,10 @@ struct Operand {
   bool isShared = false; ///< a warpgroup reads rows that another overwrites
 };
 
-/// An operand of the type of the stored tile that the role's products have read.
+/// An operand with the type of the stored tile that the role's products have read.
 std::optional<Operand> findOperand(KernelOp kernel, StoreOp store);
 
-/// All operands that the role's products have read and the block of `write` releases.
+/// All operands that the role's products have read and that the block of `write` releases.
 llvm::SmallVector<Operand> findOperands(KernelOp kernel, mlir::Operation *write);
 
 } // namespace tilewright::tgpu

@@ -28,7 +28,7 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int6
   StorePieces pieces;
   pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
                                 tile.getElementType(), tgpu::Swizzle::B128);
-  // Rows that never end with a chunk of 16 bytes: the launch would always refuse the map.
+  // Rows that never end at a chunk of 16 bytes: the launch would always reject the map.
   int64_t extent = cast<tile::ViewType>(write.getView().getType()).getShape().back();
   if (!ShapedType::isDynamic(extent) && extent * bits % (8 * chunkBytes) != 0)
     return std::nullopt;

@@ -19,8 +19,8 @@ struct StorePieces {
   int64_t count = 0;   ///< of pieces
   int64_t buffers = 0; ///< used in turn; divides `count`
 
-  /// Returns nothing if the tile must be stored from registers: it is no accumulator of wgmma, or
-  /// its view has no tensor map that permits stores. `buffers` is the maximum number of buffers.
+  /// Returns nothing if the tile must be stored from registers: it is not an accumulator of wgmma,
+  /// or its view has no tensor map that permits stores. `buffers` is the maximum number of buffers.
   /// For StoreOp and AtomicAddOp.
   template <typename WriteOp>
   static std::optional<StorePieces> get(KernelOp kernel, WriteOp write, int64_t buffers);
@@ -29,16 +29,16 @@ struct StorePieces {
   int64_t getCountIn(SharedType slot) const;
 };
 
-/// `count` columns of a tile from `first` on. What is computed element by element for the store
-/// alone is computed for these columns, so that the registers of one piece are free before the next
-/// begins.
+/// `count` columns of a tile, starting at `first`. Values that are computed element by element only
+/// for the store are computed for these columns, so that the registers of one piece are free before
+/// the next begins.
 mlir::Value getColumns(mlir::ImplicitLocOpBuilder &b, mlir::Value tile, int64_t first,
                        int64_t count);
 
-/// The tensor map of the view that is there already, or a new one.
+/// The existing tensor map of the view, or a new one.
 mlir::Value getStoreMap(mlir::ImplicitLocOpBuilder &b, mlir::Value view, TensorMapType type);
 
-/// Starts the copy of `buffer` to the columns of the store from `first` on, or its addition.
+/// Starts the copy of `buffer` to the columns of the store that start at `first`, or its addition.
 template <typename WriteOp>
 void storePiece(mlir::ImplicitLocOpBuilder &b, WriteOp write, mlir::Value buffer, mlir::Value map,
                 int64_t first);

@@ -1,10 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-sum-by-thread: rows of sums that a loop carries stay apart by thread until the loop ends.
+// tgpu-sum-by-thread: loop-carried rows of sums are kept as partial sums per thread until the loop
+// ends.
 //
-// The rule is that of a linear recurrence: with sum = f * sum + reduce(x) in each round, and f the
-// same for all threads of a row, the sum over threads of the partial sums is the sum.
+// The rule is that of a linear recurrence: with sum = f * sum + reduce(x) in each iteration, and f
+// the same for all threads of a row, the sum over threads of the partial sums is the sum.
 
 #include "passes/Passes.h"
 
@@ -30,7 +31,7 @@ template <typename OpT> bool isReassociable(OpT op) {
   return op && arith::bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::reassoc);
 }
 
-/// What a loop carries in one place, from the argument to what it yields.
+/// A loop-carried value, from the iteration argument to the yielded value.
 class Recurrence {
 public:
   Recurrence(scf::ForOp loop, unsigned index)
@@ -56,9 +57,9 @@ private:
 
 } // namespace
 
-/// Adds what leads from the carried row to what the loop yields; false where that is no recurrence.
-/// Visits each value once, with a worklist: a chain of operations may have any length, and both
-/// sides of a branch may yield the same value.
+/// Adds the values between the carried row and the yielded value; false if they are not a
+/// recurrence. Visits each value once, with a worklist: a chain of operations may have any length,
+/// and both sides of a branch may yield the same value.
 bool Recurrence::collect() {
   sums.insert(loop.getYieldedValues()[index]);
   for (size_t i = 0; i < sums.size(); ++i)
@@ -67,7 +68,7 @@ bool Recurrence::collect() {
   return true;
 }
 
-/// Adds the values before this one; false where that is no step of a recurrence.
+/// Adds the operands of this value; false if it is not a step of a recurrence.
 bool Recurrence::visit(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -75,7 +76,7 @@ bool Recurrence::visit(Value value) {
   if (auto product = dyn_cast<arith::MulFOp>(op)) {
     if (!isReassociable(product))
       return false;
-    // One factor leads to the carried row; the other, of the same layout, is the same for all
+    // One factor depends on the carried row; the other, of the same layout, is equal for all
     // threads of a row.
     for (OpOperand &other : op->getOpOperands()) {
       Value kept = op->getOperand(1 - other.getOperandNumber());
@@ -116,8 +117,8 @@ bool Recurrence::visit(Value value) {
   return true;
 }
 
-/// Every value between the argument and what is yielded leads there and nowhere else: a reader
-/// would need the sum of a row.
+/// Every value between the argument and the yielded value has no other use, since another use would
+/// need the sum of a row.
 bool Recurrence::isUsedOnlyHere() const {
   auto leadsOn = [&](OpOperand &use) {
     Operation *user = use.getOwner();

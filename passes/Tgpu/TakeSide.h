@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Branches whose condition is known.
+// Branches with known conditions.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_TAKESIDE_H
 #define TILEWRIGHT_PASSES_TGPU_TAKESIDE_H
@@ -11,7 +11,7 @@
 
 namespace tilewright::tgpu {
 
-/// Replaces a branch by the operations of one side; one without results may lack the else.
+/// Replaces a branch by the operations of one side; a branch without results may lack the else.
 inline void takeSide(mlir::RewriterBase &rewriter, mlir::scf::IfOp branch, bool isThen) {
   mlir::Block *block = isThen ? branch.thenBlock() : branch.elseBlock();
   if (!block)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The grid of a kernel as tiles that a block takes one after the other.
+// The order in which a block processes the tiles of a kernel's grid.
 
 #include "passes/Tgpu/TileOrder.h"
 
@@ -25,7 +25,7 @@ static Value getArgument(KernelOp kernel, StringRef name) {
 }
 
 namespace {
-/// Of the values of an expression, as the launch computes them.
+/// The range of the values of an expression, as the launch computes them.
 struct Bounds {
   int64_t low, high;
 
@@ -33,7 +33,7 @@ struct Bounds {
 };
 } // namespace
 
-/// None where it may exceed 64 bits.
+/// Nothing if it may exceed 64 bits.
 static std::optional<Bounds> getBounds(tile::ExprAttr expr) {
   constexpr int64_t least = std::numeric_limits<int32_t>::min();
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
@@ -57,7 +57,7 @@ static std::optional<Bounds> getBounds(tile::ExprAttr expr) {
     int64_t size = std::max(-x->low, x->high);
     return Bounds{x->low >= 0 && y->low >= 0 ? 0 : -size, size};
   }
-  // Sums, differences and products are greatest and least at the ends of ranges.
+  // The extrema of sums, differences and products are at the ends of the ranges.
   std::optional<Bounds> bounds;
   for (int64_t a : {x->low, x->high})
     for (int64_t b : {y->low, y->high}) {
@@ -115,8 +115,8 @@ ArrayAttr tgpu::getPersistentGrid(ArrayAttr grid) {
 }
 
 ArrayAttr tgpu::getPersistentConstraints(ArrayAttr constraints, ArrayAttr grid, int64_t group) {
-  // Half of 32 bits leaves room for numbers of tiles that blocks take behind the last one. The
-  // first extent is multiplied by the height of a group, too.
+  // Half of 32 bits leaves room for numbers of tiles that blocks take after the last one. The first
+  // extent is also multiplied by the height of a group.
   int64_t most = int64_t(1) << 30;
   std::optional<Bounds> first = getBounds(cast<tile::ExprAttr>(grid[0]));
   if (group > 1 && (!first || first->high > std::numeric_limits<uint32_t>::max() / group))
@@ -137,7 +137,8 @@ static Value i32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
-/// Tiles count from zero, which compilers do not know: what is computed from it stays in the loop.
+/// Tiles are counted from zero, which compilers cannot see: values computed from it stay in the
+/// loop.
 Value TileOrder::getZero(ImplicitLocOpBuilder &b, Value t) const {
   return isKept ? i32(b, 0) : arith::ShRSIOp::create(b, t, i32(b, 31)).getResult();
 }
@@ -167,8 +168,8 @@ SmallVector<Value> TileOrder::getExtents(ImplicitLocOpBuilder &b, Value zero) co
 Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
   if (!bytesOfStep)
     return i32(b, group);
-  // Of the 50 MB of an H100's L2; results and what else is under way take the rest. In units that
-  // make it a division of 32 bits.
+  // A part of the 50 MB of an H100's L2; results and other data in flight take the rest. In units
+  // for which the division fits in 32 bits.
   constexpr int64_t cacheBytes = 16 << 20, unitBits = 10;
   auto i64 = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
@@ -181,15 +182,15 @@ Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
   return arith::MinSIOp::create(b, steps, i32(b, group));
 }
 
-/// Divisions are what ids cost. Numbers of tiles and extents are not negative, which saves the
-/// treatment of signs, and one division gives the remainder, too.
+/// Divisions dominate the cost of ids. Numbers of tiles and extents are not negative, which avoids
+/// the handling of signs, and one division also gives the remainder.
 static std::pair<Value, Value> divide(ImplicitLocOpBuilder &b, Value x, Value y) {
   Value quotient = arith::DivUIOp::create(b, x, y);
   Value multiple = arith::MulIOp::create(b, quotient, y);
   return {quotient, arith::SubIOp::create(b, x, multiple)};
 }
 
-/// The ids of a number that counts through extents, the first the fastest.
+/// The ids of a number that enumerates the extents, the first the fastest.
 static SmallVector<Value> split(ImplicitLocOpBuilder &b, Value number, ArrayRef<Value> extents) {
   SmallVector<Value> ids;
   for (Value extent : extents.drop_back()) {
@@ -203,7 +204,7 @@ static SmallVector<Value> split(ImplicitLocOpBuilder &b, Value number, ArrayRef<
 
 Value TileOrder::getLast(ImplicitLocOpBuilder &b, Value all, Value tilesOfStep,
                          Value height) const {
-  // Blocks of fewer tiles than these would wait for the last, long one.
+  // With fewer tiles per block than this, blocks would wait for the last, long one.
   constexpr int64_t tilesOfBlock = 4;
   Value tiles = arith::MulIOp::create(b, all, tilesOfStep);
   Value many = arith::MulIOp::create(b, blocksOfLast, i32(b, tilesOfBlock));
@@ -216,7 +217,7 @@ Value TileOrder::getLast(ImplicitLocOpBuilder &b, Value all, Value tilesOfStep,
 
 SmallVector<Value> TileOrder::getIdsOfGroup(ImplicitLocOpBuilder &b, Value number,
                                             ArrayRef<Value> extents, Value height) const {
-  // The third id and those behind it count as one.
+  // The third id and those after it count as one.
   ArrayRef<Value> rest = extents.drop_front(2);
   bool hasThird = llvm::any_of(rest, [](Value extent) { return !matchPattern(extent, m_One()); });
   Value all = extents[1], inner = number, begin;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The grid of a kernel as tiles that a block takes one after the other.
+// The order in which a block processes the tiles of a kernel's grid.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_TILEORDER_H
 #define TILEWRIGHT_PASSES_TGPU_TILEORDER_H
@@ -18,11 +18,11 @@ namespace tilewright::tgpu {
 /// arguments.
 bool hasComputableGrid(KernelOp kernel);
 
-/// As many blocks as the machine runs at once, and no more than there are tiles.
+/// The number of blocks that the machine runs at once, but at most the number of tiles.
 mlir::ArrayAttr getPersistentGrid(mlir::ArrayAttr grid);
 
-/// The constraints of a kernel (null where it has none), and that a block can count the tiles in 32
-/// bits: the launched grid no longer limits their number. The launch checks it.
+/// The constraints of a kernel (null if it has none), and that a block can count the tiles in 32
+/// bits, since the launched grid no longer limits their number. The launch checks it.
 mlir::ArrayAttr getPersistentConstraints(mlir::ArrayAttr constraints, mlir::ArrayAttr grid,
                                          int64_t group);
 
@@ -32,44 +32,45 @@ public:
   TileOrder(KernelOp kernel, mlir::ArrayAttr grid, int64_t group)
       : kernel(kernel), grid(grid), group(group) {}
 
-  /// Given a zero of 32 bits that belongs into each extent, what one step of the second id reads
-  /// and adds to, in bytes (i64).
+  /// Given a 32-bit zero that is added to each extent, the bytes (i64) that one step of the second
+  /// id reads and adds to.
   using BytesOfStep = std::function<mlir::Value(mlir::Value zero)>;
-  /// Lets groups be no larger than what fits the cache. `goesOn`: into the next step of a third id,
-  /// since tiles of few steps are dealt less evenly.
+  /// Limits groups to the size of the cache. `goesOn`: groups continue in the next step of a third
+  /// id, since tiles of few steps are distributed less evenly.
   void limitGroup(BytesOfStep bytes, bool goesOn) {
     bytesOfStep = std::move(bytes);
     groupGoesOn = goesOn;
   }
 
-  /// Of tiles of different length, for so many blocks: the last steps of the second and the third
-  /// id are one group of twice the height, so that the tiles that begin last are short, and blocks
-  /// end together. Where there are few tiles for each block, all steps are. `onlyFew`: only then.
+  /// For tiles of different length and this number of blocks: the last steps of the second and the
+  /// third id form one group of twice the height, so that the tiles that begin last are short, and
+  /// blocks end together. If there are few tiles per block, all steps do. `onlyFew`: only in that
+  /// case.
   void uniteLastTiles(mlir::Value blocks, bool onlyFew) {
     blocksOfLast = blocks;
     unitesOnlyFew = onlyFew;
   }
 
-  // What the following need is computed where they are asked for, from extents to which a zero
-  // made of t is added: what stayed alive from tile to tile would cost the role that computes
-  // registers in all of its loops. A role that does nothing else may keep it.
+  // The following functions emit their computations at the insertion point, with a zero derived
+  // from t added to the extents: values that stayed live between tiles would occupy registers of
+  // the compute role in all of its loops. A role that does nothing else may keep them.
   void setKept(bool keeps) { isKept = keeps; }
 
-  /// How many tiles there are.
+  /// The number of tiles.
   mlir::Value getTiles(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
-  /// The ids of tile t: the first the fastest, or, of each group, the second, and behind it the
+  /// The ids of tile t: the first is the fastest or, within a group, the second, followed by the
   /// third.
   llvm::SmallVector<mlir::Value> getIds(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
 
 private:
   mlir::Value getZero(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
   llvm::SmallVector<mlir::Value> getExtents(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
-  /// Steps of the second id that go together.
+  /// The number of steps of the second id that form a group.
   mlir::Value getHeight(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
-  /// How many of `all` steps form the last group.
+  /// The number of the last steps of `all` that form the last group.
   mlir::Value getLast(mlir::ImplicitLocOpBuilder &b, mlir::Value all, mlir::Value tilesOfStep,
                       mlir::Value height) const;
-  /// The ids of tile `number` where the second and the third id form groups.
+  /// The ids of tile `number` if the second and the third id form groups.
   llvm::SmallVector<mlir::Value> getIdsOfGroup(mlir::ImplicitLocOpBuilder &b, mlir::Value number,
                                                llvm::ArrayRef<mlir::Value> extents,
                                                mlir::Value height) const;

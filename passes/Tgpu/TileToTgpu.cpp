@@ -50,7 +50,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       getOperation().emitError() << "number of warps must be a power of two from 1 to "
                                  << Target::warpsOfBlock << ", on "
                                  << Target::getNamesWith(Feature::Wgmma)
-                                 << " or a multiple of 4, or 0 to have it chosen, but got "
+                                 << " also a multiple of 4, or 0 for an automatic choice, but got "
                                  << warps.getValue();
       return signalPassFailure();
     }

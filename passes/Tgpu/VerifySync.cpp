@@ -148,10 +148,10 @@ private:
   /// Ordered additions by all warps could deadlock, since blocks start in any order.
   static LogicalResult refuseOrderedAdditions(KernelOp kernel) {
     WalkResult spread = kernel.walk([](tile::SpreadOp op) {
-      op.emitOpError("is done by a role of its own, on ")
+      op.emitOpError("requires a separate role, on ")
           << Target::getNamesWithRoles()
           << ", but got a kernel without roles or a branch around it; use such a target and "
-             "blocks, or launch a kernel of its own for it";
+             "blocks, or a separate kernel";
       return WalkResult::interrupt();
     });
     if (spread.wasInterrupted())
@@ -168,7 +168,7 @@ private:
     return failure(result.wasInterrupted());
   }
 
-  /// Other blocks add to sums, too, so what reads them awaits the last turn.
+  /// Other blocks also add to sums, so a reader must await the last turn.
   static LogicalResult refuseEarlyReads(KernelOp kernel) {
     llvm::SmallDenseMap<Value, TmaReduceAddOp> sums;
     kernel.walk([&](TmaReduceAddOp add) {
@@ -180,9 +180,9 @@ private:
       TmaReduceAddOp add = sums.lookup(getViewRoot(load.getView()));
       if (!add || awaitsLastTurn(load))
         return WalkResult::advance();
-      InFlightDiagnostic diagnostic =
-          load.emitOpError("reads a sum to which blocks may still add; tgpu.await_turn with 'last' "
-                           "must come before");
+      InFlightDiagnostic diagnostic = load.emitOpError(
+          "reads a sum to which other blocks may still add; tgpu.await_turn with 'last' "
+          "must come before");
       diagnostic.attachNote(add.getLoc()) << "an addition";
       return WalkResult::interrupt();
     });

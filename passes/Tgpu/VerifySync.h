@@ -116,12 +116,12 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 
-/// `apart`: warpgroups with first iterations of their own are separate participants.
+/// `apart`: warpgroups with separate first iterations are separate participants.
 Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int64_t> block,
                   bool answer, bool apart = false);
 
-/// The scalars of a launch: integers, and in their place the numbers of what other values denote.
-/// Integers are computed. Data is not; conditions on data all have the truth value `answer`.
+/// The scalars of a launch: integers, or for other values numbers that identify them. Integers are
+/// computed. Data is not; conditions on data all have the truth value `answer`.
 class Scalars {
 protected:
   Scalars(const LaunchShape &shape, bool answer) : shape(shape), answer(answer) {}

@@ -72,12 +72,12 @@ FailureOr<Player::Barrier *> Player::getBarrierInPhase(const Step &step,
   diagnostic.attachNote(allocation.getLoc()) << "the barriers";
   if (barrier.completed > phase)
     return diagnostic << "belongs to use " << step.use
-                      << " of the barriers, which is complete without it: they were declared for "
-                      << allocation.getArrivals() << " arrivals a use, and got more";
-  return diagnostic << "belongs to use " << step.use << " of the barriers, while use "
-                    << barrier.completed * stages + step.use % stages
-                    << " is not complete; count uses alike on both sides, and wait before a slot "
-                       "is used again";
+                      << " of the barriers, which is already complete: they were declared for "
+                      << allocation.getArrivals() << " arrivals per use";
+  return diagnostic
+         << "belongs to use " << step.use << " of the barriers, while use "
+         << barrier.completed * stages + step.use % stages
+         << " is not complete; both sides must count uses alike, and wait before they reuse a slot";
 }
 
 LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocation, int64_t count,
@@ -103,12 +103,12 @@ static InFlightDiagnostic reportBytes(Operation *expect, Operation *load, int64_
                                       int64_t brought) {
   InFlightDiagnostic diagnostic = (expect ? expect : load)->emitOpError();
   if (!expect)
-    return std::move(diagnostic << "brings " << brought
-                                << " bytes that no tgpu.expect announces at its barriers");
+    return std::move(diagnostic << "copies " << brought
+                                << " bytes that no tgpu.expect of its barriers counts");
   if (load)
     diagnostic.attachNote(load->getLoc()) << "copied here";
   return std::move(diagnostic << "expects " << expected
-                              << " bytes, but the copies of this use bring " << brought);
+                              << " bytes, but the copies of this use have " << brought);
 }
 
 LogicalResult Player::completePhase(Barrier &barrier, AllocBarriersOp allocation) {
@@ -216,14 +216,16 @@ LogicalResult Player::turn(int who, const Step &step, bool takes) {
   if (takes) {
     if (taken.try_emplace(turns, step.op).second)
       return success();
-    InFlightDiagnostic diagnostic = step.op->emitOpError("takes the turn again before passing it "
-                                                         "on; the two must alternate");
+    InFlightDiagnostic diagnostic =
+        step.op->emitOpError("takes the turn again before passing it "
+                             "on; tgpu.take_turn and tgpu.pass_turn must alternate");
     diagnostic.attachNote(taken[turns]->getLoc()) << "taken here";
     return diagnostic;
   }
   if (taken.erase(turns))
     return success();
-  return step.op->emitOpError("passes on a turn that was not taken; the two must alternate");
+  return step.op->emitOpError(
+      "passes on a turn that was not taken; tgpu.take_turn and tgpu.pass_turn must alternate");
 }
 
 /// Other blocks are not executed; assume that the turn comes.
@@ -235,7 +237,7 @@ LogicalResult Player::awaitTurn(int who, const Step &step) {
     return success();
   }
   InFlightDiagnostic diagnostic = step.op->emitOpError(
-      "awaits a turn while its thread has another, so that blocks may wait for each other; "
+      "awaits a turn while its thread has another, so that blocks may deadlock; "
       "tgpu.end_turn must come before");
   diagnostic.attachNote(state.ownTurn->op->getLoc()) << "the other turn";
   return diagnostic;
@@ -265,7 +267,7 @@ Player::Outcome Player::playBarrier(int who, const Step &step) {
   };
   AllocBarriersOp allocation = getAllocation(step.op);
   if (allocation && step.use < 0) {
-    step.op->emitOpError() << "uses are counted from 0, but got " << step.use;
+    step.op->emitOpError() << "uses must be counted from 0, but got " << step.use;
     return Outcome::Error;
   }
   return TypeSwitch<Operation *, Outcome>(step.op)
@@ -356,7 +358,8 @@ bool Player::explain(int who, bool mustBeSure) {
     diagnostic << "the barriers were declared for " << declared << " arrivals, but " << coming
                << " come for use " << use;
   else
-    diagnostic << "the warps that arrive at the barriers for use " << use << " wait, too";
+    diagnostic << "the warps that would arrive at the barriers for use " << use
+               << " are also waiting";
   return true;
 }
 

@@ -59,7 +59,7 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
     integer = kShortExtent;
     break;
   case Launch::Integers::Window:
-    // More than one and a half tiles to each side, but not a multiple of a tile.
+    // More than one and a half tiles on each side, but not a multiple of a tile.
     integer = 2 * largestTile + largestTile / 4 + 3;
     break;
   case Launch::Integers::Large:
@@ -70,7 +70,8 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
     relate(kernel, launch.relation);
 
   if (!setGrid(kernel)) {
-    // A kernel may leave the work to another one by the extent of an array that it does not use.
+    // A kernel may leave the work to another one, depending on the extent of an array that it does
+    // not use.
     for (Value argument : kernel.getArgs())
       if (llvm::all_of(argument.getUsers(), [](Operation *user) { return isa<tile::DimOp>(user); }))
         empty.insert(argument);

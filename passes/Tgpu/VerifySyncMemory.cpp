@@ -282,7 +282,8 @@ LogicalResult Player::playMemory(int who, const Step &step) {
             cast<RingType>(slot.getRing().getType()).getStages() != stages)
           return load.emitOpError()
                  << "fills a ring of " << cast<RingType>(slot.getRing().getType()).getStages()
-                 << " stages through barriers of " << stages << "; both need the same number";
+                 << " stages, but its barriers have " << stages
+                 << "; both must have the same number";
         if (failed(write(who, step, step.buffer, true, nullptr, numCopies)))
           return failure();
         int64_t bytes = getBytes(cast<SharedType>(load.getBuffer().getType()));
@@ -308,13 +309,13 @@ LogicalResult Player::checkEnd(int who) {
   State &state = states[who];
   if (!state.copies.open.empty())
     return accesses[state.copies.open.front()].op->emitOpError(
-        "joins no group; tgpu.copy_commit must follow");
+        "is not committed to a group; tgpu.copy_commit must follow");
   if (!state.stores.open.empty())
     return accesses[state.stores.open.front()].op->emitOpError(
-        "joins no group; tgpu.bulk_commit must follow");
+        "is not committed to a group; tgpu.bulk_commit must follow");
   if (!state.products.open.empty())
     return accesses[state.products.open.front()].op->emitOpError(
-        "joins no group; tgpu.wgmma_commit must follow");
+        "is not committed to a group; tgpu.wgmma_commit must follow");
   auto findUnfinished = [&](const Groups &groups) -> Operation * {
     for (const Group &group : groups.closed)
       if (!group.empty())

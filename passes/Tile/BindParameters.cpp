@@ -139,7 +139,7 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
   for (StringRef assignment : assignments) {
     auto [name, text] = assignment.split('=');
     if (name.empty() || name.size() == assignment.size())
-      return op->emitError("a parameter is bound by NAME=VALUE, but got '") << assignment << "'";
+      return op->emitError("expected a binding NAME=VALUE, but got '") << assignment << "'";
     ParamDeclAttr decl = signature.findParam(name);
     if (!decl) {
       std::string all = names.empty() ? "; it has none" : "; it has " + llvm::join(names, ", ");

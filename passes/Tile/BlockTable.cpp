@@ -32,7 +32,8 @@ struct Entry {
   MaskKind mask;
   int64_t length;
   int64_t rows, columns, step;
-  int64_t shared = 0; ///< what a block takes at the widest rows, if the smallest chips lack it
+  int64_t shared =
+      0; ///< bytes of shared memory of a block with the widest rows, if the smallest chips lack it
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
@@ -425,7 +426,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
         llvm::find_if(fields, [&key = key](const Field &f) { return key == f.name; });
     if (field == std::end(fields))
       return llvm::createStringError(
-          "a row has no '" + key.str() + "'; it may have " +
+          "unknown key '" + key.str() + "' of a row; expected one of " +
           llvm::join(llvm::map_range(fields, [](const Field &f) { return std::string(f.name); }),
                      ", "));
     std::optional<llvm::StringRef> text = value.getAsString();
@@ -434,7 +435,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
     if (field->text ? !text : !number || *number < least)
       return llvm::createStringError(
           "'" + key.str() + "' of a row must be " +
-          (field->text ? "a text" : "a number from " + std::to_string(least) + " on"));
+          (field->text ? "a string" : "a number of at least " + std::to_string(least)));
     if (field->text)
       *field->text = text->str();
     else
@@ -454,7 +455,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
           " must be " + limits.describe() + ", but got " + llvm::Twine(extent));
   }
   if (!row.rows && !row.columns && !row.step)
-    return llvm::createStringError("a row must have one of rows, columns and step");
+    return llvm::createStringError("a row must have at least one of rows, columns and step");
   return row;
 }
 

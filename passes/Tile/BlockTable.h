@@ -31,8 +31,8 @@ inline constexpr int64_t randomWork = 64;
 struct BlockQuery {
   std::string structure; ///< LoopStructure::key
   std::string target;    ///< "cpu", or a name of base/Target
-  int64_t bits = 0;      ///< of an operand's element
-  int64_t elements = 0;  ///< of the longest operand row; 0: rows are blocks, too
+  int64_t bits = 0;      ///< bits of an operand's element
+  int64_t elements = 0;  ///< elements of the longest operand row; 0: rows are blocks, too
   MaskKind mask = MaskKind::None;
   bool hasLength = false; ///< an argument's extent bounds the loop, so a launch can check it
   int64_t length = 0;     ///< upper bound of the loop's length; 0: none
@@ -42,7 +42,7 @@ struct BlockQuery {
   /// Operations per element of the functions that the loop maps; a random number counts as
   /// randomWork.
   int64_t work = 0;
-  int64_t shared = 0; ///< bytes of shared memory that a block may take; 0: as the target has
+  int64_t shared = 0; ///< bytes of shared memory available to a block; 0: all that the target has
   /// If the loop ends at a number read from memory, such as the length of a sequence, or its mask
   /// depends on one, such as the size of a window, no launch knows its length, and rows are matched
   /// with this typical length instead. 0: it does not.
@@ -59,15 +59,15 @@ inline constexpr int64_t unknownLength = -1;
 struct BlockRow {
   std::string structure;
   std::string target;   ///< "cpu", "gpu" for all others, or one name
-  int64_t bits = 0;     ///< at most
-  int64_t above = 0;    ///< bytes of a row: more than
-  int64_t bytes = 0;    ///< bytes of a row: at most
-  int64_t elements = 0; ///< elements of a row: at most
+  int64_t bits = 0;     ///< maximum
+  int64_t above = 0;    ///< bytes of a row: greater than this
+  int64_t bytes = 0;    ///< bytes of a row: maximum
+  int64_t elements = 0; ///< elements of a row: maximum
   MaskKind mask = MaskKind::Any;
-  int64_t length = 0;   ///< at most; or unknownLength
+  int64_t length = 0;   ///< maximum, or unknownLength
   int64_t captures = 0; ///< 1: for loops that read captured views
-  int64_t work = 0;     ///< mapped operations per element: at least
-  int64_t shared = 0;   ///< for blocks that may take so many bytes of shared memory
+  int64_t work = 0;     ///< mapped operations per element: minimum
+  int64_t shared = 0;   ///< for blocks with at most this many bytes of shared memory
 
   /// Extents; 0 if the structure has no such extent. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;
@@ -79,7 +79,7 @@ struct BlockRow {
 
 struct BlockChoice {
   const BlockRow *row = nullptr;
-  bool isUsers = false; ///< of the user's file
+  bool isUsers = false; ///< from the user's file
   /// Ascending lengths for which earlier rows would match; each becomes an entry of a bundle.
   std::vector<int64_t> shorter;
 };

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t blockOfEntries = 256;
 
-/// Of the argument that takes the gradient: as the capture, or one element.
+/// The type of the argument that takes the gradient: as the capture, or one element.
 ViewType getGradientType(CaptureOp capture) {
   MLIRContext *context = capture.getContext();
   if (auto view = dyn_cast<ViewType>(capture.getType()); view && view.getRank() > 0)
@@ -34,8 +34,8 @@ ViewType getGradientType(CaptureOp capture) {
   return ViewType::get(context, {1}, {StringAttr()}, getSumType(capture));
 }
 
-/// Of the exact sums. Their extents are open: those of an absent gradient are 0, whatever its type
-/// says.
+/// The type of the exact sums. Their extents are unknown: those of an absent gradient are 0,
+/// regardless of its type.
 ViewType getWordsType(CaptureOp capture) {
   SmallVector<int64_t> shape(getGradientType(capture).getRank(), ShapedType::kDynamic);
   shape.push_back(AddAtOp::kWords);
@@ -54,10 +54,10 @@ ExprAttr getDim(MLIRContext *context, StringRef name, int64_t dim) {
 // Kernels and their programs
 //===----------------------------------------------------------------------===//
 
-/// The gradients of one kernel: where its argument for each capture is.
+/// The gradients of one kernel: its argument for each capture.
 struct KernelGradients {
   llvm::MapVector<Operation *, unsigned> arguments; ///< capture -> number of the argument
-  AddGradientsOp first;                             ///< all others are exact where this is
+  AddGradientsOp first;                             ///< if this one is exact, all others are
 };
 
 class ProgramRewriter {
@@ -128,7 +128,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
   SmallVector<AddGradientsOp> ops;
   kernel.walk([&](AddGradientsOp op) { ops.push_back(op); });
   SmallVector<SmallVector<CaptureRead>> readsOf;
-  llvm::DenseMap<Operation *, unsigned> numReads; ///< of a capture
+  llvm::DenseMap<Operation *, unsigned> numReads; ///< reads per capture
   for (AddGradientsOp op : ops) {
     auto function = gradients.getSymbols().lookup<func::FuncOp>(op.getFunction());
     FailureOr<SmallVector<CaptureRead>> reads = gradients.ofCaptures(function, op);
@@ -144,8 +144,8 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
       if (!sums.first)
         sums.first = op;
       if (sums.first.getExact() != op.getExact()) {
-        op.emitOpError("sums the gradients of captures exactly in one place of a kernel and not in "
-                       "another; write 'exact' on all or on none")
+        op.emitOpError("must have 'exact' if and only if the other gradients of captures in the "
+                       "kernel have it; write 'exact' on all or on none")
                 .attachNote(sums.first.getLoc())
             << "the other place";
         return failure();
@@ -154,7 +154,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
         FailureOr<unsigned> position = addArgument(kernel, read.capture, sums);
         if (failed(position))
           return failure();
-        // Nothing is computed for a gradient that the caller left out.
+        // Nothing is computed for an absent gradient.
         Value argument = kernel.getArgs()[*position];
         OpBuilder b(op);
         Value extent = DimOp::create(b, op.getLoc(), b.getI32Type(), argument, 0);
@@ -163,13 +163,13 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
             arith::CmpIOp::create(b, op.getLoc(), arith::CmpIPredicate::sgt, extent, zero);
         auto branch = scf::IfOp::create(b, op.getLoc(), isPresent, /*withElseRegion=*/false);
         Operation *end = branch.thenBlock()->getTerminator();
-        op->moveBefore(end); // for the time of this read: the emitter builds before it
+        op->moveBefore(end); // temporarily: the emitter inserts before it
         addToSums(op, read, argument, numReads[read.capture] == 1);
         op->moveAfter(branch);
       }
     }
   }
-  // Kept until here, as locations of errors and marks of exactness.
+  // Kept until here for locations of errors and for their attribute `exact`.
   return success();
 }
 
@@ -177,7 +177,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
 // Kernels of the entries of a gradient
 //===----------------------------------------------------------------------===//
 
-/// One instance for each block along the last dimension; `fill` gets the indices of its first
+/// One instance for each block along the last dimension; `fill` receives the indices of its first
 /// entry.
 KernelOp
 ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange arguments,
@@ -238,7 +238,7 @@ KernelOp ProgramRewriter::getClearKernel(CaptureOp capture) {
   return makeEntryKernel("clear_", capture, getGradientType(capture), StringRef(name), fill);
 }
 
-/// The sum that its words stand for, rounded once or nearly so: carries first, so that all digits
+/// The sum that its words represent, rounded once or nearly so: first carries, so that all digits
 /// but the highest are positive, then Horner's rule in f64.
 func::FuncOp ProgramRewriter::getWordsToFloat(Type type) {
   std::string name = type.isF64() ? "exact_sum_to_f64" : "exact_sum_to_f32";
@@ -328,7 +328,7 @@ FailureOr<Value> ProgramRewriter::addArgument(ProgramOp program, CaptureOp captu
   std::string name = getName(capture);
   ViewType type = getGradientType(capture);
   Value argument = appendArgument(program, name, type, /*isOptional=*/true, capture.getLoc());
-  // A gradient has the shape of what it is the gradient of.
+  // A gradient has the shape of its capture.
   SmallVector<Attribute> constraints(program.getConstraints().getValue());
   if (isa<ViewType>(capture.getType()))
     for (int64_t dim = 0; dim < getRank(capture.getType()); ++dim)

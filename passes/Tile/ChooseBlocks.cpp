@@ -34,7 +34,7 @@ struct Reached : ExaminedKernel {
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
   bool usesTable = false; ///< the table determines at least one block
-  bool isLeftOut = false; ///< only determines blocks that no other kernel has
+  bool isLeftOut = false; ///< determines only blocks that no other kernel has
 };
 
 class Chooser {
@@ -191,7 +191,7 @@ private:
         evaluateExpr(decl.getDefaultValue().getOperands().front(), getEnvironment(bindings));
     if (value)
       return value->getValue();
-    return entry->emitError("what block ")
+    return entry->emitError("the extent that block ")
            << decl.getName() << " of " << tilewright::describe(entry)
            << " must divide cannot be computed: " << llvm::toString(value.takeError());
   }
@@ -221,8 +221,8 @@ private:
     if (!user && given)
       return given;
     if (!user)
-      return emit() << "is the extent of no operand of a product in a loop, so that there is "
-                       "nothing to choose it by; give it a default or a value";
+      return emit() << "is not the extent of an operand of a product in a loop, so it cannot be "
+                       "chosen; give it a default or a value";
     BlockLimits limits = BlockLimits::get(target);
     if (given) {
       if (given.getKind() != ExprKind::Int || !limits.allow(given.getValue()))
@@ -231,8 +231,8 @@ private:
       extent = given.getValue();
     }
     if (!extent)
-      return emit() << "is for the " << role << " of products, of which the row for '"
-                    << user->choice.row->describe() << "' says nothing; give it a value";
+      return emit() << "is for the " << role << " of products, which the row for '"
+                    << user->choice.row->describe() << "' does not give; give it a value";
     FailureOr<int64_t> multiple = getMultiple(decl, bindings);
     if (failed(multiple))
       return failure();

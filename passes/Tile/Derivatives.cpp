@@ -40,7 +40,7 @@ class Rules {
 public:
   Rules(OpBuilder &b, const AdjointRequest &request)
       : b(b), request(request), op(request.op), loc(op->getLoc()), a(request.adjoint) {
-    // What the operation allows, its derivative allows as well.
+    // The derivative has the fast-math flags of the operation.
     if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
       if (arith::FastMathFlagsAttr attr = fast.getFastMathFlagsAttr())
         flags = attr.getValue();
@@ -74,12 +74,12 @@ private:
     return arith::CmpFOp::create(b, loc, predicate, x, y);
   }
   template <typename OpTy> Value call(Value x) { return OpTy::create(b, loc, x); }
-  /// 0 where the adjoint is, even if the value is not finite.
+  /// 0 if the adjoint is 0, even if the value is not finite.
   Value guarded(Value value) {
     Value isZero = compare(arith::CmpFPredicate::OEQ, a, number(0));
     return select(isZero, number(0), value);
   }
-  /// Whether an operation other than those that are bounded computes the value, for each element.
+  /// Whether an operation without a bounded result computes the value, per element.
   bool mayBeInfinite(Value value) const {
     Operation *def = value.getDefiningOp();
     while (isa_and_nonnull<arith::ExtFOp, arith::NegFOp>(def) && !request.isUniform(value)) {
@@ -93,12 +93,12 @@ private:
     return !isa<arith::SIToFPOp, arith::UIToFPOp, math::TanhOp, math::SinOp, math::CosOp,
                 math::AsinOp, math::AcosOp, math::ErfOp, math::ErfcOp, math::AtanOp>(def);
   }
-  /// The adjoint times an operand, by which another was multiplied.
+  /// The adjoint times the other operand of a product.
   Value timesOperand(unsigned i) {
     Value product = mul(a, operand(i));
     return mayBeInfinite(op->getOperand(i)) ? guarded(product) : product;
   }
-  /// Calls `value` only where it is used.
+  /// Calls `value` only if it is used.
   template <typename Fn> void give(unsigned i, Fn value) {
     if (request.isWanted(i))
       request.add(i, value());
@@ -123,7 +123,8 @@ private:
   arith::FastMathFlags flags = arith::FastMathFlags::none;
 };
 
-/// Half to each of two equal operands, so that the two together are right along any line.
+/// Half to each of two equal operands, so that the directional derivative is correct along any
+/// line.
 LogicalResult Rules::applyExtremum(bool isMaximum) {
   Value x = operand(0), y = operand(1);
   auto above = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rules of differentiation: for each operation on scalars, what its result's adjoint adds to
-// the adjoints of its operands.
+// The rules of differentiation: for each operation on scalars, the contributions of its result's
+// adjoint to the adjoints of its operands.
 
 #ifndef TILEWRIGHT_PASSES_TILE_DERIVATIVES_H
 #define TILEWRIGHT_PASSES_TILE_DERIVATIVES_H
@@ -14,7 +14,7 @@ namespace tilewright {
 /// The type in which adjoints of values of a float type are computed: f64 for f64, else f32.
 mlir::Type getAdjointType(mlir::Type type);
 
-/// Between float types; the value itself where it has the type.
+/// Converts between float types; returns the value itself if it has the type.
 mlir::Value convertFloat(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
                          mlir::Type type);
 
@@ -24,20 +24,20 @@ bool hasZeroDerivative(mlir::Operation *op);
 
 struct AdjointRequest {
   mlir::Operation *op;
-  mlir::Value adjoint; ///< of the result, of its adjoint type
-  /// Whether the adjoint of this operand is of interest.
+  mlir::Value adjoint; ///< adjoint of the result, of its adjoint type
+  /// Whether the adjoint of this operand is needed.
   llvm::function_ref<bool(unsigned)> isWanted;
-  /// Whether a value is the same for all elements: then dividing by zero is the author's mistake,
-  /// not an element's.
+  /// Whether a value is the same for all elements: then dividing by zero is an error of the author,
+  /// not of an element.
   llvm::function_ref<bool(mlir::Value)> isUniform;
-  /// Takes what is added to the adjoint of an operand, of its adjoint type.
+  /// Receives the contribution to the adjoint of an operand, in its adjoint type.
   llvm::function_ref<void(unsigned, mlir::Value)> add;
 };
 
-/// Applies the rule of the operation; fails, and says nothing, where there is none. Where a rule
-/// may divide by zero or overflow, an adjoint of zero gives zero all the same.
+/// Applies the rule of the operation; fails, without a diagnostic, if there is none. If a rule may
+/// divide by zero or overflow, an adjoint of zero still gives zero.
 ///
-/// Where a function has no derivative: `maximumf`, `minimumf`, `maxnumf` and `minnumf` of equal
+/// Where a function is not differentiable: `maximumf`, `minimumf`, `maxnumf` and `minnumf` of equal
 /// operands give half to each, `absf` and `copysign` give 0 at 0, `select` follows the chosen
 /// operand.
 mlir::LogicalResult emitAdjoints(mlir::OpBuilder &b, const AdjointRequest &request);

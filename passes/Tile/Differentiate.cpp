@@ -44,8 +44,9 @@ private:
     auto kernel = op->getParentOfType<KernelOp>();
     if (!kernel || kernel.getParams().empty())
       return success();
-    return op->emitOpError("is differentiated once the parameters of its kernel are bound; run "
-                           "tile-specialize first");
+    return op->emitOpError(
+        "can be differentiated only after the parameters of its kernel are bound; run "
+        "tile-specialize first");
   }
 
   static LogicalResult lower(MapGradientOp op, ScalarGradients &gradients) {

@@ -61,8 +61,9 @@ template <typename OpTy> FailureOr<llvm::BitVector> dropArguments(OpTy op) {
       continue;
     }
     if (!condition.isConstant())
-      return op.emitOpError() << "argument '" << attr.getValue()
-                              << "' has a condition over parameters, which must be bound before";
+      return op.emitOpError()
+             << "argument '" << attr.getValue()
+             << "' has a condition with parameters that are not bound; run tile-specialize first";
     auto refuse = [&attr = attr](InFlightDiagnostic diagnostic) -> LogicalResult {
       return diagnostic << "reads argument '" << attr.getValue()
                         << "' where the condition of the argument does not hold; read it under "

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flags of scalar functions, as far as parameters alone determine them.
+// Evaluates flags of scalar functions that depend only on parameters.
 
 #include "passes/Tile/FlagEvaluator.h"
 
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;
 
-/// More are not evaluated: a flag may be a function of functions, and so on.
+/// The maximum depth of evaluation: a flag may be a function of functions, and so on.
 static constexpr unsigned mostCallsOfFlags = 256, mostNestedFlags = 256;
 
 std::optional<bool> FlagEvaluator::evaluate(FlatSymbolRefAttr name) {

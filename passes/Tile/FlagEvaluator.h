@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flags of scalar functions, as far as parameters alone determine them.
+// Evaluates flags of scalar functions that depend only on parameters.
 
 #ifndef TILEWRIGHT_PASSES_TILE_FLAGEVALUATOR_H
 #define TILEWRIGHT_PASSES_TILE_FLAGEVALUATOR_H

@@ -26,7 +26,7 @@ namespace {
 /// The split of a function for one set of scalar operands.
 struct Split {
   func::FuncOp function;     ///< takes the values as additional operands; null if there are none
-  SmallVector<Value> values; ///< of the original function
+  SmallVector<Value> values; ///< values of the original function
 };
 
 bool readsMemory(Operation *op, SymbolTable &symbols) {
@@ -121,7 +121,7 @@ struct TileHoistUniformsPass : tilewright::impl::TileHoistUniformsBase<TileHoist
     getOperation().walk([&](MapOp map) { maps.push_back(map); });
     for (MapOp op : maps) {
       auto function = symbols.lookup<func::FuncOp>(op.getFunction());
-      constexpr unsigned most = 64; // operands, one bit each
+      constexpr unsigned most = 64; // maximum number of operands, one bit each
       if (!function || !function.getBody().hasOneBlock() || op->getNumOperands() > most)
         continue;
       SmallVector<bool> isScalar;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the table of blocks is asked about a kernel.
+// The properties of a kernel that select a row of the table of blocks.
 
 #include "passes/Tile/KernelQuery.h"
 
@@ -39,8 +39,8 @@ static Value getLimit(Operation *op, FlagEvaluator &flags) {
   return limit;
 }
 
-/// Whether the mask of a loop depends on a scalar argument of the kernel, as far as parameters
-/// leave it.
+/// Whether the mask of a loop depends on a scalar argument of the kernel, given the known
+/// parameters.
 static bool readsArgument(ModuleOp module, ForBlocksOp loop, const Bindings &bindings) {
   auto mask = SymbolTable(module).lookup<func::FuncOp>(*loop.getMask());
   auto result =
@@ -163,11 +163,11 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
                                                               : MaskKind::Some;
   examineFunctions(module, structure.loop, query);
   query.hasLength = !!getLength();
-  constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
+  constexpr int64_t usualLength = 2048; // assumed length of a sequence in a packed batch
   if (limit && !limit.getDefiningOp<DimOp>() && !matchPattern(limit, m_Constant()))
     query.usual = usualLength;
-  // Nor does an extent say how many blocks a mask keeps that asks for a number of the caller,
-  // such as the size of a window.
+  // An extent does not determine how many blocks a mask keeps if the mask depends on a number of
+  // the caller, such as the size of a window.
   if (loop && query.mask != MaskKind::None && readsArgument(module, loop, bindings)) {
     query.hasLength = false;
     query.usual = usualLength;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the table of blocks is asked about a kernel.
+// The properties of a kernel that select a row of the table of blocks.
 
 #ifndef TILEWRIGHT_PASSES_TILE_KERNELQUERY_H
 #define TILEWRIGHT_PASSES_TILE_KERNELQUERY_H
@@ -12,9 +12,9 @@
 
 namespace tilewright {
 
-/// A kernel whose parameters are bound as far as they are known, and its loop with products.
+/// A kernel whose known parameters are bound, and its loop with products.
 struct ExaminedKernel {
-  /// Nothing where no loop has a product.
+  /// Nothing if no loop has a product.
   static std::optional<ExaminedKernel> get(tile::KernelOp kernel, const Bindings &bindings);
 
   tile::KernelOp kernel;
@@ -25,8 +25,8 @@ struct ExaminedKernel {
   /// or null.
   tile::ExprAttr getLength() const;
 
-  /// All of the query that depends on the kernel, not on what the caller asks for: that is target,
-  /// length and shared memory.
+  /// The part of the query that depends on the kernel, not on the caller: all except target, length
+  /// and shared memory.
   BlockQuery makeQuery(const Bindings &bindings) const;
 };
 

@@ -75,7 +75,7 @@ private:
 
   ModuleOp module;
   SymbolTable symbols;
-  SmallVector<StringAttr> replaceable;            ///< of the input module
+  SmallVector<StringAttr> replaceable;            ///< functions of the input module
   llvm::DenseSet<StringAttr> taken;               ///< names that helpers must not have
   llvm::DenseMap<StringAttr, StringAttr> rules;   ///< replaceable name -> composition rule, if any
   llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files
@@ -84,11 +84,11 @@ private:
 
 LogicalResult Linker::classify(Operation *op, File &file) {
   if (isa<KernelOp, ProgramOp>(op))
-    return op->emitError("a file to be linked must hold functions and captures only, but got ")
+    return op->emitError("a linked file may contain only functions and captures, but got ")
            << describeSymbol(op) << " @" << SymbolTable::getSymbolName(op).getValue()
            << "; compile that file by itself";
   if (!isa<func::FuncOp, CaptureOp>(op))
-    return op->emitError("a file to be linked must hold functions and captures only, but got '")
+    return op->emitError("a linked file may contain only functions and captures, but got '")
            << op->getName() << "'";
   if (failed(verify(op)))
     return failure();
@@ -99,7 +99,7 @@ LogicalResult Linker::classify(Operation *op, File &file) {
   if (auto base = op->getAttrOfType<FlatSymbolRefAttr>(kBaseAttrName)) {
     if (file.bases.insert({base.getAttr(), function}).second)
       return success();
-    return op->emitError("a file must declare once the function that its @")
+    return op->emitError("a file must declare only once the function that its @")
            << base.getValue() << " replaces, but got @" << name.getValue() << " as well as @"
            << file.bases[base.getAttr()].getSymName() << "; leave one out";
   }
@@ -112,7 +112,7 @@ LogicalResult Linker::classify(Operation *op, File &file) {
   if (function && function.isDeclaration() && !old)
     return op->emitError("function @")
            << name.getValue()
-           << " has no body, so the module must have it; define it in the file that uses it";
+           << " has no body, so the module must define it; define it in the file that uses it";
   if (old && old->getName() != op->getName()) {
     InFlightDiagnostic diagnostic = op->emitError() << describeSymbol(op) << " @" << name.getValue()
                                                     << " must be a " << describeSymbol(op)
@@ -151,7 +151,7 @@ LogicalResult Linker::classify(Operation *op, File &file) {
     return success();
   }
   InFlightDiagnostic diagnostic = op->emitError() << "capture @" << name.getValue()
-                                                  << " must have one type in all files, "
+                                                  << " must have the same type in all files, "
                                                   << getSymbolType(entry->second) << ", but got "
                                                   << getSymbolType(op) << "; rename it";
   diagnostic.attachNote(entry->second->getLoc()) << "the first definition";
@@ -194,7 +194,7 @@ LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
   if (!isFirst && getSymbolType(function) != getSymbolType(before)) {
     InFlightDiagnostic error = function.emitError()
                                << "function @" << name.getValue()
-                               << " must have the type of the one that it is joined with, "
+                               << " must have the type of the function that it is combined with, "
                                << getSymbolType(before) << ", but got " << getSymbolType(function)
                                << "; write the same type in both files";
     error.attachNote(before->getLoc()) << "the function that it is joined with";
@@ -259,7 +259,7 @@ LogicalResult Linker::classify(File &file) {
     return success();
   }
   return emitError(file.module->getLoc())
-         << "a file to be linked must replace something, but '" << file.path << "' defines "
+         << "a linked file must replace a function, but '" << file.path << "' defines "
          << listNames(defined) << " and the module lets files replace " << listNames(replaceable);
 }
 

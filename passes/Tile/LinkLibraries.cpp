@@ -69,7 +69,7 @@ private:
   ModuleOp root;
   SymbolTable symbols;
   llvm::function_ref<bool(StringRef)> isGiven;
-  Library rootFile; ///< where the module is from, and what it links
+  Library rootFile; ///< the file of the module, and what it links
   llvm::StringMap<std::unique_ptr<Library>> libraries, embedded;
   SmallVector<Library *> loading;
   llvm::DenseMap<Operation *, Library *> origins; ///< definition of a library -> its file
@@ -98,8 +98,8 @@ Library *LibraryLinker::find(LinkOp link, const Library &from) {
     llvm::sys::path::remove_dots(inner);
     text = findLibraryText(inner);
     if (!text && from.path.empty()) {
-      link.emitOpError() << "must name a file of the compiler's library where the text is not read "
-                            "from a file, but got \""
+      link.emitOpError() << "must name a file of the compiler's library, since the text was not "
+                            "read from a file, but got \""
                          << name << "\"; correct the path, or compile a file";
       return nullptr;
     }
@@ -112,7 +112,7 @@ Library *LibraryLinker::find(LinkOp link, const Library &from) {
     }
     beside.path = beside.real = (embeddedFolder + inner).str();
   }
-  // A file in a folder that is called as the embedded one is another.
+  // A user's folder with the name of the embedded one is a different folder.
   std::unique_ptr<Library> &library = (text ? embedded : libraries)[beside.real];
   if (!library) {
     library = std::make_unique<Library>();
@@ -123,7 +123,8 @@ Library *LibraryLinker::find(LinkOp link, const Library &from) {
 }
 
 LogicalResult LibraryLinker::refuseCycle(LinkOp link, Library *again) {
-  InFlightDiagnostic error = link.emitOpError("must not close a cycle of files, but got ");
+  InFlightDiagnostic error =
+      link.emitOpError("must not make files link each other in a cycle, but got ");
   for (Library *library :
        ArrayRef(loading).drop_until([&](Library *each) { return each == again; }))
     error << "'" << library->path << "' -> ";
@@ -155,7 +156,8 @@ LogicalResult LibraryLinker::load(ModuleOp module, Library &file) {
       return failure();
     for (Operation &op : *library->module->getBody()) {
       if (!isa<func::FuncOp, CaptureOp, KernelOp, LinkOp>(op))
-        return op.emitError("a file that others link must hold functions, captures and kernels, "
+        return op.emitError("a file that other files link must contain only functions, captures "
+                            "and kernels, "
                             "but got '")
                << op.getName() << "'; compile that file by itself";
       if (failed(verify(&op)))
@@ -188,10 +190,10 @@ FailureOr<Operation *> LibraryLinker::resolve(const Scope &scope, StringAttr nam
   for (Library *library : scope.links) {
     Operation *op = lookup(*library->module);
     if (op && found) {
-      InFlightDiagnostic error = user->emitError()
-                                 << "uses @" << name.getValue()
-                                 << ", which one of the linked files must define, but got two; "
-                                    "rename one";
+      InFlightDiagnostic error =
+          user->emitError()
+          << "uses @" << name.getValue()
+          << ", which exactly one linked file must define, but two do; rename one";
       error.attachNote(found->getLoc()) << "the first definition";
       error.attachNote(op->getLoc()) << "the second definition";
       return error;
@@ -212,10 +214,9 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
   auto declaration = isNew ? dyn_cast_or_null<func::FuncOp>(old) : func::FuncOp();
   bool isDeclared = declaration && declaration.isDeclaration() && isa<func::FuncOp>(op);
   if (old && !isDeclared) {
-    InFlightDiagnostic error = op->emitError()
-                               << "@" << name.getValue()
-                               << " must have a name of its own, but got one that is defined "
-                                  "elsewhere, too; rename one";
+    InFlightDiagnostic error =
+        op->emitError() << "@" << name.getValue()
+                        << " must have a unique name, but is also defined elsewhere; rename one";
     error.attachNote(old->getLoc()) << "the other definition";
     error.attachNote(user->getLoc()) << "used here";
     return error;
@@ -318,7 +319,7 @@ OwningOpRef<ModuleOp> tilewright::readModule(StringRef path, Location loc) {
   }
   // Follows symbolic links, so that a link to a directory is seen as one.
   if (status.type() != llvm::sys::fs::file_type::regular_file) {
-    emitError(loc) << "a file to be linked must be a regular file, but got '" << path << "'";
+    emitError(loc) << "a linked file must be a regular file, but got '" << path << "'";
     return nullptr;
   }
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(path);

@@ -27,12 +27,12 @@ std::optional<llvm::StringRef> findLibraryText(llvm::StringRef name);
 /// A file in the folder of another, or below.
 struct FileBeside {
   enum class Place { Absent, Inside, Outside } place = Place::Absent;
-  std::string path; ///< as the other's path has it
+  std::string path; ///< relative to the path of the linking file
   std::string real; ///< without symbolic links
 };
 
-/// Where `name`, the path of a tile.link, lies beside `source`, the file that holds the tile.link.
-/// It is outside if a symbolic link leads out of the folder of `source`.
+/// The path of `name`, from a tile.link, relative to `source`, the file that contains the
+/// tile.link. It is outside if a symbolic link leads out of the folder of `source`.
 FileBeside findBeside(llvm::StringRef source, llvm::StringRef name);
 
 /// Adds to the module the symbols that it mentions and its tile.link files define, with their

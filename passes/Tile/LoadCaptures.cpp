@@ -4,9 +4,9 @@
 // tile-load-captures: replaces a mapped function's reads of a captured view, at the positions of
 // the tile, by a tile load before the map and an operand of the function.
 //
-// A read in a mapped function computes an address, and tests bounds, per element. Only here is it
-// known which neighbouring elements of the tile read neighbouring elements of a view; after this
-// pass, every access of a view by a tile states where the tile begins.
+// A read in a mapped function computes an address, and tests bounds, per element. This pass
+// knows which neighbouring elements of the tile read neighbouring elements of a view; after it,
+// every access of a view by a tile states the start of the tile.
 
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The structure of a loop, read off its products.
+// Determines the structure of a loop from its products.
 
 #include "passes/Tile/LoopStructure.h"
 
@@ -17,12 +17,14 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// No structure of more has been measured. This also bounds how deep descriptions nest.
+/// Structures with more products have not been measured. This also bounds the nesting of
+/// descriptions.
 constexpr size_t mostProducts = 16;
-/// In characters. Each product may contain the descriptions of all those before it, twice.
+/// In characters. Each product may contain the descriptions of all previous ones, twice.
 constexpr size_t mostText = 1024;
 
-/// What an operand of a product is computed from, through anything but products.
+/// The values that an operand of a product is computed from, through any operations except
+/// products.
 struct Sources {
   llvm::SmallSetVector<DotOp, 4> products;
   bool isStreamed = false, isResident = false;
@@ -32,7 +34,7 @@ struct Extents {
   Dim m, n, k;
 };
 
-/// Where values go, without what is never done.
+/// The uses of values, without code that is never executed.
 class Flow {
 public:
   Flow(KernelOp kernel, llvm::function_ref<std::optional<bool>(Value)> evaluate) {
@@ -49,7 +51,8 @@ public:
 
   ArrayRef<DotOp> getProducts() const { return products; }
 
-  /// What reads a value, and what it becomes there: results, also those of a branch.
+  /// The operations that use a value, and the values that it becomes there: results, including
+  /// those of a branch.
   template <typename Note> void forEachUse(Value value, Note note) const {
     for (Operation *user : value.getUsers()) {
       auto branch = dyn_cast<scf::IfOp>(user->getParentOp());
@@ -67,7 +70,8 @@ public:
     }
   }
 
-  /// What a tile is computed from: tile operands, or what branches that may be taken yield.
+  /// The values that a tile is computed from: tile operands, or values yielded by branches that may
+  /// be taken.
   SmallVector<Value> getOperands(Value value) const {
     Operation *def = value.getDefiningOp();
     SmallVector<Value> operands;
@@ -91,7 +95,7 @@ private:
     return false;
   }
 
-  /// Whether anything without results takes what a product becomes: a loop's next round, a store.
+  /// Whether an operation without results uses the value of a product: the loop's yield, a store.
   bool isUsed(DotOp product) const {
     llvm::SmallSetVector<Value, 16> worklist;
     worklist.insert(product.getResult());
@@ -137,7 +141,7 @@ private:
     worklist.insert(operand);
     for (size_t i = 0; i < worklist.size(); ++i) {
       Operation *def = worklist[i].getDefiningOp();
-      if (!def) // what the loop carries, or its mask
+      if (!def) // an iteration argument of the loop, or its mask
         continue;
       if (isa<LoadOp, GatherOp>(def))
         (loop->isProperAncestor(def) ? sources.isStreamed : sources.isResident) = true;
@@ -161,7 +165,8 @@ private:
     return llvm::join(texts, "");
   }
 
-  /// The operands in the order of their texts, so that a product may be written transposed.
+  /// The operands in the order of their descriptions, so that a transposed product has the same
+  /// description.
   std::string describe(DotOp product) {
     std::string &known = texts[product];
     if (known.empty()) {
@@ -172,7 +177,7 @@ private:
     return texts[product];
   }
 
-  /// What becomes of a product that no other product reads.
+  /// The use of a product that no other product reads.
   StringRef getEnd(DotOp product) {
     llvm::SmallSetVector<Value, 16> worklist;
     worklist.insert(product.getResult());
@@ -202,7 +207,7 @@ private:
     return llvm::join(ends, ", ");
   }
 
-  /// By the first product of what is loaded alone.
+  /// Determined by the first product whose operands are both loaded.
   void readRoles(LoopStructure &structure) {
     for (DotOp product : products) {
       Sources a = getSources(product.getLhs()), b = getSources(product.getRhs());
@@ -213,7 +218,7 @@ private:
       if (a.isStreamed == b.isStreamed) {
         structure.rows = extents.m;
         structure.columns = extents.n;
-        // Of a block with one of the same rows, k is a width.
+        // For a product of a block with one of the same rows, k is a width.
         if (a.isStreamed && extents.m != extents.n)
           structure.step = extents.k;
       } else {
@@ -232,10 +237,10 @@ private:
 
   const Flow &flow;
   Operation *loop;
-  ArrayRef<DotOp> products; ///< those that are looked at
+  ArrayRef<DotOp> products; ///< products to describe
   size_t total;
   llvm::DenseMap<Operation *, std::string> texts;
-  bool isTooLong = false; ///< a text, and therefore the key
+  bool isTooLong = false; ///< the key exceeds its length limit
 };
 
 } // namespace

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the products of a kernel's main loop do with each other, as a word that neither names nor
-// the order of operations change.
+// A description of the data flow between the products of a kernel's main loop, which does not
+// depend on names or on the order of operations.
 
 #ifndef TILEWRIGHT_PASSES_TILE_LOOPSTRUCTURE_H
 #define TILEWRIGHT_PASSES_TILE_LOOPSTRUCTURE_H
@@ -11,28 +11,28 @@
 
 namespace tilewright {
 
-/// Of the loop with the most products, the first of several. Parameters need not be bound.
-/// Products that nothing uses do not count, nor do those in a branch that is never taken.
+/// Describes the loop with the most products, the first of several. Parameters need not be bound.
+/// Products without uses, and products in a branch that is never taken, do not count.
 ///
-/// The key has a part for each product that no other reads: what becomes of it ("sum": the loop
-/// carries it, "add": to memory, "store"), and its operands, in either order. An operand is R
-/// (resident: loaded before the loop), S (streamed: loaded in each round), or the products, in
-/// parentheses, that it is computed from. A matrix product is "sum S S", a forward of attention
-/// "sum (R S) S": a product of a product and what a round loads.
+/// The key has a part for each product that no other product reads: the use of its result ("sum":
+/// carried by the loop, "add": added to memory, "store"), and its operands, in either order. An
+/// operand is R (resident: loaded before the loop), S (streamed: loaded in each iteration), or the
+/// products, in parentheses, from which it is computed. A matrix product is "sum S S", attention
+/// forward "sum (R S) S": a product of a product and a streamed operand.
 struct LoopStructure {
   std::string key;
   mlir::Operation *loop = nullptr;
   int64_t products = 0;
-  mlir::Type element; ///< of the operands of the first product
+  mlir::Type element; ///< element type of the operands of the first product
 
-  /// Extents by what they are. Of a product R S, `rows` are R's and `step` is S's; of S S, rows and
-  /// columns are those of the result, and the step is what is summed over, unless both are one
-  /// block of the loop. Unknown where there is none of the kind.
+  /// Extents by their role. For a product R S, `rows` are those of R and `step` is that of S; for S
+  /// S, rows and columns are those of the result, and the step is the summed dimension, unless both
+  /// operands are one block of the loop. Unknown if there is no such extent.
   tile::Dim rows, columns, step;
-  /// Of all products, those that are none of these: the widths of what is loaded.
+  /// The extents of all products that have none of these roles: the widths of loaded tiles.
   llvm::SmallVector<tile::Dim> widths;
 
-  /// None where no loop has a product. `evaluate` says what a flag always is, if that is known.
+  /// Nothing if no loop has a product. `evaluate` returns the value of a flag, if it is known.
   static std::optional<LoopStructure>
   get(tile::KernelOp kernel, llvm::function_ref<std::optional<bool>(mlir::Value)> evaluate);
 };

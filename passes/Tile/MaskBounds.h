@@ -14,16 +14,16 @@
 //
 // It is always sound to enlarge may, to reduce must, and to report may as not tight.
 //
-// Tightness does not follow from that of the parts: `and` of two conditions, each of which keeps c
-// for some r, may keep it for none. It does for inequalities +-r + k * c + rest >= 0. Those that
-// bound r from below all hold at the last r if each holds for some r; those that bound it from
-// above, at the first. Two of opposite kinds, r >= x and r <= y, hold together for some r of R if
-// each does and x <= y, which is their sum: the same for all c if c cancels. So a conjunction of
-// such inequalities is tight, after mutually exclusive pairs have made it empty.
+// A conjunction of tight conditions need not be tight: `and` of two conditions, each of which keeps
+// c for some r, may keep it for none. Tightness follows for inequalities +-r + k * c + rest >= 0.
+// Those that bound r from below all hold at the last r if each holds for some r; those that bound
+// it from above, at the first. Two of opposite kinds, r >= x and r <= y, hold together for some r
+// of R if each does and x <= y, which is their sum: the same for all c if c cancels. So a
+// conjunction of such inequalities is tight, after mutually exclusive pairs have made it empty.
 //
-// Values that a mask reads from an array are data. Captures declared as ascending promise that they
-// leave no gaps between the rows of a rectangle (docs/guide/masks.md), so comparisons with them,
-// and conjunctions of these, are tight.
+// Values that a mask reads from an array are data. Captures declared as ascending promise that
+// there are no gaps between the rows of a rectangle (docs/guide/masks.md), so comparisons with
+// them, and conjunctions of these, are tight.
 
 #ifndef TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
 #define TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H

@@ -24,7 +24,7 @@ namespace {
 struct Copy {
   func::FuncOp function;
   Value result;
-  SmallVector<AtOp> reads; ///< of floats from captures
+  SmallVector<AtOp> reads; ///< reads of floats from captures
 };
 
 bool isFloatRead(Operation *op) {
@@ -106,7 +106,7 @@ private:
   bool isUniform(Value value) const { return uniform.contains(value); }
   LogicalResult refuse(Operation &op);
 
-  /// A value times a uniform factor (null: 1), kept apart while products may be reassociated, so
+  /// A value times a uniform factor (null: 1), kept separate while products may be reassociated, so
   /// that the factors of a chain combine.
   struct Adjoint {
     Value value, factor;
@@ -154,9 +154,9 @@ LogicalResult Backward::refuse(Operation &op) {
   InFlightDiagnostic error = op.emitError() << "'" << op.getName() << "' has no derivative, but "
                                             << what << " passes through it; ";
   if (op.getNumRegions())
-    error << "choose between values by arith.select";
+    error << "choose between values with arith.select";
   else
-    error << "write it with operations of arith and math that have one";
+    error << "use operations of arith and math that have one";
   error.attachNote(user->getLoc()) << "differentiated here";
   return error;
 }
@@ -297,8 +297,8 @@ FailureOr<SmallVector<CaptureRead>> ScalarGradients::ofCaptures(func::FuncOp fun
           hidden = op;
       });
       if (hidden) {
-        hidden->emitError("a captured float whose gradient is asked for must be read outside of "
-                          "regions; read it before and choose by arith.select")
+        hidden->emitError("a captured float whose gradient is requested must be read outside of "
+                          "regions; read it before and choose with arith.select")
                 .attachNote(user->getLoc())
             << "differentiated here";
         symbols.erase(copy.function);

@@ -29,14 +29,15 @@ struct Derivative {
 /// One index of a read.
 struct ReadIndex {
   std::optional<int64_t> constant;
-  mlir::func::FuncOp function;          ///< null if the index is operands[0] itself
-  llvm::SmallVector<unsigned> operands; ///< of the differentiated function, passed to `function`
+  mlir::func::FuncOp function; ///< null if the index is operands[0] itself
+  llvm::SmallVector<unsigned>
+      operands; ///< operands of the differentiated function, passed to `function`
 };
 
 /// A float that a function reads from a capture.
 struct CaptureRead {
   tile::CaptureOp capture;
-  Derivative derivative; ///< with respect to the value read, in its adjoint type
+  Derivative derivative; ///< derivative with respect to the value read, in its adjoint type
   llvm::SmallVector<ReadIndex> indices;
 };
 

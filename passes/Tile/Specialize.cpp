@@ -34,7 +34,7 @@ namespace {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// The parameters that a function or capture reads, and the symbols that it mentions, itself.
+/// The parameters that a function or capture itself reads, and the symbols that it uses.
 struct Reads {
   llvm::MapVector<StringRef, Operation *> params; ///< name -> an operation that reads it
   llvm::SetVector<Operation *> symbols;           ///< functions and captures
@@ -200,9 +200,8 @@ LogicalResult Specializer::specialize(Instance &instance) {
     StringAttr instanceName = getInstance(target, *restricted);
     // Callers bind a capture by name, so it must have a single clone.
     if (isa<CaptureOp>(target) && instances.size() > before && instanceName.getValue() != name) {
-      target->emitError("capture '")
-          << name << "' must have one type, but a kernel reaches it with " << toString(*restricted)
-          << " and another with other values";
+      target->emitError("capture '") << name << "' must have one type, but its uses require "
+                                     << toString(*restricted) << " and another type";
       isValid = false;
     }
     return instanceName;

@@ -41,8 +41,8 @@ std::optional<Rounds> getRounds(scf::ForOp loop) {
     auto number = dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(value));
     if (!number) {
       InFlightDiagnostic error = loop.emitError()
-                                 << "a loop to be unrolled must have bounds that are constant once "
-                                    "parameters are bound, but got another "
+                                 << "an unrolled loop must have bounds and a step that are "
+                                    "constant after parameters are bound, but got a non-constant "
                                  << name << "; compute it from constants and tile.param";
       if (Operation *op = value.getDefiningOp())
         error.attachNote(op->getLoc()) << "the " << name;
@@ -88,9 +88,9 @@ private:
     loop.getBody()->walk([&](Operation *) { ++size; });
     made = llvm::SaturatingMultiplyAdd(size, rounds->count, made);
     if (made > kMostOperations)
-      return loop.emitError() << "unrolled loops must make at most " << kMostOperations
+      return loop.emitError() << "unrolled loops must have at most " << kMostOperations
                               << " operations, but got " << rounds->count << " iterations of "
-                              << size << " operations here; leave the loop as it is";
+                              << size << " operations here; leave out the attribute";
     OpBuilder b(loop);
     SmallVector<Value> carried(loop.getInitArgs());
     for (uint64_t i = 0; i < rounds->count; ++i) {

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What attention refuses before anything runs; needs neither PyTorch nor a GPU."""
+"""Arguments that attention rejects before any kernel runs; needs neither PyTorch nor a GPU."""
 
 import os
 import sys

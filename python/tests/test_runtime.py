@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles kernels and asks their plans, through ctypes; needs the built libraries, but neither PyTorch nor a GPU."""
+"""Compiles kernels and checks their plans, through ctypes; needs the built libraries, but neither PyTorch nor a GPU."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ SOFTCAP = os.path.join(places.KERNELS, "mods", "softcap.mlir")
 
 
 class Tensor:
-    """As much of a tensor as a view needs."""
+    """The part of a tensor's interface that a view needs."""
 
     def __init__(self, *shape, dtype="torch.float16"):
         self.shape, self.dtype = shape, dtype
@@ -168,7 +168,8 @@ class RuntimeTest(unittest.TestCase):
 
 
 class HeaderTest(unittest.TestCase):
-    """runtime.py repeats what C declares: the same fields in the same order, and the same names of views."""
+    """Checks that runtime.py repeats the C declarations: the same fields in the same order, and the same names of
+    views."""
     STRUCTS = {"view": runtime.View, "argument": runtime.Argument, "param": runtime.Param,
                "attention_forward_desc": runtime.ForwardDesc, "attention_backward_desc": runtime.BackwardDesc,
                "attention_forward_args": runtime.ForwardArguments, "attention_backward_args": runtime.BackwardArguments}

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention under torch.compile and activation checkpointing, and what it refuses. By the interpreter: needs PyTorch and
-tilewright-run, no GPU."""
+"""Attention under torch.compile and activation checkpointing, and the errors of both. Runs on the interpreter: needs
+PyTorch and tilewright-run, but no GPU."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def compiled(call, **options):
 
 class CompileTest(TorchTest):
     def assert_compiles(self, call, all_inputs, dynamic):
-        """The same bits as without, in one graph."""
+        """Asserts that compiled code gives the same bits, in one graph."""
         code = compiled(call, dynamic=dynamic)
         for inputs in all_inputs:
             for got, expected in zip(gradients(code, inputs), gradients(call, inputs)):

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention of PyTorch by the interpreter, beside the formulas: results, gradients, autograd, torch.compile, errors. Needs
-PyTorch and tilewright-run, no GPU."""
+"""PyTorch attention on the interpreter against the formulas: results, gradients, autograd, torch.compile, errors. Needs
+PyTorch and tilewright-run, but no GPU."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ setUpModule = interpret_module
 
 
 def dropped(p, queries, keys, seed, **options):
-    """The factors of dropout that a call with this seed has, from probabilities that are all alike."""
+    """The dropout factors of a call with this seed, recovered from equal probabilities."""
     torch.manual_seed(seed)
     batch, heads = 2, 4
     zero, one = torch.zeros(batch, heads, queries, 8, dtype=torch.float64), torch.zeros(batch, 2, keys, 8, dtype=torch.float64)
@@ -68,7 +68,7 @@ class AttentionTest(TorchTest):
                     self.assert_right(ours, wanted, (*inputs, *learned))
 
     def test_what_unused_rows_hold(self):
-        """In a forward NaN in those of q and k reaches nothing; in a backward finite numbers do not."""
+        """NaN in unused rows of q and k does not affect a forward, nor do finite numbers affect a backward."""
         inputs = [x.detach() for x in qkv(rows=6, keys=9)]
         used = {"seqused_q": torch.tensor([4, 0], dtype=torch.int32), "seqused_k": torch.tensor([5, 9], dtype=torch.int32)}
         is_used = [torch.arange(x.shape[2])[:, None] < used[f"seqused_{of}"][:, None, None, None]
@@ -89,7 +89,7 @@ class AttentionTest(TorchTest):
                     self.assertTrue((x.masked_select(~of_x) == 0).all())
 
     def test_block_masks_of_flex_attention(self):
-        """Their full and their partial blocks; a mask within blocks is said apart."""
+        """Full and partial blocks; the mask within partial blocks is given separately."""
         from torch.nn.attention.flex_attention import BlockMask, create_block_mask
         inputs = qkv(rows=24, keys=40)
 
@@ -152,7 +152,7 @@ class AttentionTest(TorchTest):
         for options in cases:
             with self.subTest(options):
                 factors = dropped(0.4, 5, 9, 7)
-                kept = 1 - int(0.4 * 2**16) / 2**16  # a probability counts in steps of 2^-16
+                kept = 1 - int(0.4 * 2**16) / 2**16  # probabilities are multiples of 2^-16
                 self.assertEqual(sorted(set(factors.flatten().round(decimals=4).tolist())), [0.0, round(1 / kept, 4)])
                 learned = [x for x in options.values() if isinstance(x, torch.Tensor)]
 
@@ -238,7 +238,7 @@ class AttentionTest(TorchTest):
         self.assertTrue(attention(*(x.contiguous() for x in swapped)).is_contiguous())
         expected = reference(*swapped)[0]
         self.assert_same([o], [expected])
-        got = torch.autograd.grad(o.sum(), (q, k, v))  # the gradient of a sum is expanded
+        got = torch.autograd.grad(o.sum(), (q, k, v))  # the gradient of a sum is an expanded tensor
         self.assert_same(got, torch.autograd.grad(expected.sum(), (q, k, v)))
         self.assertTrue(all(x.is_contiguous() for x in got))
         transposed = make(2, 4, 8, 6).mT  # rows that are not dense
@@ -348,7 +348,7 @@ class AttentionTest(TorchTest):
                 found = torch.autograd.grad(attention(*inputs, bias=bias, **options).sum(), learned)
                 self.assertEqual([choice.kernel for choice in seen], ["forward", "backward"])
                 self.assertEqual((seen[1].score_gradient, seen[1].captured), (of_scores, captured))
-                if bias.requires_grad:  # the same by the other way
+                if bias.requires_grad:  # the other method gives the same gradients
                     with mock.patch.object(ops, "takes_score_gradient", lambda *_: False):
                         other = torch.autograd.grad(attention(*inputs, bias=bias, **options).sum(), learned)
                     self.assert_same(found, other)

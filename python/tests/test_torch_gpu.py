@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operator on a GPU, beside PyTorch's own attention. Skipped, and said so, where there is none."""
+"""The operator on a GPU against PyTorch's attention. The tests are skipped, with a message, if there is no GPU."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ def qkv(batch=2, heads=4, kv_heads=2, rows=150, keys=203, width=64, value_width=
 
 
 def gradients(call, inputs):
-    """Outputs and gradients for fixed seeds; None for outputs that are left out."""
+    """Outputs, and gradients for fixed seeds; None for outputs that are left out."""
     outputs = call(*inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     seeds = [torch.cos(torch.arange(x.numel(), device="cuda").reshape(x.shape) * 0.37).to(x.dtype) for x in outputs]
@@ -47,7 +47,8 @@ def gradients(call, inputs):
 
 class OperatorTest(unittest.TestCase):
     def assert_right(self, call, peer, inputs, options):
-        """As close to the reference in f64 as twice what a peer in the same type is, and a little more."""
+        """Asserts that the error against the f64 reference is at most twice that of a peer in the same type, plus a
+        small slack."""
         exact = [x.detach().double().requires_grad_() for x in inputs]
         expected = gradients(lambda *x: reference(*x[:3], **options(x))[0], exact)
         got, other = gradients(call, inputs), gradients(peer, inputs)
@@ -158,14 +159,14 @@ class OperatorTest(unittest.TestCase):
             self.assertTrue(torch.equal(x, y))
         packed = make(2, 130, 3, 3, 64)  # one projection for q, k and v
         o = attention(*packed.permute(2, 0, 3, 1, 4), deterministic=True)
-        (got,) = torch.autograd.grad(o.sum(), packed)  # the gradient of a sum is expanded
+        (got,) = torch.autograd.grad(o.sum(), packed)  # the gradient of a sum is an expanded tensor
         parts = [x.contiguous() for x in packed.permute(2, 0, 3, 1, 4)]
         o = attention(*parts, deterministic=True)
         (expected,) = torch.autograd.grad(o, packed, torch.ones_like(o))
         self.assertTrue(torch.equal(got, expected))
         odd = make(2, 3, 130, 65)[..., 1:]  # neither aligned nor dense in rows
         other = odd.detach().contiguous().requires_grad_()
-        # TMA cannot start there, so this runs other code, which sums in another order.
+        # TMA does not support this alignment, so other code runs, which sums in another order.
         torch.testing.assert_close(attention(odd, odd, odd), attention(other, other, other))
         columns = make(2, 3, 64, 130).mT
         self.assertTrue(torch.equal(attention(columns, columns, columns),
@@ -304,7 +305,7 @@ class OperatorTest(unittest.TestCase):
 
 
 def finite_gradients(call, inputs):
-    """As `gradients`, but an infinite output has no seed."""
+    """As `gradients`, but infinite outputs have no seed."""
     outputs = call(*inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     seeds = [torch.cos(torch.arange(x.numel(), device=x.device).reshape(x.shape) * 0.37).to(x.dtype)
@@ -313,7 +314,7 @@ def finite_gradients(call, inputs):
 
 
 class FeaturesTest(unittest.TestCase):
-    """What combines, in f32 beside the formulas in f64."""
+    """Combinations of features in f32 against the formulas in f64."""
 
     def assert_near(self, call, wanted, inputs, tolerance=2e-4):
         exact = [x.detach().double().requires_grad_() for x in inputs]
@@ -354,7 +355,7 @@ class FeaturesTest(unittest.TestCase):
                     wanted, (*inputs, *learned))
 
     def test_half_types(self):
-        """As close as the formulas are in the same type."""
+        """The error is at most that of the formulas in the same type."""
         for dtype in (torch.float16, torch.bfloat16):
             for options in (FEATURES[-1], {"attn_mask": "?mask", "causal": True}, {"bias": "?pairs"}):
                 with self.subTest(options, dtype=dtype):
@@ -370,7 +371,7 @@ class FeaturesTest(unittest.TestCase):
                         self.assertLessEqual((x.double() - want).abs().max(), 2 * (y.double() - want).abs().max() + 2 * unit)
 
     def dropped(self, seed, rows, keys):
-        """The factors of dropout that a call with this seed has."""
+        """The dropout factors of a call with this seed."""
         torch.manual_seed(seed)
         zero = torch.zeros(2, 4, rows, 32, device="cuda")
         eye = torch.eye(keys, device="cuda").expand(2, 2, -1, -1)
@@ -418,7 +419,7 @@ class FeaturesTest(unittest.TestCase):
         for _ in range(3):
             graph.replay()
             seen.append(o.clone())
-            # O is the factors over 100, and dV their sums over the queries: the backward drops the same pairs.
+            # O is the factors / 100, and dV their sums over the queries: the backward drops the same pairs.
             torch.testing.assert_close(dv[..., 0], o.sum(2), rtol=1e-4, atol=1e-4)
         self.assertFalse(torch.equal(seen[0], seen[1]) or torch.equal(seen[1], seen[2]))
 
@@ -434,7 +435,7 @@ class FeaturesTest(unittest.TestCase):
             return a, b, attention(*flat, cu_seqlens_q=starts, max_seqlen_q=3)
 
         inputs = {width: (*qkv(width=width, dtype=torch.float16), make(150, 203, dtype=torch.float16)) for width in (40, 64)}
-        step(*inputs[64])  # what PyTorch loads
+        step(*inputs[64])  # the library that PyTorch loads
         prepare("cuda", torch.float16, 40, modifier=["bias"], capture_gradients=True)
         prepare("cuda", torch.float16, 40, modifier=["softcap", "alibi", "dropout", "sink"], causal=True, window=True)
         prepare("cuda", torch.float16, 40, packed=True, backward=False)

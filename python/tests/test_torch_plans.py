@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What would be launched on a GPU: every kernel that attention chooses compiles, and the runtime takes its arguments. Needs
-PyTorch and the built libraries, no GPU."""
+"""Checks the plans for a GPU: every kernel that attention selects compiles, and the runtime accepts its arguments.
+Needs PyTorch and the built libraries, but no GPU."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ def setUpModule():
 
 
 class PlansTest(unittest.TestCase):
-    """The interpreter computes; before each of its runs the plan for a GPU checks names, types and shapes."""
+    """Runs the interpreter; before each run, the plan for a GPU checks names, types and shapes."""
 
     def setUp(self):
         self.plans, self.checked, plan, launch = {}, [], ops.plan, ops.launch
@@ -83,7 +83,7 @@ class PlansTest(unittest.TestCase):
                          max_seqlen_q=9, max_seqlen_k=9)
 
     def test_bundles_hold_what_attention_asks_for(self):
-        """A bundle that lacks an entry, or a variant of it, is passed over."""
+        """A bundle without the required entry or variant is skipped."""
         library = ops._code.get_library()
         choice = ops.Choice("forward", "f16", 16, 16, "none", False, "", packed=True)
         kernel, files = choice.files()

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""tilewright.sdpa_compatible and the switch beside PyTorch's scaled_dot_product_attention, and the functions of flash_attn
-beside the formulas. By the interpreter: needs PyTorch and tilewright-run, no GPU."""
+"""tilewright.sdpa_compatible and use_for_sdpa against PyTorch's scaled_dot_product_attention, and the functions of
+tilewright.flash against the formulas. Runs on the interpreter: needs PyTorch and tilewright-run, but no GPU."""
 
 import os
 import sys
@@ -31,14 +31,14 @@ def three(q=(2, 4, 5, 8), k=(2, 4, 7, 8), v=None):
 def mask(*shape):
     kept = torch.rand(shape, generator=torch.Generator().manual_seed(1)) < 0.6
     if len(shape) > 1 and shape[-2] > 1:
-        kept[..., 1, :] = False  # a row that attends nothing
+        kept[..., 1, :] = False  # a row without keys
     return kept
 
 
 @unittest.skipIf("enable_gqa" not in pytorch_sdpa.__doc__, "PyTorch 2.4 has neither enable_gqa nor zeros in empty rows")
 class SdpaTest(TorchTest):
     def beside(self, inputs, **options):
-        """Results, strides and gradients are those of PyTorch."""
+        """Asserts that results, strides and gradients equal PyTorch's."""
         learned = [x for x in (*inputs, options.get("attn_mask")) if x is not None and x.requires_grad]
         ours, theirs = (f(*inputs, **options) for f in (tilewright.sdpa_compatible, pytorch_sdpa))
         self.assertEqual((ours.shape, ours.dtype, ours.stride()), (theirs.shape, theirs.dtype, theirs.stride()))
@@ -127,9 +127,9 @@ class SdpaTest(TorchTest):
                     with self.assertRaises(RuntimeError):
                         f(*arguments, **options)
                 self.assertIsNotNone(tilewright.why_not_sdpa(*arguments, **options))
-        with self.assertRaisesRegex(RuntimeError, "attn_mask must be None where is_causal is set"):  # as its documentation
+        with self.assertRaisesRegex(RuntimeError, "attn_mask must be None where is_causal is set"):  # as in its documentation
             tilewright.sdpa_compatible(q, k, v, attn_mask=mask(5, 7), is_causal=True)
-        with self.assertRaises(TypeError):  # scale and enable_gqa have no place
+        with self.assertRaises(TypeError):  # scale and enable_gqa are keyword-only
             tilewright.sdpa_compatible(q, k, v, None, 0.0, False, 0.5)
 
     def unsupported(self):
@@ -166,7 +166,7 @@ class SdpaTest(TorchTest):
                 F.scaled_dot_product_attention(q, k, v)
                 self.assertEqual(launches.count, 2)
             self.assertIs(F.scaled_dot_product_attention, pytorch_sdpa)
-            switch = tilewright.use_for_sdpa()  # without a with, until it is switched off
+            switch = tilewright.use_for_sdpa()  # without `with`, until it is disabled
             F.scaled_dot_product_attention(q, k, v)
             self.assertEqual(launches.count, 3)
             tilewright.use_for_sdpa(False)
@@ -196,7 +196,7 @@ class SdpaTest(TorchTest):
         with tilewright.interpret(None), tilewright.use_for_sdpa():
             F.scaled_dot_product_attention(*three())
         self.assertEqual(reasons["query must be on a CUDA device, but got cpu"], 1)
-        with tilewright.use_for_sdpa(), self.assertRaises(TypeError):  # PyTorch's own
+        with tilewright.use_for_sdpa(), self.assertRaises(TypeError):  # raised by PyTorch
             F.scaled_dot_product_attention([1], 2, 3)
         with tilewright.use_for_sdpa():
             x = torch.randn(3, 2, 4, 5, 8)
@@ -222,7 +222,7 @@ class SdpaTest(TorchTest):
         expected = run()
         with CountedLaunches() as launches, tilewright.use_for_sdpa(fallback="raise"):
             got = run()
-        self.assertEqual(launches.count, 4)  # two attentions, there and back
+        self.assertEqual(launches.count, 4)  # two attentions, forward and backward
         self.assert_same(got, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -242,7 +242,7 @@ class CountedLaunches:
 
 
 class FlashTest(TorchTest):
-    """Conventions of flash_attn: layouts, and everything counts from the bottom right corner."""
+    """The conventions of flash_attn: layouts, and masks, windows and biases aligned to the bottom right corner."""
 
     options = ({}, {"causal": True}, {"window_size": (2, 1)}, {"window_size": (2, 3), "causal": True}, {"softcap": 2.0},
                {"softmax_scale": 0.2}, {"window_size": (3, -1)}, {"deterministic": True, "causal": True})

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the tests of PyTorch on the CPU have in common. Importing it skips them where something is missing."""
+"""Shared code of the PyTorch tests on the CPU. Importing it skips the test file if a requirement is missing."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from tilewright import interpreter, places  # noqa: E402
 
 
 def interpret_module():
-    """For setUpModule: attention on the CPU is that of the interpreter until the tests of the file are done."""
+    """Call in setUpModule: attention on the CPU runs on the interpreter until the tests of the file are done."""
     if not os.path.exists(places.find_run()):
         raise unittest.SkipTest(f"there is no {places.find_run()}")
     warnings.simplefilter("ignore")
@@ -37,7 +37,7 @@ def qkv(batch=2, heads=4, kv_heads=2, rows=5, keys=9, width=8, value_width=6, dt
 
 
 def gradients(call, inputs):
-    """Outputs, and gradients of `inputs` for fixed seeds. An infinite output has none."""
+    """Outputs, and gradients of `inputs` for fixed seeds. Infinite outputs have no seed."""
     outputs = call(*inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     seeds = [torch.cos(torch.arange(x.numel()).reshape(x.shape) * 0.37).to(x.dtype) * (x.detach() > -torch.inf)
@@ -53,6 +53,6 @@ class TorchTest(unittest.TestCase):
             torch.testing.assert_close(x, y, check_dtype=False, **tolerance)
 
     def assert_right(self, ours, wanted, inputs, **tolerance):
-        """Results and gradients."""
+        """Asserts that results and gradients equal the reference."""
         for got, expected in zip(gradients(ours, inputs), gradients(wanted, inputs)):
             self.assert_same(got, expected, **tolerance)

@@ -1,5 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention in plain PyTorch for the tests: the formulas, with gradients by autograd, and what is asked of every device."""
+"""Attention in plain PyTorch for the tests: the formulas, with gradients by autograd, and the feature combinations
+tested on every device."""
 
 import math
 
@@ -7,7 +8,7 @@ import torch
 
 
 def _modified(scores, modifier, captures, i, j):
-    """By name, the files of kernels/mods that the tests link by themselves: scores, and which pairs are kept."""
+    """The effect of the files of kernels/mods, by name: changed scores, and the pairs that are kept."""
     captures = captures or {}
     kept = torch.ones_like(scores, dtype=torch.bool)
     for name in [modifier] if isinstance(modifier, str) else modifier or []:
@@ -31,7 +32,7 @@ def _modified(scores, modifier, captures, i, j):
 
 
 def _listed(block_mask, i, j, heads):
-    """Which pairs lists of blocks keep, [B or 1, Hq, Sq, Skv]."""
+    """The pairs that lists of blocks keep, [B or 1, Hq, Sq, Skv]."""
     counts, indices, (queries, keys) = block_mask
     counts, indices = (x.expand(-1, heads, *x.shape[2:]) for x in (counts, indices))
     valid = torch.arange(indices.shape[-1], device=i.device) < counts[..., None]
@@ -42,8 +43,8 @@ def _listed(block_mask, i, j, heads):
 def reference(q, k, v, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
               alibi_slopes=None, sinks=None, factors=None, modifier=None, captures=None, seqused_q=None, seqused_k=None,
               block_mask=None):
-    """O and LSE of tilewright.attention in the type of q; `factors` are those of dropout. A row without keys gives 0, and
-    -inf or its sink."""
+    """O and LSE of tilewright.attention in the type of q; `factors` are the dropout factors. A row without keys gives O
+    = 0, and LSE = -inf or the sink."""
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
     causal = {False: "none", None: "none", True: "top_left"}.get(causal, causal)
@@ -76,7 +77,7 @@ def reference(q, k, v, causal=False, window=None, align=None, scale=None, softca
     if right >= 0:
         kept = kept & (ahead <= right)
 
-    if sinks is not None:  # one more key that every row attends, without a value
+    if sinks is not None:  # an additional key that every row attends, without a value
         column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)
         scores, kept = torch.cat([scores, column], -1), torch.nn.functional.pad(kept, (0, 1), value=True)
     kept = kept & (scores > -math.inf)
@@ -88,8 +89,8 @@ def reference(q, k, v, causal=False, window=None, align=None, scale=None, softca
 
 
 def packed_reference(q, k, v, starts_q, starts_k, slices=None, **options):
-    """The same for packed sequences [rows, heads, width], one after the other. `slices(b, n)` gives the options of
-    sequence b that differ, n its queries and keys."""
+    """The reference for packed sequences [rows, heads, width], stored one after the other. `slices(b, n)` returns the
+    options that differ for sequence b; n is its number of queries and keys."""
     outputs = []
     for b, (q0, q1, k0, k1) in enumerate(zip(starts_q, starts_q[1:], starts_k, starts_k[1:])):
         one = [x[None].transpose(1, 2) for x in (q[q0:q1], k[k0:k1], v[k0:k1])]
@@ -100,7 +101,8 @@ def packed_reference(q, k, v, starts_q, starts_k, slices=None, **options):
 
 
 def slices_of(given):
-    """For packed_reference: each sequence reads its own batch of the options, and of a table the first rows and columns."""
+    """The `slices` of packed_reference: each sequence reads its own batch of the options, and the first rows and
+    columns of a table."""
     def one(b, n):
         own = {}
         for name in {"bias", "attn_mask"} & set(given):
@@ -122,14 +124,14 @@ def slices_of(given):
 
 
 def packed_features():
-    """FEATURES for packed sequences, of which `document` would only repeat what they are."""
+    """FEATURES for packed sequences, without `document`, which would repeat the sequences."""
     for options in FEATURES:
         if "query_document" in options.get("captures", {}):
             options = {"modifier": "prefix_lm", "captures": {"prefix_length": "?prefix"}, "sinks": "?sinks"}
         yield {name: x for name, x in options.items() if name != "rows"}
 
 
-# What combines with what; `rows` and `keys` change the inputs, "?" stands for a tensor that `fill` makes.
+# Combinations of features; `rows` and `keys` change the inputs, `fill` replaces "?" by a tensor.
 FEATURES = [
     {},
     {"causal": True},
@@ -153,7 +155,7 @@ FEATURES = [
     {"alibi_slopes": "?slopes", "align": "bottom_right", "window": (4, 2)},
     {"alibi_slopes": "?batch_slopes"},
     {"sinks": "?sinks"},
-    {"sinks": "?sinks", "causal": "bottom_right", "rows": 12},  # rows with nothing but a sink
+    {"sinks": "?sinks", "causal": "bottom_right", "rows": 12},  # rows with only a sink
     {"sinks": "?sinks", "bias": "?heads", "window": (3, 2), "attn_mask": "?padding"},
     {"seqused_q": "?used_q", "seqused_k": "?used_k", "rows": 9},
     {"seqused_q": "?used_q", "causal": True, "attn_mask": "?padding"},
@@ -175,8 +177,9 @@ FEATURES = [
 
 
 def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
-    """The options with tensors in place of "?name", and those of the tensors that want gradients. `make` gives normal
-    numbers of a shape and type, in f32 the captures whose kernels have that. `starts`: of packed queries and keys."""
+    """The options with tensors in place of "?name", and the tensors that require gradients. `make` returns normal
+    numbers of a shape and type; captures whose kernels take f32 are f32. `starts`: the starts of packed queries and
+    keys."""
     generator = torch.Generator().manual_seed(rows + keys)
 
     def uniform(*shape):
@@ -191,7 +194,7 @@ def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
 
     def mask():
         chosen = uniform(batch, 1, rows, keys) < 0.6
-        chosen[:, :, 1] = False  # a row that attends nothing
+        chosen[:, :, 1] = False  # a row without keys
         return chosen
 
     def lists(*shape):
@@ -229,7 +232,7 @@ def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
 
 
 def replaced(options, old, new):
-    """Options in which the tensors of `old` are those of `new`."""
+    """The options with the tensors of `old` replaced by those of `new`."""
     if isinstance(options, dict):
         return {name: replaced(x, old, new) for name, x in options.items()}
     return next((y for x, y in zip(old, new) if x is options), options)

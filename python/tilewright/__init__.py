@@ -5,10 +5,10 @@
     tilewright.sdpa_compatible         the same as PyTorch's scaled_dot_product_attention; tilewright.use_for_sdpa makes
                                        PyTorch call it (tilewright.sdpa)
     tilewright.flash_attn_func         as in the package flash_attn (tilewright.flash)
-    tilewright.compiler                kernels (.mlir) to bundles
+    tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library
 
-Nothing here is built. PyTorch is imported when one of the first three is asked for.
+The package is pure Python. PyTorch is imported when one of the first three is accessed.
 """
 
 import importlib

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What attention asks of its arguments. Nothing here needs PyTorch: arrays are described by shape, type and device."""
+"""Argument checks of attention. Does not need PyTorch: arrays are described by shape, type and device."""
 
 import math
 import os
@@ -9,14 +9,15 @@ from tilewright import places
 TYPES = ("f16", "bf16", "f32", "f64")
 CAUSAL = ("none", "top_left", "bottom_right")
 ALIGNMENTS = ("top_left", "bottom_right")
-SEPARATOR = os.pathsep  # of the files of a modifier
+SEPARATOR = os.pathsep  # separates the files of a modifier
 MAX_DIM = 256
 F32_MAX = 3.4028234663852886e38
 I32_MAX = 2**31 - 1
 
 
 def causal_mode(causal):
-    """none, top_left or bottom_right; False and None are none, True is top_left, as in PyTorch's is_causal."""
+    """"none", "top_left" or "bottom_right"; False and None mean "none", True means "top_left", as in PyTorch's
+    is_causal."""
     mode = "none" if causal is None else causal
     if isinstance(causal, bool):
         mode = "top_left" if causal else "none"
@@ -26,7 +27,7 @@ def causal_mode(causal):
 
 
 def window_of(window):
-    """(left, right), of which -1 is open."""
+    """Returns (left, right), where -1 means unlimited."""
     if window is None:
         return -1, -1
     try:
@@ -41,7 +42,7 @@ def window_of(window):
 
 
 def align_of(align, causal):
-    """Where the diagonal starts, top_left or bottom_right; `causal` as of causal_mode."""
+    """The start of the diagonal, "top_left" or "bottom_right"; `causal` is a result of causal_mode."""
     own = "bottom_right" if causal == "bottom_right" else "top_left"
     if align is None:
         return own
@@ -52,7 +53,7 @@ def align_of(align, causal):
 
 
 def softcap_of(softcap):
-    """A positive number, or None where it is off."""
+    """A positive number, or None without softcap."""
     if softcap is None or (not isinstance(softcap, bool) and isinstance(softcap, (int, float)) and softcap == 0):
         return None
     if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap <= F32_MAX:
@@ -76,7 +77,8 @@ def scale_of(scale, dim):
 
 
 def modifier_files(modifier):
-    """Files of a modifier: a name of kernels/mods, a path that ends in .mlir, or several, separated as PATH is."""
+    """The files of a modifier: a name of kernels/mods, a path that ends in .mlir, or several of these, separated as in
+    PATH."""
     files = []
     for name in filter(None, (modifier or "").split(SEPARATOR)):
         path = name if name.endswith(".mlir") else os.path.join(places.KERNELS, "mods", name + ".mlir")
@@ -89,7 +91,7 @@ def modifier_files(modifier):
 
 
 def modifier_text(modifier):
-    """None, a name, a path, or a sequence of these, as one string."""
+    """Converts None, a name, a path, or a sequence of these to one string."""
     if modifier is None:
         return ""
     if isinstance(modifier, str):
@@ -100,7 +102,7 @@ def modifier_text(modifier):
 
 
 def check_capture(name, value, device, q_device):
-    """`device` is that of a tensor; None for a number."""
+    """Checks the value of a capture; `device` is the device of a tensor, or None for a number."""
     if device is not None:
         if device != q_device:
             raise ValueError(f"capture '{name}' must be on the device of q, {q_device}, but got {device}; move it with .to()")
@@ -111,14 +113,14 @@ def check_capture(name, value, device, q_device):
 
 
 class Array:
-    """What the checks know of an array."""
+    """The properties of an array that the checks read."""
 
     def __init__(self, name, shape, dtype, device):
         self.name, self.shape, self.dtype, self.device = name, shape, dtype, device
 
 
 def check_arrays(q, k, v, packed=False, devices=("cuda",)):
-    """Of Array; `packed`: sequences of different lengths."""
+    """Checks q, k and v, given as Array; `packed`: they hold packed sequences."""
     dims, what = (3, "three dimensions [rows, heads, width]") if packed else (
         4, "four dimensions [batch, heads, rows, width]")
     for array in (q, k, v):

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels (.mlir) to bundles: by libtilewright-compiler.so in this process, or else by tilewrightc."""
+"""Compiles kernels (.mlir) to bundles: in this process with libtilewright-compiler.so, or else with tilewrightc."""
 
 import ctypes
 import functools
@@ -12,7 +12,7 @@ from tilewright import places
 
 
 class CompileError(Exception):
-    """The text has the diagnostic, with its location."""
+    """A compilation failed; the text has the diagnostic with its location."""
 
 
 class _Param(ctypes.Structure):
@@ -77,7 +77,8 @@ def _compile_by_tool(kernel, params, with_files, targets):
 
 
 def _texts(name, texts):
-    """A list of strings, for `name`; a string by itself is a mistake, since it is a list of its characters."""
+    """Checks that the argument `name` is a list of strings; a single string is rejected, since it would be read as a
+    list of its characters."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, (list, tuple)):
         raise ValueError(f"{name} must be a list of strings, but got {texts!r}")
     for text in texts:
@@ -87,7 +88,7 @@ def _texts(name, texts):
 
 
 def param_texts(params):
-    """Values of parameters as the compiler reads them: strings, integers and bools, by name."""
+    """The values of parameters in the compiler's syntax, by name: strings, integers and bools."""
     if not isinstance(params, dict):
         raise ValueError(f"params must be a dict of values by name, but got {params!r}")
     texts = {}
@@ -106,11 +107,11 @@ def param_texts(params):
 
 
 def compile_bundle(kernel, params, with_files=(), targets=()):
-    """The bytes of a bundle with the one program or kernel of a file; functions of `with_files` replace those that the
-    file lets be replaced. Without `targets` it is compiled for sm_80, and for sm_90a if it has a schedule of roles there.
-    Values of `params` are integers, bools and strings. Blocks that are not given are those of the compiler's table, after
-    the rows of the file that the environment variable TILEWRIGHT_BLOCKS names. ValueError if an argument has the wrong
-    type, CompileError for what the compiler refuses."""
+    """Compiles the only program or kernel of a file to a bundle, and returns its bytes. Functions of `with_files` replace
+    replaceable functions of the file. The default targets are sm_80, and sm_90a if the kernel has a schedule with roles
+    there. Values of `params` are integers, bools and strings. Blocks that are not given are chosen from the file that the
+    environment variable TILEWRIGHT_BLOCKS names, then from the compiler's table. Raises ValueError if an argument has the
+    wrong type, and CompileError for errors of the compiler."""
     kernel, params = os.fspath(kernel), param_texts(params)
     with_files, targets = _texts("with_files", with_files), _texts("targets", targets)
     for file in (kernel, *with_files):

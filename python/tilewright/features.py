@@ -1,11 +1,11 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What attention is asked for beyond q, k and v, as files of kernels/mods and what they capture."""
+"""Maps the features of attention beyond q, k and v to files of kernels/mods and their captures."""
 
 import torch
 
 from tilewright import checks
 
-# In the order in which they are linked; the files of the caller follow.
+# In link order; the caller's files follow.
 SCORES = ("softcap", "bias", "alibi", "alibi_aligned")
 OTHERS = ("mask", "used_lengths", "window_aligned", "dropout", "sink")
 
@@ -15,7 +15,8 @@ def _shown(x):
 
 
 class Shape:
-    """Of a call: how many batches (sequences, where these are packed), heads, queries and keys; None where packed."""
+    """The sizes of a call: batches (or packed sequences), heads, queries and keys; None for sizes that packing leaves
+    unknown."""
 
     def __init__(self, q, k, packed):
         self.is_packed = packed is not None
@@ -24,10 +25,10 @@ class Shape:
         self.queries, self.keys = (None, None) if self.is_packed else (q.shape[2], k.shape[2])
         self.packed = packed
         self.device = q.device
-        self.used = None  # (queries, keys), i32 for each batch, where not all of its rows count
+        self.used = None  # (queries, keys), i32 for each batch, if not all rows are used
 
     def has_shift(self):
-        """Whether the bottom right corner of a sequence may be off its diagonal."""
+        """Whether a sequence may have a bottom right corner that is not on its diagonal."""
         if self.used:
             return self.used[0] is not self.used[1]
         if self.is_packed:
@@ -35,7 +36,7 @@ class Shape:
         return self.keys != self.queries
 
     def shift(self):
-        """For each batch, keys less queries, i32."""
+        """The number of keys minus the number of queries of each batch, i32."""
         if self.used or self.is_packed:
             queries, keys = self.used or (self.rows("q"), self.rows("k"))
             return keys - queries
@@ -45,7 +46,7 @@ class Shape:
         return self._same_for_all(0)
 
     def rows(self, of):
-        """For each batch, the number of its queries (of "q") or keys ("k"), i32."""
+        """The number of queries ("q") or keys ("k") of each batch, i32."""
         if self.is_packed:
             return self.packed[f"cu_seqlens_{of}"].diff()
         return self._same_for_all(self.queries if of == "q" else self.keys)
@@ -55,8 +56,8 @@ class Shape:
 
 
 def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
-    """The arguments of the kernels for packed sequences by name; None if nothing is packed. Those of keys may be left out
-    if they equal those of the queries. The lengths of the longest sequences are checked, but no kernel needs them."""
+    """The kernel arguments for packed sequences, by name; None if the call is not packed. Arguments for keys may be
+    omitted if they equal those for queries. The maximum lengths are checked, but the kernels do not need them."""
     given = {"cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
     if cu_seqlens_q is None:
         extra = [name for name, x in given.items() if x is not None]
@@ -82,7 +83,7 @@ def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
 
 
 def _pairs_of(name, x, shape):
-    """A tensor over pairs, with all of [B, Hq, Sq, Skv]; extents of 1 are the same for all."""
+    """A tensor over pairs with all dimensions [B, Hq, Sq, Skv]; dimensions of extent 1 are broadcast."""
     if x.dim() > 4:
         raise ValueError(f"{name} must have at most the four dimensions [batch, heads, queries, keys], but got shape "
                          f"{list(x.shape)}")
@@ -101,7 +102,7 @@ def _on_device(name, x, device):
 
 
 def _per_head(name, x, shape, rank):
-    """f32, [Hq], or where rank is 2 [B, Hq]."""
+    """An f32 tensor [Hq], or, if rank 2 is allowed, [B, Hq]."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         raise ValueError(f"{name} must be a tensor of floats, one for each head, but got {_shown(x)}")
     _on_device(name, x, shape.device)
@@ -112,7 +113,7 @@ def _per_head(name, x, shape, rank):
 
 
 def sizes_of(size):
-    """Of blocks of a list, queries and keys: from a number for both, or a pair."""
+    """The block sizes of a list, (queries, keys), from one number for both or a pair."""
     sizes = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, (tuple, list)) else ()
     if len(sizes) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
         raise ValueError("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, "
@@ -121,7 +122,7 @@ def sizes_of(size):
 
 
 def _joined(counts, indices, more_counts, more_indices):
-    """Lists that hold what two hold: valid entries in front, in the order that they have."""
+    """Concatenates two lists: the valid entries of both come first, in their order."""
     def valid(counts, indices):
         return torch.arange(indices.shape[-1], device=indices.device) < counts[..., None]
 
@@ -131,7 +132,7 @@ def _joined(counts, indices, more_counts, more_indices):
 
 
 def _lists_of(mask):
-    """Numbers, indices and sizes of blocks, from a BlockMask of FlexAttention, or a tuple."""
+    """Counts, indices and block sizes, from a BlockMask of FlexAttention or a tuple."""
     if hasattr(mask, "kv_num_blocks") and hasattr(mask, "kv_indices"):
         modifier = getattr(mask, "mask_mod", None)
         if modifier is not None and getattr(modifier, "__name__", "") != "noop_mask":
@@ -149,11 +150,11 @@ def _lists_of(mask):
 
 
 class Features:
-    """Files to link, in order, and their captures."""
+    """The files to link, in order, and their captures."""
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype, self.files, self.captures = shape, dtype, [], {}
-        self.lists = {}  # of blocks: what the kernels take by name, and the sizes of blocks
+        self.lists = {}  # lists of blocks: kernel arguments by name, and block sizes
 
     def link(self, file, **captures):
         self.files.append(file)
@@ -172,7 +173,7 @@ class Features:
         self.link("bias", bias=_pairs_of(name, _on_device(name, bias, self.shape.device), self.shape))
 
     def add_mask(self, mask):
-        """As attn_mask of PyTorch: True attends, floats are added."""
+        """attn_mask with PyTorch's semantics: True attends, floats are added to the scores."""
         if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
             _on_device("attn_mask", mask, self.shape.device)
             self.link("mask", mask=_pairs_of("attn_mask", mask, self.shape))
@@ -192,7 +193,8 @@ class Features:
             self.link("alibi_aligned", alibi_slopes=slopes.expand(self.shape.batch, self.shape.heads), alibi_shift=shift)
 
     def add_used_lengths(self, seqused_q, seqused_k):
-        """Of one of them, or both: the other counts all rows. What counts from the corner asks for it afterwards."""
+        """Adds seqused_q, seqused_k, or both; if one is omitted, all its rows count. Call it before methods that use
+        the bottom right corner."""
         for name, x in ("seqused_q", seqused_q), ("seqused_k", seqused_k):
             if x is None:
                 continue
@@ -206,12 +208,12 @@ class Features:
         self.link("used_lengths", seqused_q=self.shape.used[0], seqused_k=self.shape.used[1])
 
     def add_window(self, left, right):
-        """From the corner, where nothing is causal or the corner is that of used lengths."""
+        """A window aligned to the corner, without a causal mask or with the corner of used lengths."""
         self.link("window_aligned", window_shift=self.shape.shift(), aligned_left=left, aligned_right=right)
 
     def add_dropout(self, p, generator):
-        """Seed and offset are drawn from the generator, on its device: they stay in memory, so a graph that is replayed
-        draws new ones, and the backward reads the same."""
+        """Draws seed and offset from the generator, on its device. They stay in memory, so that a replayed graph draws
+        new ones and the backward reads the same ones."""
         if generator is not None and generator.device.type != self.shape.device.type:
             raise ValueError(f"generator must be on the device of q, {self.shape.device}, but got {generator.device}")
         drawn = torch.randint(0, 2**62, (2,), dtype=torch.int64, device=self.shape.device, generator=generator)
@@ -238,7 +240,7 @@ class Features:
         self.link("sink", sinks=_per_head("sinks", sinks, self.shape, 1))
 
     def add_files(self, modifier, captures):
-        """The files of the caller, after those of keyword arguments."""
+        """Adds the caller's files after those of keyword arguments."""
         text = checks.modifier_text(modifier)
         names = text.split(checks.SEPARATOR) if text else []
         twice = [name for name in names if name in self.files]
@@ -255,7 +257,7 @@ class Features:
         self.files += names
 
     def arguments(self):
-        """Modifier, tensors, floats, integers and names, as tilewright.ops takes them."""
+        """The modifier, tensors, floats, integers and names that the operators of tilewright.ops take."""
         by_kind = {"tensors": {}, "floats": {}, "integers": {}}
         for name, value in {**self.captures, **(self.shape.packed or {}), **self.lists}.items():
             kind = "tensors" if isinstance(value, torch.Tensor) else "floats" if isinstance(value, float) else "integers"

@@ -1,6 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels on tensors in host memory, by tilewright-run: the interpreter of tile IR, or the simulator of a GPU. For trying
-kernels and checking gradients where there is no GPU; every call is a process of its own that compiles, so it is slow."""
+"""Runs kernels on tensors in host memory with tilewright-run: on the interpreter of tile IR, or on the simulator of a
+GPU. For testing kernels and gradients without a GPU; slow, since every call starts a process that compiles the
+kernel."""
 
 import ctypes
 import os
@@ -13,16 +14,16 @@ import torch
 from tilewright import places
 from tilewright.runtime import TORCH_TYPES, TilewrightError
 
-# How .npy files spell the types; what NumPy does not have travels as f32.
+# The types of .npy files; types that NumPy does not have are converted to f32.
 _FILE_TYPES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i1": "|b1"}
 
-_device = None  # of tilewright-run; None: tensors of the CPU are refused
+_device = None  # --device of tilewright-run; None: CPU tensors are rejected
 
 
 class interpret:
-    """Lets attention take tensors of the CPU, computed by tilewright-run: by its interpreter ("cpu"), or by a simulated
-    GPU ("sim:sm_90a"); None refuses them, as at first. At once, for the whole process, and in a `with` statement until
-    that ends."""
+    """Makes attention accept CPU tensors, computed with tilewright-run: by its interpreter ("cpu"), or by a simulated
+    GPU ("sim:sm_90a"); None (the default) rejects CPU tensors. Takes effect immediately, for the whole process; as a
+    context manager, until the `with` statement ends."""
 
     def __init__(self, device="cpu"):
         global _device
@@ -72,7 +73,7 @@ def _read(path, tensor, kind):
 
 
 class Plan:
-    """One kernel or program with bound parameters, as the plans of tilewright.runtime are."""
+    """One kernel or program with bound parameters, with the interface of the plans of tilewright.runtime."""
 
     def __init__(self, kernel, params, with_files, device):
         self.command = [places.find_run(), kernel, f"--device={device}"]
@@ -80,10 +81,10 @@ class Plan:
         self.command += [f"--with={file}" for file in with_files]
 
     def takes(self, name):
-        return True  # tilewright-run says what it does not know
+        return True  # tilewright-run reports unknown names
 
     def run(self, values, outputs):
-        """`values` by the names of the kernel, `outputs` the names of those that it writes."""
+        """Runs the plan; `values` are named as in the kernel, `outputs` lists the names that the kernel writes."""
         with tempfile.TemporaryDirectory() as folder:
             command, written = list(self.command), {}
             for name, value in values.items():

@@ -1,9 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operators tilewright::attention and tilewright::attention_backward: which kernel they run, its code, and launches.
-
-A kernel's arguments beyond q, k, v and what is common to all travel by name: `tensors`, `floats` and `integers`, and the
-names of all of them in this order in `names`, separated by commas. Floats and integers end with one that has no name:
-autograd takes an empty list for one of tensors. q, k and v of three dimensions are packed sequences."""
+"""The operators tilewright::attention and tilewright::attention_backward: they select a kernel, compile or load its
+code, and launch it. Kernel arguments other than q, k, v and the common ones are passed by name in `tensors`, `floats`
+and `integers`; `names` lists their names in this order, separated by commas. Floats and integers end with an unnamed
+element, since autograd mistakes an empty list for a list of tensors. q, k and v of three dimensions are packed
+sequences."""
 
 import contextlib
 import threading
@@ -20,19 +20,19 @@ REFUSALS = ("invalid argument", "unsupported", "missing variant")
 
 
 class Choice(NamedTuple):
-    """A kernel or program, attention_KERNEL of the file of that name, and how it is compiled."""
+    """A kernel or program, attention_KERNEL of the file of that name, and its compile options."""
     kernel: str
     dtype: str
     dim: int
     value_dim: int
     causal: str
     window: bool
-    modifier: str  # of files that are linked to it, as checks.modifier_files reads it
+    modifier: str  # files that are linked to it, in the format of checks.modifier_files
     deterministic: bool = False
     captured: bool = False  # whether captures get gradients
     packed: bool = False
-    score_gradient: bool = False  # whether it writes d_score, that of a bias
-    lists: Tuple[int, ...] = ()  # sizes of blocks, queries and keys, where there are lists of them
+    score_gradient: bool = False  # whether it writes d_score, the gradient of a bias
+    lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there are lists of blocks
 
     def entry(self):
         return f"attention_{self.kernel}"
@@ -48,7 +48,7 @@ class Choice(NamedTuple):
         return params
 
     def files(self):
-        """The kernel's, and those to link."""
+        """The kernel's file, and the files to link."""
         return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
 
     def create(self, library, bundle):
@@ -61,12 +61,12 @@ class Choice(NamedTuple):
 
 
 class _Code:
-    """Libraries, bundles and plans of this process."""
+    """The libraries, bundles and plans of this process."""
 
     def __init__(self):
         self.lock = threading.Lock()
         self.library = None
-        self.bundles = {}  # loaded ones by modifier
+        self.bundles = {}  # loaded bundles, by modifier
         self.plans = {}
 
     def get_library(self):
@@ -79,7 +79,8 @@ _code = _Code()
 
 
 def load_bundle(path, modifier=None):
-    """Takes code from a bundle of tilewrightc before it is compiled here; `modifier` is what was linked to it."""
+    """Uses code from a bundle of tilewrightc instead of compiling it here; `modifier` is the modifier that was linked
+    to it."""
     with _code.lock:
         bundle = _code.get_library().open(path)
         _code.bundles.setdefault(checks.modifier_text(modifier), []).append(bundle)
@@ -87,7 +88,7 @@ def load_bundle(path, modifier=None):
 
 @contextlib.contextmanager
 def _friendly():
-    """Errors as users of PyTorch expect them."""
+    """Converts errors to the exceptions that PyTorch users expect."""
     try:
         yield
     except compiler.CompileError as error:
@@ -97,7 +98,7 @@ def _friendly():
 
 
 def compile_choice(choice, targets=()):
-    """A plan of code that is compiled here; not prepared."""
+    """A plan of code that is compiled here, not yet prepared."""
     kernel, files = choice.files()
     data = compiler.compile_bundle(kernel, choice.params(), files, targets)
     library = _code.get_library()
@@ -105,7 +106,7 @@ def compile_choice(choice, targets=()):
 
 
 def plan(choice, device):
-    """Prepared for a device: from a loaded bundle, else compiled."""
+    """A plan that is prepared for a device: from a loaded bundle, else compiled here."""
     interpreted = interpreter.device() if device.type == "cpu" else None
     key = (choice, interpreted, device.index)
     found = _code.plans.get(key)
@@ -121,7 +122,7 @@ def plan(choice, device):
         raise RuntimeError("the first call of attention for these types and widths must not be captured, since it loads "
                            "code; call it once before, or tilewright.torch.prepare")
     with _friendly(), _code.lock:
-        if key in _code.plans:  # another thread has made it meanwhile
+        if key in _code.plans:  # another thread has made it in the meantime
             return _code.plans[key]
         for bundle in _code.bundles.get(choice.modifier, []):
             try:
@@ -138,7 +139,7 @@ def plan(choice, device):
 
 
 def launch(plan, values, outputs, device):
-    """On the current stream; `outputs` names what is written."""
+    """Launches the plan on the current stream; `outputs` names the arrays that it writes."""
     if device.type == "cpu":
         with _friendly():
             return plan.run(values, outputs)
@@ -151,25 +152,25 @@ def launch(plan, values, outputs, device):
 
 
 def _dense_rows(x):
-    """Kernels read rows whose elements are side by side; all other strides are free."""
+    """Copies x if the elements of its rows are not contiguous, which kernels require; other strides are arbitrary."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
 def _empty_like(x, width):
-    """Of the shape of x but for the width; rows of heads are arranged as in x, so that transpose(1, 2) of what is returned is as
-    dense as that of x was."""
+    """An uninitialized tensor with the shape of x except for the width. Rows of heads are arranged as in x, so that
+    transpose(1, 2) of the result is as dense as that of x."""
     if x.dim() == 4 and 0 < x.stride(1) < x.stride(2):
         return x.new_empty((x.shape[0], x.shape[2], x.shape[1], width)).transpose(1, 2)
     return x.new_empty((*x.shape[:-1], width))
 
 
 def _sum_type(x):
-    """Of LSE and of the gradients of captures."""
+    """The type of LSE and of the gradients of captures."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _results(q, v):
-    """O and LSE, not written."""
+    """Uninitialized O and LSE."""
     rows = q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0])
     return _empty_like(q, v.shape[-1]), q.new_empty(rows, dtype=_sum_type(q))
 
@@ -188,13 +189,13 @@ def _choice(kernel, q, v, causal, window, modifier, **more):
 
 
 def _lists(more):
-    """Takes the sizes of listed blocks out of what is given by name: they are no arguments, but parameters."""
+    """Removes the block sizes of lists from the named values: they are parameters, not arguments."""
     return tuple(more.pop(name) for name in LIST_SIZES if name in more)
 
 
 def _as_batch(values):
-    """Packed sequences as the kernels take them, a batch of one: [rows, heads, width] as [1, heads, rows, width], and LSE
-    [heads, rows] as [1, heads, rows]. Without a copy."""
+    """Views packed sequences as a batch of 1, as kernels take them: [rows, heads, width] as [1, heads, rows, width],
+    and LSE [heads, rows] as [1, heads, rows]. No copy is made."""
     rows, lse = ("q", "k", "v", "o", "do", "dq", "dk", "dv"), ("lse", "dlse")
     return {name: x if x is None else x.transpose(0, 1)[None] if name in rows else x[None] if name in lse else x
             for name, x in values.items()}
@@ -220,9 +221,10 @@ def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_le
 
 
 def takes_score_gradient(modifier, deterministic, shape=None, full=None):
-    """Whether the gradient of a bias is better taken as that of the scores, which is summed without atomic additions: where
-    nothing changes the scores before the bias does, and several pairs share an element of it (`shape` is its own, `full` that
-    of all pairs) or bits must not depend on the order. Else every pair stores its own."""
+    """Whether the kernel computes the gradient of a bias as the gradient of the scores, which is then summed without
+    atomic additions. Requires that no modifier changes the scores before the bias is added, and that several pairs
+    share an element of the bias (`shape` is its shape, `full` that of all pairs) or that bits must not depend on the
+    order of additions. Otherwise, every pair stores its own gradient."""
     if modifier.split(checks.SEPARATOR)[0] != "bias":
         return False
     if shape is None:

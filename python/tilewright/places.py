@@ -1,13 +1,13 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where the compiler, the runtime and the kernels are: named by environment variables, in this folder of a wheel, in the
-build folder of a source tree, or beside this folder's parent in an unpacked package."""
+"""Locates the compiler, the runtime and the kernels: by environment variables, in this folder of a wheel, in the build
+folder of a source tree, or beside this folder's parent in an unpacked package."""
 
 import os
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(PACKAGE))
 _PLACES = (PACKAGE, os.path.join(ROOT, "build"), ROOT)
-# Of the C interfaces that this package calls: the number after the names of the libraries.
+# The ABI number of the C interfaces that this package calls, as in the names of the libraries.
 _ABI = 0
 
 
@@ -24,21 +24,21 @@ KERNELS = os.path.join(PACKAGE if os.path.isdir(os.path.join(PACKAGE, "kernels")
 
 
 def find_tool(name="tilewrightc"):
-    """A tool; TILEWRIGHTC and TILEWRIGHT_RUN override tilewrightc and tilewright-run."""
+    """The path of a tool; TILEWRIGHTC and TILEWRIGHT_RUN override tilewrightc and tilewright-run."""
     variable = {"tilewrightc": "TILEWRIGHTC", "tilewright-run": "TILEWRIGHT_RUN"}.get(name, "")
     return _first(variable, "bin", (name,), name)
 
 
 def find_run():
-    """tilewright-run; TILEWRIGHT_RUN overrides it."""
+    """The path of tilewright-run; TILEWRIGHT_RUN overrides it."""
     return find_tool("tilewright-run")
 
 
 def find_library():
-    """libtilewright.so; TILEWRIGHT_LIBRARY overrides it."""
+    """The path of libtilewright.so; TILEWRIGHT_LIBRARY overrides it."""
     return _find_shared("TILEWRIGHT_LIBRARY", "libtilewright.so", "libtilewright.so")
 
 
 def find_compiler():
-    """libtilewright-compiler.so, or None; TILEWRIGHT_COMPILER overrides it."""
+    """The path of libtilewright-compiler.so, or None; TILEWRIGHT_COMPILER overrides it."""
     return _find_shared("TILEWRIGHT_COMPILER", "libtilewright-compiler.so", None)

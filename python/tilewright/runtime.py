@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""libtilewright.so through its C interface, runtime/tilewright.h. Arrays are whatever has shape, stride(), data_ptr() and
-dtype as tensors of PyTorch have them; this module does not import it."""
+"""Bindings of libtilewright.so, through its C interface runtime/tilewright.h. An array is any object with PyTorch's
+shape, stride(), data_ptr() and dtype; this module does not import PyTorch."""
 
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
@@ -53,7 +53,7 @@ ForwardArguments, BackwardArguments = _attention_arguments(FORWARD_VIEWS), _atte
 
 
 class TilewrightError(Exception):
-    """`code` is one of CODES."""
+    """An error of the runtime; `code` is one of CODES."""
 
     def __init__(self, message, code=None):
         super().__init__(message)
@@ -65,7 +65,7 @@ def sized(struct, **fields):
 
 
 def view_of(tensor):
-    """A View, which keeps what it points to."""
+    """A View of a tensor, which keeps the memory that it points to alive."""
     rank, kind = len(tensor.shape), TORCH_TYPES.get(str(tensor.dtype))
     if kind is None:
         raise TilewrightError(f"elements must be of one of {', '.join(TORCH_TYPES)}, but got {tensor.dtype}", CODES[1])
@@ -75,7 +75,8 @@ def view_of(tensor):
 
 
 def arguments_of(values):
-    """An array of Argument by name, and the memory that it points to. Numbers are f32 where they are floats, else i32."""
+    """An array of Argument by name, and the memory that it points to. Python floats are passed as f32, integers as
+    i32."""
     array, kept = (Argument * len(values))(), []
     for place, (name, value) in zip(array, values.items()):
         place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
@@ -109,25 +110,25 @@ class Library:
             raise TilewrightError(self.functions.tilewright_last_error().decode(), CODES[code])
 
     def open(self, path):
-        """A bundle file; bundles live as long as the process."""
+        """Opens a bundle file; bundles are kept until the process ends."""
         bundle = c_void_p()
         self.call("bundle_open", str(path).encode(), byref(bundle))
         return bundle
 
     def load(self, data):
-        """A bundle in memory, which is copied."""
+        """Loads a bundle from memory, which is copied."""
         bundle = c_void_p()
         self.call("bundle_load", data, c_size_t(len(data)), byref(bundle))
         return bundle
 
     def write_timeline(self, bundle, timeline, path):
-        """A trace for Perfetto; `timeline` has the bytes that launches left in the array of that name."""
+        """Writes a trace for Perfetto; `timeline` has the bytes that launches wrote to the array of that name."""
         words = (c_uint64 * (len(timeline) // 8)).from_buffer_copy(timeline)  # aligned
         self.call("timeline_write", bundle, words, c_size_t(ctypes.sizeof(words)), str(path).encode())
 
 
 class _Plan:
-    """The common part of an operation and of the plans of attention: `prefix` is that of their functions."""
+    """The common part of an operation and of the plans of attention; `prefix` is the prefix of their C functions."""
 
     def __init__(self, library, prefix):
         self.library, self.prefix, self.handle = library, prefix, c_void_p()
@@ -139,31 +140,32 @@ class _Plan:
             getattr(self.library.functions, f"tilewright_{self.prefix}_destroy")(self.handle)
 
     def check_support(self, major, minor, shared_bytes=0):
-        """Raises where there is no code for such a device; needs no GPU."""
+        """Raises an error if there is no code for such a device; needs no GPU."""
         self.library.call(f"{self.prefix}_check_support", self.handle, c_int(major), c_int(minor), c_int(shared_bytes))
 
     def prepare(self, device=0):
         self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
 
     def check_indices(self, wanted=True):
-        """Whether a run checks the kernel's constraints on the elements of index arrays, and raises if one is broken. It
-        then waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1 turns the check on for new plans."""
+        """Sets whether a run checks the kernel's constraints on the elements of index arrays and raises an error if one
+        is violated. A run with the check waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1
+        enables the check for new plans."""
         self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(wanted))
 
     def workspace_size(self, packed, device=0):
-        """Bytes; `packed` is what `pack` gave."""
+        """The size of the workspace in bytes; `packed` is a result of `pack`."""
         size = c_uint64()
         self.library.check(self._workspace_size(self.handle, *packed[0], c_int(device), byref(size)))
         return size.value
 
     def run(self, packed, workspace, workspace_bytes, stream):
-        """Enqueues the work; addresses are numbers."""
+        """Enqueues the work; addresses are integers."""
         self.library.check(self._run(self.handle, *packed[0], c_void_p(workspace), c_uint64(workspace_bytes),
                                      c_void_p(stream)))
 
     def bind(self, values, allocate, stream, device=0):
-        """A call without arguments that enqueues the work; `allocate` makes an array of so many bytes, `stream` gives
-        the stream of each call."""
+        """Returns a function without parameters that enqueues the work; `allocate` makes an array of a number of bytes,
+        `stream` returns the stream of each call."""
         packed = self.pack(values)
         size = self.workspace_size(packed, device)
         workspace = allocate(size) if size else None
@@ -171,7 +173,7 @@ class _Plan:
         run, handle, check, arguments = self._run, self.handle, self.library.check, packed[0]
         first, *more = arguments
 
-        def launch(packed=packed, values=values, workspace=workspace, plan=self):  # kept as long as the call is
+        def launch(packed=packed, values=values, workspace=workspace, plan=self):  # alive as long as the call
             code = run(handle, first, address, size, stream())
             if code:
                 check(code)
@@ -186,18 +188,18 @@ class _Plan:
 
 class _Attention(_Plan):
     def captures(self):
-        """Names of captures, and of optional arguments of the entry that the plan does not know."""
+        """The names of captures, and of optional arguments of the entry that the plan does not name."""
         functions, prefix = self.library.functions, f"tilewright_{self.prefix}"
         count = getattr(functions, prefix + "_num_captures")(self.handle)
         return [getattr(functions, prefix + "_capture_name")(self.handle, c_size_t(i)).decode() for i in range(count)]
 
     def takes(self, name):
-        """Whether there is a capture or a further argument of this name."""
+        """Whether there is a capture or an additional argument of this name."""
         return name in self.captures()
 
     def pack(self, values):
-        """`values` by the names of the kernel: arrays and numbers, None where absent; those that are not the plan's are
-        captures. A window that is left out is open."""
+        """Packs `values`, arrays and numbers by the names of the kernel, None where absent; values that the plan does
+        not name are captures. An omitted window is unlimited."""
         rest = dict(values)
         missing = [name for name in (*self.views, "scale") if name not in rest]
         if missing:
@@ -257,7 +259,7 @@ class Operation(_Plan):
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
 
     def arguments(self):
-        """Names, those of captures last."""
+        """The argument names, with captures last."""
         functions = self.library.functions
         count = functions.tilewright_operation_num_arguments(self.handle)
         return [functions.tilewright_operation_argument_name(self.handle, c_size_t(i)).decode() for i in range(count)]

@@ -4,7 +4,7 @@
     tilewright.sdpa_compatible(query, key, value, attn_mask=mask, dropout_p=0.1)
     with tilewright.use_for_sdpa():
         model(x)                                    # F.scaled_dot_product_attention runs Tilewright's kernels
-    print(tilewright.sdpa_fallbacks())              # and PyTorch's for these reasons, so many times
+    print(tilewright.sdpa_fallbacks())              # how often PyTorch's ran instead, by reason
 """
 
 import collections
@@ -24,13 +24,13 @@ _NAMES = ("query", "key", "value")
 
 
 def _lead(tensors):
-    """What the extents before the heads are together."""
+    """The common extents before the heads."""
     first, *others = (x.shape[:-3] for x in tensors)
     return first if all(x == first for x in others) else torch.broadcast_shapes(first, *others)
 
 
 def _invalid(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """What PyTorch refuses, too, or None."""
+    """The reason why PyTorch rejects the arguments too, or None."""
     tensors = (query, key, value)
     if any(x.dim() < 2 for x in tensors):
         return f"query, key and value must be at least 2 dimensional, but got {', '.join(str(x.dim()) for x in tensors)}"
@@ -73,8 +73,8 @@ def _is_old(index):
 
 
 def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """What PyTorch computes and the kernels do not, or None. After _invalid."""
-    if not torch.compiler.is_compiling():  # which cannot trace the questions
+    """The reason why the kernels cannot compute what PyTorch can, or None. Called after _invalid."""
+    if not torch.compiler.is_compiling():  # is_functorch_wrapped_tensor cannot be traced
         for name, x in zip((*_NAMES, "attn_mask"), (query, key, value, attn_mask)):
             if x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x):
                 return f"{name} must not be a tensor of vmap or another transform of torch.func"
@@ -103,7 +103,7 @@ def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enab
 
 
 def _unusual(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """What only PyTorch can say something about."""
+    """The reason why only PyTorch can judge the arguments, or None."""
     for name, x in zip(_NAMES, (query, key, value)):
         if not isinstance(x, torch.Tensor):
             return f"{name} must be a tensor, but got {type(x).__name__}"
@@ -121,7 +121,7 @@ def _unusual(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_g
 
 
 def _problem(*arguments):
-    """(whether PyTorch refuses it, too, the text), or None."""
+    """(whether PyTorch rejects the arguments too, the reason), or None."""
     text = _unusual(*arguments)
     if text is not None:
         return False, text
@@ -133,15 +133,15 @@ def _problem(*arguments):
 
 
 def why_not_sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    """Why PyTorch's scaled_dot_product_attention is called for these arguments in spite of use_for_sdpa; None where it is
-    not."""
+    """The reason why PyTorch's scaled_dot_product_attention is called for these arguments despite use_for_sdpa, or
+    None."""
     query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     problem = _problem(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     return None if problem is None else problem[1]
 
 
 def _four(x, lead, rank):
-    """[batch, heads, rows, width] of [lead..., heads, rows, width]."""
+    """Reshapes [lead..., heads, rows, width] to [batch, heads, rows, width]."""
     x = x[(None,) * (rank - x.dim())]
     if rank == 4:
         return x if x.shape[0] == lead[0] else x.expand(lead[0], -1, -1, -1)
@@ -150,18 +150,18 @@ def _four(x, lead, rank):
 
 
 def _call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """After _problem has found none."""
+    """Runs the kernels, after _problem has returned None."""
     tensors = (query, key, value)
     dims = max(x.dim() for x in tensors)
     rank = max(dims, 4)
     lead = (1,) if dims < 4 else _lead(tensors)
     q, k, v = (_four(x, lead, rank) for x in tensors)
-    if q.shape[1] < k.shape[1]:  # one head of queries for all of the keys
+    if q.shape[1] < k.shape[1]:  # one head of queries for all heads of keys
         q = q.expand(-1, k.shape[1], -1, -1)
     if attn_mask is not None:
         extra = rank - attn_mask.dim()
         mask = attn_mask[(None,) * extra] if extra > 0 else attn_mask
-        if rank > 4:  # one batch of all that leads
+        if rank > 4:  # one batch of all leading dimensions
             mask = mask[(0,) * (rank - 3)][None] if all(n == 1 for n in mask.shape[:-3]) else _four(mask, lead, rank)
         attn_mask = mask
     o = attention(q, k, v, causal=is_causal, scale=scale, attn_mask=attn_mask, dropout_p=dropout_p)
@@ -171,9 +171,9 @@ def _call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
 def sdpa_compatible(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    """torch.nn.functional.scaled_dot_product_attention by Tilewright's kernels. RuntimeError where PyTorch refuses
-    arguments, too; ValueError where only the kernels do, with the reason that why_not_sdpa gives. A row whose keys are all
-    masked gives 0 and zero gradients, as since PyTorch 2.5."""
+    """torch.nn.functional.scaled_dot_product_attention with Tilewright's kernels. Raises RuntimeError for arguments
+    that PyTorch rejects too, and ValueError for those that only the kernels reject, with the reason of why_not_sdpa. A
+    row whose keys are all masked gives 0 and zero gradients, as since PyTorch 2.5."""
     query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     problem = _problem(*arguments)
@@ -186,8 +186,8 @@ _reasons = collections.Counter()
 
 
 def sdpa_fallbacks():
-    """How often PyTorch computed what use_for_sdpa would have taken, by reason. Calls in compiled code are not counted.
-    Clear it by .clear()."""
+    """The number of calls that PyTorch computed despite use_for_sdpa, by reason. Calls in compiled code are not
+    counted. Reset with .clear()."""
     return _reasons
 
 
@@ -204,7 +204,7 @@ def _or_pytorch(fallback):
                 warnings.warn(f"PyTorch computes this attention, not Tilewright: {problem[1]}", stacklevel=2)
         if fallback == "raise":
             raise ValueError(f"Tilewright does not compute this attention: {problem[1]}")
-        grouped = {"enable_gqa": enable_gqa} if enable_gqa else {}  # which PyTorch 2.4 does not know
+        grouped = {"enable_gqa": enable_gqa} if enable_gqa else {}  # an argument that PyTorch 2.4 does not have
         return _pytorch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **grouped)
 
     return scaled_dot_product_attention
@@ -214,14 +214,14 @@ _switched = {fallback: _or_pytorch(fallback) for fallback in ("silent", "warn", 
 
 
 class use_for_sdpa:
-    """Makes torch.nn.functional.scaled_dot_product_attention call Tilewright where that can do what is asked for, and
-    PyTorch elsewhere: at once, for the whole process, and in a `with` statement until that ends. With False PyTorch's
-    function is back.
+    """Makes torch.nn.functional.scaled_dot_product_attention call Tilewright if it supports the arguments, and PyTorch
+    otherwise. Takes effect immediately, for the whole process; as a context manager, until the `with` statement ends.
+    False restores PyTorch's function.
 
-    fallback   where it is PyTorch's turn: "silent", "warn" (with the reason), or "raise", a ValueError. The reasons are
-               counted by sdpa_fallbacks, and why_not_sdpa tells that of a call
+    fallback   what happens for unsupported arguments: "silent" and "warn" (with the reason) call PyTorch, "raise" raises
+               ValueError. sdpa_fallbacks counts the reasons, and why_not_sdpa returns the reason of a call
 
-    A name that was bound to PyTorch's function before, by `from torch.nn.functional import ...`, goes on calling that."""
+    Names that were bound to PyTorch's function before, with `from torch.nn.functional import ...`, are not affected."""
 
     def __init__(self, enabled=True, *, fallback="silent"):
         if fallback not in _switched:

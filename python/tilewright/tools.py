@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command-line tools of a wheel: each script that pip makes of it calls run()."""
+"""The command-line tools of a wheel: each script that pip installs calls run()."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from tilewright import places
 
 
 def run():
-    """Becomes the tool whose name this program was called by."""
+    """Replaces this process by the tool whose name the script was called by."""
     tool = places.find_tool(os.path.basename(sys.argv[0]))
     try:
         os.execv(tool, [tool, *sys.argv[1:]])

@@ -8,10 +8,10 @@
     o = attention(q, k, v, cu_seqlens_q=starts, max_seqlen_q=longest)             # packed: [rows, heads, width]
     o = attention(q, k, v, modifier="prefix_lm", captures={"prefix_length": n})   # kernels/mods, or a file of your own
 
-tilewright.sdpa has it as PyTorch's scaled_dot_product_attention, tilewright.flash as the package flash_attn.
+tilewright.sdpa offers it as PyTorch's scaled_dot_product_attention, tilewright.flash with the API of flash_attn.
 
 The operators are tilewright::attention and tilewright::attention_backward (tilewright.ops); torch.compile traces them,
-and CUDA graphs capture them once a first call has compiled and loaded their code (or `prepare` has). They run on the
+and CUDA graphs capture them after a first call, or `prepare`, has compiled and loaded their code. They run on the
 current stream, with workspace from PyTorch's allocator.
 """
 
@@ -25,7 +25,8 @@ __all__ = ["attention", "prepare", "load_bundle", "interpret"]
 
 
 def autocast(*operands):
-    """What autocast makes of operands of a product on the device of the first: floats but for f64 get its type."""
+    """Converts the operands of a product as autocast does on the device of the first: floats other than f64 are
+    converted to its type."""
     kind = operands[0].device.type if isinstance(operands[0], torch.Tensor) else "meta"
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return operands
@@ -44,42 +45,42 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
               alibi_slopes=None, dropout_p=0.0, generator=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None,
               max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, block_mask=None, modifier=None,
               captures=None, return_lse=False, deterministic=None):
-    """softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], Hq a multiple of Hkv, of any
-    strides (rows that are not dense are copied). Gives O [B, Hq, Sq, DV] and, with return_lse, LSE [B, Hq, Sq] in f32 (f64
-    for f64), both with gradients. All of the following combine.
+    """softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], where Hq is a multiple of Hkv.
+    Strides are arbitrary (rows that are not dense are copied). Returns O [B, Hq, Sq, DV] and, with return_lse, LSE
+    [B, Hq, Sq] in f32 (f64 for f64), both with gradients. All of the following can be combined.
 
     causal         True or "top_left" keeps j <= i, "bottom_right" j <= i + Skv - Sq
-    window         (left, right): keeps keys so far on either side of the diagonal, -1 is open
-    align          where the diagonal of window and alibi_slopes starts, "top_left" or "bottom_right"; by default as causal
+    window         (left, right): the number of keys kept on each side of the diagonal; -1 is unlimited
+    align          corner of the diagonal of window and alibi_slopes, "top_left" or "bottom_right"; default: as causal
     scale          a number; by default 1 / sqrt(D)
     softcap        a number c: scores become c tanh(score / c); None or 0: off
-    bias           added to scores, [B, Hq, Sq, Skv] with 1 or nothing for what is the same for all; of the type of q
-    attn_mask      of bool: True attends; of floats: a bias
+    bias           added to scores, of shape [B, Hq, Sq, Skv] or broadcastable to it, of the type of q
+    attn_mask      bool: True attends; floats: a bias
     alibi_slopes   [Hq] or [B, Hq]: scores lose slope * distance from the diagonal
     dropout_p      pairs are dropped with this probability, the others are scaled by 1 / (1 - p)
-    generator      that dropout draws its seed from; by default that of the device
-    sinks          [Hq], logits that join the sum of each row, and have no value
+    generator      generator of dropout's seed; by default that of the device
+    sinks          [Hq], logits that join the softmax sum of each row, without a row of V
     cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k
-                   packed sequences: q [rows, Hq, D], k, v [rows, Hkv, D] hold sequences that start at these rows, and the
-                   last of these numbers is that of rows; LSE is [Hq, rows]. Positions count in each sequence. Those of
-                   keys may be left out where they are the queries'
+                   packed sequences: q [rows, Hq, D], k, v [rows, Hkv, D] contain sequences that start at these rows; the last
+                   element is the number of rows; LSE is [Hq, rows]. Positions count from the start of a sequence. The
+                   arguments for keys may be omitted if they equal those for queries
     seqused_q, seqused_k
-                   [B], int32: only so many rows of each batch or packed sequence count, from 0 to all, which is what one
-                   that is left out means. "bottom_right" is the corner of these. Unused rows give O = 0 and LSE = -inf, or
-                   the sink, and get zero gradients; they must be finite (in q and k only where there is a backward)
-    block_mask     which blocks of keys each block of queries attends, besides all else: a BlockMask of FlexAttention without
-                   a mask_mod; or (kv_num_blocks [B, Hq, Mb], kv_indices [B, Hq, Mb, L]) of int32, with 1 for batches and
-                   heads where they are the same for all, and a size of blocks after them, a number or (queries, keys); by
-                   default 128. Packed, blocks count in each sequence
-    modifier       a name of kernels/mods (prefix_lm, ...), the path of an .mlir file, or a list of them; they see scores as
-                   softcap, bias and alibi_slopes have changed them, in this order
-    captures       {name: tensor or number} of the modifier: an int where it wants i32, a float where it wants f32.
-                   A tensor that requires a gradient gets one where the backward kernel computes it
-    deterministic  the backward's gradients are the same bits in every run; by default what
-                   torch.use_deterministic_algorithms says
+                   [B], int32: the number of used rows of each batch or packed sequence; if one is omitted, all its rows are
+                   used. "bottom_right" is the corner of the used rows. Unused rows give O = 0 and LSE = -inf, or the sink,
+                   and get zero gradients; they must be finite (in q and k only if there is a backward)
+    block_mask     which blocks of keys each block of queries attends, in addition to other masks: a BlockMask of FlexAttention
+                   without a mask_mod; or (kv_num_blocks [B, Hq, Mb], kv_indices [B, Hq, Mb, L]) of int32, where the extents
+                   of batches and heads may be 1, optionally followed by the block size, a number or (queries, keys);
+                   default 128. In packed sequences, blocks are counted per sequence
+    modifier       a name of kernels/mods (prefix_lm, ...), the path of an .mlir file, or a list of them; they apply after
+                   softcap, bias and alibi_slopes, in this order
+    captures       {name: tensor or number} of the modifier: an int for i32, a float for f32. A tensor that requires a gradient
+                   gets one if the backward kernel computes it
+    deterministic  the backward's gradients are bitwise equal in every run; by default as set by
+                   torch.use_deterministic_algorithms
 
     bias, attn_mask of floats, alibi_slopes and sinks get gradients. A row without keys gives O = 0 and LSE = -inf, or the
-    sink. Under autocast q, k, v, bias and attn_mask get its type. ValueError where arguments are refused."""
+    sink. Autocast converts q, k, v, bias and attn_mask. Raises ValueError for invalid arguments."""
     q, k, v, bias, attn_mask = autocast(q, k, v, bias, attn_mask)
     is_packed = cu_seqlens_q is not None
     devices = ("cuda", "meta") if interpreter.device() is None else ("cuda", "meta", "cpu")
@@ -98,7 +99,7 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
         asked.add_used_lengths(seqused_q, seqused_k)
     if alibi_slopes is not None:
         asked.add_alibi(alibi_slopes, from_corner)
-    if from_corner and shape.used and mode != "none":  # whose corner is not the kernel's
+    if from_corner and shape.used and mode != "none":  # the kernel uses a different corner
         mode, right = ("none", 0) if shape.has_shift() else ("top_left", right)
     if from_corner and mode == "none" and (left, right) != (-1, -1) and shape.has_shift():
         asked.add_window(left, right)
@@ -121,10 +122,10 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
 
 def prepare(device, dtype, width, *, value_width=None, causal=False, window=False, modifier=None, backward=True,
             deterministic=False, capture_gradients=False, packed=False, block_mask=None):
-    """Compiles and loads what attention will need, so that its first call may be captured into a graph. `window` says
-    whether there will be one, `packed` whether sequences are packed, `capture_gradients` whether something besides q, k
-    and v requires gradients, `block_mask` the size of its blocks where there will be one. `modifier` names all that is
-    linked, in this order: softcap, bias, alibi, alibi_aligned, mask, used_lengths, window_aligned, dropout, sink for the
+    """Compiles and loads the code for attention, so that its first call may be captured into a graph. `window`: whether
+    there will be a window; `packed`: whether sequences are packed; `capture_gradients`: whether inputs other than q, k
+    and v require gradients; `block_mask`: its block size, if there will be one. `modifier` names all linked modifiers,
+    in this order: softcap, bias, alibi, alibi_aligned, mask, used_lengths, window_aligned, dropout and sink for the
     arguments of attention, then files."""
     device, mode, text = torch.device(device), checks.causal_mode(causal), checks.modifier_text(modifier)
     if device.type != "cuda":

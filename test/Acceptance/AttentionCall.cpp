@@ -39,7 +39,7 @@ Layout layoutOf(const CallOptions &options, const std::string &name) {
   return found == options.layouts.end() ? Layout() : found->second;
 }
 
-/// The element type of an array of T; F64 in a run whose floats all are.
+/// The element type of an array of T; F64 in a run with all floats in f64.
 ElementType typeIn(const CallOptions &options, ElementType type) {
   return options.run.f64 ? ElementType::F64 : type;
 }
@@ -52,7 +52,7 @@ Extents shapeOfO(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.DV}; }
 Extents shapeOfK(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.D}; }
 Extents shapeOfV(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.DV}; }
 
-/// As the kernel has it, of what is a batch.
+/// The layout of the kernel, for an array of the batch.
 Extents shapeIn(const CallOptions &options, Extents shape) {
   if (options.isPacked) {
     shape[2] *= shape[0];

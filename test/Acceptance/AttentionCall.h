@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Problems of the oracle on the attention kernels: arguments, parameters and checks that all
-// kernels of attention share.
+// Runs problems of the oracle on the attention kernels: arguments, parameters and checks that all
+// attention kernels share.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H
@@ -16,17 +16,17 @@
 
 namespace tilewright::acceptance {
 
-/// How a problem is run. Everything is optional.
+/// Options of a run, all optional.
 struct CallOptions {
-  Params params;                          ///< besides D, DV, T, CAUSAL and WINDOW
+  Params params;                          ///< in addition to D, DV, T, CAUSAL and WINDOW
   std::vector<std::string> with;          ///< mods/softcap, ...
-  std::function<void(KernelCall &)> bind; ///< captures and further arguments
-  std::map<std::string, Layout> layouts;  ///< by name of the array
+  std::function<void(KernelCall &)> bind; ///< captures and additional arguments
+  std::map<std::string, Layout> layouts;  ///< indexed by array name
   RunSettings run;
-  bool withLse = true; ///< the forward's output
-  bool golden = false; ///< the forward that is written by hand; a failure where there is none
-  /// Each of the batch is a sequence of packed ones, of equal lengths: q is [1, Hq, B * Sq, D], and
-  /// so on. Results are again those of the batch. Layouts are of what the kernel takes.
+  bool withLse = true; ///< output of the forward pass
+  bool golden = false; ///< use the handwritten forward kernel; it is an error if there is none
+  /// The elements of the batch are packed sequences of equal lengths: q is [1, Hq, B * Sq, D], and
+  /// so on. Results are those of the batch. Layouts are those of the kernel's arguments.
   bool isPacked = false;
 };
 
@@ -48,25 +48,25 @@ void bindForwardOutputs(KernelCall &call, const reference::AttentionProblem &pro
 void bindBackward(KernelCall &call, const reference::AttentionProblem &problem,
                   reference::Type type, const reference::AttentionInputs &inputs,
                   const reference::ForwardResult &saved, const CallOptions &options = {});
-/// o, and lse where it was bound.
+/// o, and lse if it was bound.
 reference::ForwardResult readForward(const KernelCall &call, const CallOptions &options = {});
 reference::BackwardResult readBackward(const KernelCall &call);
-/// Of packed sequences, as results of the batch.
+/// Converts results of packed sequences to those of the batch.
 void unpack(const reference::AttentionProblem &problem, reference::ForwardResult &result);
 void unpack(const reference::AttentionProblem &problem, reference::BackwardResult &result);
 
-/// attention_forward on row-major arrays, or those of the options.
+/// attention_forward on row-major arrays, or on those of the options.
 reference::ForwardResult runForward(const reference::AttentionProblem &problem,
                                     reference::Type type, const reference::AttentionInputs &inputs,
                                     const CallOptions &options = {});
-/// attention_backward on what a forward saved. DETERMINISTIC is a parameter of the options.
+/// attention_backward on the results of a forward. DETERMINISTIC is a parameter of the options.
 reference::BackwardResult runBackward(const reference::AttentionProblem &problem,
                                       reference::Type type,
                                       const reference::AttentionInputs &inputs,
                                       const reference::ForwardResult &saved,
                                       const CallOptions &options = {});
 
-/// The rule on every result.
+/// Checks every result by the accuracy rule.
 void expectForward(const reference::ForwardOracle &oracle, const reference::ForwardResult &result,
                    const std::string &context = "");
 void expectBackward(const reference::BackwardOracle &oracle,
@@ -75,7 +75,7 @@ void expectBackward(const reference::BackwardOracle &oracle,
 /// "f16_113x203_b2_h4_2_d64_dv40_top_left + window".
 std::string describe(const reference::AttentionProblem &problem, reference::Type type);
 
-/// A problem from the numbers that tests vary; the default scale.
+/// A problem from the numbers that tests vary, with the default scale.
 reference::AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv,
                                         int64_t D, int64_t DV,
                                         reference::Causal causal = reference::Causal::None,
@@ -84,8 +84,8 @@ reference::AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int6
 /// Problems without batches, heads, queries or keys.
 std::vector<reference::AttentionProblem> emptyProblems();
 
-/// A NaN in a query: its row becomes NaN, the bits of all others are those of a run without it. The
-/// problem leaves no row without keys.
+/// A NaN in a query: its row becomes NaN; all other rows are bitwise equal to those of a run
+/// without it. Every row of the problem has keys.
 void expectNaNStaysInItsRow(
     const reference::AttentionProblem &problem, reference::Type type,
     const std::function<reference::ForwardResult(const reference::AttentionInputs &)> &run);

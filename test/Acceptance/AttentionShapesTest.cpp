@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_forward and attention_backward beside the list of cases: widths of every kind, masks in
-// all combinations, f64.
+// attention_forward and attention_backward in addition to the list of cases: all kinds of widths,
+// all combinations of masks, f64.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Cases.h"
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Type, Masks, ::testing::ValuesIn(allTypes),
 
 class ShapesF64 : public ::testing::TestWithParam<int> {};
 
-/// What the list of cases does for the narrower types.
+/// The coverage that the list of cases has for the narrower types.
 TEST_P(ShapesF64, MasksAndGroups) {
   const Shape shapes[] = {{64, 128}, {113, 203}, {239, 1}, {108, 256}, {1, 1}, {384, 256}};
   uint64_t seed = 1 + GetParam() * maskNames().size();
@@ -118,8 +118,8 @@ TEST_P(ShapesF64, MasksAndGroups) {
 
 INSTANTIATE_TEST_SUITE_P(Shape, ShapesF64, ::testing::Range(0, 6));
 
-/// --precision=f64 on a kernel bound to a narrow type: nothing is rounded to it. (The accuracy is
-/// that of f32, not of f64, since the constants of the kernel were rounded to f32 when it was
+/// --precision=f64 on a kernel bound to a narrow type: nothing is rounded to the type. (The
+/// accuracy is that of f32, since the constants of the kernel were rounded to f32 when it was
 /// bound.)
 TEST(AttentionF64, ARunInF64DoesNotRoundToTheTypeOfTheKernel) {
   for (Type type : {Type::F32, Type::F16, Type::BF16}) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_forward with mods/bias, and attention_backward with SCORE_GRADIENT of what it saved:
+// attention_forward with mods/bias, and attention_backward with SCORE_GRADIENT on its results:
 // every broadcast of the bias, no bias, and biases of -inf.
 
 #include "test/Acceptance/AttentionCall.h"
@@ -118,7 +118,7 @@ TEST_P(BiasKernels, NoBias) {
   check(makeProblem(1, 2, 1, 75, 139, 64, 64, Causal::TopLeft), GetParam(), 3, "no bias");
 }
 
-/// A bias of -inf masks a pair; rows of nothing else have no keys.
+/// A bias of -inf masks a pair; rows with only such pairs have no keys.
 TEST_P(BiasKernels, MinusInfinityMasks) {
   AttentionProblem problem = makeProblem(1, 2, 2, 75, 139, 32, 32);
   problem.bias = makeBias(problem, GetParam(), 1, 5);

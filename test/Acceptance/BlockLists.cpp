@@ -21,8 +21,8 @@ BlockLists::BlockLists(const AttentionProblem &p, int64_t blockM, int64_t blockN
     std::vector<int64_t> order;
     for (int64_t block = 0; block < keyBlocks; ++block)
       order.insert(order.begin() + generator.integer(0, block + 1), block);
-    int64_t count = generator.integer(0, keyBlocks + 1); // none, some or all
-    // What is no block of k is passed over: too large, or negative as padding often is.
+    int64_t count = generator.integer(0, keyBlocks + 1); // none, some or all blocks
+    // Entries that are not blocks of k are skipped: too large, or negative, as padding often is.
     if (generator.integer(0, 2))
       order.insert(order.begin() + count++ / 2, generator.integer(0, 2) ? keyBlocks + 3 : -1);
     counts.push_back(count);

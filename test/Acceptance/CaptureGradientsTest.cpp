@@ -39,11 +39,12 @@ double scoreOf(const AttentionProblem &p, const AttentionInputs &inputs, int64_t
   return p.scale * sum;
 }
 
-/// Gradients of a table: the reference, that in lower precision, and the expected roundoff.
+/// Gradients of a table: the reference, the reference in lower precision, and the expected
+/// roundoff.
 struct TableOracle {
   std::vector<double> ref, lowp, roundoff;
 
-  /// Unless sums are exact, every addition of a pair rounds what has been summed to f32.
+  /// Unless sums are exact, every addition of a pair rounds the current sum to f32.
   TableOracle(const LearnedTable &table, const AttentionProblem &p, const AttentionInputs &inputs,
               const BackwardOracle &pairs, bool isExact) {
     size_t n = table.values.size();
@@ -96,7 +97,7 @@ void check(const AttentionProblem &problem, Type type, const LearnedMod &mod, ui
       runLearnedBackward(problem, type, inputs, saved, mod,
                          {{"DETERMINISTIC", deterministic ? "true" : "false"}}, {}, deterministic);
   expectBackward(oracle, gradients.result, context);
-  // A kernel in f64 sums gradients of tables of f32 in f32: there the oracle of f32 is the measure.
+  // A kernel in f64 sums gradients of f32 tables in f32: these are compared with the f32 oracle.
   std::optional<BackwardOracle> narrow;
   if (type == Type::F64)
     narrow.emplace(oracleProblem, inputs, Type::F32);
@@ -124,7 +125,7 @@ TEST_P(CaptureGradients, ByTheRule) {
       makeProblem(2, 4, 1, 160, 160, 64, 64, Causal::TopLeft, {50, 20})};
   for (const AttentionProblem &problem : problems)
     for (const LearnedMod &mod : learnedMods(problem)) {
-      // Both ways for the first problem, else in turn.
+      // Both methods for the first problem, alternating for the others.
       bool isFirst = problem.Sq == 113, turn = seed % 2;
       for (bool deterministic : {false, true})
         if (isFirst || deterministic == turn)
@@ -133,7 +134,7 @@ TEST_P(CaptureGradients, ByTheRule) {
     }
 }
 
-/// A gradient that is left out changes nothing else: all that remains keeps its bits.
+/// Omitting a gradient does not change other results, bitwise.
 TEST(CaptureGradientsLeftOut, ChangesNothingElse) {
   AttentionProblem problem = makeProblem(1, 4, 2, 70, 90, 32, 32, Causal::BottomRight);
   Type type = Type::F32;
@@ -151,7 +152,7 @@ TEST(CaptureGradientsLeftOut, ChangesNothingElse) {
   }
 }
 
-/// Gradients are written even where there is nothing to sum.
+/// Gradients are also written if there are no terms.
 TEST(CaptureGradientsOfNothing, AreZero) {
   for (AttentionProblem problem : emptyProblems()) {
     AttentionInputs inputs = randomInputs(problem, Type::F32, 8);
@@ -166,7 +167,7 @@ TEST(CaptureGradientsOfNothing, AreZero) {
   }
 }
 
-/// What is not finite in one head reaches the gradients of that head alone, in both kinds of sums.
+/// NaN and infinities in one head reach only the gradients of that head, in both kinds of sums.
 TEST(CaptureGradientsOfNaN, StayInTheirHead) {
   AttentionProblem problem = makeProblem(1, 2, 2, 40, 50, 16, 16);
   LearnedMod mod = learnedMods(problem)[2];
@@ -182,7 +183,7 @@ TEST(CaptureGradientsOfNaN, StayInTheirHead) {
     std::vector<double> a = gradientOf(clean), b = gradientOf(poisoned);
     size_t half = a.size() / 2;
     EXPECT_TRUE(std::isnan(b[half / 2]));
-    // Atomic additions may come in another order on a GPU; exact sums may not differ.
+    // On a GPU, the order of atomic additions varies; exact sums must not.
     double slack = std::string(deterministic) == "true" ? 0 : 1e-5;
     for (size_t i = half; i < a.size(); ++i)
       EXPECT_NEAR(a[i], b[i], slack * (1 + std::abs(a[i])));

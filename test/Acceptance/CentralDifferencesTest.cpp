@@ -26,7 +26,7 @@ double lossOf(const ForwardResult &result, const AttentionInputs &inputs) {
   for (size_t i = 0; i < result.o.size(); ++i)
     loss += result.o[i] * inputs.dO[i];
   for (size_t i = 0; i < inputs.dLse.size(); ++i)
-    if (std::isfinite(result.lse[i])) // a row without keys does not depend on anything
+    if (std::isfinite(result.lse[i])) // the output of a row without keys is constant
       loss += result.lse[i] * inputs.dLse[i];
   return loss;
 }
@@ -54,7 +54,7 @@ void expectGradient(const char *name, const AttentionProblem &problem, Attention
 }
 
 void checkGradients(const AttentionProblem &problem, CallOptions options = {}) {
-  options.run.threads = 1; // hundreds of small runs
+  options.run.threads = 1; // for hundreds of small runs
   AttentionInputs inputs = randomInputs(problem, type, 21);
   ForwardResult saved = runForward(problem, type, inputs, options);
   for (const char *deterministic : {"false", "true"}) {

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The contracts of docs/design.md on attention_forward and attention_backward: extents of zero and
-// one, rows without keys, NaN, what is optional, and bit-identical runs.
+// The contracts of docs/design.md for attention_forward and attention_backward: extents of zero and
+// one, rows without keys, NaN, optional arguments, and bitwise equal runs.
 
 #include "test/Acceptance/ShippedMods.h"
 
@@ -30,7 +30,7 @@ bool allEqual(const std::vector<double> &values, double value) {
   return std::all_of(values.begin(), values.end(), [&](double x) { return x == value; });
 }
 
-/// Same bits, NaN and sign of zero included.
+/// Equal bits, including NaN and the sign of zero.
 bool sameBits(const std::vector<double> &a, const std::vector<double> &b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
            return (std::isnan(x) && std::isnan(y)) ||
@@ -49,7 +49,7 @@ TEST_P(Contracts, ExtentsOfZero) {
       problem.causal = causal;
       AttentionInputs inputs = randomInputs(problem, type, 1);
       ForwardResult saved = runForward(problem, type, inputs);
-      // With rows and without keys, what is left is the rule for rows without keys.
+      // With rows but no keys, the rule for rows without keys applies.
       EXPECT_TRUE(allEqual(saved.o, 0.0)) << describe(problem, type);
       EXPECT_TRUE(allEqual(saved.lse, -infinity)) << describe(problem, type);
       for (const CallOptions &options : {CallOptions(), deterministic}) {
@@ -79,8 +79,8 @@ TEST_P(Contracts, RowsWithoutKeysAndKeysWithoutRows) {
   Type type = GetParam();
   struct Masked {
     AttentionProblem problem;
-    int64_t emptyRows; ///< the first rows, which attend nothing
-    int64_t deadKeys;  ///< the last keys, which no query attends
+    int64_t emptyRows; ///< number of first rows, which keep no key
+    int64_t deadKeys;  ///< number of last keys, which no row keeps
   };
   const Masked cases[] = {
       // More rows than keys: the first 130 are ahead of all keys.
@@ -119,7 +119,7 @@ TEST_P(Contracts, RowsWithoutKeysAndKeysWithoutRows) {
   }
 }
 
-/// NaN in one query: its row is NaN, and the bits of all others are those of a run without it.
+/// NaN in one query: its row is NaN; all other rows are bitwise equal to those of a run without it.
 TEST_P(Contracts, NaNInARowStaysThere) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(2, 4, 2, 150, 170, 32, 24, Causal::BottomRight);
@@ -156,7 +156,7 @@ TEST_P(Contracts, NaNInARowStaysThere) {
   }
 }
 
-/// The same where a query that attends no key holds a NaN: nothing of it is used.
+/// The same if a query that attends no key holds a NaN: it has no effect.
 TEST_P(Contracts, NaNInARowWithoutKeysIsNotSeen) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(1, 2, 1, 200, 70, 32, 24, Causal::BottomRight);
@@ -191,7 +191,8 @@ TEST_P(Contracts, AnAbsentDLseIsZero) {
   EXPECT_TRUE(sameBits(a.dV, b.dV));
 }
 
-/// Two runs, also on other numbers of threads, have the same bits; the fast backward in dK and dV.
+/// Two runs are bitwise equal, also with different numbers of threads; for the fast backward, dK
+/// and dV.
 TEST_P(Contracts, RunsAreBitIdentical) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(2, 4, 2, 331, 290, 64, 40, Causal::BottomRight, {100, -1});
@@ -216,11 +217,11 @@ TEST_P(Contracts, RunsAreBitIdentical) {
   }
 }
 
-/// Scores far from zero: the softmax is taken relative to its maximum.
+/// Scores far from zero: the softmax subtracts the maximum.
 TEST_P(Contracts, LargeScoresDoNotOverflow) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(1, 2, 1, 60, 140, 16, 16, Causal::TopLeft);
-  problem.scale = 40.0; // scores of some hundreds
+  problem.scale = 40.0; // scores of several hundred
   AttentionInputs inputs = randomInputs(problem, type, 4);
   ForwardResult saved = runForward(problem, type, inputs);
   expectForward(ForwardOracle(problem, inputs, type), saved);
@@ -232,8 +233,8 @@ TEST_P(Contracts, LargeScoresDoNotOverflow) {
       ASSERT_TRUE(std::isfinite(value));
 }
 
-/// Maxima that rise, by more or less than they may lag, or fall from block to block, all of them
-/// far above or far below zero.
+/// Maxima that rise between blocks, by more or less than the lag, or fall, all of them far above or
+/// far below zero.
 TEST_P(Contracts, MaximaRiseAndFall) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(1, 1, 1, 150, 600, 64, 64, Causal::None);

@@ -32,7 +32,7 @@ std::vector<double> rowsBeforeHeads(const std::vector<double> &in, const PagedKe
   return out;
 }
 
-/// One new query for each sequence. Pages and rows that belong to no sequence hold NaN.
+/// One new query for each sequence. Pages and rows without a sequence hold NaN.
 TEST_P(Decode, Paged) {
   Type type = GetParam();
   uint64_t seed = 1;
@@ -85,7 +85,7 @@ ForwardResult runSplit(const AttentionProblem &problem, Type type, const Attenti
   return readForward(call);
 }
 
-/// From one split to more than there are blocks of keys.
+/// From one split to more splits than blocks of keys.
 TEST_P(Decode, SplitKeys) {
   Type type = GetParam();
   uint64_t seed = 1;

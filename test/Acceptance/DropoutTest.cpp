@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Dropout by the file mods/dropout, forward and backward: the pairs that are dropped must be
-// exactly those of the oracle's Philox, whatever the blocks; results by the accuracy rule.
+// Dropout with mods/dropout, forward and backward: the dropped pairs must be exactly those of the
+// oracle's Philox, for all block sizes; results by the accuracy rule.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Probes.h"
@@ -40,7 +40,7 @@ BackwardResult dropoutBackward(const AttentionProblem &problem, Type type,
                                const AttentionInputs &inputs, const ForwardResult &saved,
                                const Params &params = {}) {
   Params all = params;
-  all.emplace_back("DETERMINISTIC", "true"); // so that two runs have the same bits
+  all.emplace_back("DETERMINISTIC", "true"); // makes two runs bitwise equal
   KernelCall call = makeCall("attention_backward", problem, type, inputs, all);
   bindBackward(call, problem, type, inputs, saved);
   call.runTwice();
@@ -103,7 +103,7 @@ TEST_P(DropoutFile, ForwardAndBackward) {
     }
 }
 
-/// With p = 0 the linked kernel computes what the plain one does.
+/// With p = 0, the linked kernel computes the results of the plain one.
 TEST_P(DropoutFile, NoDropoutIsPlainAttention) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(1, 2, 1, 75, 139, 64, 64, Causal::TopLeft);

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every feature of attention_forward and attention_backward with every other, against the oracle: a
-// covering set, in which each pair of choices of two features occurs, and random combinations of
-// more of them, by seed: a few, and with TILEWRIGHT_TEST_TIER=full 200.
+// Combinations of all features of attention_forward and attention_backward against the oracle: a
+// covering set, which contains each pair of choices of two features, and random combinations of
+// more features, by seed: a few, and 200 with TILEWRIGHT_TEST_TIER=full.
 
 #include "test/Acceptance/BlockLists.h"
 #include "test/Acceptance/LearnedMods.h"
@@ -42,15 +42,15 @@ enum Feature {
   BiasFile,   // none, whole, without batch, without heads and rows
   DropoutFile,
   SinkFile,
-  HeadGroups, // 1, 2, 4 heads of queries for each of keys
+  HeadGroups, // 1, 2 or 4 heads of queries per head of keys
   MoreQueries,
   OtherDV,
   WithDLse,
   Deterministic,
   Transposed, // [B, S, H, D] in memory
-  PackedRows, // of sequences of equal lengths
+  PackedRows, // sequences of equal lengths
   UsedRows,
-  ListedBlocks, // none, of each batch and head, of all
+  ListedBlocks, // none, per batch and head, shared
   NumFeatures
 };
 constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3,
@@ -58,7 +58,7 @@ constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3,
 
 using Choice = std::array<int, NumFeatures>;
 
-/// Greedy: each next choice is the best of many random ones that begin with a pair still missing.
+/// Greedy: the next choice is the best of many random ones that contain a missing pair.
 std::vector<Choice> coverPairs() {
   auto keyOf = [](int f, int x, int g, int y) { return ((f * 8 + x) * NumFeatures + g) * 8 + y; };
   std::vector<char> missing(NumFeatures * 8 * NumFeatures * 8, 0);
@@ -111,17 +111,18 @@ void bindDropout(KernelCall &call, const Dropout &dropout) {
   call.integers("dropout_offset", {1}, {static_cast<int64_t>(dropout.offset)}, ElementType::I64);
 }
 
-/// The last of maskMods(), which is a feature by itself.
+/// The last of maskMods(), which is a separate feature.
 constexpr int usedLengths = 5;
 
-/// What a case is made of: sizes, and which features.
+/// The sizes and features of a case.
 struct Combination {
   int64_t B = 2, Hq = 4, Hkv = 4, Sq = 75, Skv = 139, D = 64, DV = 64;
   Causal causal = Causal::None;
   Window window;
-  std::vector<int> masks, scores; ///< of maskMods() and scoreMods(), in the order of application
-  int bias = 0;                   ///< as in BiasFile
-  int lists = 0;                  ///< as in ListedBlocks
+  std::vector<int> masks,
+      scores;    ///< indices into maskMods() and scoreMods(), in the order of application
+  int bias = 0;  ///< as in BiasFile
+  int lists = 0; ///< as in ListedBlocks
   bool hasDropout = false, hasSink = false, withDLse = false, isDeterministic = false,
        isTransposed = false, isPacked = false;
 
@@ -166,7 +167,7 @@ struct Case {
   std::vector<int64_t> biasShape() const {
     return {problem.bias.b, problem.bias.h, problem.bias.rows, problem.Skv};
   }
-  /// Layouts are asked for anew for each call.
+  /// A layout is created for each call.
   CallOptions optionsOfCall() const;
 };
 
@@ -223,7 +224,7 @@ Case::Case(const Combination &features, Type type) {
     binds.push_back([dropout = problem.dropout](KernelCall &call) { bindDropout(call, dropout); });
   }
   if (features.hasSink) {
-    // Where ALiBi is steep there is none: it would outweigh all keys by more than f32 resolves.
+    // Not with steep ALiBi: it would outweigh all keys by more than the precision of f32.
     const double values[] = {0.5, 1.5, 4.0, -2.0};
     std::vector<double> slopes = alibiSlopes(problem.Hq);
     for (int64_t h = 0; h < problem.Hq; ++h) {
@@ -323,7 +324,7 @@ void check(const Combination &features, Type type, uint64_t seed) {
     expectOk(oracle.checkDBias(gradients.dBias), each.name);
   if (problem.sinks.empty())
     return;
-  // A kernel in f64 sums gradients of tables of f32 in f32: there the oracle of f32 is the measure.
+  // A kernel in f64 sums gradients of f32 tables in f32: these are compared with the f32 oracle.
   std::optional<BackwardOracle> narrow;
   if (type == Type::F64)
     narrow.emplace(problem, inputs, Type::F32);
@@ -338,7 +339,7 @@ class Family : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, Family, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-/// The covering set in parts, so that machines of many processors run them beside each other.
+/// The covering set in parts, so that machines with many processors run them in parallel.
 constexpr int numParts = 8;
 class FamilyPairs : public ::testing::TestWithParam<std::tuple<Type, int>> {};
 INSTANTIATE_TEST_SUITE_P(Part, FamilyPairs,
@@ -361,10 +362,10 @@ TEST_P(FamilyPairs, EveryPairOfFeatures) {
 //===----------------------------------------------------------------------===//
 
 constexpr int numRandom = 200;
-/// Of one head: up to that many pairs the expected roundoff is known in all types (Accuracy.h).
+/// Pairs of one head: up to this number, the expected roundoff is known in all types (Accuracy.h).
 constexpr int64_t mostPairs = 256 * 256;
 
-/// Some of the numbers below n, in any order.
+/// Some of the numbers below n, in random order.
 std::vector<int> randomSubset(Generator &generator, size_t n, double share) {
   std::vector<int> numbers;
   for (size_t i = 0; i < n; ++i)
@@ -373,7 +374,7 @@ std::vector<int> randomSubset(Generator &generator, size_t n, double share) {
   return numbers;
 }
 
-/// Of sizes, and with more files at a time, than the covering set has.
+/// With other sizes, and more files at a time, than the covering set.
 Combination randomCombination(uint64_t seed) {
   Generator generator(seed);
   auto oneOf = [&](std::initializer_list<int64_t> values) {
@@ -393,14 +394,14 @@ Combination randomCombination(uint64_t seed) {
     result.window = {generator.integer(-1, 120), generator.integer(-1, 60)};
   result.masks = randomSubset(generator, usedLengths, 0.25);
   result.scores = randomSubset(generator, scoreMods().size(), 0.4);
-  // Behind ALiBi a softcap saturates, and its derivative, 1 - tanh^2, cancels in the kernel's f32;
-  // the oracle computes modifiers in f64. So it goes first.
+  // After ALiBi, a softcap saturates, and its derivative, 1 - tanh^2, cancels in the kernel's f32,
+  // while the oracle computes modifiers in f64. So the softcap comes first.
   auto softcap = std::find(result.scores.begin(), result.scores.end(), 0);
   auto alibi = std::find(result.scores.begin(), result.scores.end(), 1);
   if (softcap != result.scores.end() && alibi < softcap)
     std::iter_swap(softcap, alibi);
-  // Of more heads and longer rows the penalty is so large that the rounding of scores decides what
-  // far keys get (in f16, subnormal numbers), which the rule does not know of.
+  // With more heads and longer rows, the penalty is so large that the rounding of scores dominates
+  // the weights of far keys (in f16, subnormal numbers), which the rule does not model.
   if (std::count(result.scores.begin(), result.scores.end(), 1)) {
     result.Hq = result.Hq > 4 ? result.Hkv : result.Hq;
     result.Sq = std::min<int64_t>(result.Sq, 160);
@@ -419,7 +420,7 @@ Combination randomCombination(uint64_t seed) {
   return result;
 }
 
-/// What a list of combinations should have at least once.
+/// Features that a list of combinations should contain at least once.
 std::vector<std::string> traitsOf(const Combination &features) {
   std::vector<std::string> traits = {
       "causal " + std::to_string(static_cast<int>(features.causal)),
@@ -445,8 +446,8 @@ std::vector<std::string> traitsOf(const Combination &features) {
   return traits;
 }
 
-/// All seeds; or, in the usual tier, a few whose combinations have every trait that all have
-/// together. Greedy, in favour of small problems.
+/// All seeds; or, in the smoke tier, a few whose combinations cover all traits. Greedy, preferring
+/// small problems.
 std::vector<uint64_t> randomSeeds() {
   std::vector<uint64_t> all(numRandom);
   std::iota(all.begin(), all.end(), 1);
@@ -478,9 +479,9 @@ class RandomFamily : public ::testing::TestWithParam<uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Seed, RandomFamily, ::testing::ValuesIn(randomSeeds()),
                          [](const auto &info) { return std::to_string(info.param); });
 
-/// The rule takes one sample of the errors of lower precision. Where that has the mean of few
-/// entries (14 or 32 rows, 4 sinks), it misses one of some hundred times by some per cent, and not
-/// with other inputs: these combinations have others.
+/// The rule uses one sample of the errors in lower precision. If that is the mean of few entries
+/// (14 or 32 rows, 4 sinks), one in some hundred results exceeds it by some per cent, but not with
+/// other inputs: these combinations have other inputs.
 uint64_t inputSeed(uint64_t seed) {
   return (seed == 17 || seed == 105 || seed == 194 ? 2000 : 1000) + seed;
 }
@@ -529,8 +530,8 @@ TEST_P(Family, NaNInARowStaysThere) {
   });
 }
 
-/// A sink of minus infinity, a bias of zero, a softcap of no effect and no dropout: linked, they
-/// change no bit of what the kernels compute without them.
+/// A sink of minus infinity, a zero bias, a softcap without effect and no dropout: linking them
+/// changes no bit of the results.
 TEST(FamilyOfNothing, ChangesNoBit) {
   Type type = Type::F32;
   AttentionProblem problem = makeProblem(1, 2, 1, 75, 139, 64, 64, Causal::BottomRight);

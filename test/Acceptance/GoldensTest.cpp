@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The goldens of attention, forward (test/Tgpu): what is written by hand is held to what holds for
+// The goldens of the attention forward (test/Tgpu): handwritten kernels must satisfy the tests of
 // the kernels, on the simulator or on a GPU.
 
 #include "test/Acceptance/AttentionCall.h"
@@ -23,7 +23,7 @@ constexpr Type goldenType = Type::BF16;
 struct Golden {
   int64_t D;
   Causal causal;
-  bool isNarrow = false; ///< 128 keys a round in place of 176
+  bool isNarrow = false; ///< 128 keys per iteration instead of 176
 };
 
 class Goldens : public ::testing::TestWithParam<Golden> {
@@ -49,8 +49,8 @@ protected:
   }
 };
 
-/// Tails of rows and of keys, seams of the causal mask in every place of a block, more tiles than
-/// blocks of threads.
+/// Partial blocks of rows and of keys, the edge of the causal mask at every position in a block,
+/// more tiles than thread blocks.
 TEST_P(Goldens, PassTheListOfCases) {
   const Golden &kernel = GetParam();
   const char *mask = kernel.causal == Causal::None ? "none" : "causal";
@@ -66,8 +66,8 @@ TEST_P(Goldens, PassTheListOfCases) {
   }
 }
 
-/// The maximum of a row is that of the scaled scores, whatever the sign; a scale of 0 makes all
-/// weights equal, but not those of keys that a mask excludes.
+/// The maximum of a row is that of the scaled scores, for both signs; a scale of 0 makes all
+/// weights equal, except those of masked keys.
 TEST_P(Goldens, ScaleByAnyNumber) {
   for (double scale : {-0.25, 0.0, -0.0, -3.0, 40.0}) {
     AttentionProblem problem = make(1, 2, 1, 150, 290);
@@ -89,13 +89,13 @@ TEST_P(Goldens, LeaveOutLse) {
 
 TEST_P(Goldens, KeepNaNInItsRow) {
   AttentionProblem problem = make(1, 2, 1, 150, 200);
-  problem.scale = -problem.scale; // negating Q must keep it, too
+  problem.scale = -problem.scale; // negating Q and the scale must not change the result
   expectNaNStaysInItsRow(problem, goldenType, [&](const AttentionInputs &inputs) {
     return runForward(problem, goldenType, inputs, golden());
   });
 }
 
-/// Which keys a query attends, read off exactly.
+/// The keys that a query attends, determined exactly.
 TEST_P(Goldens, AttendWhatTheMaskKeeps) {
   AttentionProblem problem = make(1, 1, 1, 210, 270);
   MaskProbe integers = integerProbe(problem, 3);
@@ -105,8 +105,8 @@ TEST_P(Goldens, AttendWhatTheMaskKeeps) {
   expectOk(checkProbeLse(problem, result.lse), describe(problem, goldenType));
 }
 
-/// Heads beside each other, as in [batch, sequence, head, D], and every output has the bits of
-/// row-major arrays.
+/// Heads beside each other, as in [batch, sequence, head, D]: every output is bitwise equal to that
+/// of row-major arrays.
 TEST_P(Goldens, TakeStrides) {
   AttentionProblem p = make(2, 4, 2, 70, 90);
   AttentionInputs inputs = randomInputs(p, goldenType, 9);

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiling and running kernels. The only file of these tests that knows MLIR.
+// Compiles and runs kernels. The only file of these tests that uses MLIR.
 
 #include "test/Acceptance/KernelCall.h"
 
@@ -29,12 +29,12 @@ namespace tilewright::acceptance {
 
 namespace {
 
-/// What goldens are written for.
+/// The target of the goldens.
 constexpr const char *goldenTarget = "sm_90a";
-/// Only Hopper has roles, and so additions in order.
+/// Only Hopper has roles, and therefore additions in order.
 const std::pair<std::string, std::string> inOrder = {"ORDERED", "true"};
 
-/// Whether goldens take the place of what is compiled, wherever there is one.
+/// Whether goldens replace compiled kernels, where they exist.
 bool prefersGoldens() {
   static const bool prefers = std::getenv("TILEWRIGHT_TEST_GOLDENS") != nullptr;
   return prefers;
@@ -45,7 +45,7 @@ struct Binding {
   const std::string &file;
   const Params &params;
   const std::vector<std::string> &with;
-  std::string golden; ///< file of test/Tgpu that is run instead
+  std::string golden; ///< file of test/Tgpu to run instead
 
   std::string text() const {
     if (!golden.empty())
@@ -85,7 +85,7 @@ public:
     return found->second ? findEntry(*found->second) : nullptr;
   }
 
-  /// A golden, its buffers placed. Null after an error.
+  /// A golden with assigned buffer offsets. Null after an error.
   mlir::Operation *load(const std::string &file) {
     auto found = modules.find(file);
     if (found == modules.end()) {
@@ -156,7 +156,7 @@ ArrayArgument argumentOf(const StridedArray &array) {
   return argument;
 }
 
-/// Where TILEWRIGHT_TEST_DEVICE is sim: and a target, that target; else nothing.
+/// The target if TILEWRIGHT_TEST_DEVICE is sim: and a target, else none.
 const std::string &simulatedTarget() {
   static const std::string target = [] {
     const char *name = std::getenv("TILEWRIGHT_TEST_DEVICE");
@@ -166,18 +166,18 @@ const std::string &simulatedTarget() {
   return target;
 }
 
-/// The GPU that the tests run on, and what was compiled for it so far.
+/// The GPU that the tests run on, and the code compiled for it.
 class Gpu : public ::testing::Environment {
 public:
   struct Compiled {
     bool isCompiled = false;
     std::optional<GpuOperation> operation;
-    std::string refusal; ///< of the compiler
-    std::string failure; ///< of the driver
+    std::string refusal; ///< why the compiler rejected the kernel
+    std::string failure; ///< error of the driver
   };
 
-  /// Null where nothing is compiled for one. Does not return where the device that was asked for is
-  /// missing: nothing must pass for having run there.
+  /// Null if no code is compiled for a GPU. Exits if the requested device is missing, so that no
+  /// test passes without it.
   static Gpu *get() {
     static Gpu *gpu = open();
     return gpu;
@@ -198,7 +198,7 @@ public:
       if (each != "sm_90a" && llvm::is_contained(binding.params, inOrder))
         continue;
       bool isGolden = !binding.golden.empty() && each == goldenTarget;
-      // A golden that a test asks for has nothing beside it that might run in its place.
+      // A test that requests a golden runs no other kernel.
       if (!binding.golden.empty() && !isGolden && !prefersGoldens())
         continue;
       entry = isGolden ? compiler.load(binding.golden) : compiler.compile(binding, each);
@@ -257,7 +257,7 @@ private:
       return nullptr;
     Gpu *gpu = new Gpu;
     const char *target = std::getenv("TILEWRIGHT_TEST_TARGET");
-    // What users get, unless told otherwise.
+    // The defaults of users.
     auto choose = [&](const std::string &byDefault) {
       gpu->targets = {target ? target : byDefault};
       if (gpu->targets.front() == "sm_90a")
@@ -288,7 +288,7 @@ private:
   }
 
   std::unique_ptr<GpuDevice> device;
-  std::vector<std::string> targets; // in the order of preference
+  std::vector<std::string> targets; // in order of preference
   std::map<std::string, Compiled> operations;
   std::map<std::string, int> refusals;
   int numRuns = 0;
@@ -332,12 +332,12 @@ bool runOnSimulator(const Binding &binding, const llvm::StringMap<Argument> &arg
   return false;
 }
 
-/// As a GPU would run it; null where it is not for one.
+/// As a GPU would run it; null if the kernel does not run on a GPU.
 std::optional<bool> runSimulated(const Binding &binding,
                                  const llvm::StringMap<Argument> &arguments) {
   Compiler &compiler = Compiler::get();
   std::string errors;
-  // What tensor maps do not reach, a bundle runs by its code for sm_80.
+  // If tensor maps do not support a view, a bundle uses its code for sm_80.
   for (const std::string &target : {simulatedTarget(), std::string("sm_80")}) {
     mlir::Operation *entry = compiler.map(binding, target);
     if (!entry) {
@@ -407,7 +407,7 @@ bool KernelCall::useGolden() {
     isKnown &= name == "d128" && rows == "128" && keys == "128";
     name = "d128_n128";
   }
-  // Whatever else is given makes another kernel.
+  // Any other argument gives another kernel.
   if (file != "attention_forward" || !with.empty() || !isKnown || !given.empty())
     return false;
   golden = "test/Tgpu/attention_forward_sm90_" + name + ".mlir";
@@ -497,7 +497,7 @@ bool KernelCall::run(RunSettings settings) {
       return *ran && checkMemory();
   if (!gpu)
     return runHere();
-  std::string refusal = "a run with every float in f64 is for the CPU";
+  std::string refusal = "f64 precision is supported on the CPU only";
   if (!settings.f64) {
     const Gpu::Compiled &compiled = gpu->compile(binding);
     if (!compiled.failure.empty()) {

@@ -3,18 +3,17 @@
 //
 // One call of a shipped kernel: compiled (once for each binding of its parameters), with arrays and
 // scalars bound by name, run on the device that the environment variable TILEWRIGHT_TEST_DEVICE
-// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. A
-// fault anywhere is a failure of the running test: diagnostics, writes between elements or to
-// inputs.
+// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. Any
+// fault fails the running test: diagnostics, and writes between elements or to inputs.
 //
-// What the compiler refuses to compile for the GPU marks the running test as skipped, with the
-// reason; it then goes on with results of the CPU. TILEWRIGHT_TEST_TARGET is what to compile for,
-// sm_80 by default. For sm_90a the bundle holds code for sm_80 as well, as a user's does: for views
-// that a tensor map cannot describe, or that cannot be stored through one.
+// If the compiler cannot compile the kernel for the GPU, the running test is marked as skipped,
+// with the reason, and continues with results of the CPU. TILEWRIGHT_TEST_TARGET is the target,
+// sm_80 by default. For sm_90a the bundle also has code for sm_80, as bundles of users have: for
+// views that a tensor map cannot describe, or cannot store.
 //
 // Goldens, the kernels of test/Tgpu that are written by hand, run on the simulator and on a GPU.
-// With TILEWRIGHT_TEST_GOLDENS set every call on a GPU takes one where there is one, with the code
-// for sm_80 beside it.
+// With TILEWRIGHT_TEST_GOLDENS set, calls on a GPU use the golden of the kernel, if there is one,
+// with the code for sm_80.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
@@ -32,7 +31,7 @@ namespace tilewright::acceptance {
 using Params = std::vector<std::pair<std::string, std::string>>;
 
 ElementType elementType(reference::Type type);
-/// What a kernel bound to the type sums in, and keeps LSE in.
+/// The type in which a kernel bound to the type sums, and stores LSE.
 ElementType accumulatorType(reference::Type type);
 
 struct RunSettings {
@@ -40,11 +39,11 @@ struct RunSettings {
   bool f64 = false;     ///< --precision=f64
 };
 
-/// Whether calls run on a GPU, which has time for large problems.
+/// Whether calls run on a GPU, which is fast enough for large problems.
 bool runsOnGpu();
 
-/// Whether kernels are mapped onto a GPU, be it a simulated one: two kernels may have other blocks
-/// and another order of sums.
+/// Whether kernels are mapped onto a real or simulated GPU: two kernels may then have different
+/// blocks and orders of sums.
 bool runsMapped();
 
 class KernelCall {
@@ -52,8 +51,8 @@ public:
   /// `file` and `with` are below kernels/, without ".mlir".
   KernelCall(std::string file, Params params, std::vector<std::string> with = {});
 
-  /// Runs the golden for these parameters instead, on the simulator unless a GPU is asked for.
-  /// False where there is none.
+  /// Runs the golden for these parameters instead, on the simulator unless a GPU is requested.
+  /// False if there is none.
   bool useGolden();
 
   /// An array that the kernel only reads.
@@ -70,7 +69,7 @@ public:
 
   /// False after a failure of the test.
   bool run(RunSettings settings = {});
-  /// Again on another number of threads: all outputs must have the same bits.
+  /// Runs again with another number of threads: all outputs must be bitwise equal.
   bool runTwice();
 
   std::vector<double> read(const std::string &name) const { return array(name).read(); }
@@ -89,7 +88,7 @@ private:
   std::string file;
   Params params;
   std::vector<std::string> with;
-  std::string golden; ///< its file, where one is used
+  std::string golden; ///< file of the golden, if used
   std::map<std::string, Bound> arrays;
   std::map<std::string, double> scalars;
   std::map<std::string, int64_t> integerScalars;

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels that are not attention: matmul with a fused epilogue, a gated linear unit, row
-// softmax, layer norm.
+// The kernels other than attention: matmul with a fused epilogue, a gated linear unit, row softmax,
+// layer norm.
 
 #include "test/Reference/Layers.h"
 #include "test/Acceptance/AttentionCall.h"
@@ -110,7 +110,7 @@ class Swiglu : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, Swiglu, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-/// The weights lie as they are declared, or the other way round, in memory.
+/// The weights are stored as declared, or transposed.
 void checkSwiglu(const GatedUnitProblem &p, Type type, const char *activation, bool isTurned,
                  Params blocks, uint64_t seed) {
   double deviation = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(p.K, 1)));

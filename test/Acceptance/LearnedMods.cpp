@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Score modifiers with formulas, written without tile IR.
+// Score modifiers as formulas, written without tile IR.
 
 #include "test/Acceptance/LearnedMods.h"
 

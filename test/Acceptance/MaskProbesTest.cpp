@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Mask probes: which keys a query attends is read off exactly from inputs made for it, for every
-// mask, forward and backward, in several block sizes.
+// Mask probes: for every mask, special inputs reveal exactly the keys that a query attends, in the
+// forward and the backward, with several block sizes.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"
@@ -17,13 +17,14 @@ using namespace tilewright::reference;
 namespace {
 
 struct Blocks {
-  const char *m, *n; ///< null: the kernel's own
+  const char *m, *n; ///< null: the default of the kernel
 };
 
 const std::vector<Blocks> blockSizes = {
     {nullptr, nullptr}, {"16", "16"}, {"32", "64"}, {"64", "16"}};
 
-/// One-hot and integer probes forward, one-hot probes backward. `mask` is how the matrix calls it.
+/// One-hot and integer probes in the forward, one-hot probes in the backward. `mask` is the name in
+/// the matrix.
 void probe(const AttentionProblem &problem, const std::string &mask, Type type, Blocks blocks,
            CallOptions options = {}) {
   std::string context = describe(problem, type) + " " + mask;
@@ -42,7 +43,7 @@ void probe(const AttentionProblem &problem, const std::string &mask, Type type, 
         expectOk(checkProbeLse(problem, result.lse), context);
     }
     if (!isUniform)
-      return; // weights are not known, and there is no backward of a modifier yet
+      return; // weights are unknown, and modifiers have no backward yet
     MaskProbe integers = integerProbe(problem, 3);
     ForwardResult result = runForward(problem, type, integers.inputs, options);
     expectOk(checkIntegerProbe(problem, integers, type, result.o), context);
@@ -85,7 +86,7 @@ TEST_P(MaskProbes, ShowTheAttendedSet) {
 INSTANTIATE_TEST_SUITE_P(Mask, MaskProbes, ::testing::ValuesIn(maskNames()),
                          [](const auto &info) { return info.param; });
 
-/// Windows around the edges of blocks, with every causal mask.
+/// Windows around block boundaries, with every causal mask.
 TEST(MaskProbesOfWindows, ShowTheAttendedSet) {
   Generator generator(11);
   for (int turn = 0; turn < 48; ++turn) {
@@ -105,7 +106,7 @@ TEST(MaskProbesOfWindows, ShowTheAttendedSet) {
 
 class MaskModProbes : public ::testing::TestWithParam<ShippedMod> {};
 
-/// The masks of kernels/mods/, alone and with the kernel's own.
+/// The masks of kernels/mods/, alone and with the kernel's own mask.
 TEST_P(MaskModProbes, ShowTheAttendedSet) {
   size_t turn = 0;
   for (Shape shape : {Shape{70, 150}, {150, 70}, {64, 64}})
@@ -127,11 +128,11 @@ INSTANTIATE_TEST_SUITE_P(Mod, MaskModProbes, ::testing::ValuesIn(maskMods()),
 
 class ScoreModProbes : public ::testing::TestWithParam<ShippedMod> {};
 
-/// A modifier of scores leaves the attended set as it is.
+/// A modifier of scores does not change the attended set.
 TEST_P(ScoreModProbes, ShowTheAttendedSet) {
   for (Type type : allTypes)
     for (Causal causal : {Causal::None, Causal::BottomRight}) {
-      // So few keys that no weight is too small for f16.
+      // Few keys, so that all weights are representable in f16.
       AttentionProblem problem = makeProblem(1, 4, 2, 40, 40, 8, 40, causal);
       GetParam().apply(problem);
       probe(problem, GetParam().name, type, blockSizes[1], optionsFor(GetParam(), problem));

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What must not change a result beyond the rule, or not at all: the sizes of blocks, other batches
-// and heads, the order of keys.
+// Changes that must not affect a result beyond the rule, or at all: block sizes, other batches and
+// heads, the order of keys.
 
 #include "test/Acceptance/AttentionCall.h"
 
@@ -38,7 +38,7 @@ TEST_P(Metamorphic, BlockSizesGiveResultsWithinTheRule) {
       options.params = {{"BLOCK_M", m}, {"BLOCK_N", n}};
       expectForward(oracle, runForward(problem, type, inputs, options), context);
       if (std::max(std::stoi(m), std::stoi(n)) > 128)
-        continue; // the backward has no such blocks
+        continue; // the backward kernel does not have such blocks
       for (const char *deterministic : {"false", "true"}) {
         options.params.resize(2);
         options.params.emplace_back("DETERMINISTIC", deterministic);
@@ -54,7 +54,7 @@ std::vector<double> headOf(const std::vector<double> &all, int64_t head, int64_t
   return std::vector<double>(all.begin() + head * size, all.begin() + (head + 1) * size);
 }
 
-/// A head alone gives the bits that it gives among others.
+/// A single head gives the bits that it gives among others.
 TEST_P(Metamorphic, HeadsDoNotMix) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(2, 4, 2, 75, 139, 32, 24, Causal::BottomRight);
@@ -72,7 +72,7 @@ TEST_P(Metamorphic, HeadsDoNotMix) {
   }
 }
 
-/// Keys in another order: the same set, within the rule of the original order.
+/// Permuted keys: the same set, within the rule of the original order.
 TEST_P(Metamorphic, TheOrderOfKeysDoesNotMatter) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(1, 2, 1, 75, 139, 32, 24);

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of kernels/mods/ linked to attention, by the accuracy rule. The gradients of what
-// modifiers of scores capture are in CaptureGradientsTest.cpp.
+// The functions of kernels/mods/ linked to attention, by the accuracy rule.
+// CaptureGradientsTest.cpp tests the gradients of captures of score modifiers.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"

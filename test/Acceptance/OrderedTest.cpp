@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The backward in which blocks of keys add to dQ one after the other: right by the rule, and the
-// same bits in each run, however blocks and threads meet. And the default form, of which launches
-// add in order, or not, by their length.
+// The backward in which blocks of keys add to dQ in order: correct by the rule, with equal bits in
+// each run, for any distribution of blocks and threads. And the default form, whose launches add in
+// order depending on their length.
 
 #include "test/Acceptance/AttentionCall.h"
 
@@ -30,8 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Type, InOrder,
 
 const std::vector<Causal> kMasks = {Causal::None, Causal::TopLeft, Causal::BottomRight};
 
-/// Tails, groups of heads, more queries than keys and the reverse: queries that attend nothing, and
-/// keys that none attends.
+/// Partial blocks, groups of heads, more queries than keys and the reverse: queries that attend
+/// nothing, and keys that no query attends.
 TEST_P(InOrder, GradientsAreRight) {
   Type type = GetParam();
   for (Causal causal : kMasks)
@@ -47,7 +47,7 @@ TEST_P(InOrder, GradientsAreRight) {
     }
 }
 
-/// Of each sequence the blocks of keys come in reverse.
+/// The blocks of keys of each sequence are processed in reverse.
 TEST_P(InOrder, PackedGradientsAreRight) {
   Type type = GetParam();
   CallOptions options = inOrder();
@@ -63,7 +63,7 @@ TEST_P(InOrder, PackedGradientsAreRight) {
   }
 }
 
-/// A window leaves out blocks before and after those that a block of queries attends.
+/// A window excludes blocks before and after those that a block of queries attends.
 TEST_P(InOrder, WindowedGradientsAreRight) {
   Type type = GetParam();
   const Window windows[] = {{0, 0}, {70, -1}, {-1, 45}, {150, 90}};
@@ -83,13 +83,13 @@ TEST_P(InOrder, RunsAreBitIdentical) {
   Type type = GetParam();
   for (Causal causal : kMasks)
     for (int64_t D : {64, 128}) {
-      // On a GPU more tiles than multiprocessors.
+      // On a GPU, more tiles than multiprocessors.
       AttentionProblem problem = runsOnGpu() ? makeProblem(4, 16, 8, 1100, 1000, D, D, causal)
                                              : makeProblem(2, 4, 2, 500, 600, D, D, causal);
       AttentionInputs inputs = randomInputs(problem, type, 6);
       ForwardResult saved = runForward(problem, type, inputs);
       BackwardResult first = runBackward(problem, type, inputs, saved, inOrder());
-      // Threads are the CPU's.
+      // The number of threads of the CPU.
       for (unsigned threads : {1, 2, 3, 7, 0}) {
         CallOptions options = inOrder();
         options.run.threads = threads;
@@ -108,7 +108,7 @@ protected:
       GTEST_SKIP() << "the CPU has one form";
   }
 
-  /// Heads that share keys have the fast form, also where each has blocks of keys of its own.
+  /// Heads that share keys use the fast form, also if each has separate blocks of keys.
   void expectRight(const AttentionProblem &problem, CallOptions options = {}) {
     Type type = GetParam();
     AttentionInputs inputs = randomInputs(problem, type, 8);
@@ -146,7 +146,7 @@ TEST_P(ByLength, WindowedGradientsAreRight) {
         expectRight(makeProblem(1, 2, 2, queries, 290, 64, 64, causal, window));
 }
 
-/// The length is that of all sequences.
+/// The length counts all sequences.
 TEST_P(ByLength, PackedGradientsAreRight) {
   CallOptions options;
   options.isPacked = true;

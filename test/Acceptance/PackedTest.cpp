@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_forward and attention_backward with PACKED: sequences of different lengths one behind
-// the other, empty ones among them, with every mask and linked files.
+// attention_forward and attention_backward with PACKED: consecutive sequences of different lengths,
+// including empty ones, with every mask and linked files.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Modifiers.h"
@@ -17,7 +17,7 @@ using namespace tilewright::reference;
 namespace {
 
 /// Arrays of the oracle are [heads, rows, columns]. Those of the kernels are [1, heads, rows,
-/// columns] and lie in memory as [rows, heads, columns], as callers have them.
+/// columns], stored as [rows, heads, columns].
 class PackedCall {
 public:
   PackedCall(const PackedProblem &problem, Type type, const AttentionInputs &inputs,
@@ -151,7 +151,7 @@ TEST_P(Packed, EveryMask) {
     for (Window window : {Window{}, Window{30, 4}}) {
       AttentionProblem common =
           makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40, causal, window);
-      // Without queries, without keys, without either; more queries than keys and fewer.
+      // Without queries, without keys, without both; more queries than keys and fewer.
       check(packedProblem({40, 0, 131, 1, 17, 0}, {70, 12, 90, 150, 0, 0}, common), GetParam(),
             seed, maskName(common));
       ++seed;

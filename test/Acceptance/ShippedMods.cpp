@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The shipped masks and modifiers. Their data follow from the sizes of the problem alone, so that
+// The shipped masks and modifiers. Their data depend only on the sizes of the problem, so that
 // apply and bind agree.
 
 #include "test/Acceptance/ShippedMods.h"
@@ -41,8 +41,8 @@ std::vector<int64_t> usedKeys(const AttentionProblem &p) {
   return lengths;
 }
 
-/// Documents of growing length; they end at different places in each batch. The last queries are of
-/// a document without a key.
+/// Documents of increasing length; they end at different positions in each batch. The last queries
+/// are in a document without keys.
 std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool isQuery) {
   std::vector<int64_t> ids(p.B * rows);
   for (int64_t b = 0; b < p.B; ++b)
@@ -55,8 +55,8 @@ std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool i
   return ids;
 }
 
-/// Where the document of each row begins or ends among the keys or the queries, both of which it
-/// numbers; they end at other places in each batch.
+/// The start or end of the document of each row among the keys or the queries; documents end at
+/// different positions in each batch.
 std::vector<int64_t> documentBounds(const AttentionProblem &p, int64_t rows, int64_t others,
                                     bool isEnd) {
   std::vector<int64_t> ids = documentIds(p, std::max(p.Sq, p.Skv), false), bounds(p.B * rows);
@@ -83,8 +83,8 @@ std::vector<int64_t> hiddenRows(const AttentionProblem &p, bool isEnd) {
   return rows;
 }
 
-/// Nodes of a tree in which node n > 0 has the parent (n - 1) / 2, by the walk that enters children
-/// in ascending order.
+/// Nodes of a tree in which node n > 0 has the parent (n - 1) / 2, in the order of a traversal that
+/// visits children in ascending order.
 struct TreeWalk {
   std::vector<int64_t> enters, leaves;
 
@@ -102,7 +102,7 @@ private:
   int64_t next = 0;
 };
 
-/// Queries are the last nodes, keys the first; the tree of each batch is the same.
+/// Queries are the last nodes, keys the first; the tree is the same for all batches.
 std::vector<int64_t> treeNumbers(const AttentionProblem &p, bool isQuery, bool isLeaves) {
   TreeWalk walk(std::max(p.Sq, p.Skv));
   const std::vector<int64_t> &all = isLeaves ? walk.leaves : walk.enters;
@@ -123,8 +123,8 @@ std::vector<double> biasTable(const AttentionProblem &p) {
   return normals(p.Hq * (2 * tableRadius + 1), 77, Type::F32);
 }
 
-/// In one direction where the problem is causal. Buckets of several distances, and distances beyond
-/// the last bucket.
+/// One direction if the problem is causal. Buckets of several distances, and distances beyond the
+/// last bucket.
 struct T5Buckets {
   explicit T5Buckets(const AttentionProblem &p)
       : isBidirectional(p.causal == Causal::None), count(isBidirectional ? 16 : 12),
@@ -178,7 +178,7 @@ const std::vector<ShippedMod> &maskMods() {
          call.integers("hidden_from", {p.B, p.Skv}, hiddenRows(p, false));
          call.integers("hidden_to", {p.B, p.Skv}, hiddenRows(p, true));
        }},
-      // Without the walk: up from the query's node.
+      // Without the traversal order: follows parents from the query's node.
       {"tree",
        [](AttentionProblem &p) {
          p.mask = [first = std::max(p.Sq, p.Skv) - p.Sq](int64_t, int64_t, int64_t i, int64_t j) {

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of kernels/mods/, each beside the oracle's: what to link, what to bind, what it
-// means.
+// The functions of kernels/mods/ and their equivalents in the oracle: files to link, captures to
+// bind, semantics.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H
@@ -12,8 +12,8 @@
 namespace tilewright::acceptance {
 
 struct ShippedMod {
-  std::string name; ///< of the file
-  /// Puts the oracle's mask or modifier into a problem whose sizes are set.
+  std::string name; ///< name of the file
+  /// Sets the oracle's mask or modifier in a problem whose sizes are set.
   std::function<void(reference::AttentionProblem &)> apply;
   /// Binds the captures for that problem.
   std::function<void(KernelCall &, const reference::AttentionProblem &)> bind;

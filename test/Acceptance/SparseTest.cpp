@@ -20,7 +20,7 @@ class OtherForms : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, OtherForms, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-/// Blocks of the kernels that divide those of the lists, besides their own.
+/// Block sizes of the kernels that divide those of the lists, in addition to the default.
 struct BlockSizes {
   int64_t listM, listN, blockM, blockN;
 };
@@ -36,12 +36,12 @@ CallOptions optionsOf(const BlockLists &lists, const BlockSizes &sizes) {
 TEST_P(OtherForms, BlockSparse) {
   Type type = GetParam();
   uint64_t seed = 1;
-  // Entries of one block, and of several.
+  // Entries that cover one block, and several.
   for (BlockSizes sizes : {BlockSizes{16, 16, 16, 16}, {64, 32, 64, 32}, {64, 128, 32, 32}})
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       AttentionProblem problem =
           makeProblem(2, 4, 2, seed % 2 ? 150 : 200, seed % 2 ? 203 : 130, 64, 64, causal);
-      bool isShared = seed % 3 == 0; // by all batches and heads
+      bool isShared = seed % 3 == 0; // one list for all batches and heads
       BlockLists lists(problem, sizes.listM, sizes.listN, seed, isShared ? 1 : problem.B,
                        isShared ? 1 : problem.Hq);
       problem.mask = lists.mask();
@@ -82,7 +82,7 @@ TEST_P(OtherForms, SavedProbabilities) {
       AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 1, seed % 2 ? 139 : 75,
                                              seed % 3 ? 75 : 139, 64, 40, causal, window);
       AttentionInputs inputs = randomInputs(problem, type, seed++);
-      inputs.dLse.clear(); // the kernel has none
+      inputs.dLse.clear(); // the kernel has no such argument
       ForwardResult saved = forward(problem, inputs);
       roundTo(type, saved.o);
       inputs.probabilities = probabilities(problem, inputs);

@@ -17,7 +17,7 @@
 
 namespace tilewright::acceptance {
 
-/// Memory of one or more arrays.
+/// Memory for one or more arrays.
 class Buffer {
 public:
   /// From `trackedUpTo` bytes on, memory is mapped without being touched, and gaps are not checked.
@@ -28,9 +28,9 @@ public:
 
   uint8_t *data() const { return memory; }
   size_t size() const { return bytes; }
-  /// Claims bytes for an element. False if they lie outside, or belong to another.
+  /// Claims bytes for an element. False if they are out of bounds, or belong to another element.
   bool claim(int64_t offset, size_t n);
-  /// The first byte of no element that is no longer poisoned, or -1.
+  /// The first modified byte outside elements, or -1.
   int64_t findWrittenGap() const;
 
   static constexpr uint8_t poison = 0xff;
@@ -39,10 +39,10 @@ public:
 private:
   uint8_t *memory = nullptr;
   size_t bytes;
-  std::vector<char> claimed; ///< 1 for bytes of elements; empty: not tracked
+  std::vector<char> claimed; ///< 1 for bytes that belong to elements; empty: not tracked
 };
 
-/// How an array lies in memory. The default: row-major, in a buffer of its own.
+/// The memory layout of an array. Default: row-major, in its own buffer.
 struct Layout {
   /// In elements; empty is row-major.
   std::vector<int64_t> strides;
@@ -54,7 +54,7 @@ struct Layout {
 
 class StridedArray {
 public:
-  /// Aborts the process on a layout that makes no sense: that is a mistake of the test.
+  /// Aborts the process for an invalid layout, which is an error of the test.
   StridedArray(ElementType type, std::vector<int64_t> shape, Layout layout = {});
 
   ElementType type() const { return elementType; }
@@ -63,20 +63,20 @@ public:
   Buffer &buffer() const { return *layout.buffer; }
   /// Element 0.
   uint8_t *data() const;
-  int64_t size() const; ///< elements
+  int64_t size() const; ///< number of elements
 
   /// Poisons the elements.
   void clear();
-  /// Elements in row-major order, of a float type or of an integer type.
+  /// Elements in row-major order, of a float or an integer type.
   void write(const std::vector<double> &values);
   void write(const std::vector<int64_t> &values);
-  std::vector<double> read() const; ///< of a float type
+  std::vector<double> read() const; ///< the elements must be floats
   /// The bytes of the elements, in row-major order.
   std::vector<uint8_t> readBytes() const;
 
 private:
-  /// Calls body(index of the first element, its offset in elements, number of them) for every run
-  /// of elements without gaps.
+  /// Calls body(index of the first element, its offset in elements, count) for every run of
+  /// contiguous elements.
   template <typename Body> void forEachRun(Body body) const;
 
   ElementType elementType;

@@ -41,20 +41,20 @@ CallOptions laidOut(const AttentionProblem &p, Type type, const LayoutRule &rule
   return options;
 }
 
-/// Arrays that a tensor map cannot describe are served by another entry of a bundle, whose blocks
-/// and so whose order of sums are its own.
+/// Arrays without a tensor map use another entry of a bundle, with other blocks and therefore
+/// another order of sums.
 enum class Expected { SameBits, OrOtherEntry };
 
-/// Forward and deterministic backward give the bits of row-major arrays; where another entry may
-/// run on a GPU, what the rule of accuracy allows. The layout is asked for anew for each call,
-/// since a buffer holds the arrays of one.
+/// Forward and deterministic backward give the bits of row-major arrays; if another entry may run
+/// on a GPU, results within the accuracy rule. A layout is created for each call, since a buffer
+/// holds the arrays of one call.
 void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const LayoutRule &rule,
                           Expected expectation = Expected::SameBits) {
   std::string context = describe(problem, type);
   AttentionInputs inputs = randomInputs(problem, type, 12);
   ForwardResult expected = runForward(problem, type, inputs);
   ForwardResult got = runForward(problem, type, inputs, laidOut(problem, type, rule));
-  // What a GPU has no room for ran on the CPU, whose bits differ.
+  // A problem too large for the GPU ran on the CPU, whose bits differ.
   auto isElsewhere = [] { return ::testing::Test::IsSkipped(); };
   if (isElsewhere())
     return;
@@ -78,7 +78,7 @@ void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const Layo
   options.params = {{"DETERMINISTIC", "true"}};
   BackwardResult expectedBackward = runBackward(problem, type, inputs, expected, options);
   options = laidOut(problem, type, rule);
-  // dQ by atomic additions goes through a workspace, so the layout matters to the conversion only.
+  // dQ by atomic additions uses a workspace, so the layout only affects the conversion.
   BackwardResult fast = runBackward(problem, type, inputs, expected, options);
   if (isElsewhere())
     return;
@@ -87,7 +87,7 @@ void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const Layo
     EXPECT_EQ(expectedBackward.dK, fast.dK) << context;
     EXPECT_EQ(expectedBackward.dV, fast.dV) << context;
     expectOk(oracle.checkDQ(fast.dQ), context);
-  } else { // dK and dV of heads that share one of K may be sums of the heads' sums
+  } else { // dK and dV of heads that share a head of K may be sums over these heads
     expectBackward(oracle, fast, context);
   }
   options = laidOut(problem, type, rule);
@@ -108,7 +108,7 @@ class Strides : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, Strides, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-/// [B, S, H, D] in memory, as most frameworks have it; LSE [B, S, H].
+/// [B, S, H, D] in memory, as in most frameworks; LSE [B, S, H].
 TEST_P(Strides, TransposedHeadsAndRows) {
   expectSameAsRowMajor(problemFor(GetParam()), GetParam(),
                        [](const std::string &, ElementType, std::vector<int64_t> shape) {
@@ -121,7 +121,7 @@ TEST_P(Strides, TransposedHeadsAndRows) {
                        });
 }
 
-/// q, k and v are slices of one tensor [B, S, 3, H, D], as a fused projection leaves them; dq, dk
+/// q, k and v are slices of one tensor [B, S, 3, H, D], the result of a fused projection; dq, dk
 /// and dv of another.
 TEST_P(Strides, SlicesOfAPackedTensor) {
   Type type = GetParam();
@@ -150,7 +150,7 @@ TEST_P(Strides, SlicesOfAPackedTensor) {
       });
 }
 
-/// Rows, heads and batches from the last to the first.
+/// Rows, heads and batches in reverse order.
 TEST_P(Strides, NegativeStrides) {
   expectSameAsRowMajor(
       problemFor(GetParam()), GetParam(),
@@ -164,7 +164,7 @@ TEST_P(Strides, NegativeStrides) {
       Expected::OrOtherEntry);
 }
 
-/// Rows that are not contiguous: every third element, and backwards.
+/// Rows that are not contiguous: every third element, and reversed.
 TEST_P(Strides, StridedColumns) {
   expectSameAsRowMajor(
       problemFor(GetParam()), GetParam(),
@@ -179,7 +179,7 @@ TEST_P(Strides, StridedColumns) {
       Expected::OrOtherEntry);
 }
 
-/// Odd distances between rows, so that no row is aligned.
+/// Odd strides of rows, so that no row is aligned.
 TEST_P(Strides, UnalignedRows) {
   expectSameAsRowMajor(
       problemFor(GetParam()), GetParam(),
@@ -194,7 +194,7 @@ TEST_P(Strides, UnalignedRows) {
       Expected::OrOtherEntry);
 }
 
-/// A few elements in many gigabytes of addresses; only the pages that hold them exist.
+/// A few elements in many gigabytes of address space; only their pages exist.
 constexpr int64_t beyond32Bits = (int64_t(1) << 31) + 12345;
 
 Layout sparse(ElementType element, std::vector<int64_t> shape, std::vector<int64_t> strides) {
@@ -229,7 +229,7 @@ TEST_P(Strides, HeadsBeyond32Bits) {
       Expected::OrOtherEntry);
 }
 
-/// The rows of one tile lie farther apart than 32 bits reach.
+/// The distance between rows of one tile exceeds 32 bits.
 TEST_P(Strides, RowsBeyond32Bits) {
   expectSameAsRowMajor(
       makeProblem(1, 1, 1, 40, 50, 16, 8, Causal::TopLeft), GetParam(),
@@ -241,7 +241,7 @@ TEST_P(Strides, RowsBeyond32Bits) {
       Expected::OrOtherEntry);
 }
 
-/// What the tests above rely on: a write outside of the elements is seen.
+/// A precondition of the tests above: a write outside the elements is detected.
 TEST(StridedArrays, SeeWritesBetweenElements) {
   Layout layout;
   layout.strides = {10, 2};

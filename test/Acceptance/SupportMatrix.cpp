@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Counting what passed.
+// Counts passed cases.
 
 #include "test/Acceptance/SupportMatrix.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 struct Counts {
   int64_t passed = 0, tried = 0;
-  int64_t refused = 0; ///< skipped: not for this device
+  int64_t refused = 0; ///< skipped: not supported by this device
 };
 struct TileCounts {
   int64_t tiles = 0, needRoundoff = 0, needRoundoffDespiteSlack = 0;

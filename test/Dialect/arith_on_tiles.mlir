@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// arith, math, scf and func apply to tiles as they are; types are compared by name.
+// Operations of arith, math, scf and func on tiles. Types are equal if their dimension names are equal.
 // RUN: tilewright-opt %s -split-input-file --verify-roundtrip -verify-diagnostics | FileCheck %s
 
 !s = !tile.tile<[M, N], ACC>
@@ -25,7 +25,7 @@ func.func @elementwise(%x: !s, %i: !i) {
   return
 }
 
-// Comparisons give a tile of i1 of the same names.
+// A comparison returns a tile of i1 with the same dimensions.
 // CHECK-LABEL: func.func @comparisons(
 // CHECK: %[[F:.*]] = arith.cmpf olt, %{{.*}}, %{{.*}} : !tile.tile<[M, N], ACC>
 // CHECK-NEXT: %[[I:.*]] = arith.cmpi sle, %{{.*}}, %{{.*}} : !tile.tile<[M, N], i32>
@@ -73,7 +73,7 @@ func.func @control(%x: !s, %c: i1, %n: i32) -> !s {
 
 // -----
 
-// Same extents are not same names.
+// Different names are different types, even with equal extents.
 func.func @names_differ(%x: !tile.tile<[M, N], f32>, %y: !tile.tile<[N, M], f32>) {
   // expected-note @-1 {{prior use here}}
   // expected-error @+1 {{use of value '%y' expects different type than prior uses: '!tile.tile<[M, N], f32>' vs '!tile.tile<[N, M], f32>'}}
@@ -82,7 +82,7 @@ func.func @names_differ(%x: !tile.tile<[M, N], f32>, %y: !tile.tile<[N, M], f32>
 
 // -----
 
-// Nor is a parameter the type that it may be bound to.
+// A type parameter differs from the type that it may be bound to.
 func.func @elements_differ(%x: !tile.tile<[M], T>, %y: !tile.tile<[M], f32>) {
   // expected-error @+1 {{requires the same type for all operands and results}}
   %0 = "arith.addf"(%x, %y) : (!tile.tile<[M], T>, !tile.tile<[M], f32>) -> !tile.tile<[M], T>

@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Folders and canonicalisations, on bound kernels' tensors.
+// Folders and canonicalization patterns, on the tensors of bound kernels.
 // RUN: tilewright-opt %s --canonicalize | FileCheck %s
 
-// A reshape to the same shape is none.
+// A reshape to the same shape is removed.
 // CHECK-LABEL: func.func @reshape_identity(
 // CHECK-SAME: %[[X:.*]]: tensor<4x6xf32>
 // CHECK-NEXT: return %[[X]]
@@ -13,7 +13,7 @@ func.func @reshape_identity(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   return %0 : tensor<4x6xf32>
 }
 
-// Two reshapes are one.
+// Two reshapes become one.
 // CHECK-LABEL: func.func @reshape_twice(
 // CHECK-SAME: %[[X:.*]]: tensor<4x6xf32>
 // CHECK-NEXT: %[[R:.*]] = tile.reshape %[[X]] : tensor<4x6xf32> -> tensor<24xf32>
@@ -24,7 +24,7 @@ func.func @reshape_twice(%x: tensor<4x6xf32>) -> tensor<24xf32> {
   return %1 : tensor<24xf32>
 }
 
-// There and back.
+// A reshape and its inverse are removed.
 // CHECK-LABEL: func.func @reshape_back(
 // CHECK-SAME: %[[X:.*]]: tensor<4x6xf32>
 // CHECK-NEXT: return %[[X]]
@@ -62,7 +62,7 @@ func.func @transpose_back(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %1 : tensor<2x3x4xf32>
 }
 
-// A permutation that changes nothing stays where it changes the form of the type.
+// A permutation without effect remains if it changes the form of the type.
 // CHECK-LABEL: func.func @forms(
 // CHECK-SAME: %[[X:.*]]: !tile.tile<[4, 6], f32>
 // CHECK-NEXT: %[[T:.*]] = tile.transpose %[[X]] [0, 1] : !tile.tile<[4, 6], f32> -> tensor<4x6xf32>
@@ -72,7 +72,7 @@ func.func @forms(%x: !tile.tile<[4, 6], f32>) -> tensor<4x6xf32> {
   return %0 : tensor<4x6xf32>
 }
 
-// One scalar is that in any shape.
+// A reshaped or transposed splat is a splat.
 // CHECK-LABEL: func.func @shapes_of_full(
 // CHECK-SAME: %[[X:.*]]: f32
 // CHECK-NEXT: %[[F:.*]] = tile.full %[[X]] : tensor<6x4x1xf32>
@@ -85,7 +85,7 @@ func.func @shapes_of_full(%x: f32) -> tensor<6x4x1xf32> {
   return %3 : tensor<6x4x1xf32>
 }
 
-// Either way the same value.
+// A select of equal values is the value.
 // CHECK-LABEL: func.func @select_same(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32>)
 // CHECK-NEXT: return %[[X]]
@@ -94,7 +94,7 @@ func.func @select_same(%c: tensor<4xi1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// A known flag chooses for all elements.
+// A constant flag selects all elements.
 // CHECK-LABEL: func.func @select_known(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32>, %[[Y:[a-z0-9]+]]: tensor<4xf32>
 // CHECK-NEXT: return %[[X]], %[[Y]]
@@ -106,7 +106,7 @@ func.func @select_known(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>,
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// So does a tile of one known flag.
+// A splat of a constant flag does, too.
 // CHECK-LABEL: func.func @select_full(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32>, %[[Y:[a-z0-9]+]]: tensor<4xf32>
 // CHECK-NEXT: return %[[Y]]
@@ -125,7 +125,7 @@ func.func @cast_identity(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// Literals convert with ties to even; what is too large for e4m3 is NaN.
+// Constants are converted with ties to even; values too large for e4m3 become NaN.
 // CHECK-LABEL: func.func @cast_constants(
 // CHECK-DAG: %[[TIE:.*]] = arith.constant 1.000000e+00 : bf16
 // CHECK-DAG: %[[INF:.*]] = arith.constant 0x7C00 : f16
@@ -140,7 +140,7 @@ func.func @cast_constants() -> (bf16, f16, f8E4M3FN) {
   return %0, %1, %2 : bf16, f16, f8E4M3FN
 }
 
-// Two roundings are not one: conversions do not compose.
+// Two conversions that round do not become one.
 // CHECK-LABEL: func.func @casts_stay(
 // CHECK: tile.cast %{{.*}} : tensor<4xf32> -> tensor<4xf16>
 // CHECK-NEXT: tile.cast %{{.*}} : tensor<4xf16> -> tensor<4xf32>
@@ -150,7 +150,7 @@ func.func @casts_stay(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
-// A product takes its operands transposed.
+// Transposes fold into the operands of a product.
 // CHECK-LABEL: func.func @dot_of_transposes(
 // CHECK-SAME: %[[A:.*]]: tensor<8x4xf32>, %[[B:.*]]: tensor<6x8xf32>
 // CHECK-NEXT: %[[D:.*]] = tile.dot %[[A]], %[[B]] transpose_a transpose_b : tensor<8x4xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
@@ -162,7 +162,7 @@ func.func @dot_of_transposes(%a: tensor<8x4xf32>, %b: tensor<6x8xf32>) -> tensor
   return %2 : tensor<4x6xf32>
 }
 
-// Transposed twice is not transposed.
+// Two transposes of an operand cancel.
 // CHECK-LABEL: func.func @dot_of_transposed_transpose(
 // CHECK-SAME: %[[A:.*]]: tensor<4x8xf32>, %[[B:.*]]: tensor<8x6xf32>
 // CHECK-NEXT: tile.dot %[[A]], %[[B]] : tensor<4x8xf32>, tensor<8x6xf32> -> tensor<4x6xf32>
@@ -172,7 +172,7 @@ func.func @dot_of_transposed_transpose(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>)
   return %1 : tensor<4x6xf32>
 }
 
-// A zero accumulator is none; another one stays.
+// A zero accumulator is removed; another one remains.
 // CHECK-LABEL: func.func @dot_of_zero(
 // CHECK: %[[ONE:.*]] = arith.constant 1.0
 // CHECK: %[[ONES:.*]] = tile.full %[[ONE]]
@@ -188,7 +188,7 @@ func.func @dot_of_zero(%a: tensor<4x4xf16>) -> (tensor<4x4xf32>, tensor<4x4xf32>
   return %0, %1 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// The extent of an optional view may be zero, whatever its type says.
+// The extent of an optional view may be zero, regardless of its type.
 // CHECK-LABEL: func.func @dim_stays(
 // CHECK: tile.dim %{{.*}}, 0 : !tile.view<[4], f32>
 func.func @dim_stays(%x: !tile.view<[4], f32>) -> i32 {
@@ -196,7 +196,7 @@ func.func @dim_stays(%x: !tile.view<[4], f32>) -> i32 {
   return %0 : i32
 }
 
-// A tile that is not shifted.
+// A slice of the whole tile.
 // CHECK-LABEL: func.func @slice_of_all(
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>
 // CHECK-NEXT: %[[C:.*]] = arith.constant 0 : i32
@@ -209,8 +209,8 @@ func.func @slice_of_all(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32
   return %0, %1 : tensor<4x8xf32>, tensor<4x4xf32>
 }
 
-// What every block yields as it got it is the initial value, in the body and behind the loop, also
-// where another value is yielded from it; the others stay, and so does all else of the loop.
+// A value that every block yields unchanged is replaced by its initial value, in the body and after the loop, also if
+// another carried value yields it. Other carried values and attributes of the loop remain.
 func.func private @windowed(i32, i32, i32) -> i1
 func.func private @bounds(i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
 // CHECK-LABEL: func.func @for_blocks_unchanged(
@@ -237,7 +237,7 @@ func.func @for_blocks_unchanged(%n: i32, %list: !tile.view<[?, ?, ?], i32>, %x: 
   return %0#0, %0#1, %0#2 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// Where nothing else is carried the loop carries nothing.
+// A loop that carries nothing else then carries nothing.
 // CHECK-LABEL: func.func @for_blocks_all_unchanged(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>)
 // CHECK-NEXT: tile.for_blocks %[[B:.*]] in
@@ -255,7 +255,7 @@ func.func @for_blocks_all_unchanged(%n: i32, %x: tensor<4x8xf32>) -> tensor<4x8x
   return %0 : tensor<4x8xf32>
 }
 
-// Values that change places are not the initial ones.
+// Swapped values are not replaced by the initial ones.
 // CHECK-LABEL: func.func @for_blocks_changed(
 // CHECK: %[[R:.*]]:2 = tile.for_blocks
 // CHECK: iter_args(%[[A:.*]] = %{{.*}} : tensor<4x8xf32>, %[[C:.*]] = %{{.*}} : tensor<4x8xf32>) {

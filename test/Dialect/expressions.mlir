@@ -6,7 +6,7 @@
 // RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 
-// Products bind tighter than sums, sums tighter than comparisons; parentheses that change nothing go.
+// Products bind tighter than sums, sums tighter than comparisons; redundant parentheses are not printed.
 // CHECK-LABEL: func.func @precedence
 // CHECK-NEXT: tile.param A + B * C : i32
 // CHECK-NEXT: tile.param (A + B) * C : i32
@@ -40,7 +40,7 @@ func.func @associativity() {
   return
 }
 
-// A sign belongs to the integer; 64 bits are kept.
+// A sign belongs to the integer; integers have 64 bits.
 // CHECK-LABEL: func.func @integers
 // CHECK-NEXT: tile.param -5 : i32
 // CHECK-NEXT: tile.param A - 1 : i32
@@ -78,7 +78,7 @@ func.func @functions() {
   return
 }
 
-// Literals of the other kinds. A word is a name unless it is a literal or calls a function.
+// Literals of the other kinds. An identifier is a name unless it is a literal or the name of a called function.
 // CHECK-LABEL: func.func @literals
 // CHECK-NEXT: tile.param CAUSAL == "top_left" : i1
 // CHECK-NEXT: tile.param CAUSAL == "a \22quoted\22 one" : i1

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Expressions and declarations of parameters that are refused.
+// Invalid expressions and parameter declarations.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function() {
@@ -146,7 +146,7 @@ func.func private @default_not_allowed() attributes {a = #tile.param_decl<A: int
 
 // -----
 
-// Operators of other languages, by what there is instead.
+// Operators of other languages are rejected with the name of the equivalent.
 // expected-error @+1 {{there is no '/' in an expression; write floordiv(a, b) or ceildiv(a, b)}}
 tile.kernel @slash (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0) / 2) {}
 
@@ -177,7 +177,7 @@ tile.kernel @unequal params(A: int) require(A != 3) () grid(%i = 1) {}
 
 // -----
 
-// A comment behind an operand is none of these.
+// A comment after an operand is not an operator.
 tile.kernel @comment params(A: int, B: int = A // the same
                            ) () grid(%i = 1) {}
 

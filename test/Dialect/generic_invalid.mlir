@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What only the generic syntax can say: attributes, operands and regions that the operations' own syntax
-// never makes. All of it is refused; nothing may crash, printing the refused operation included.
+// Attributes, operands and regions that only the generic form can express. All of them are rejected, without a crash,
+// also when the invalid operation is printed.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 // RUN: not tilewright-opt %s -split-input-file 2>&1 | FileCheck %s
 // CHECK: error: 'tile.kernel' op requires attribute 'arg_names'
@@ -15,23 +15,23 @@
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tile.kernel"() <{sym_name = "k", params = [1], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [1]}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
 
-// Names are words.
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// Names must be identifiers.
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = ["a b"], arg_optional = array<i1: false>, grid_names = [], grid = []}> ({^bb0(%x: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = ["x"], arg_optional = array<i1>, grid_names = [], grid = []}> ({^bb0(%x: i32):}) : () -> ()
 
 // -----
@@ -46,7 +46,7 @@
 
 // -----
 
-// expected-error @+1 {{grid ids are i32, but got 'index'}}
+// expected-error @+1 {{grid ids must be i32, but got 'index'}}
 "tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%i: index):}) : () -> ()
 
 // -----
@@ -69,7 +69,7 @@ tile.program @p () {
 // -----
 
 tile.program @p () {
-  // expected-error @+1 {{has a malformed 'with' clause; write it in its own syntax}}
+  // expected-error @+1 {{has a malformed 'with' clause; use its custom assembly format}}
   "tile.launch"() <{kernel = @k, with_names = ["A"], with_values = []}> : () -> ()
 }
 
@@ -95,7 +95,7 @@ func.func @load_without_attributes(%x: !tile.view<[?], f32>) {
 // -----
 
 func.func @too_few_dynamic_indices(%x: !tile.view<[?], f32>, %t: tensor<4xf32>) {
-  // expected-error @+1 {{has malformed indices; write it in its own syntax}}
+  // expected-error @+1 {{has malformed indices; use its custom assembly format}}
   "tile.store"(%t, %x) <{static_indices = array<i64: -9223372036854775808>}> : (tensor<4xf32>, !tile.view<[?], f32>) -> ()
 }
 
@@ -175,7 +175,7 @@ func.func @ranges_without_mask(%n: i32) {
 // -----
 
 func.func @malformed_positions(%n: i32) {
-  // expected-error @+1 {{has malformed positions in its mask function; write it in its own syntax}}
+  // expected-error @+1 {{has malformed positions in its mask function; use its custom assembly format}}
   "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 9223372036854775807 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
@@ -185,7 +185,7 @@ func.func @malformed_positions(%n: i32) {
 // -----
 
 func.func @equal_positions(%n: i32) {
-  // expected-error @+1 {{has malformed positions in its mask function; write it in its own syntax}}
+  // expected-error @+1 {{has malformed positions in its mask function; use its custom assembly format}}
   "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
@@ -194,7 +194,7 @@ func.func @equal_positions(%n: i32) {
 
 // -----
 
-// The parser reads a float literal for the default of a float.
+// The parser reads a float literal for the default of a float argument.
 // expected-error @+1 {{the default of argument 'x' must be a float, but got true}}
 "tile.kernel"() <{
   arg_defaults = {x = true}, arg_names = ["x"], arg_optional = array<i1: false>, constraints = [],

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Requests for derivatives, and sums at indices, before and after binding.
+// Derivatives and additions at indices, before and after binding.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 
 func.func private @f(%s: f32, %i: i32) -> f32
@@ -21,7 +21,7 @@ func.func @gradients(%s: !tile.tile<[M, N], f32>, %t: tensor<8xf32>, %x: f32, %i
   tile.add_gradients @f(%t, %i) seed %t : tensor<8xf32> exact : (tensor<8xf32>, i32)
   tile.add_gradients @f(%t, %i) seed %t : tensor<8xf32> once : (tensor<8xf32>, i32)
   tile.add_gradients @f(%t, %i) seed %t : tensor<8xf32> exact once : (tensor<8xf32>, i32)
-  // The seed is a tile, so the function need take none.
+  // The seed is a tile, even if no operand of the function is.
   tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> : (f32, i32)
   return
 }
@@ -44,7 +44,7 @@ func.func @add_at(%s: !tile.tile<[M], T>, %at: !tile.tile<[M], i32>, %x: !tile.v
   return
 }
 
-// A constraint may read the extents of what is captured.
+// A constraint may read the extents of captures.
 // CHECK: tile.program @constraint
 // CHECK-NEXT: require(dim(x, 0) == dim(table, 0))
 tile.capture @table : !tile.view<[?], f32>

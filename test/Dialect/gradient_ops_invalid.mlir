@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Requests for derivatives, and sums at indices, that are refused.
+// Invalid derivatives and additions at indices.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // tile.map_gradient.
 func.func private @f(%s: f32, %i: i32) -> f32
 func.func @beyond(%s: tensor<8xf32>, %i: i32) {
-  // expected-error @+1 {{differentiates with respect to operand 2, but there are 2 operands, from 0 on}}
+  // expected-error @+1 {{differentiates with respect to operand 2, but there are 2 operands, counted from 0}}
   %0 = tile.map_gradient @f(%s, %i) wrt 2 seed %s : tensor<8xf32> : (tensor<8xf32>, i32) -> tensor<8xf32>
   return
 }
@@ -156,7 +156,7 @@ func.func @elements(%x: tensor<8xf16>, %v: !tile.view<[?], f32>, %i: i32) {
 // -----
 
 func.func @integers(%x: tensor<8xi32>, %v: !tile.view<[?], i32>, %i: i32) {
-  // expected-error @+1 {{adds floats, but got 'i32'}}
+  // expected-error @+1 {{requires floats, but got 'i32'}}
   tile.add_at %x, %v[%i] : tensor<8xi32>, !tile.view<[?], i32>, (i32)
   return
 }
@@ -164,7 +164,7 @@ func.func @integers(%x: tensor<8xi32>, %v: !tile.view<[?], i32>, %i: i32) {
 // -----
 
 func.func @words(%x: tensor<8xf32>, %v: !tile.view<[?, 12], i64>, %i: i32) {
-  // expected-error @+1 {{adds exactly to a view of i64 whose last extent is 13, but got '!tile.view<[?, 12], i64>'}}
+  // expected-error @+1 {{'exact' requires a view of i64 whose last extent is 13, but got '!tile.view<[?, 12], i64>'}}
   tile.add_at %x, %v[%i] exact : tensor<8xf32>, !tile.view<[?, 12], i64>, (i32)
   return
 }
@@ -172,14 +172,14 @@ func.func @words(%x: tensor<8xf32>, %v: !tile.view<[?, 12], i64>, %i: i32) {
 // -----
 
 func.func @exact_elements(%x: tensor<8xf16>, %v: !tile.view<[?, 13], i64>, %i: i32) {
-  // expected-error @+1 {{adds f32 or f64 exactly, but got 'f16'; convert it with tile.cast}}
+  // expected-error @+1 {{'exact' requires elements of f32 or f64, but got 'f16'; convert it with tile.cast}}
   tile.add_at %x, %v[%i] exact : tensor<8xf16>, !tile.view<[?, 13], i64>, (i32)
   return
 }
 
 // -----
 
-// A constraint may read the extents of a view that is captured, and nothing else of captures.
+// A constraint may read the extents of a captured view, but no other properties of captures.
 tile.capture @scale : f32
 // expected-error @+1 {{takes dim of 'scale', which is not a view among the arguments}}
 tile.program @scalar_capture require(dim(x, 0) == dim(scale, 0)) (%x: !tile.view<[?], f32>) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels, programs and what they declare: both forms of each operation.
+// Kernels, programs and their declarations: both forms of each operation.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
@@ -10,7 +10,7 @@
 // CHECK: tile.capture @slopes : !tile.view<[?], f32>
 tile.capture @slopes : !tile.view<[?], f32>
 
-// A file of functions; until it is linked, what the module mentions may be there.
+// A file of functions. Until the module is linked, it may use symbols that it does not define.
 // CHECK: tile.link "lib/functions.mlir"
 tile.link "lib/functions.mlir"
 // CHECK: tile.map @of_the_library
@@ -27,7 +27,7 @@ func.func @extent() -> i32 {
   return %n : i32
 }
 
-// How functions of several files join, and what stands for what a file replaces.
+// How functions of several files are combined, and the function that denotes the replaced one.
 // CHECK: attributes {tile.replaceable = "compose"}
 func.func private @changed(%x: f32, %i: i32) -> f32 attributes {tile.replaceable = "compose"} {
   return %x : f32
@@ -39,7 +39,7 @@ func.func private @weight(i32) -> !tile.param<ACC> attributes {tile.replaceable 
 // CHECK: func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
 func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
 
-// A captured scalar, and one that is not any number.
+// A captured scalar, and one without a value.
 // CHECK: tile.capture @cap : f32
 tile.capture @cap : f32
 // CHECK: tile.capture @share : f32 require(share >= 0, share < 1)
@@ -56,7 +56,7 @@ tile.capture @table : !tile.view<[?, ?], f32> require(dim(table, 0) == 2)
 // CHECK-NEXT: }
 tile.kernel @smallest () grid(%i = 1) {}
 
-// Everything a signature may hold.
+// All parts of a signature.
 // CHECK-LABEL: tile.kernel @everything
 // CHECK-NEXT: params(BLOCK: int in [64, 128] = 128, D: int, DP: int = ceildiv(D, 8) * 8, T: type, MODE: enum in ["a", "b"] = "a", FLAG: flag = D < 64)
 // CHECK-NEXT: require(D <= 256, or(FLAG, MODE == "b"))
@@ -75,7 +75,7 @@ tile.kernel @everything
   %sum = arith.addi %block, %n : i32
 }
 
-// A derived parameter, defaults of scalars, and what constraints ask of floats.
+// A derived parameter, defaults of scalars, and constraints on floats.
 // CHECK-LABEL: tile.kernel @derived
 // CHECK-NEXT: params(D: int, let DP: int = ceildiv(D, 8) * 8, let MODE: enum in ["a", "b"] = "a")
 // CHECK-NEXT: require(finite(scale), p >= 0, p < 1, p == scale, ne(p, D))
@@ -89,13 +89,13 @@ tile.kernel @derived
 // CHECK: #tile.param_decl<let ACC: type = accumulator(T)>
 func.func private @declaration() attributes {a = #tile.param_decl<let ACC: type = accumulator(T)>}
 
-// What another file may replace.
+// Functions that another file may replace.
 // CHECK: func.func @replaceable() attributes {tile.replaceable}
 func.func @replaceable() attributes {tile.replaceable} {
   return
 }
 
-// A bound kernel carries the values of its parameters; further attributes stay.
+// A bound kernel has the values of its parameters; other attributes remain.
 // CHECK-LABEL: tile.kernel @bound
 // CHECK: grid(%i = ceildiv(dim(x, 0), 128)) attributes {bindings = {BLOCK = 128 : i64, T = f16}, note = "kept"} {
 tile.kernel @bound (%x: !tile.view<[?], f16>) grid(%i = ceildiv(dim(x, 0), 128))
@@ -139,7 +139,7 @@ tile.program @steps params(BLOCK: int = 64, T: type = f32, FAST: flag = true) re
   tile.launch @copy(%x, %free) when (FAST) : !tile.view<[?], f32>, !tile.view<[?], f32>
 }
 
-// An absent argument may be passed on to an optional one; `f32` may turn out to be what T is bound to.
+// An absent argument may be passed to an optional one; `f32` is compatible with T, which may be bound to it.
 // CHECK-LABEL: tile.kernel @copy
 tile.kernel @copy params(BLOCK: int, T: type) (%x: !tile.view<[?], T>, %y: optional !tile.view<[?], T>)
     grid(%i = 1) {}

@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Signatures of kernels and programs that are refused, and parameters, captures and grids.
+// Invalid signatures of kernels and programs, parameters, captures and grids.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
-// Two of one name.
+// Duplicate names.
 // expected-error @+1 {{parameter 'A' has the name of another parameter; names must differ}}
 tile.kernel @same_parameters params(A: int, A: int) () grid(%i = 1) {}
 
@@ -26,7 +26,7 @@ tile.kernel @argument_and_id (%x: i32) grid(%x = 1) {}
 
 // -----
 
-// expected-error @+1 {{argument 'false' has the name of a literal or a type}}
+// expected-error @+1 {{argument 'false' must not have the name of a literal or a type}}
 tile.kernel @literal_as_name (%false: i32) grid(%i = 1) {}
 
 // -----
@@ -178,7 +178,7 @@ tile.kernel @select_by_integer params(A: int) require(select(A, true, false)) ()
 
 // -----
 
-// A misspelt value would never match.
+// A misspelled value would never be equal.
 // expected-error @+1 {{a constraint compares parameter 'MODE' with "topleft", which is not one of its values}}
 tile.kernel @unknown_value params(MODE: enum in ["none", "top_left"]) require(ne(MODE, "topleft")) () grid(%i = 1) {}
 
@@ -247,7 +247,7 @@ tile.kernel @negative_position (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, -1
 // -----
 
 // Values of parameters.
-// expected-error @+1 {{'tile.param' op has a value in kernels and functions only}}
+// expected-error @+1 {{'tile.param' op is allowed in kernels and functions only}}
 %0 = tile.param A : i32
 
 // -----
@@ -287,7 +287,7 @@ tile.kernel @argument_as_parameter (%n: i32) grid(%i = 1) {
 
 // -----
 
-// A function knows the parameters of no kernel, but it has no arguments of one.
+// A function may use parameters that it does not declare, but no arguments of a kernel.
 func.func @extent_in_function(%x: !tile.view<[?], f32>) {
   // expected-error @+1 {{its expression may read parameters only, but got dim(x, 0)}}
   %0 = tile.param dim(x, 0) : i32
@@ -329,7 +329,7 @@ tile.kernel @outer () grid(%i = 1) {
 
 // -----
 
-// Kernels see nothing from outside.
+// Kernels are isolated from above.
 %outside = arith.constant 0 : i32
 // expected-note @+1 {{required by region isolation constraints}}
 tile.kernel @isolated (%x: !tile.view<[?], f32>) grid(%i = 1) {
@@ -407,7 +407,7 @@ tile.kernel @finite_of_two require(finite(p, p)) (%p: f32) grid(%i = 1) {}
 
 // -----
 
-// What another file may replace.
+// Functions that another file may replace.
 // expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got unit on tile.capture}}
 tile.capture @x {tile.replaceable} : f32
 
@@ -418,7 +418,7 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
@@ -531,7 +531,7 @@ tile.link "x.mlir/"
 
 // -----
 
-// expected-error @+1 {{may require something of itself only, but 'x < y' reads 'y'}}
+// expected-error @+1 {{may constrain only itself, but 'x < y' reads 'y'}}
 tile.capture @x : f32 require(x < y)
 
 // -----

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The block loop, on symbolic tiles and on tensors, and work beside the instances of a kernel.
+// The block loop, on symbolic tiles and on tensors, and tile.spread.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
@@ -44,7 +44,7 @@ func.func @masked(%n: i32, %zero: tensor<4x8xf32>) {
   return
 }
 
-// The positions may stand anywhere in the call; `ranges` follows the mask.
+// The positions may be any operands of the call; `ranges` follows the mask.
 // GENERIC: against_position = 2 : i64, block_position = 1 : i64, mask = @windowed
 // CHECK-LABEL: func.func @positions(
 // CHECK: where @windowed(%{{.*}}, block, against, %{{.*}} : !tile.param<T>, i32) ranges @bounds
@@ -55,7 +55,7 @@ func.func @positions(%n: i32, %x: !tile.param<T>) {
   return
 }
 
-// A list of blocks; further attributes stay.
+// A list of blocks; other attributes remain.
 // GENERIC: operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 0, 0>
 // CHECK-LABEL: func.func @listed(
 // CHECK: in (%{{.*}} to %{{.*}} listed %[[LIST:.*]][%[[I:.*]], %[[I]]] count %{{.*}} : !tile.view<[?, ?, ?], i32>) against
@@ -66,7 +66,7 @@ func.func @listed(%n: i32, %list: !tile.view<[?, ?, ?], i32>) {
   return
 }
 
-// Entries that stand for several blocks, and a list that is there under a condition.
+// List entries that cover several blocks, and a list with a condition.
 // CHECK-LABEL: tile.kernel @entries
 // CHECK: in (%{{.*}} to %{{.*}} listed %x[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>) against
 // CHECK: in (%{{.*}} to %{{.*}} listed %x[%i] count %i each 64 : !tile.view<[?, ?], i32>) against
@@ -77,7 +77,7 @@ tile.kernel @entries params(LISTED: flag, SPAN: int) (%x: !tile.view<[?, ?], i32
       against (%i to %i) keep %keep : !tile.tile<[8, 16], i1> {}
 }
 
-// Loops nest and read what is around them.
+// Nested loops use values of the enclosing loops.
 // CHECK-LABEL: func.func @nested(
 // CHECK: tile.for_blocks
 // CHECK: tile.for_blocks
@@ -91,7 +91,7 @@ func.func @nested(%n: i32, %x: !tile.tile<[M, N], f32>) {
   return
 }
 
-// Beside the instances; in branches by parameters, too.
+// tile.spread, also in branches on parameters.
 // GENERIC-LABEL: sym_name = "beside"
 // GENERIC: "tile.spread"(%{{.*}}) ({
 // GENERIC-NEXT: ^bb0(%{{.*}}: i32):

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Block loops, and work beside the instances of a kernel, that are refused.
+// Invalid block loops and tile.spread operations.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // The mask tile.
@@ -83,7 +83,7 @@ func.func @position_twice(%n: i32) {
 func.func private @f(i32, i32) -> i1
 func.func private @r(i32, i32) -> i1
 func.func @ranges(%n: i32) {
-  // expected-error @+1 {{needs ranges @r as tile-analyze-masks writes it}}
+  // expected-error @+1 {{needs ranges @r in the form that tile-analyze-masks generates}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block) ranges @r
       keep %keep : tensor<4x4xi1> {}
   return
@@ -155,7 +155,7 @@ func.func @list_elements(%n: i32, %list: !tile.view<[?], i64>) {
 // -----
 
 func.func @list_span(%n: i32, %list: !tile.view<[?], i32>) {
-  // expected-error @+1 {{entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 24'; choose blocks that divide it}}
+  // expected-error @+1 {{each entry of its list must cover a multiple of the 16 positions of a block, but got 'each 24'; choose a block that divides it}}
   tile.for_blocks %b in (%n to %n listed %list[] count %n each 24 : !tile.view<[?], i32>)
       against (%n to %n) keep %keep : tensor<4x16xi1> {}
 }
@@ -163,7 +163,7 @@ func.func @list_span(%n: i32, %list: !tile.view<[?], i32>) {
 // -----
 
 func.func @list_span_of_none(%n: i32, %list: !tile.view<[?], i32>) {
-  // expected-error @+1 {{entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 0'}}
+  // expected-error @+1 {{each entry of its list must cover a multiple of the 16 positions of a block, but got 'each 0'}}
   tile.for_blocks %b in (%n to %n listed %list[] count %n each 0 : !tile.view<[?], i32>)
       against (%n to %n) keep %keep : tensor<4x16xi1> {}
 }
@@ -186,10 +186,10 @@ tile.kernel @list_condition_name params(P: flag) (%list: !tile.view<[?], i32>) g
 
 // -----
 
-// Work beside the instances.
+// tile.spread.
 func.func @spread_in_loop(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {
-    // expected-error @+1 {{'tile.spread' op is beside the instances of a kernel, but got 'scf.for' around it}}
+    // expected-error @+1 {{'tile.spread' op must not be nested in operations other than scf.if, but is inside 'scf.for'}}
     tile.spread %m to %n {}
   }
   return
@@ -200,7 +200,7 @@ func.func @spread_in_loop(%n: i32) {
 func.func @spread_in_loop_in_branch(%n: i32, %c: i1) {
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
     scf.if %c {
-      // expected-error @+1 {{is beside the instances of a kernel, but got 'tile.for_blocks' around it}}
+      // expected-error @+1 {{must not be nested in operations other than scf.if, but is inside 'tile.for_blocks'}}
       tile.spread %m to %n {}
     }
   }
@@ -211,7 +211,7 @@ func.func @spread_in_loop_in_branch(%n: i32, %c: i1) {
 
 func.func @spread_in_spread(%n: i32) {
   tile.spread %m to %n {
-    // expected-error @+1 {{is beside the instances of a kernel, but got 'tile.spread' around it}}
+    // expected-error @+1 {{must not be nested in operations other than scf.if, but is inside 'tile.spread'}}
     tile.spread %l to %n {}
   }
   return
@@ -220,7 +220,7 @@ func.func @spread_in_spread(%n: i32) {
 // -----
 
 func.func @spread_yields(%n: i32) {
-  // expected-error @+1 {{'tile.spread' op yields nothing}}
+  // expected-error @+1 {{'tile.spread' op must not yield values}}
   tile.spread %m to %n {
     tile.yield %m : i32
   }

@@ -10,7 +10,7 @@ tile.capture @slopes : !tile.view<[?, ?], f32>
 tile.capture @cap : f32
 tile.capture @cell : !tile.view<[], i32>
 
-// One element: of a view, of a captured view, of a captured scalar. Indices may be negative.
+// One element of a view, of a captured view, and of a captured scalar. Indices may be negative.
 // GENERIC: "tile.at"(%{{.*}}, %{{.*}}) <{operandSegmentSizes = array<i32: 1, 1>, static_indices = array<i64: -9223372036854775808, -1>}>
 // GENERIC: "tile.at"() <{capture = @cap, operandSegmentSizes = array<i32: 0, 0>, static_indices = array<i64>}>
 // CHECK-LABEL: func.func @at(
@@ -47,7 +47,7 @@ func.func @views(%x: !tile.view<[?, D], T>, %offset: i32, %size: i32, %same: i1)
   return
 }
 
-// Loads: along the last dimensions, along listed ones, with a pad.
+// Loads along the last dimensions, along listed ones, and with a pad.
 // GENERIC: "tile.load"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{dims = array<i64: 2, 1>,
 // GENERIC-SAME: operandSegmentSizes = array<i32: 1, 2, 1>, static_indices = array<i64: 0, -9223372036854775808, -9223372036854775808>}>
 // CHECK-LABEL: func.func @loads(

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Accesses of memory that are refused.
+// Invalid memory accesses.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // One element.
@@ -20,7 +20,7 @@ func.func @at_beyond_i32(%x: !tile.view<[?], f32>) {
 // -----
 
 func.func @at_of_scalar(%x: f32) {
-  // expected-error @+1 {{reads a view or a capture, but got 'f32'}}
+  // expected-error @+1 {{requires a view or a capture, but got 'f32'}}
   %0 = tile.at %x[] : f32
 }
 
@@ -35,14 +35,14 @@ func.func @at_result(%x: !tile.view<[], f32>) {
 
 tile.capture @c : f32
 func.func @at_both(%x: !tile.view<[], f32>) {
-  // expected-error @+1 {{reads either a view or a capture, but got both or neither}}
+  // expected-error @+1 {{requires either a view or a capture, but got both or neither}}
   %0 = "tile.at"(%x) <{capture = @c, operandSegmentSizes = array<i32: 1, 0>, static_indices = array<i64>}> : (!tile.view<[], f32>) -> f32
 }
 
 // -----
 
 func.func @at_neither() {
-  // expected-error @+1 {{reads either a view or a capture, but got both or neither}}
+  // expected-error @+1 {{requires either a view or a capture, but got both or neither}}
   %0 = "tile.at"() <{operandSegmentSizes = array<i32: 0, 0>, static_indices = array<i64>}> : () -> f32
 }
 
@@ -93,7 +93,7 @@ func.func @at_elements_of_capture() {
 // -----
 
 func.func @malformed_indices(%x: !tile.view<[?], f32>) {
-  // expected-error @+1 {{has malformed indices; write it in its own syntax}}
+  // expected-error @+1 {{has malformed indices; use its custom assembly format}}
   %0 = tile.at %x[-9223372036854775808] : !tile.view<[?], f32>
 }
 
@@ -136,7 +136,7 @@ func.func @repeat_of_fixed(%x: !tile.view<[?, D], f32>, %i: i32, %c: i1) {
 // -----
 
 func.func @captured_nothing() {
-  // expected-error @+1 {{is the view @nothing, which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got no capture of this module}}
+  // expected-error @+1 {{requires @nothing to be a tile.capture of the result's type, '!tile.view<[?], f32>', but got no capture of this module}}
   %0 = tile.captured @nothing : !tile.view<[?], f32>
   return
 }
@@ -145,7 +145,7 @@ func.func @captured_nothing() {
 
 tile.capture @scalar : f32
 func.func @captured_scalar() {
-  // expected-error @+1 {{is the view @scalar, which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got one of 'f32'}}
+  // expected-error @+1 {{requires @scalar to be a tile.capture of the result's type, '!tile.view<[?], f32>', but got a capture of 'f32'}}
   %0 = tile.captured @scalar : !tile.view<[?], f32>
   return
 }
@@ -154,7 +154,7 @@ func.func @captured_scalar() {
 
 tile.capture @halves : !tile.view<[?], f16>
 func.func @captured_type() {
-  // expected-error @+1 {{but got one of '!tile.view<[?], f16>'}}
+  // expected-error @+1 {{but got a capture of '!tile.view<[?], f16>'}}
   %0 = tile.captured @halves : !tile.view<[?], f32>
   return
 }
@@ -270,14 +270,14 @@ func.func @atomic_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>) {
 // -----
 
 func.func @atomic_elements(%t: tensor<4xi64>, %x: !tile.view<[?], i64>) {
-  // expected-error @+1 {{adds elements of f32, f64, f16, bf16 or i32, but got 'i64'}}
+  // expected-error @+1 {{requires elements of f32, f64, f16, bf16 or i32, but got 'i64'}}
   tile.atomic_add %t, %x[0] : tensor<4xi64>, !tile.view<[?], i64>
 }
 
 // -----
 
 func.func @turns_of_floats(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %n: i32) {
-  // expected-error @+1 {{takes its turn by a view of i32, but got '!tile.view<[?], f32>'}}
+  // expected-error @+1 {{requires a view of i32 for its turns, but got '!tile.view<[?], f32>'}}
   tile.atomic_add %t, %x[0] in order of %n by %x[0] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], f32>
 }
 
@@ -291,14 +291,14 @@ func.func @index_of_turns(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %turns: !
 // -----
 
 func.func @number_alone(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %n: i32) {
-  // expected-error @+1 {{takes its turn by a view of i32, but got none}}
+  // expected-error @+1 {{requires a view of i32 for its turns, but got none}}
   "tile.atomic_add"(%t, %x, %n) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 0, 0>, static_indices = array<i64: 0>}> : (tensor<4xf32>, !tile.view<[?], f32>, i32) -> ()
 }
 
 // -----
 
 func.func @await_outside(%turns: !tile.view<[?], i32>, %n: i32) {
-  // expected-error @+1 {{'tile.await' op is allowed only inside of tile.spread: instances would wait for each other}}
+  // expected-error @+1 {{'tile.await' op is allowed only inside tile.spread, since instances that wait for each other may deadlock}}
   tile.await %n of %turns[%n] : !tile.view<[?], i32>
 }
 
@@ -306,7 +306,7 @@ func.func @await_outside(%turns: !tile.view<[?], i32>, %n: i32) {
 
 func.func @await_floats(%turns: !tile.view<[?], f32>, %n: i32) {
   tile.spread %m to %n {
-    // expected-error @+1 {{'tile.await' op takes its turn by a view of i32, but got '!tile.view<[?], f32>'}}
+    // expected-error @+1 {{'tile.await' op requires a view of i32 for its turns, but got '!tile.view<[?], f32>'}}
     tile.await %n of %turns[%m] : !tile.view<[?], f32>
   }
 }
@@ -327,7 +327,7 @@ func.func @added_after_spread(%x: !tile.view<[?], f32>, %turns: !tile.view<[?], 
     // expected-note @+1 {{awaited here}}
     tile.await %n of %turns[%m] : !tile.view<[?], i32>
   }
-  // expected-error @+1 {{'tile.atomic_add' op must be before the tile.spread that awaits it, but got it after; move it before the tile.spread}}
+  // expected-error @+1 {{'tile.atomic_add' op must precede the tile.spread that waits for it, but is after; move it before the tile.spread}}
   tile.atomic_add %t, %x[0] in order of %n by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
 }
 
@@ -337,14 +337,14 @@ func.func @added_inside_spread(%x: !tile.view<[?], f32>, %turns: !tile.view<[?],
   tile.spread %m to %n {
     // expected-note @+1 {{awaited here}}
     tile.await %n of %turns[%m] : !tile.view<[?], i32>
-    // expected-error @+1 {{'tile.atomic_add' op must be before the tile.spread that awaits it, but got it inside; move it before the tile.spread}}
+    // expected-error @+1 {{'tile.atomic_add' op must precede the tile.spread that waits for it, but is inside; move it before the tile.spread}}
     tile.atomic_add %t, %x[0] in order of %m by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
   }
 }
 
 // -----
 
-// A branch and a loop around the addition count, where the tile.spread is in a branch, too.
+// If tile.spread is in a branch, the order is determined by the branch and the loop around the addition.
 func.func @added_in_a_later_branch(%x: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>, %t: tensor<4xf32>, %n: i32, %c: i1) {
   scf.if %c {
     tile.spread %m to %n {
@@ -353,7 +353,7 @@ func.func @added_in_a_later_branch(%x: !tile.view<[?], f32>, %turns: !tile.view<
     }
   }
   scf.for %i = %n to %n step %n : i32 {
-    // expected-error @+1 {{'tile.atomic_add' op must be before the tile.spread that awaits it, but got it after}}
+    // expected-error @+1 {{'tile.atomic_add' op must precede the tile.spread that waits for it, but is after}}
     tile.atomic_add %t, %x[0] in order of %i by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
   }
 }
@@ -391,7 +391,7 @@ func.func @gather_number_of_indices(%x: !tile.view<[?, ?], f32>, %at: !tile.tile
 
 // The tile runs along the last dimension.
 func.func @gather_along(%x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
-  // expected-error @+1 {{indexes along dimension 0, which is none of the dimensions the tile runs along}}
+  // expected-error @+1 {{indexes along dimension 0, which is not a dimension of the tile}}
   %0 = tile.gather %x[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, tensor<4xi32> -> tensor<4xf32>
 }
 
@@ -406,14 +406,14 @@ func.func @scatter_rank(%t: tensor<4x4xf32>, %x: !tile.view<[?], f32>, %at: tens
 // -----
 
 func.func @scatter_elements(%t: tensor<4xf8E5M2>, %x: !tile.view<[?], f8E5M2>, %at: tensor<4xi32>) {
-  // expected-error @+1 {{adds elements of f32, f64, f16, bf16 or i32, but got 'f8E5M2'}}
+  // expected-error @+1 {{requires elements of f32, f64, f16, bf16 or i32, but got 'f8E5M2'}}
   tile.scatter_add %t, %x[0] along 0 at %at : tensor<4xf8E5M2>, !tile.view<[?], f8E5M2>, tensor<4xi32>
 }
 
 // -----
 
 func.func @scatter_along(%t: tensor<4xf32>, %x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
-  // expected-error @+1 {{indexes along dimension 7, which is none of the dimensions the tile runs along}}
+  // expected-error @+1 {{indexes along dimension 7, which is not a dimension of the tile}}
   tile.scatter_add %t, %x[0, 0] along 7 at %at : tensor<4xf32>, !tile.view<[?, ?], f32>, tensor<4xi32>
 }
 
@@ -427,14 +427,14 @@ func.func @scatter_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %at: ten
 // -----
 
 func.func @dim_of_nothing() {
-  // expected-error @+1 {{is an extent of either a view or a capture, but got both or neither}}
+  // expected-error @+1 {{requires either a view or a capture, but got both or neither}}
   %0 = "tile.dim"() <{dim = 0 : i64}> : () -> i32
 }
 
 // -----
 
 func.func @dim_of_no_capture() {
-  // expected-error @+1 {{is an extent of @x, which must be a tile.capture of a view, but got no capture of this module}}
+  // expected-error @+1 {{requires @x to be a tile.capture of a view, but got no capture of this module}}
   %0 = tile.dim @x, 0
   return
 }
@@ -443,7 +443,7 @@ func.func @dim_of_no_capture() {
 
 tile.capture @x : f32
 func.func @dim_of_a_scalar() {
-  // expected-error @+1 {{is an extent of @x, which must be a tile.capture of a view, but got a capture of a scalar}}
+  // expected-error @+1 {{requires @x to be a tile.capture of a view, but got a capture of a scalar}}
   %0 = tile.dim @x, 0
   return
 }

@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Programs, workspaces and launches that are refused.
+// Invalid programs, workspaces and launches.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // A program only launches.
 tile.program @computes (%n: i32) {
-  // expected-error @+1 {{a program holds tile.workspace and tile.launch only, but got arith.addi; compute in a kernel}}
+  // expected-error @+1 {{a program may contain only tile.workspace and tile.launch, but got arith.addi; compute in a kernel}}
   %0 = arith.addi %n, %n : i32
 }
 
@@ -151,7 +151,7 @@ tile.program @unknown_in_with () {
 
 tile.kernel @k params(let A: int = 2) () grid(%i = 1) {}
 tile.program @derived_in_with () {
-  // expected-error @+1 {{binds 'A' of kernel @k, which is derived: it has the value that the kernel declares by let}}
+  // expected-error @+1 {{binds 'A' of kernel @k, but a derived parameter (let) cannot be bound}}
   tile.launch @k() with (A = 1)
 }
 

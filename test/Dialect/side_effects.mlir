@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What moves and what merges: effects of the operations on memory.
+// Memory effects: which operations are moved and which are merged.
 // RUN: tilewright-opt %s --cse | FileCheck %s --check-prefixes=CHECK,CSE
 // RUN: tilewright-opt %s --loop-invariant-code-motion | FileCheck %s --check-prefixes=CHECK,LICM
 // RUN: tilewright-opt %s --canonicalize | FileCheck %s --check-prefixes=CHECK,CANONICAL
@@ -12,7 +12,7 @@
 
 tile.capture @slopes : !v
 
-// Two loads of the same elements are one where nothing is written between them.
+// Two loads of the same elements are merged if nothing is written between them.
 // CHECK-LABEL: func.func @loads_merge(
 // CSE: %[[L:.*]] = tile.load
 // CSE-NEXT: return %[[L]], %[[L]]
@@ -22,7 +22,7 @@ func.func @loads_merge(%x: !v) -> (!t, !t) {
   return %0, %1 : !t, !t
 }
 
-// A store keeps them apart: views may overlap.
+// A store between them prevents it: views may overlap.
 // CHECK-LABEL: func.func @store_between(
 // CSE: tile.load
 // CSE-NEXT: tile.store
@@ -34,7 +34,7 @@ func.func @store_between(%x: !v, %y: !v, %t: !t) -> (!t, !t) {
   return %0, %1 : !t, !t
 }
 
-// So does an atomic addition, for one element and for a gather.
+// An atomic addition does, too, for one element and for a gather.
 // CHECK-LABEL: func.func @atomic_between(
 // CSE: tile.at
 // CSE-NEXT: tile.gather
@@ -50,7 +50,7 @@ func.func @atomic_between(%x: !v, %t: !t, %i: tensor<8xi32>) -> (f32, !t, f32, !
   return %0, %1, %2, %3 : f32, !t, f32, !t
 }
 
-// Captures are read-only: a store does not keep reads of them apart.
+// Captures are read-only: a store does not prevent merging reads of them.
 // CHECK-LABEL: func.func @captures_merge(
 // CSE: %[[A:.*]] = tile.at @slopes[0] : f32
 // CSE-NEXT: tile.store
@@ -62,7 +62,7 @@ func.func @captures_merge(%y: !v, %t: !t) -> (f32, f32) {
   return %0, %1 : f32, f32
 }
 
-// What does not depend on the block leaves the loop; reads and writes of memory stay.
+// Values that do not depend on the block leave the loop; reads and writes of memory remain.
 // CHECK-LABEL: func.func @invariants(
 // LICM-NEXT: tile.at @slopes[0] : f32
 // LICM-NEXT: tile.full
@@ -84,7 +84,7 @@ func.func @invariants(%x: !v, %y: !v, %n: i32) {
   return
 }
 
-// What is not used goes: values, reads, and loops that only compute. Writes stay.
+// Unused values, reads, and loops without writes are removed. Writes remain.
 // CHECK-LABEL: func.func @unused(
 // CANONICAL-NEXT: tile.atomic_add
 // CANONICAL-NEXT: tile.scatter_add

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies of tgpu that are refused.
+// Invalid copies of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Registers and global memory: the rules of tile.load and tile.store hold.
@@ -28,7 +28,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got}}
   %0 = tgpu.load %x[0, 0, 0] : !tile.view<[?, ?, 64], bf16> -> tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>
 }
 
@@ -46,7 +46,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %z = arith.constant 0.0 : bf16
   %t = tile.full %z : tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got}}
   tgpu.store %t, %x[0, 0, 0] : tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>, !tile.view<[?, ?, 64], bf16>
 }
 
@@ -55,7 +55,7 @@ tgpu.kernel @k target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?], i1>) grid(%i = 1) {
   %z = arith.constant true
   %t = tile.full %z : tensor<64xi1, #tgpu.blocked<1, lanes 32, warps 1, 4>>
-  // expected-error @+1 {{adds elements of f32, f64, f16, bf16 or i32, but got 'i1'}}
+  // expected-error @+1 {{requires elements of f32, f64, f16, bf16 or i32, but got 'i1'}}
   tgpu.atomic_add %t, %x[0] : tensor<64xi1, #tgpu.blocked<1, lanes 32, warps 1, 4>>, !tile.view<[?], i1>
 }
 
@@ -101,7 +101,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z = arith.constant 0.0 : bf16
   %t = tile.full %z : tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got}}
   tgpu.write %t, %s : tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>, !tgpu.shared<64x64xbf16, b128>
 }
 
@@ -109,7 +109,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got}}
   %0 = tgpu.read %s : !tgpu.shared<64x64xbf16, b128> -> tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>
 }
 
@@ -141,7 +141,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // TMA.
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>, %n: i32) grid(%i = 1) {
   %y = tile.subview %x dim 1 from %n size %n : !tile.view<[?, ?, 64], bf16>
-  // expected-error @+1 {{maps an argument of the kernel or a capture, but got another view; the runtime knows no others}}
+  // expected-error @+1 {{must map an argument of the kernel or a capture, but got another view; the runtime supports no others}}
   %0 = tgpu.tensor_map %y : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
 }
 
@@ -211,7 +211,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (128x64 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (128x64 elements), but got}}
   tgpu.tma_load %m[0, 0, 0], %s, %b[%i] : !tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>, !tgpu.barriers<2>
 }
 
@@ -221,7 +221,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b64>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (64x32 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (64x32 elements), but got}}
   tgpu.tma_load %m[0, 0, 0], %s, %b[%i] : !tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b64>, !tgpu.barriers<2>
 }
 
@@ -231,7 +231,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<64x64xf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (64x64 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (64x64 elements), but got}}
   tgpu.tma_load %m[0, 0, 0], %s, %b[%i] : !tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<64x64xf16, b128>, !tgpu.barriers<2>
 }
 
@@ -242,7 +242,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x32xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (64x64 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (64x64 elements), but got}}
   tgpu.tma_load %m[0, 0, 0], %s, %b[%i] : !tgpu.tensor_map<1x64x32xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
 }
 
@@ -253,7 +253,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x32xbf16, none>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, none>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (64x64 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (64x64 elements), but got}}
   tgpu.tma_load %m[0, 0, 0], %s, %b[%i] : !tgpu.tensor_map<1x64x32xbf16, none>, !tgpu.shared<64x64xbf16, none>, !tgpu.barriers<2>
 }
 
@@ -262,7 +262,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<32x64xbf16, b128>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (32x64 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (32x64 elements), but got}}
   tgpu.tma_store %s, %m[0, 0, 0] : !tgpu.shared<32x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>
 }
 
@@ -271,7 +271,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<32x64xbf16, b128>
-  // expected-error @+1 {{buffer must be made of boxes of the map, one for each of its panels (32x64 elements), but got}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (32x64 elements), but got}}
   tgpu.tma_reduce_add %s, %m[0, 0, 0] : !tgpu.shared<32x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>
 }
 
@@ -280,7 +280,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f64>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?], f64> -> !tgpu.tensor_map<64x16xf64, b128>
   %s = tgpu.alloc : !tgpu.shared<64x16xf64, b128>
-  // expected-error @+1 {{adds elements of f32, f16, bf16 or i32, but got 'f64'}}
+  // expected-error @+1 {{requires elements of f32, f16, bf16 or i32, but got 'f64'}}
   tgpu.tma_reduce_add %s, %m[0, 0] : !tgpu.shared<64x16xf64, b128>, !tgpu.tensor_map<64x16xf64, b128>
 }
 
@@ -290,7 +290,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f64>) grid(%i = 1
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{fills a buffer of rank 1, but got '!tgpu.shared<64x64xbf16, b128>'}}
+  // expected-error @+1 {{must fill a buffer of rank 1, but got '!tgpu.shared<64x64xbf16, b128>'}}
   tgpu.bulk_load %x[0, 0, 0], %s, %b[%i] : !tile.view<[?, ?, 64], bf16>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
 }
 
@@ -299,7 +299,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<3xf32, none>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{copies a multiple of 16 bytes, but got 12}}
+  // expected-error @+1 {{must copy a multiple of 16 bytes, but got 12}}
   tgpu.bulk_load %x[0], %s, %b[%i] : !tile.view<[?], f32>, !tgpu.shared<3xf32, none>, !tgpu.barriers<2>
 }
 
@@ -347,6 +347,6 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{first index must be 0, since '!tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>' leaves out that dimension}}
+  // expected-error @+1 {{first index must be 0, since '!tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>' omits that dimension}}
   tgpu.tma_store %s, %m[%i, 0, 0, 0] from %i size %i : !tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
 }

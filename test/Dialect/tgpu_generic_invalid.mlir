@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What only the generic syntax can say. All of it is refused; nothing may crash, printing the refused operation
-// included.
+// Errors that only the generic form can express. All of them are reported, without a crash, also when the invalid
+// operation is printed.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 // RUN: not tilewright-opt %s -split-input-file 2>&1 | FileCheck %s
 // CHECK: error: 'tgpu.kernel' op requires attribute 'arg_names'
 // CHECK: note: see current operation:
-// CHECK: error: 'tgpu.wgmma_wait' op yields exactly the tiles it is given
+// CHECK: error: 'tgpu.wgmma_wait' op must return the types of its tiles
 // CHECK: note: see current operation:
 
 // expected-error @+1 {{requires attribute 'arg_names'}}
@@ -15,37 +15,37 @@
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [1], arg_optional = array<i1: false>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%x: f32, %i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = ["a b"], arg_optional = array<i1: false>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%x: f32, %i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = ["x"], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%x: f32, %i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [1]}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = []}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = [""], grid = [#tile.expr<1>]}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0:}) : () -> ()
 
 // -----
@@ -55,7 +55,7 @@
 
 // -----
 
-// expected-error @+1 {{grid ids are i32, but got 'index'}}
+// expected-error @+1 {{grid ids must be i32, but got 'index'}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%i: index):}) : () -> ()
 
 // -----
@@ -65,7 +65,7 @@
 
 // -----
 
-// expected-error @+1 {{a block has 1 to 32 warps, but got -1}}
+// expected-error @+1 {{a block must have 1 to 32 warps, but got -1}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = -1 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
@@ -76,21 +76,21 @@
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+  // expected-error @+1 {{has malformed attributes; use its custom assembly format}}
   "tgpu.roles"() <{names = ["a"], warps = array<i64: 4>, registers = array<i64>}> ({^bb0:}) : () -> ()
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+  // expected-error @+1 {{has malformed attributes; use its custom assembly format}}
   "tgpu.roles"() <{names = [1], warps = array<i64: 4>, registers = array<i64: 0>}> ({^bb0:}) : () -> ()
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+  // expected-error @+1 {{has malformed attributes; use its custom assembly format}}
   "tgpu.roles"() <{names = ["a"], warps = array<i64: 4>, registers = array<i64: 0>}> : () -> ()
 }
 
@@ -200,7 +200,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
-  // expected-error @+1 {{has malformed indices; write it in its own syntax}}
+  // expected-error @+1 {{has malformed indices; use its custom assembly format}}
   %0 = "tgpu.load"(%x) <{operandSegmentSizes = array<i32: 1, 0, 0>, static_indices = array<i64: -9223372036854775808, 0, 0>}> : (!tile.view<[?, ?, 64], bf16>) -> tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>
 }
 
@@ -218,7 +218,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{has malformed indices; write it in its own syntax}}
+  // expected-error @+1 {{has malformed indices; use its custom assembly format}}
   "tgpu.tma_store"(%s, %m) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>, static_indices = array<i64: -9223372036854775808, 0, 0>}> : (!tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>) -> ()
 }
 
@@ -269,7 +269,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{operand a must be a shared buffer or the result's operand a in registers, of the same elements as b, but got 'i32'}}
+  // expected-error @+1 {{operand a must have the elements of b, and be a shared buffer or have the layout of the result's operand a, but got 'i32'}}
   %0 = "tgpu.wgmma"(%i, %s) : (i32, !tgpu.shared<64x64xbf16, b128>) -> !tgpu.pending<tensor<64x64xf32, #tgpu.wgmma<1>>>
 }
 
@@ -278,14 +278,14 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %0 = tgpu.wgmma %s, %s : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<64x64xf32, #tgpu.wgmma<1>>
-  // expected-error @+1 {{yields exactly the tiles it is given}}
+  // expected-error @+1 {{must return the types of its tiles}}
   %1 = "tgpu.wgmma_wait"(%0) <{pending = 0 : i64}> : (!tgpu.pending<tensor<64x64xf32, #tgpu.wgmma<1>>>) -> tensor<64x32xf32, #tgpu.wgmma<1>>
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{yields exactly the tiles it is given}}
+  // expected-error @+1 {{must return the types of its tiles}}
   %1 = "tgpu.wgmma_wait"() <{pending = 0 : i64}> : () -> tensor<64x64xf32, #tgpu.wgmma<1>>
 }
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels, roles and shared memory of tgpu that are refused.
+// Invalid kernels, roles and shared buffers of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Kernels.
@@ -10,12 +10,12 @@ tgpu.kernel @k target "sm_70" warps 4 () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a block has 1 to 32 warps, but got 0}}
+// expected-error @+1 {{a block must have 1 to 32 warps, but got 0}}
 tgpu.kernel @k target "sm_80" warps 0 () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a block has 1 to 32 warps, but got 33}}
+// expected-error @+1 {{a block must have 1 to 32 warps, but got 33}}
 tgpu.kernel @k target "sm_80" warps 33 () grid(%i = 1) {}
 
 // -----
@@ -35,33 +35,33 @@ tgpu.kernel @k target "sm_80" warps 4 () grid() {}
 
 // -----
 
-// Names of arguments are words.
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// Names of arguments must be identifiers.
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 tgpu.kernel @k target "sm_80" warps 4 (%0: f32) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent reads extents of views and integer scalars among the arguments, but got M}}
+// expected-error @+1 {{a grid extent may read only extents of views and integer scalars among the arguments, but got M}}
 tgpu.kernel @k target "sm_80" warps 4 (%x: f32) grid(%i = M) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent reads extents of views and integer scalars among the arguments, but got x}}
+// expected-error @+1 {{a grid extent may read only extents of views and integer scalars among the arguments, but got x}}
 tgpu.kernel @k target "sm_80" warps 4 (%x: f32) grid(%i = x) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent reads extents of views and integer scalars among the arguments, but got ceildiv(dim(x, 1), 4)}}
+// expected-error @+1 {{a grid extent may read only extents of views and integer scalars among the arguments, but got ceildiv(dim(x, 1), 4)}}
 tgpu.kernel @k target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 1), 4)) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent reads extents of views and integer scalars among the arguments, but got dim(x, 0)}}
+// expected-error @+1 {{a grid extent may read only extents of views and integer scalars among the arguments, but got dim(x, 0)}}
 tgpu.kernel @k target "sm_80" warps 4 (%x: i32) grid(%i = dim(x, 0)) {}
 
 // -----
 
-// expected-error @+1 {{uses 16 named barriers; a block has 15}}
+// expected-error @+1 {{uses 16 named barriers, but a block has 15}}
 tgpu.kernel @k target "sm_90a" warps 32 () grid(%i = 1) {
   %0 = tgpu.turns warpgroups 8 : index
   %1 = tgpu.turns warpgroups 7 : index
@@ -83,7 +83,7 @@ tgpu.kernel @k target sm_80 warps 4 () grid(%i = 1) {}
 
 // -----
 
-// What the launch of a kernel requires.
+// Launch constraints of a kernel.
 // expected-error @+1 {{a constraint must be of kind flag, but got kind int}}
 tgpu.kernel @k target "sm_80" warps 4 require(dim(x, 0)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
@@ -99,14 +99,14 @@ tgpu.kernel @k target "sm_80" warps 4 (%n: i32 = 4294967296) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+// expected-error @+1 {{has malformed attributes; use its custom assembly format}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>], constraints = [1]}> ({^bb0(%i: i32):}) : () -> ()
 
 // -----
 
 // Roles.
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{roles must share out the 8 warps of the kernel, but got 4}}
+  // expected-error @+1 {{the warps of the roles must add up to the 8 warps of the kernel, but got 4}}
   tgpu.roles
     role "a" warps 4 {
     }
@@ -115,7 +115,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{roles must share out the 8 warps of the kernel, but got 0}}
+  // expected-error @+1 {{the warps of the roles must add up to the 8 warps of the kernel, but got 0}}
   tgpu.roles
 }
 
@@ -182,7 +182,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{registers are set for warpgroups, but role "b" shares one with a role of 24 registers}}
+  // expected-error @+1 {{roles that share a warpgroup must have the same registers, but role "b" shares one with a role of 24 registers}}
   tgpu.roles
     role "a" warps 1 registers 24 {
     }
@@ -193,7 +193,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{registers are set for warpgroups, but role "b" shares one with a role of 24 registers}}
+  // expected-error @+1 {{roles that share a warpgroup must have the same registers, but role "b" shares one with a role of 24 registers}}
   tgpu.roles
     role "a" warps 2 registers 24 {
     }
@@ -204,7 +204,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 6 () grid(%i = 1) {
-  // expected-error @+1 {{registers are set for warpgroups, but the last one has fewer than 4 warps}}
+  // expected-error @+1 {{registers require whole warpgroups, but the last one has fewer than 4 warps}}
   tgpu.roles
     role "a" warps 6 registers 40 {
     }
@@ -222,7 +222,7 @@ tgpu.kernel @k target "sm_80" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
-  // expected-error @+1 {{roles use 66560 registers; a block of 12 warps is launched with 64512, 168 a thread}}
+  // expected-error @+1 {{roles use 66560 registers, but a block of 12 warps is launched with 64512, 168 per thread}}
   tgpu.roles
     role "a" warps 4 registers 40 {
     }
@@ -232,9 +232,9 @@ tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
 
 // -----
 
-// As many as a multiprocessor has, but the block was launched with 168 a thread.
+// All registers of a multiprocessor, but the block was launched with 168 per thread.
 tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
-  // expected-error @+1 {{roles use 65536 registers; a block of 12 warps is launched with 64512, 168 a thread}}
+  // expected-error @+1 {{roles use 65536 registers, but a block of 12 warps is launched with 64512, 168 per thread}}
   tgpu.roles
     role "a" warps 4 registers 32 {
     }
@@ -256,14 +256,14 @@ func.func @f() {
 
 // The grid.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{takes extent 1 of a grid of rank 1}}
+  // expected-error @+1 {{reads extent 1 of a grid of rank 1}}
   %0 = tgpu.grid_extent 1 : i32
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{takes extent -1 of a grid of rank 1}}
+  // expected-error @+1 {{reads extent -1 of a grid of rank 1}}
   %0 = tgpu.grid_extent -1 : i32
 }
 

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matrix products and changes of layout of tgpu that are refused.
+// Invalid matrix products and layout conversions of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
-// Changes of layout.
+// Layout conversions.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{changes the layout only, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>'}}
+  // expected-error @+1 {{must change only the layout, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>'}}
   %0 = tgpu.convert %c : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
 }
 
@@ -17,7 +17,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{changes the layout only, but got}}
+  // expected-error @+1 {{must change only the layout, but got}}
   %0 = tgpu.convert %c : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x32xf32, #tgpu.mma<4, 1>>
 }
 
@@ -26,7 +26,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{is executed by 4 warps, over which its tiles must be spread, but got 'tensor<64x64xf32, #tgpu.mma<2, 1>>'}}
+  // expected-error @+1 {{is executed by 4 warps, over which its tiles must be distributed, but got 'tensor<64x64xf32, #tgpu.mma<2, 1>>'}}
   %0 = tgpu.convert %c : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x64xf32, #tgpu.mma<2, 1>>
 }
 
@@ -36,7 +36,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
   %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{the result must lie by_thread<1> of the operand's layout, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>'}}
+  // expected-error @+1 {{the result must have the layout by_thread<1> of the operand's layout, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>'}}
   %0 = tgpu.thread_sum %c dim 1 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>
 }
 
@@ -45,7 +45,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
   %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{the result must lie by_thread<0> of the operand's layout}}
+  // expected-error @+1 {{the result must have the layout by_thread<0> of the operand's layout}}
   %0 = tgpu.thread_sum %c dim 0 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
 }
 
@@ -54,7 +54,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
   %c = tile.full %z : tensor<128x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{keeps dimension 0 and elements, but got 'tensor<128x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32}}
+  // expected-error @+1 {{must keep dimension 0 and elements, but got 'tensor<128x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32}}
   %0 = tgpu.thread_sum %c dim 1 : tensor<128x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
 }
 
@@ -63,7 +63,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0 : i32
   %c = tile.full %z : tensor<64x64xi32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{adds floats, but got 'tensor<64x64xi32, #tgpu.mma<4, 1>>'}}
+  // expected-error @+1 {{requires floats, but got 'tensor<64x64xi32, #tgpu.mma<4, 1>>'}}
   %0 = tgpu.thread_sum %c dim 1 : tensor<64x64xi32, #tgpu.mma<4, 1>> -> tensor<64x4xi32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
 }
 
@@ -80,7 +80,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
-  // Five elements of a row, where four threads share one.
+  // A row of five elements, distributed over four threads.
   %c = tile.full %z : tensor<64x5xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
   // expected-error @+1 {{operand #0 must be a register tile (a tensor with a layout that fits its shape), but got}}
   %0 = tgpu.columns 0 of %c : tensor<64x5xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
@@ -180,7 +180,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %a = tile.full %z_i32 : tensor<64x64xi32, #tgpu.operand<a, #tgpu.mma<4, 1>>>
   %b = tile.full %z_i32 : tensor<64x64xi32, #tgpu.operand<b, #tgpu.mma<4, 1>>>
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{has no instruction for elements of 'i32'; there are f16, bf16, f32 (as tf32), e4m3 and e5m2}}
+  // expected-error @+1 {{has no instruction for elements of 'i32'; the supported ones are f16, bf16, f32 (as tf32), e4m3 and e5m2}}
   %0 = tgpu.mma %a, %b, %c : tensor<64x64xi32, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xi32, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
 }
 
@@ -203,7 +203,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %a = tile.full %z_f16 : tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
   %b = tile.full %z_f16 : tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
   %c = tile.full %z_f16 : tensor<64x64xf16, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{accumulates in f32, but got 'f16'}}
+  // expected-error @+1 {{must accumulate in f32, but got 'f16'}}
   %0 = tgpu.mma %a, %b, %c : tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<64x64xf16, #tgpu.mma<4, 1>>
 }
 
@@ -215,7 +215,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tile.full %z_bf16 : tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
   %b = tile.full %z_bf16 : tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got}}
   %0 = tgpu.mma %a, %b, %c : tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
 }
 
@@ -226,7 +226,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %a = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{multiplies f32 or f64, but got 'bf16'}}
+  // expected-error @+1 {{requires elements of f32 or f64, but got 'bf16'}}
   %0 = tgpu.fma_dot %a, %a, %c : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
 }
 
@@ -258,7 +258,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %a = tgpu.alloc : !tgpu.shared<64xf32, none>
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{multiplies tiles of rank 2}}
+  // expected-error @+1 {{requires tiles of rank 2}}
   %0 = tgpu.fma_dot %a, %a, %c : !tgpu.shared<64xf32, none>, !tgpu.shared<64xf32, none> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
 }
 
@@ -268,7 +268,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %a = tgpu.alloc : !tgpu.shared<64x64xf32, b128>
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got}}
   %0 = tgpu.fma_dot %a, %a, %c : !tgpu.shared<64x64xf32, b128>, !tgpu.shared<64x64xf32, b128> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
 }
 
@@ -306,7 +306,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16
   %a = tile.full %z_bf16 : tensor<128x64xbf16, #tgpu.wgmma<2>>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{operand a must be a shared buffer or the result's operand a in registers, of the same elements as b, but got 'tensor<128x64xbf16, #tgpu.wgmma<2>>'}}
+  // expected-error @+1 {{operand a must have the elements of b, and be a shared buffer or have the layout of the result's operand a, but got 'tensor<128x64xbf16, #tgpu.wgmma<2>>'}}
   %0 = tgpu.wgmma %a, %b : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -316,7 +316,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z_f16 = arith.constant 0.0 : f16
   %a = tile.full %z_f16 : tensor<128x64xf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{operand a must be a shared buffer or the result's operand a in registers, of the same elements as b, but got}}
+  // expected-error @+1 {{operand a must have the elements of b, and be a shared buffer or have the layout of the result's operand a, but got}}
   %0 = tgpu.wgmma %a, %b : tensor<128x64xf16, #tgpu.operand<a, #tgpu.wgmma<2>>>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -326,7 +326,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16
   %a = tile.full %z_bf16 : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<8, 1>>>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{operand a must be a shared buffer or the result's operand a in registers, of the same elements as b, but got}}
+  // expected-error @+1 {{operand a must have the elements of b, and be a shared buffer or have the layout of the result's operand a, but got}}
   %0 = tgpu.wgmma %a, %b : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<8, 1>>>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -345,7 +345,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x128xf8E4M3FN, b128>
   %b = tgpu.alloc : !tgpu.shared<128x128xf8E4M3FN, b128>
-  // expected-error @+1 {{operands of 'f8E4M3FN' must be stored along k (a as it is, b transposed); only 16-bit elements can be transposed}}
+  // expected-error @+1 {{operands of 'f8E4M3FN' must be contiguous along k (a as it is, b transposed); only 16-bit elements can be transposed}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x128xf8E4M3FN, b128>, !tgpu.shared<128x128xf8E4M3FN, b128> -> tensor<128x128xf32, #tgpu.wgmma<2>>
 }
 
@@ -354,7 +354,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<64x128xf32, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xf32, b128>
-  // expected-error @+1 {{operands of 'f32' must be stored along k}}
+  // expected-error @+1 {{operands of 'f32' must be contiguous along k}}
   %0 = tgpu.wgmma %a, %b transpose_a transpose_b : !tgpu.shared<64x128xf32, b128>, !tgpu.shared<64x64xf32, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -381,7 +381,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<64xbf16, none>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{multiplies tiles of rank 2}}
+  // expected-error @+1 {{requires tiles of rank 2}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<64xbf16, none>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -390,7 +390,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   %b = tgpu.alloc : !tgpu.shared<64x320xbf16, b128>
-  // expected-error @+1 {{has at most 256 columns, but got 320}}
+  // expected-error @+1 {{must have at most 256 columns, but got 320}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<64x320xbf16, b128> -> tensor<128x320xf32, #tgpu.wgmma<2>>
 }
 
@@ -399,7 +399,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xi32, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xi32, b128>
-  // expected-error @+1 {{operands of 'i32' must be stored along k}}
+  // expected-error @+1 {{operands of 'i32' must be contiguous along k}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xi32, b128>, !tgpu.shared<64x64xi32, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -408,7 +408,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xf64, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xf64, b128>
-  // expected-error @+1 {{has no instruction for elements of 'f64'; there are f16, bf16, f32 (as tf32), e4m3 and e5m2}}
+  // expected-error @+1 {{has no instruction for elements of 'f64'; the supported ones are f16, bf16, f32 (as tf32), e4m3 and e5m2}}
   %0 = tgpu.wgmma %a, %b transpose_b : !tgpu.shared<128x64xf64, b128>, !tgpu.shared<64x64xf64, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -417,7 +417,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xf16, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xf16, b128>
-  // expected-error @+1 {{accumulates in f32, but got 'f16'}}
+  // expected-error @+1 {{must accumulate in f32, but got 'f16'}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xf16, b128>, !tgpu.shared<64x64xf16, b128> -> tensor<128x64xf16, #tgpu.wgmma<2>>
 }
 
@@ -435,7 +435,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{is executed by 4 warps, over which its tiles must be spread, but got '!tgpu.pending<tensor<128x64xf32, #tgpu.wgmma<2>>>'}}
+  // expected-error @+1 {{is executed by 4 warps, over which its tiles must be distributed, but got '!tgpu.pending<tensor<128x64xf32, #tgpu.wgmma<2>>>'}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every operation of tgpu, in its own syntax and in the generic one.
+// All operations of tgpu, in the custom and the generic form.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 
@@ -184,7 +184,7 @@ tgpu.kernel @tma target "sm_90a" warps 4 (%x: !view, %lse: !tile.view<[?, ?], f3
   tgpu.bulk_wait pending 0 read
 }
 
-// Parts of a packed array, whose rows run along its first dimension.
+// Parts of a packed array, whose rows are its first dimension.
 !ragged = !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
 // CHECK-LABEL: tgpu.kernel @ragged
 tgpu.kernel @ragged target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32) grid(%i = 1) {
@@ -198,7 +198,7 @@ tgpu.kernel @ragged target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32)
   tgpu.tma_store %s, %map[%i, 0, 0] from %begin size %size : !slot, !ragged
 }
 
-// Matrix products by mma and on CUDA cores; changes of layout.
+// Matrix products by mma and on CUDA cores; layout conversions.
 // CHECK-LABEL: tgpu.kernel @mma
 tgpu.kernel @mma target "sm_80" warps 4 () grid(%i = 1) {
   %zero = arith.constant 0.0 : f32

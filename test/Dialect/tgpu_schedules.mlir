@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Schedules of loops and roles, columns of register tiles, and first rounds of warpgroups.
+// Schedules of loops and roles, columns of register tiles, and first iterations of warpgroups.
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/valid.mlir --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %t/invalid.mlir -split-input-file -verify-diagnostics
@@ -40,7 +40,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
 //--- invalid.mlir
 
 tgpu.kernel @rounds target "sm_90a" warps 8 (%a: i32) grid(%i = 1) {
-  // expected-error @+1 {{must have an iteration for each four warps that execute it, which are 8, but got 3}}
+  // expected-error @+1 {{must have one iteration for every four warps that execute it, but got 3 for 8 warps}}
   %first = tgpu.first_round %a of %a, %a, %a
 }
 
@@ -55,42 +55,42 @@ func.func @no_rounds(%a: i32) {
 // -----
 
 func.func @rows_of_warps(%x: tensor<128x64xf32, #tgpu.mma<8, 1>>, %t: tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>, %f: f32) {
-  // expected-error @+1 {{takes f32 in a wgmma layout, but got 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
+  // expected-error @+1 {{requires f32 in a wgmma layout, but got 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
   %y = tgpu.raise_max %t by %f to %x times %f : tensor<128x64xf32, #tgpu.mma<8, 1>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>
 }
 
 // -----
 
 func.func @columns_of_it(%x: tensor<128x64xf32, #tgpu.wgmma<2>>, %t: tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>, %f: f32) {
-  // expected-error @+1 {{the maxima must have the rows of the operand, as slice<1> of its layout, but got 'tensor<128x64xf32, #tgpu.wgmma<2>>' and 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>'}}
+  // expected-error @+1 {{the maxima must have the rows of the operand and the layout slice<1> of the operand's, but got 'tensor<128x64xf32, #tgpu.wgmma<2>>' and 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>'}}
   %y = tgpu.raise_max %t by %f to %x times %f : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
 }
 
 // -----
 
 func.func @offset_of_others(%x: tensor<128x64xf32, #tgpu.wgmma<2>>, %t: tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>, %o: tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>, %f: f32) {
-  // expected-error @+1 {{the offset must lie as the maxima, but got 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>' and 'tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>'}}
+  // expected-error @+1 {{the offset must have the type of the maxima, but got 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>' and 'tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>'}}
   %y = tgpu.raise_max %t by %f to %x plus %o times %f : tensor<128x64xf32, #tgpu.wgmma<2>>, tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
 }
 
 // -----
 
 func.func @layouts(%x: tensor<128x128xf32, #tgpu.wgmma<2>>) {
-  // expected-error @+1 {{takes columns of one wgmma layout, or of one mma layout with one column of warps, but got 'tensor<128x128xf32, #tgpu.wgmma<2>>' and 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
+  // expected-error @+1 {{requires a source of one wgmma layout, or of one mma layout with one column of warps, but got 'tensor<128x128xf32, #tgpu.wgmma<2>>' and 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
   %y = tgpu.columns 0 of %x : tensor<128x128xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.mma<8, 1>>
 }
 
 // -----
 
 func.func @spread(%x: tensor<128x128xf32, #tgpu.mma<4, 2>>) {
-  // expected-error @+1 {{takes columns of one wgmma layout, or of one mma layout with one column of warps}}
+  // expected-error @+1 {{requires a source of one wgmma layout, or of one mma layout with one column of warps}}
   %y = tgpu.columns 0 of %x : tensor<128x128xf32, #tgpu.mma<4, 2>> -> tensor<128x64xf32, #tgpu.mma<4, 2>>
 }
 
 // -----
 
 func.func @elements(%x: tensor<128x128xf32, #tgpu.wgmma<2>>) {
-  // expected-error @+1 {{keeps rows and elements, but got}}
+  // expected-error @+1 {{must keep rows and elements, but got}}
   %y = tgpu.columns 0 of %x : tensor<128x128xf32, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
 
@@ -115,12 +115,12 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
-// expected-error @+1 {{a group of tiles must not be negative, but got -1}}
+// expected-error @+1 {{group must not be negative, but got -1}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = -1>}
 
 // -----
 
-// expected-error @+1 {{results leave through 0 to 8 buffers, but got 9}}
+// expected-error @+1 {{store_buffers must be 0 to 8 buffers, but got 9}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, store_buffers = 9>}
 
 // -----
@@ -135,12 +135,12 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
-// expected-error @+1 {{accumulators go to the role that adds them through 0 to 4 buffers, but got 5}}
+// expected-error @+1 {{reduce_stages must be 0 to 4 buffers, but got 5}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, reduce_stages = 5>}
 
 // -----
 
-// expected-error @+1 {{a schedule has 1 to 32 stages, but got 33}}
+// expected-error @+1 {{stages must be 1 to 32 stages, but got 33}}
 func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 33>}
 
 // -----
@@ -150,5 +150,5 @@ func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = pro
 
 // -----
 
-// expected-error @+1 {{a schedule has 0 to 7 products in flight, but got 8}}
+// expected-error @+1 {{in_flight must be 0 to 7, but got 8}}
 func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2, in_flight = 8>}

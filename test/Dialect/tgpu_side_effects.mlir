@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What operations of tgpu read and write, as canonicalize, cse and loop-invariant-code-motion see it.
+// Memory effects of tgpu operations, as seen by canonicalize, cse and loop-invariant-code-motion.
 // RUN: tilewright-opt %s --canonicalize --cse --loop-invariant-code-motion | FileCheck %s
 
 !acc = tensor<64x64xf16, #tgpu.mma<4, 1>>
@@ -10,8 +10,8 @@
 !buffer = !tgpu.shared<64x64xf16, b128>
 !view = !tile.view<[?, ?], f16>
 
-// A conversion in registers has no effects; one through scratch memory writes that, so that it stays, is not merged with
-// another, and reads of the memory before and after it differ.
+// A conversion in registers has no effects. A conversion through scratch memory writes it: the conversion remains and
+// is not merged with another, and reads of the memory before and after it differ.
 // CHECK-LABEL: tgpu.kernel @convert
 tgpu.kernel @convert target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
   // CHECK: %[[SCRATCH:.*]] = tgpu.alloc : !tgpu.shared<64x64xf16, b128>
@@ -59,7 +59,7 @@ tgpu.kernel @reads target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
   tgpu.store %loaded, %x[%i, 192] : !acc, !view
 }
 
-// A conversion in registers leaves a loop that does not change it; one through scratch memory stays.
+// A loop-invariant conversion in registers leaves the loop; one through scratch memory remains.
 // CHECK-LABEL: tgpu.kernel @loop
 tgpu.kernel @loop target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   // CHECK: %[[SCRATCH:.*]] = tgpu.alloc

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Barriers, turns and fences of tgpu that are refused.
+// Invalid barriers, turns and fences of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // mbarriers.
@@ -54,7 +54,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   tgpu.roles
     role "a" warps 3 {
-      // expected-error @+1 {{per warpgroup needs a role of a multiple of 4 warps, but got 3}}
+      // expected-error @+1 {{'per warpgroup' requires a multiple of 4 warps in its role, but got 3}}
       tgpu.arrive %b[%i] per warpgroup : !tgpu.barriers<2>
     }
     role "b" warps 1 {
@@ -65,7 +65,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{expects 1 to 1048575 bytes, but got 0}}
+  // expected-error @+1 {{must expect 1 to 1048575 bytes, but got 0}}
   tgpu.expect %b[%i] bytes 0 : !tgpu.barriers<2>
 }
 
@@ -73,7 +73,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{expects 1 to 1048575 bytes, but got 1048576}}
+  // expected-error @+1 {{must expect 1 to 1048575 bytes, but got 1048576}}
   tgpu.expect %b[%i] bytes 1048576 : !tgpu.barriers<2>
 }
 
@@ -89,14 +89,14 @@ tgpu.kernel @k target "sm_80" warps 4 () grid(%i = 1) {
 
 // Named barriers.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{1 to 32 warps meet at a named barrier, but got 0}}
+  // expected-error @+1 {{a named barrier must have 1 to 32 warps, but got 0}}
   %0 = tgpu.named_barrier warps 0 : index
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{1 to 32 warps meet at a named barrier, but got 33}}
+  // expected-error @+1 {{a named barrier must have 1 to 32 warps, but got 33}}
   %0 = tgpu.named_barrier warps 33 : index
 }
 
@@ -178,14 +178,14 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 
 // Turns.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{2 to 8 warpgroups take turns, but got 1}}
+  // expected-error @+1 {{turns must have 2 to 8 warpgroups, but got 1}}
   %0 = tgpu.turns warpgroups 1 : index
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{2 to 8 warpgroups take turns, but got 9}}
+  // expected-error @+1 {{turns must have 2 to 8 warpgroups, but got 9}}
   %0 = tgpu.turns warpgroups 9 : index
 }
 
@@ -253,7 +253,7 @@ tgpu.kernel @k target "sm_80" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %f = arith.constant 0.0 : f32
   %t = tile.full %f : tensor<8x64xf32, #tgpu.blocked<1, lanes 32, warps 4, 1>>
-  // expected-error @+1 {{is for tiles of i1, but got elements of 'f32'}}
+  // expected-error @+1 {{requires a tile of i1, but got elements of 'f32'}}
   %0 = tgpu.any %t : tensor<8x64xf32, #tgpu.blocked<1, lanes 32, warps 4, 1>>
 }
 
@@ -274,6 +274,6 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %f = arith.constant true
   %t = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
-  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be spread, but got 'tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>'}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got 'tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>'}}
   %0 = tgpu.any %t : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
 }

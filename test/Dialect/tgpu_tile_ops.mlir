@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tiles that blocks take from a counter, turns of blocks, and votes of a role.
+// Tiles taken from a counter, turns of blocks, and tgpu.any in a role.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/ops.mlir --verify-roundtrip | FileCheck %s
@@ -99,7 +99,7 @@ tgpu.kernel @k target "sm_80" warps 8 (%n: i32, %turns: !tile.view<[?], i32>) gr
 tgpu.kernel @k target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?], f32>) grid(%i = 1) {
   tgpu.roles
     role "load" warps 4 {
-      // expected-error @+1 {{'tgpu.end_turn' op takes its turn by a view of i32, but got '!tile.view<[?], f32>'}}
+      // expected-error @+1 {{'tgpu.end_turn' op requires a view of i32 for its turns, but got '!tile.view<[?], f32>'}}
       tgpu.end_turn %n of %turns[%n] : !tile.view<[?], f32>
     }
     role "compute" warps 4 {
@@ -118,7 +118,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
-  // expected-error @+1 {{needs a buffer of one dimension of i32 with a word for each of 1 number or more, but got 5 and '!tgpu.shared<4xi32, none>'}}
+  // expected-error @+1 {{requires a count of at least 1 and a buffer of rank 1 of i32 with at least as many elements, but got 5 and '!tgpu.shared<4xi32, none>'}}
   %words:5 = tgpu.receive %slot : !tgpu.shared<4xi32, none> -> i32, i32, i32, i32, i32
 }
 
@@ -126,7 +126,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xf32, none>
-  // expected-error @+1 {{needs a buffer of one dimension of i32 with a word for each of 1 number or more, but got 1 and '!tgpu.shared<4xf32, none>'}}
+  // expected-error @+1 {{requires a count of at least 1 and a buffer of rank 1 of i32 with at least as many elements, but got 1 and '!tgpu.shared<4xf32, none>'}}
   %word = tgpu.receive %slot : !tgpu.shared<4xf32, none> -> i32
 }
 
@@ -144,7 +144,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xf32, none>
   tgpu.roles
     role "load" warps 4 {
-      // expected-error @+1 {{has the tile's number in a buffer of 4xi32, but got '!tgpu.shared<4xf32, none>'}}
+      // expected-error @+1 {{requires a buffer of 4xi32 for the tile's number, but got '!tgpu.shared<4xf32, none>'}}
       %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xf32, none>
     }
 }
@@ -153,7 +153,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<8xi32, none>
-  // expected-error @+1 {{has the tile's number in a buffer of 4xi32, but got '!tgpu.shared<8xi32, none>'}}
+  // expected-error @+1 {{requires a buffer of 4xi32 for the tile's number, but got '!tgpu.shared<8xi32, none>'}}
   %t = tgpu.get_tile %slot : !tgpu.shared<8xi32, none>
 }
 
@@ -167,19 +167,19 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
     role "compute" warps 4 {
       %f = arith.constant true
       %flags = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
-      // expected-error @+1 {{is a vote of 4 warps, but its barrier is for 8}}
+      // expected-error @+1 {{must be executed by the 8 warps of its barrier, but got 4}}
       %any = tgpu.any %flags on %voted : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
     }
 }
 
 // -----
 
-// expected-error @+1 {{turns of a schedule are 0 or 1, but got 2}}
+// expected-error @+1 {{turns must be 0 or 1, but got 2}}
 func.func private @turns() attributes {x = #tgpu.schedule<skeleton = producer_consumer, stages = 2, turns = 2>}
 
 // -----
 
-// expected-error @+1 {{dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but got 1}}
+// expected-error @+1 {{dynamic must be 0, or 1 if group > 0, but got 1}}
 func.func private @dynamic() attributes {x = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, dynamic = 1>}
 
 // -----

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types and layouts of tgpu: what is read is printed again.
+// Types and layouts of tgpu: printing gives the parsed text.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 
 // CHECK-LABEL: func.func @types(

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types and layouts of tgpu that are refused.
+// Invalid types and layouts of tgpu.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Layouts.
@@ -15,7 +15,7 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.mma<8, 8>>
 
 // -----
 
-// expected-error @+1 {{a wgmma layout has 1 to 8 warpgroups, but got 9}}
+// expected-error @+1 {{a wgmma layout must have 1 to 8 warpgroups, but got 9}}
 func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
@@ -41,7 +41,7 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
-// expected-error @+1 {{a slice removes dimension 0 or 1 of its parent, but got 2}}
+// expected-error @+1 {{a slice must remove dimension 0 or 1 of its parent, but got 2}}
 #bad = #tgpu.slice<2, #tgpu.wgmma<1>>
 
 // -----
@@ -56,7 +56,7 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
-// expected-error @+1 {{elements are combined by thread along dimension 0 or 1, but got 2}}
+// expected-error @+1 {{by_thread must combine elements along dimension 0 or 1, but got 2}}
 #bad = #tgpu.by_thread<2, #tgpu.wgmma<1>>
 
 // -----
@@ -66,12 +66,12 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
-// expected-error @+1 {{a blocked layout has a vector of 1, 2, 4, 8 or 16 elements, but got 3}}
+// expected-error @+1 {{a blocked layout must have a vector of 1, 2, 4, 8 or 16 elements, but got 3}}
 #bad = #tgpu.blocked<3, lanes 8, warps 4, 1>
 
 // -----
 
-// expected-error @+1 {{a blocked layout has 1, 2, 4, 8, 16 or 32 lanes along its last dimension, but got 64}}
+// expected-error @+1 {{a blocked layout must have 1, 2, 4, 8, 16 or 32 lanes along its last dimension, but got 64}}
 #bad = #tgpu.blocked<4, lanes 64, warps 4, 1>
 
 // -----
@@ -92,12 +92,12 @@ func.func private @f() -> !tgpu.shared<4x4x!tile.param<T>, none>
 
 // -----
 
-// expected-error @+1 {{a shared buffer has rank 1 or 2, but got rank 3}}
+// expected-error @+1 {{a shared buffer must have rank 1 or 2, but got rank 3}}
 func.func private @f() -> !tgpu.shared<4x4x4xf32, none>
 
 // -----
 
-// expected-error @+1 {{a shared buffer has rank 1 or 2, but got rank 0}}
+// expected-error @+1 {{a shared buffer must have rank 1 or 2, but got rank 0}}
 func.func private @f() -> !tgpu.shared<f32, none>
 
 // -----
@@ -112,7 +112,7 @@ func.func private @f() -> !tgpu.shared<4x9223372036854775807xf32, b128>
 
 // -----
 
-// expected-error @+1 {{a shared buffer holds at most 232448 bytes}}
+// expected-error @+1 {{a shared buffer must have at most 232448 bytes}}
 func.func private @f() -> !tgpu.shared<512x128xf32, none>
 
 // -----
@@ -122,23 +122,23 @@ func.func private @f() -> !tgpu.shared<64x100xbf16, b128>
 
 // -----
 
-// expected-error @+1 {{a buffer with a swizzle has rank 2, but got rank 1}}
+// expected-error @+1 {{a buffer with a swizzle must have rank 2, but got rank 1}}
 func.func private @f() -> !tgpu.shared<64xbf16, b128>
 
 // -----
 
-// expected-error @+1 {{a swizzle is one of none, b32, b64, b128, but got 'b16'}}
+// expected-error @+1 {{a swizzle must be one of none, b32, b64, b128, but got 'b16'}}
 func.func private @f() -> !tgpu.shared<64xbf16, b16>
 
 // -----
 
 // Rings, barriers, pending tiles.
-// expected-error @+1 {{a ring has 1 to 32 stages, but got 0}}
+// expected-error @+1 {{a ring must have 1 to 32 stages, but got 0}}
 func.func private @f() -> !tgpu.ring<0, <4x4xf32, none>>
 
 // -----
 
-// expected-error @+1 {{there are 1 to 32 barriers, one for each stage, but got 33}}
+// expected-error @+1 {{barriers must have 1 to 32 stages, but got 33}}
 func.func private @f() -> !tgpu.barriers<33>
 
 // -----
@@ -164,7 +164,7 @@ func.func private @f() -> !tgpu.tensor_map<4x4xindex, none>
 
 // -----
 
-// expected-error @+1 {{a tensor map has rank 1 to 5, but got rank 6}}
+// expected-error @+1 {{a tensor map must have rank 1 to 5, but got rank 6}}
 func.func private @f() -> !tgpu.tensor_map<1x1x1x1x1x64xbf16, none>
 
 // -----
@@ -184,27 +184,27 @@ func.func private @f() -> !tgpu.tensor_map<64x128xbf16, b128>
 
 // -----
 
-// expected-error @+1 {{a tensor map may be ragged along a dimension but the innermost, 0 to 1, but got 2}}
+// expected-error @+1 {{a tensor map may be ragged along any dimension except the innermost, 0 to 1, but got 2}}
 func.func private @f() -> !tgpu.tensor_map<64x1x64xbf16, b128, ragged 2>
 
 // -----
 
-// expected-error @+1 {{a ragged tensor map has rank 2 to 4, but got rank 5}}
+// expected-error @+1 {{a ragged tensor map must have rank 2 to 4, but got rank 5}}
 func.func private @f() -> !tgpu.tensor_map<1x1x64x1x64xbf16, b128, ragged 1>
 
 // -----
 
-// expected-error @+1 {{a ragged tensor map of rank 4 leaves out the first dimension, along which it may not be ragged and its box has 1 element, but got ragged 0 and 1 elements}}
+// expected-error @+1 {{a ragged tensor map of rank 4 omits the first dimension, so it must not be ragged there and its box must have 1 element there, but got ragged 0 and 1 elements}}
 func.func private @f() -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 0>
 
 // -----
 
-// expected-error @+1 {{a ragged tensor map of rank 4 leaves out the first dimension, along which it may not be ragged and its box has 1 element, but got ragged 1 and 2 elements}}
+// expected-error @+1 {{a ragged tensor map of rank 4 omits the first dimension, so it must not be ragged there and its box must have 1 element there, but got ragged 1 and 2 elements}}
 func.func private @f() -> !tgpu.tensor_map<2x64x1x64xbf16, b128, ragged 1>
 
 // -----
 
-// Tiles whose layout does not fit their shape are no register tiles.
+// A tile whose layout does not fit its shape is not a register tile.
 func.func @mma(%x: !tgpu.shared<8x8xf32, none>) {
   // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<8x8xf32, #tgpu.mma<1, 1>>'}}
   %0 = tgpu.read %x : !tgpu.shared<8x8xf32, none> -> tensor<8x8xf32, #tgpu.mma<1, 1>>

@@ -19,7 +19,7 @@ func.func private @elements(!tile.tile<[4], f64>, !tile.tile<[4], f32>, !tile.ti
                             !tile.tile<[4], bf16>, !tile.tile<[4], f8E4M3FN>, !tile.tile<[4], f8E5M2>,
                             !tile.tile<[4], i1>, !tile.tile<[4], i32>)
 
-// A view may leave extents to the launch.
+// A view may have extents that are known only at launch.
 // CHECK-LABEL: func.func private @views(
 // CHECK-SAME: !tile.view<[?, 8, D], T>, !tile.view<[], i32>, !tile.view<[2147483647], bf16>)
 func.func private @views(!tile.view<[?, 8, D], T>, !tile.view<[], i32>, !tile.view<[2147483647], bf16>)
@@ -28,10 +28,10 @@ func.func private @views(!tile.view<[?, 8, D], T>, !tile.view<[], i32>, !tile.vi
 // CHECK-LABEL: func.func private @parameters(!tile.param<ACC>, tensor<4x!tile.param<ACC>>)
 func.func private @parameters(!tile.param<ACC>, tensor<4x!tile.param<ACC>>)
 
-// Inside a tile the long form of a parameter prints as the name.
+// Inside a tile, the long form of a parameter is printed as its name.
 // CHECK-LABEL: func.func private @long_form(!tile.tile<[M], T>)
 func.func private @long_form(!tile.tile<[M], !tile.param<T>>)
 
-// Names that are no words keep their quotes.
+// Names that are not identifiers are quoted.
 // CHECK-LABEL: func.func private @quoted(!tile.tile<["a b", "3", ""], "c d">, !tile.param<"e f">)
 func.func private @quoted(!tile.tile<["a b", "3", ""], "c d">, !tile.param<"e f">)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types that are refused.
+// Invalid types.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // expected-error @+1 {{a dimension must be between 1 and 2147483647, but got 0}}
@@ -24,7 +24,7 @@ func.func private @beyond_i64(!tile.tile<[99999999999999999999], f32>)
 
 // -----
 
-// An unknown extent is for views.
+// Only views may have unknown extents.
 // expected-error @+1 {{expected a dimension: an integer or the name of a parameter}}
 func.func private @unknown_of_tile(!tile.tile<[?], f32>)
 
@@ -35,7 +35,7 @@ func.func private @value_as_dimension(!tile.view<[%n], f32>)
 
 // -----
 
-// MLIR would read the word as the integer 1.
+// MLIR would parse the word as the integer 1.
 // expected-error @+1 {{expected a dimension: an integer or the name of a parameter}}
 func.func private @flag_as_dimension(!tile.tile<[true], f32>)
 
@@ -61,7 +61,7 @@ func.func private @no_element(!tile.tile<[4], 4>)
 
 // -----
 
-// Printed as a bare word, the parameter would read as the type.
+// Without quotes, the parameter would be parsed as the type.
 // expected-error @+1 {{'f32' is a literal or a type and cannot name a parameter}}
 func.func private @type_as_name(!tile.param<f32>)
 
@@ -82,7 +82,7 @@ func.func private @literal_as_name(!tile.param<true>)
 
 // -----
 
-// Tensors are tiles when their extents are known and positive.
+// A tensor is a tile if its extents are known and positive.
 func.func @empty_tensor(%x: tensor<0xf32>) {
   // expected-error @+1 {{operand #0 must be a tile or a scalar, but got 'tensor<0xf32>'}}
   %0 = tile.cast %x : tensor<0xf32> -> tensor<0xf16>

@@ -22,7 +22,7 @@ func.func @make(%value: !tile.param<T>, %x: f32, %n: i32) {
   return
 }
 
-// Changes of shape.
+// Shape changes.
 // GENERIC: "tile.transpose"(%{{.*}}) <{permutation = array<i64: 1, 0>}>
 // CHECK-LABEL: func.func @shapes(
 // CHECK: tile.expand %{{.*}} dim 1 : !tile.tile<[M], T> -> !tile.tile<[M, N], T>
@@ -41,7 +41,7 @@ func.func @shapes(%x: !tile.tile<[M], T>, %y: tensor<6xf32>) {
   return
 }
 
-// Products, with every clause.
+// Products with all clauses.
 // GENERIC: "tile.dot"(%{{.*}}, %{{.*}}, %{{.*}}) <{precision = #tile<dot_precision tf32>, transpose_a, transpose_b}>
 // CHECK-LABEL: func.func @products(
 // CHECK: tile.dot %{{.*}}, %{{.*}} transpose_b : !tile.tile<[M, D], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, N], ACC>
@@ -80,7 +80,7 @@ func.func @reductions(%x: !tile.tile<[M, N], T>, %y: tensor<4x8xi32>, %z: tensor
   return
 }
 
-// A scalar function over tiles; a type parameter of the function may be a concrete type here.
+// A scalar function applied to tiles; a type parameter of the function may be a concrete type at the call.
 // CHECK-LABEL: func.func @mapped(
 // CHECK: tile.map @score(%{{.*}}, %{{.*}}) : (!tile.tile<[M], ACC>, i32) -> !tile.tile<[M], ACC>
 // CHECK-NEXT: tile.map @score(%{{.*}}, %{{.*}}) : (tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>
@@ -91,7 +91,7 @@ func.func @mapped(%x: !tile.tile<[M], ACC>, %h: i32, %y: tensor<4xf32>, %i: tens
   return
 }
 
-// Selections: by a tile, by one flag, of scalars.
+// Selections by a tile, by one flag, and of scalars.
 // CHECK-LABEL: func.func @selections(
 // CHECK: tile.select %{{.*}}, %{{.*}}, %{{.*}} : !tile.tile<[M], i1>, !tile.tile<[M], T>
 // CHECK-NEXT: tile.select %{{.*}}, %{{.*}}, %{{.*}} : i1, tensor<4xf32>
@@ -130,7 +130,7 @@ func.func @bits(%seed: i64, %offset: i64, %i: i32, %x: !tile.tile<[M, N], i32>) 
   return
 }
 
-// Literals: the type decides whether an integer stands for a float.
+// Constants: with a float type, an integer literal is a float.
 // CHECK-LABEL: func.func @literals(
 // CHECK-NEXT: tile.constant 1.000000e+00 : !tile.tile<[M], T>
 // CHECK-NEXT: tile.constant -2.000000e+00 : !tile.param<T>
@@ -164,7 +164,7 @@ func.func @slices(%x: !tile.tile<[M, N], T>, %y: tensor<4x8xf32>, %i: i32, %s: f
   return
 }
 
-// Types of results that follow from the operand's.
+// Inferred result types.
 // CHECK-LABEL: func.func @inferred(
 // CHECK: tile.reduce add %{{.*}} dim 0 : !tile.tile<[M, 4], T> -> !tile.tile<[4], T>
 // CHECK-NEXT: tile.reduce max %{{.*}} dim 1 : tensor<4x8xf32> -> tensor<4xf32>

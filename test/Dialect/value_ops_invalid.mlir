@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on tiles that are refused.
+// Invalid operations on tiles.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // tile.full.
@@ -72,7 +72,7 @@ func.func @reshape_elements(%x: !tile.tile<[M], f32>) {
 // -----
 
 func.func @reshape_count(%x: tensor<4x6xf32>) {
-  // expected-error @+1 {{keeps the number of elements, but got [4, 6] and [5, 5]}}
+  // expected-error @+1 {{must keep the number of elements, but got [4, 6] and [5, 5]}}
   %0 = tile.reshape %x : tensor<4x6xf32> -> tensor<5x5xf32>
 }
 
@@ -116,7 +116,7 @@ func.func @transpose_elements(%x: tensor<4x8xf32>) {
 
 // tile.dot.
 func.func @dot_rank(%x: tensor<4x4x4xf32>, %y: tensor<4x4xf32>) {
-  // expected-error @+1 {{multiplies tiles of rank 2, but got ranks 3 and 2}}
+  // expected-error @+1 {{requires tiles of rank 2, but got ranks 3 and 2}}
   %0 = tile.dot %x, %y : tensor<4x4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
 }
 
@@ -130,7 +130,7 @@ func.func @dot_elements(%x: tensor<4x4xf16>, %y: tensor<4x4xbf16>) {
 // -----
 
 func.func @dot_integers(%x: tensor<4x4xi32>) {
-  // expected-error @+1 {{multiplies floats, but got 'i32'}}
+  // expected-error @+1 {{requires float operands, but got 'i32'}}
   %0 = tile.dot %x, %x : tensor<4x4xi32>, tensor<4x4xi32> -> tensor<4x4xi32>
 }
 
@@ -164,7 +164,7 @@ func.func @dot_accumulation_of_f64(%x: tensor<4x4xf64>) {
 
 // -----
 
-// Whatever T is bound to, products are no integers.
+// Products require floats for any binding of T.
 func.func @dot_accumulation_of_parameter(%x: !tile.tile<[4, 4], T>) {
   // expected-error @+1 {{accumulates products of '!tile.param<T>' in 'f32', but its result has elements 'i32'; convert it with tile.cast}}
   %0 = tile.dot %x, %x : !tile.tile<[4, 4], T>, !tile.tile<[4, 4], T> -> !tile.tile<[4, 4], i32>
@@ -209,14 +209,14 @@ func.func @reduce_elements(%x: !tile.tile<[M, N], f32>) {
 // -----
 
 func.func @reduce_floats(%x: !tile.tile<[M], T>) {
-  // expected-error @+1 {{and is for integers, but got '!tile.param<T>'}}
+  // expected-error @+1 {{and requires integers, but got '!tile.param<T>'}}
   %0 = tile.reduce and %x dim 0 : !tile.tile<[M], T> -> !tile.tile<[], T>
 }
 
 // -----
 
 func.func @reduce_flags(%x: !tile.tile<[M], i1>) {
-  // expected-error @+1 {{max is not for i1; use and, or, or convert with tile.cast}}
+  // expected-error @+1 {{max does not support i1; use and, or, or convert with tile.cast}}
   %0 = tile.reduce max %x dim 0 : !tile.tile<[M], i1> -> !tile.tile<[], i1>
 }
 
@@ -328,23 +328,23 @@ func.func @select_values(%c: i1, %x: f32, %y: f16) {
 
 // tile.cast.
 func.func @cast_shape(%x: !tile.tile<[M], f32>) {
-  // expected-error @+1 {{keeps the shape, but got '!tile.tile<[M], f32>' and '!tile.tile<[N], f16>'}}
+  // expected-error @+1 {{must keep the shape, but got '!tile.tile<[M], f32>' and '!tile.tile<[N], f16>'}}
   %0 = tile.cast %x : !tile.tile<[M], f32> -> !tile.tile<[N], f16>
 }
 
 // -----
 
 func.func @cast_reassoc(%x: !tile.tile<[M], f32>) {
-  // expected-error @+1 {{converts integers to floats where it has 'reassoc', but got '!tile.tile<[M], f32>' and '!tile.tile<[M], f16>'}}
+  // expected-error @+1 {{'reassoc' requires a conversion of integers to floats, but got '!tile.tile<[M], f32>' and '!tile.tile<[M], f16>'}}
   %0 = tile.cast %x reassoc : !tile.tile<[M], f32> -> !tile.tile<[M], f16>
   return
 }
 
 // -----
 
-// A tile of rank 0 is no scalar.
+// A tile of rank 0 is not a scalar.
 func.func @cast_to_scalar(%x: tensor<f32>) {
-  // expected-error @+1 {{keeps the shape, but got 'tensor<f32>' and 'f16'}}
+  // expected-error @+1 {{must keep the shape, but got 'tensor<f32>' and 'f16'}}
   %0 = tile.cast %x : tensor<f32> -> f16
 }
 
@@ -359,21 +359,21 @@ func.func @random_types(%seed: i64, %x: i32, %y: tensor<4xi32>) {
 // -----
 
 func.func @random_elements(%seed: i64, %x: i64) {
-  // expected-error @+1 {{counters and bits are i32, but got 'i64'}}
+  // expected-error @+1 {{counters and bits must be i32, but got 'i64'}}
   %0 = tile.random %seed, %seed at (%x, %x, %x) : i64
 }
 
 // -----
 
 func.func @random_bits(%seed: i64, %x: i32) {
-  // expected-error @+1 {{numbers have 8, 16 or 32 bits, but got 64}}
+  // expected-error @+1 {{numbers must have 8, 16 or 32 bits, but got 64}}
   %0 = tile.random %seed, %seed at (%x, %x, %x) bits 64 : i32
 }
 
 // -----
 
 func.func @random_rounds(%seed: i64, %x: i32) {
-  // expected-error @+1 {{a block takes 7 to 16 rounds, but got 6}}
+  // expected-error @+1 {{a block must have 7 to 16 rounds, but got 6}}
   %0 = tile.random %seed, %seed at (%x, %x, %x) rounds 6 : i32
 }
 
@@ -388,14 +388,14 @@ func.func @literal_of_integers() {
 // -----
 
 func.func @literal_too_large() {
-  // expected-error @+1 {{must have an integer that 'i32' holds, but got 4294967296}}
+  // expected-error @+1 {{must have an integer that fits in 'i32', but got 4294967296}}
   %0 = tile.constant 4294967296 : i32
 }
 
 // -----
 
 func.func @literal_flag() {
-  // expected-error @+1 {{must have an integer that 'i1' holds, but got -1}}
+  // expected-error @+1 {{must have an integer that fits in 'i1', but got -1}}
   %0 = tile.constant -1 : i1
 }
 
@@ -424,7 +424,7 @@ func.func @slice_dim(%x: tensor<4x8xf32>, %i: i32) {
 // -----
 
 func.func @slice_rank(%x: tensor<4x8xf32>, %i: i32) {
-  // expected-error @+1 {{keeps the rank, 2, but its result has rank 1}}
+  // expected-error @+1 {{must keep the rank, 2, but its result has rank 1}}
   %0 = tile.slice %x dim 0 from %i : tensor<4x8xf32> -> tensor<8xf32>
 }
 
@@ -451,16 +451,16 @@ func.func @slice_fill(%x: tensor<4x8xf32>, %i: i32) {
 
 // -----
 
-// Types that do not follow.
+// Result types that cannot be inferred.
 func.func @inferred_dim(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the type of the result must follow from that of the operand, but dimensions are named that 'tensor<4x8xf32>' has not}}
+  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
   %0 = tile.reduce add %x dim 2 : tensor<4x8xf32>
 }
 
 // -----
 
 func.func @inferred_permutation(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the type of the result must follow from that of the operand, but dimensions are named that 'tensor<4x8xf32>' has not}}
+  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
   %0 = tile.transpose %x [0] : tensor<4x8xf32>
 }
 

@@ -4,8 +4,8 @@
 // libFuzzer target: bundles. What can be read comes back as it was written, and each of its kernels
 // and programs can be created, prepared and run, or says why not.
 //
-// Bytes at random end at the checksum. The mutator takes a bundle apart, changes values of the
-// manifest, its text or the code, and puts it together again with the right lengths and checksum.
+// Random bytes fail at the checksum. So the mutator splits a bundle, changes values of the
+// manifest, its text or the code, and reassembles it with correct lengths and checksum.
 
 #include "RuntimeFuzzing.h"
 
@@ -40,7 +40,7 @@ void putNumber(std::string &out, uint64_t value, unsigned bytes) {
     out += char(value >> (8 * i) & 0xff);
 }
 
-/// As far as there is something: what a damaged file lacks is empty.
+/// Empty if a damaged file lacks the part.
 Parts takeApart(std::string_view file) {
   Parts parts;
   uint64_t numBlobs = std::min<uint64_t>(getNumber(file, 40, 4), 16), at = 48 + 8 * numBlobs;
@@ -89,7 +89,7 @@ void listValues(Json &json, std::vector<Json *> &values) {
     listValues(member.second, values);
 }
 
-/// Changes one value of `json`; `other` gives values to take.
+/// Changes one value of `json`; `other` supplies values.
 void mutateValue(Json &json, Json other, std::minstd_rand &random) {
   static constexpr int64_t numbers[] = {
       0, 1, 2, 3, 4, 8, 16, 64, -1, 256, 4096, INT32_MAX, UINT32_MAX, INT64_MAX, INT64_MIN};
@@ -140,7 +140,8 @@ void mutateValue(Json &json, Json other, std::minstd_rand &random) {
   }
 }
 
-/// A program of one launch, with variants that need more than the last: a tensor map, an alignment.
+/// A program with one launch whose first variants need more than the last: a tensor map, an
+/// alignment.
 BundleWriter variantBundle() {
   BundleWriter writer = scaleBundle();
   KernelSpec plain = writer.manifest.kernels[0];
@@ -166,7 +167,7 @@ BundleWriter variantBundle() {
   return writer;
 }
 
-/// Bundles to begin with, whatever the version of the form is.
+/// Initial bundles, independent of the format version.
 const std::string &seedBundle(size_t index) {
   static const std::string files[] = {*scaleBundle().bytes(), *quietAttention().bytes(),
                                       *backwardBundle().bytes(), *variantBundle().bytes()};
@@ -238,7 +239,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   } else if (Result<Json> json = Json::parse(parts.manifest)) {
     for (unsigned i = 1 + random() % 3; i > 0; --i)
       mutateValue(*json, *json, random);
-    for (auto &member : json->members) // so that a corpus outlives a change of the ABI
+    for (auto &member : json->members) // keeps a corpus valid if the ABI changes
       if (member.first == "abi" && random() % 16 != 0)
         member.second = Json::integer(kernelAbiVersion);
     parts.manifest = json->write();
@@ -278,14 +279,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     return 0;
   }
   const Manifest &manifest = (*bundle)->manifest();
-  // Resolving is done once, so that a second writing has nothing new.
+  // Resolving is idempotent, so that a second write gives the same bytes.
   std::string text = manifest.toJson().write();
   Result<Json> json = Json::parse(text);
   require(json.ok());
   Result<Manifest> again = Manifest::fromJson(*json);
   require(again.ok() && again->toJson().write() == text);
 
-  // Arguments come from the checksum, so that a change of the bundle changes them, too.
+  // Arguments depend on the checksum, so that they change with the bundle.
   FuzzedDataProvider data(bytes + 24, size - 24);
   resetFake(data);
   auto visit = [&](const std::string &name, const Params &params) {
@@ -298,7 +299,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   for (size_t i = 0; i < std::min(manifest.programs.size(), most); ++i)
     visit(manifest.programs[i].name, manifest.programs[i].params);
   runPlan(data, *bundle);
-  fake().contexts.clear(); // a pop that failed leaves its context
+  fake().contexts.clear(); // a failed pop leaves its context
   require(fake().loaded == 0);
   return 0;
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // libFuzzer target: calls of the C interface in any order, with structs of any content, on a driver
-// whose functions fail at times. What no callee can see is right: a pointer that is not null points
-// to memory as large as the struct before it says, and handles are live.
+// whose functions sometimes fail. Only what a callee cannot check is valid: a pointer that is not
+// null points to memory of the size that its struct states, and handles are live.
 
 #include "RuntimeFuzzing.h"
 
@@ -26,7 +26,7 @@ const std::string &bundleFile(size_t index) {
   return files[index];
 }
 
-/// Keeps what structs point to for the length of a call.
+/// Owns the memory that structs point to during a call.
 class Structs {
 public:
   explicit Structs(FuzzedDataProvider &data) : data(data) {}
@@ -57,7 +57,7 @@ public:
     return &made;
   }
 
-  /// A list of arguments as far apart as the first of them says.
+  /// A list of arguments with the stride that the first of them states.
   std::tuple<const tilewright_argument *, size_t> arguments() {
     size_t count = data.ConsumeIntegralInRange<size_t>(0, 6);
     if (rarely())
@@ -115,7 +115,7 @@ public:
   bool rarely() { return data.ConsumeIntegralInRange(0, 15) == 1; }
 
 private:
-  /// As a caller in C writes an enumerator that there is not.
+  /// An invalid enumerator, as a C caller may pass.
   template <typename Enum> static void put(Enum &to, int value) {
     std::memcpy(&to, &value, sizeof(to));
   }
@@ -127,7 +127,7 @@ private:
   std::deque<std::vector<uint64_t>> lists;
 };
 
-/// A failure has a code and a text.
+/// A failure has a code and a message.
 void see(tilewright_code code) {
   require(code >= TILEWRIGHT_OK && code <= TILEWRIGHT_IO);
   require(code == TILEWRIGHT_OK || *tilewright_last_error() != '\0');
@@ -207,7 +207,7 @@ public:
     default:
       tilewright_operation_destroy(operation);
       operation = nullptr;
-      tilewright_bundle_close(bundle); // what was created from it stays
+      tilewright_bundle_close(bundle); // objects created from it remain valid
       bundle = nullptr;
     }
   }
@@ -296,7 +296,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     for (int i = 0; i < 50 && data.remaining_bytes() > 0; ++i)
       session.step();
   }
-  fake().contexts.clear(); // a pop that failed leaves its context
+  fake().contexts.clear(); // a failed pop leaves its context
   requireNothingHeld();
   return 0;
 }

@@ -20,7 +20,7 @@ using namespace tilewright::runtime::testing;
 
 namespace {
 
-/// In memory where the machine has that, since there is one file for each input.
+/// In memory if the machine has a file system there, since there is one file for each input.
 struct Directory {
   std::string path;
   Directory() : path(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") {
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     require(found.status().code() == Code::Io);
   } else {
     require(found->has_value());
-    // What is taken for good is what would be stored.
+    // Accepted code equals the code that would be stored.
     require(cache.store(key, **found).ok() && *readFile(cache.path(key)) == file);
   }
   return 0;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The context of a fuzz target that compiles, and its contract: what fails says why.
+// The context of a fuzz target that compiles, and its contract: every failure reports an error.
 
 #ifndef TILEWRIGHT_TEST_FUZZ_COMPILERFUZZING_H
 #define TILEWRIGHT_TEST_FUZZ_COMPILERFUZZING_H
@@ -13,7 +13,7 @@
 
 namespace tilewright::fuzzing {
 
-/// One thread, all dialects; diagnostics are built, since that is code too, counted and dropped.
+/// One thread, all dialects; diagnostics are built to exercise their code, counted and discarded.
 class CompilerContext {
 public:
   CompilerContext() : context(registerAll(), mlir::MLIRContext::Threading::DISABLED) {
@@ -26,7 +26,7 @@ public:
 
   operator mlir::MLIRContext &() { return context; }
 
-  /// Ends the program where something failed without an error since the last call.
+  /// Aborts if a step failed without an error since the last call.
   void requireReason(bool ok) {
     if (!ok && errors == 0)
       __builtin_trap();

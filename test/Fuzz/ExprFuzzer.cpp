@@ -67,8 +67,8 @@ Json makeExpression(FuzzedDataProvider &data, int depth) {
   }
 }
 
-/// What resolves has a value or says why not. A condition that has none, or is false, is the first
-/// that does not hold, unless it reads an absent view.
+/// A resolved expression has a value or an error. The first condition that has no value, or is
+/// false, is the first that does not hold, unless it reads an absent view.
 void evaluate(const Expr &expr, expr::Kind kind, const ExprInputs &inputs) {
   int64_t value = 0;
   Status status = ExprCode(expr, contract).evaluate(inputs, value);
@@ -103,7 +103,7 @@ void check(const Json &json, FuzzedDataProvider &data) {
       values.push_back(makeArgument(data, spec));
     for (const Argument &value : values)
       pointers.push_back(&value);
-    // Expressions are evaluated over what a contract takes.
+    // Expressions are evaluated for valid arguments of a contract.
     if (ContractCheck(contract).check(pointers.data(), pointers.size(), "the", "fuzzer").ok())
       evaluate(*expr, kind, {pointers.data(), data.ConsumeIntegralInRange<int64_t>(0, 200)});
   }

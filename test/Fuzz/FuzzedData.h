@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The part of LLVM's FuzzedDataProvider that the targets use. It reads the same bytes for the same
-// calls, so that inputs keep their meaning, and needs no clang, so that GCC can replay them.
+// calls, so that inputs keep their meaning, and does not need clang, so that GCC can replay them.
 
 #ifndef TILEWRIGHT_TEST_FUZZ_FUZZEDDATA_H
 #define TILEWRIGHT_TEST_FUZZ_FUZZEDDATA_H
@@ -13,7 +13,7 @@
 #include <limits>
 #include <string>
 
-/// Numbers are read from the end of the input, and are 0 once it is used up; what remains is read
+/// Numbers are read from the end of the input, and are 0 when it is used up; other data is read
 /// from the front.
 class FuzzedDataProvider {
 public:
@@ -57,7 +57,7 @@ public:
 
 private:
   const uint8_t *data;
-  size_t size; ///< of what remains
+  size_t size; ///< remaining bytes
 };
 
 #endif // TILEWRIGHT_TEST_FUZZ_FUZZEDDATA_H

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libFuzzer target: reading .npy files and converting what was read. Any bytes may be refused; none
-// may crash.
+// libFuzzer target: reads .npy files and converts the arrays. Any bytes may be rejected; none may
+// crash.
 
 #include "base/Npy/Npy.h"
 
@@ -24,7 +24,7 @@ void readAndConvert(const uint8_t *data, size_t size) {
     std::vector<uint8_t> elements(array->numElements() * byteWidth(type));
     if (!convertFromNpy(*array, type, elements.data()))
       continue;
-    // What converts in one direction has a file for the other.
+    // An array that converts in one direction can be written as a file for the other.
     if (!convertToNpy(type, elements.data(), array->shape))
       __builtin_trap();
   }
@@ -34,7 +34,7 @@ void readAndConvert(const uint8_t *data, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   readAndConvert(data, size);
-  // The rest of the input as the text of a header: bytes alone rarely have the magic and the
+  // The rest of the input as the text of a header: random bytes rarely have a valid magic and
   // length.
   std::vector<uint8_t> file = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
   size_t header = std::min<size_t>(size, 100);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // ReplayCorpus FOLDER: runs a fuzz target, without libFuzzer, on each file of its corpus. A target
-// ends the program where something that must hold does not; the last name that was printed is the
-// input. Fails where the folder holds no file.
+// aborts if an invariant does not hold; the last printed name is the input. Fails if the folder has
+// no file.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/// Of libFuzzer, for mutators of targets, which a replay does not call.
+/// A libFuzzer function for mutators, which a replay does not call.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *, size_t size, size_t) { return size; }
 
 static int fail(const std::string &path, const char *reason) {

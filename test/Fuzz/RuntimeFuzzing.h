@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the fuzz targets of the runtime share: the fake driver of the unit tests with functions that
-// copy from device memory, and arguments that a contract takes, nearly takes, or refuses.
+// Shared code of the runtime's fuzz targets: the fake driver of the unit tests with functions that
+// copy from device memory, and valid, almost valid, and invalid arguments of a contract.
 
 #ifndef TILEWRIGHT_TEST_FUZZ_RUNTIMEFUZZING_H
 #define TILEWRIGHT_TEST_FUZZ_RUNTIMEFUZZING_H
@@ -13,7 +13,7 @@
 
 namespace tilewright::runtime::testing {
 
-/// Aborts where what must hold does not: the fuzzer keeps the input.
+/// Aborts if a condition does not hold: the fuzzer keeps the input.
 inline void require(bool holds) {
   if (!holds)
     __builtin_trap();
@@ -39,7 +39,7 @@ inline const DriverTable &fuzzTable() {
   return table;
 }
 
-/// A new fake, of which one function may fail.
+/// A new fake, one function of which may fail.
 inline void resetFake(FuzzedDataProvider &data) {
   fake() = FakeDriver();
   static const char *const functions[] = {
@@ -57,12 +57,12 @@ inline void resetFake(FuzzedDataProvider &data) {
   fake().isCapturing = data.ConsumeProbability<float>() < 0.1f;
 }
 
-/// What an operation loaded and retained must be gone with it.
+/// Everything that an operation loaded and retained must be released with it.
 inline void requireNothingHeld() {
   require(fake().loaded == 0 && fake().retained == 0 && fake().contexts.empty());
 }
 
-/// Of a contract: most often right, at times with an extent, type, rank or kind of its own.
+/// Arguments of a contract: most often valid, sometimes with another extent, type, rank or kind.
 inline Argument makeArgument(FuzzedDataProvider &data, const ArgumentSpec &spec) {
   static constexpr int64_t numbers[] = {
       0,         1,        2, 3, 7, 16, 64, 128, 1000, 4096, -1, INT32_MAX, int64_t(1) << 32,

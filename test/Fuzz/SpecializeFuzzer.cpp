@@ -18,8 +18,8 @@ namespace {
 
 using llvm::StringRef;
 
-/// Values for the parameters that must be bound. Mutated modules declare others than the kernels
-/// do, so they come from the declaration and not from a list.
+/// Values for the parameters that must be bound. Mutated modules declare other parameters than the
+/// kernels, so the values come from the declaration and not from a list.
 tilewright::TilePipelineOptions chooseOptions(mlir::Operation *entry) {
   using namespace tilewright::tile;
   tilewright::TilePipelineOptions options;

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Mutation of .mlir text by token, which the fuzz targets that parse share: most changes of single
-// bytes end in the lexer.
+// Mutation of .mlir text by token, shared by the fuzz targets that parse: most changes of single
+// bytes fail in the lexer.
 
 #ifndef TILEWRIGHT_TEST_FUZZ_TEXTMUTATION_H
 #define TILEWRIGHT_TEST_FUZZ_TEXTMUTATION_H
@@ -20,7 +20,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 namespace tilewright::fuzzing {
 
-/// Words, numbers, runs of space and single characters; together they are the text again.
+/// Words, numbers, whitespace and single characters; their concatenation is the text.
 inline std::vector<std::string> tokenize(llvm::StringRef text) {
   auto classOf = [](char c) {
     if (llvm::isAlnum(c) || c == '_' || c == '.')
@@ -64,14 +64,14 @@ inline std::string mutateTokens(llvm::StringRef text, unsigned seed) {
     case 3:
       tokens.insert(tokens.begin() + to, std::string(tokens[from]));
       break;
-    case 4: { // another number
+    case 4: { // replace a number
       auto digit = [](const std::string &token) { return llvm::isDigit(token.front()); };
       auto number = std::find_if(tokens.begin() + to, tokens.end(), digit);
       if (number != tokens.end())
         *number = numbers[random() % (sizeof(numbers) / sizeof(*numbers))];
       break;
     }
-    case 5: { // a line gone, or twice
+    case 5: { // remove or duplicate a line
       auto isLineEnd = [](const std::string &token) {
         return token.find('\n') != std::string::npos;
       };
@@ -89,7 +89,7 @@ inline std::string mutateTokens(llvm::StringRef text, unsigned seed) {
   return llvm::join(tokens, "");
 }
 
-/// One input in four is changed by the bytes.
+/// Every fourth input is changed by bytes.
 inline size_t mutateText(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
   if (seed % 4 == 0)
     return LLVMFuzzerMutate(data, size, maxSize);

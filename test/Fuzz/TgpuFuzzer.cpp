@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // libFuzzer target: text of tgpu, through the parser, the verifier, the printer and
-// tgpu-verify-sync. Any text may be refused; none may crash. What is accepted is printed, and that
-// is accepted as well.
+// tgpu-verify-sync. Any text may be rejected; none may crash. The output of the printer for
+// accepted text is accepted as well.
 
 #include "CompilerFuzzing.h"
 #include "TextMutation.h"
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   std::string printed = print(*module);
   auto again = tilewright::parseBuffer(context, llvm::MemoryBufferRef(printed, "again.mlir"));
-  // Printing may nest or count more than the limits of text allow, but says so.
+  // Printed text may exceed the limits of nesting or count, which is then reported.
   context.requireReason(bool(again));
   mlir::PassManager manager(module->getContext());
   manager.addPass(tilewright::createTgpuVerifySync());

@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libFuzzer target: timelines, which a kernel, or anything else, left in memory. A trace is JSON.
+// libFuzzer target: timelines that a kernel, or other code, wrote to memory. A trace must be JSON.
 //
-// The input fills a buffer of a few chunks; where the first byte is odd, each chunk gets the tag
-// and a role that the bundle knows.
+// The input fills a buffer of a few chunks; if the first byte is odd, each chunk gets the tag
+// and a role of the bundle.
 
 #include "RuntimeFuzzing.h"
 

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention, forward, where only its place matters: on which stream, in a graph, beside other work,
-// in large grids, at large offsets. That its numbers are right the acceptance tests show.
+// The attention forward under conditions that only a GPU has: streams, graphs, concurrent work,
+// large grids, large offsets. The acceptance tests check the results.
 
 #include "test/Gpu/GpuTesting.h"
 
@@ -43,7 +43,8 @@ TEST_F(AttentionGpu, AThousandRunsBesideAnotherStreamHaveTheSameBits) {
   wait(stream);
   std::vector<uint8_t> first = attention.readO();
   for (int i = 0; i < 1000; ++i) {
-    // The other kernel has other blocks, which come and go beside those of this one.
+    // The other kernel has other block sizes; its blocks start and end while those of this kernel
+    // run.
     ASSERT_RUNS(other.run(*otherOperation, competing));
     attention.poisonO();
     ASSERT_RUNS(attention.run(*operation, stream));
@@ -98,7 +99,7 @@ TEST_F(AttentionGpu, AGraphReplaysIt) {
   ASSERT_EQ(driver().cuGraphExecDestroy(graph), cuda::Success);
 }
 
-/// A grid whose y or z would be too large, had the heads an axis of their own.
+/// A grid whose y or z would be too large if heads had a separate axis.
 TEST_F(AttentionGpu, MoreHeadsThanAGridAxisHolds) {
   AttentionShape shape{3, 25000, 16, 24, 16}, one{1, 1, 16, 24, 16};
   auto operation = compileAttention(16);
@@ -129,7 +130,7 @@ TEST_F(AttentionGpu, OffsetsBeyond32Bits) {
   ASSERT_TRUE(operation);
   Attention wide(*device, far), dense(*device, near);
   if (HasFailure())
-    return; // there is no memory for it
+    return; // there is not enough memory for it
   fill(wide, far);
   fill(dense, near);
   cuda::Stream stream = createStream(1);

@@ -1,9 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The plan of attention, backward, where only its place matters: beside other work, on which
-// stream, in a graph, with strides, in large grids, at large offsets. That its numbers are right
-// the acceptance tests show.
+// The plan of the attention backward under conditions that only a GPU has: concurrent work,
+// streams, graphs, strides, large grids, large offsets. The acceptance tests check the results.
 
 #include "test/Gpu/GpuTesting.h"
 
@@ -28,12 +27,11 @@ namespace {
 
 struct Shape {
   int64_t B, Hq, Hkv, Sq, Skv, D;
-  /// Elements from one head to the next, from one batch to the next, and of one row, of all arrays
-  /// and of dO alone; 0: row-major.
+  /// Strides of a head, a batch and a row, of all arrays and of dO; 0: row-major.
   int64_t headStride = 0, batchStride = 0, dORowStride = 0;
 };
 
-/// Every array of a training step on bf16, with random q, k, v and dO.
+/// All arrays of a training step in bf16, with random q, k, v and dO.
 class Step {
 public:
   Step(const GpuDevice &device, const Shape &shape)
@@ -148,7 +146,7 @@ protected:
     return Plans{std::move(*forward), std::move(*backward)};
   }
 
-  /// Random inputs, and the O and LSE of the forward.
+  /// Random inputs, and O and LSE of the forward.
   void fill(Step &step, const Plans &plans) {
     uint64_t seed = 1;
     const Shape &shape = step.shape;
@@ -174,7 +172,7 @@ protected:
     wait(device->getStream());
   }
 
-  /// Of this plan and step, aligned as the plan wants it.
+  /// The workspace of this plan and step, aligned as the plan requires.
   std::unique_ptr<Memory> workspaceFor(const Plans &plans, const Step &step) {
     uint64_t bytes = 0;
     Status status = plans.backward.workspaceSize(step.backward(), 0, bytes);
@@ -197,7 +195,8 @@ bool isWritten(const std::vector<uint8_t> &bytes) {
   return true;
 }
 
-/// The deterministic form, for each D, beside the fast form of another problem on another stream.
+/// The deterministic form, for each D, concurrently with the fast form of another problem on
+/// another stream.
 class BackwardSoak : public BackwardGpu, public ::testing::WithParamInterface<int64_t> {
 protected:
   void expectSameBits(int64_t D, const Shape &shape, bool isOrdered);
@@ -218,7 +217,7 @@ void BackwardSoak::expectSameBits(int64_t D, const Shape &shape, bool isOrdered)
     ASSERT_RUNS(otherPlans->backward.run(other.backward(), otherWorkspace->address(), otherBytes,
                                          competing));
     step.poisonGradients();
-    workspace->poison(); // what it fills itself is not read before
+    workspace->poison(); // the program fills workspaces before it reads them
     ASSERT_RUNS(run(*plans, step, *workspace, stream));
     wait(stream);
     std::vector<uint8_t> gradients = step.readGradients();
@@ -236,8 +235,8 @@ TEST_P(BackwardSoak, AThousandDeterministicRunsHaveTheSameBits) {
   expectSameBits(D, {1, 4, 2, 300, 333, D}, /*isOrdered=*/false);
 }
 
-/// More tiles than multiprocessors, and blocks of the other stream between its own: few of a head
-/// run at the same time.
+/// More tiles than multiprocessors, interleaved with blocks of the other stream: few blocks of a
+/// head run at the same time.
 TEST_P(BackwardSoak, AThousandRunsInOrderHaveTheSameBits) {
   int64_t D = GetParam();
   if (device->getTarget() != "sm_90a" || D > 128)
@@ -248,7 +247,7 @@ TEST_P(BackwardSoak, AThousandRunsInOrderHaveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Dims, BackwardSoak, ::testing::Values(16, 32, 64, 96, 128, 192, 256),
                          ::testing::PrintToStringParamName());
 
-/// dK and dV have no atomics in the fast form either.
+/// In the fast form, dK and dV have no atomic additions either.
 TEST_F(BackwardGpu, TheFastFormGivesTheSameDkAndDv) {
   auto plans = plan(64, false);
   ASSERT_TRUE(plans);
@@ -296,8 +295,7 @@ TEST_F(BackwardGpu, AGraphReplaysIt) {
     SCOPED_TRACE(isDeterministic);
     auto plans = plan(64, isDeterministic);
     ASSERT_TRUE(plans);
-    // One block of keys: one addition to each element of dQ, so that the fast form is exact as
-    // well.
+    // One block of keys: one addition to each element of dQ, so the fast form is exact as well.
     Step step(*device, {2, 2, 2, 300, isDeterministic ? 300 : 16, 64});
     fill(step, *plans);
     auto workspace = workspaceFor(*plans, step);
@@ -339,7 +337,7 @@ TEST_F(BackwardGpu, AStridedGradientGivesTheSameBits) {
   EXPECT_TRUE(a.readGradients() == b.readGradients());
 }
 
-/// A grid whose y or z would be too large, had the heads an axis of their own.
+/// A grid whose y or z would be too large if heads had a separate axis.
 TEST_F(BackwardGpu, MoreHeadsThanAGridAxisHolds) {
   auto plans = plan(16, true);
   ASSERT_TRUE(plans);
@@ -380,7 +378,7 @@ TEST_F(BackwardGpu, OffsetsBeyond32Bits) {
   far.batchStride = (int64_t(1) << 31) + 4096;
   Step dense(*device, near), wide(*device, far);
   if (HasFailure())
-    return; // there is no memory for it
+    return; // there is not enough memory for it
   fill(dense, *plans);
   fill(wide, *plans);
   auto workspace = workspaceFor(*plans, dense);

@@ -21,7 +21,7 @@ namespace tilewright::gputest {
 
 namespace {
 
-constexpr size_t width = 2; // of bf16
+constexpr size_t width = 2; // bytes of bf16
 
 void require(const GpuDevice &device, cuda::Result result, const char *call) {
   if (result == cuda::Success)

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A GPU, compiled kernels and device memory for tests. Tests are skipped, with the reason, where
-// there is no GPU.
+// A GPU, compiled kernels and device memory for tests. Tests are skipped, with the reason, if there
+// is no GPU.
 
 #ifndef TILEWRIGHT_TEST_GPU_GPUTESTING_H
 #define TILEWRIGHT_TEST_GPU_GPUTESTING_H
@@ -30,7 +30,7 @@ public:
   Memory &operator=(const Memory &) = delete;
 
   cuda::DevicePtr address() const { return pointer; }
-  /// Every byte, on the stream of the device.
+  /// Sets every byte, on the stream of the device.
   void poison();
   void write(size_t offset, const std::vector<uint8_t> &bytes);
   std::vector<uint8_t> read(size_t offset, size_t size) const;
@@ -44,7 +44,7 @@ private:
 /// A call of attention_forward on bf16: arrays on the device, in any layout.
 struct AttentionShape {
   int64_t B, H, Sq, Skv, D;
-  int64_t batchStride = 0, headStride = 0; ///< of all arrays, in elements; 0: row-major
+  int64_t batchStride = 0, headStride = 0; ///< strides of all arrays, in elements; 0: row-major
 };
 
 class GpuTest : public ::testing::Test {
@@ -54,7 +54,7 @@ protected:
   void SetUp() override;
   void TearDown() override;
 
-  /// Compiles `kernels/FILE.mlir`, once for each binding. Fails the test where it is refused.
+  /// Compiles `kernels/FILE.mlir`, once for each binding. Fails the test if it does not compile.
   std::shared_ptr<const runtime::Bundle>
   compileBundle(const std::string &file,
                 const std::vector<std::pair<std::string, std::string>> &params,
@@ -66,8 +66,8 @@ protected:
   static std::vector<uint8_t> normal(size_t count, uint64_t seed);
   cuda::Stream createStream(unsigned flags);
   void wait(cuda::Stream stream);
-  /// Records what `record` launches on the stream; null, and the test skipped, where the driver has
-  /// no graphs. The caller destroys it.
+  /// Captures the launches of `record` on the stream into a graph; null, and the test is skipped,
+  /// if the driver has no graphs. The caller destroys it.
   cuda::GraphExec capture(cuda::Stream stream, llvm::function_ref<Status()> record);
   const runtime::DriverTable &driver() const { return device->getDriver(); }
 

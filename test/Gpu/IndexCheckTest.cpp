@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rules for the elements of index arrays, asked of the memory of a GPU, with the kernels that have
-// them. What is refused, and in which words, the unit tests show for every rule.
+// Constraints on the elements of index arrays in GPU memory, with the kernels that have them. The
+// unit tests check the errors of every constraint.
 
 #include "test/Gpu/GpuTesting.h"
 
@@ -29,7 +29,7 @@ struct Indices {
 
 class IndexCheckGpu : public GpuTest {
 protected:
-  /// Row-major and of bf16.
+  /// A row-major bf16 array.
   static ArrayArgument rows(std::vector<uint8_t> &bytes, std::vector<int64_t> shape) {
     ArrayArgument argument;
     argument.type = type;

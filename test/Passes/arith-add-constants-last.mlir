@@ -3,7 +3,7 @@
 //
 // RUN: tilewright-opt %s --arith-add-constants-last | FileCheck %s
 
-// A constant moves through a difference and a product.
+// A constant is moved through a difference and a product.
 // CHECK-LABEL: func.func @penalty
 // CHECK-SAME:      %[[I:.*]]: f32, %[[FIRST:.*]]: f32, %[[SLOPE:.*]]: f32
 // CHECK:         %[[BASE:.*]] = arith.subf %[[FIRST]], %[[I]] fastmath<reassoc,contract> : f32
@@ -20,7 +20,7 @@ func.func @penalty(%i: f32, %first: f32, %slope: f32) -> f32 {
   return %penalty : f32
 }
 
-// What is subtracted changes its sign, and constants of both sides are one; so are factors that are constants.
+// A subtracted constant changes its sign, and constants of both operands are combined, as are constant factors.
 // CHECK-LABEL: func.func @both_sides
 // CHECK-SAME:      %[[X:.*]]: f64, %[[Y:.*]]: f64
 // CHECK:         %[[BASE:.*]] = arith.subf %[[X]], %[[Y]] fastmath<reassoc> : f64
@@ -39,7 +39,7 @@ func.func @both_sides(%x: f64, %y: f64) -> f64 {
   return %twice : f64
 }
 
-// The same of a sum, whose first term has no constant.
+// The same for a sum whose first term has no constant.
 // CHECK-LABEL: func.func @one_side
 // CHECK-SAME:      %[[X:.*]]: f32, %[[Y:.*]]: f32
 // CHECK:         %[[BASE:.*]] = arith.addf %[[X]], %[[Y]] fastmath<reassoc> : f32
@@ -51,7 +51,7 @@ func.func @one_side(%x: f32, %y: f32) -> f32 {
   return %sum : f32
 }
 
-// Both operations must allow it.
+// Both operations must allow reassociation.
 // CHECK-LABEL: func.func @not_allowed
 // CHECK:         %[[J:.*]] = arith.addf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:    %[[AHEAD:.*]] = arith.subf %[[J]], %{{.*}} fastmath<reassoc> : f32
@@ -67,7 +67,7 @@ func.func @not_allowed(%i: f32, %first: f32) -> (f32, f32) {
   return %ahead, %behind : f32, f32
 }
 
-// A sum of a constant is what it is, and one that is read elsewhere stays.
+// A sum with only one constant does not change, nor does a sum with other uses.
 // CHECK-LABEL: func.func @stays
 // CHECK:         %[[J:.*]] = arith.addf %{{.*}}, %{{.*}} fastmath<reassoc> : f32
 // CHECK:         arith.subf

@@ -1,14 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels whose loops copy, or that load two tiles one after the other, get a second form of code, for views of aligned addresses and
-// strides. It asks none of the questions that such views have answered; extents that are not known it still looks at.
+// Kernels with copies in a loop, or with two consecutive loads, get a second form of code, for views with aligned
+// addresses and strides. It omits the checks that alignment makes redundant, but still checks extents that are not
+// known.
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --implicit-check-not=.entry
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --check-prefix=ADD
 
 #blocked = #tgpu.blocked<4, lanes 16, warps 4, 1>
 
-// x and the row are copied by elements where they must be, "open" in either form: it is not known whether its rows end with a chunk.
+// x and the row are copied element by element if they are not aligned, "open" in both forms: its rows may end inside a
+// chunk.
 // CHECK:         .entry sums(
 // CHECK-COUNT-4: cp.async.cg.shared.global [{{.*}}, 16
 // CHECK:         cp.async.ca.shared.global [{{.*}}, 4
@@ -24,7 +26,7 @@
 // CHECK-COUNT-4: ld.global.b32
 // CHECK-NOT:     ld.global.b32
 
-// Additions to a tile that is inside as a whole have no predicate; those to others do.
+// Additions to a tile that is entirely in bounds have no predicate; others have one.
 // ADD:           .entry sums(
 // ADD-COUNT-16:  @%p{{[0-9]+}} red.global.add.f32
 // ADD-COUNT-16:  {{^[[:space:]]*}}red.global.add.f32
@@ -57,7 +59,7 @@ tgpu.kernel @sums target "sm_80" warps 4
   }
 }
 
-// Nothing is copied in a loop: one form.
+// No copy in a loop: one form.
 // CHECK:         .entry once(
 tgpu.kernel @once target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>, %y: !tile.view<[?, 64], f32>)
     grid(%i = 1) attributes {shared_bytes = 8192 : i64} {
@@ -70,7 +72,7 @@ tgpu.kernel @once target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>, %y: !til
   tgpu.store %t, %y[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
 }
 
-// One form where the other's name is taken.
+// One form if the name of the second is already used.
 // CHECK:         .entry taken(
 // CHECK:         .entry taken_aligned(
 tgpu.kernel @taken target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>) grid(%i = 1) attributes {shared_bytes = 8192 : i64} {
@@ -88,7 +90,8 @@ tgpu.kernel @taken target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>) grid(%i
 tgpu.kernel @taken_aligned target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
 }
 
-// Two tiles, the second of a part of a view, which is aligned as the view: all loads before their first use, and no branch.
+// Two tiles, the second of a part of a view, which has the alignment of the view: all loads are issued before their
+// first use, without a branch.
 // CHECK:         .entry pair(
 // CHECK:         bra
 // CHECK:         .entry pair_aligned(
@@ -105,7 +108,7 @@ tgpu.kernel @pair target "sm_80" warps 4
   tgpu.store %v, %z[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
 }
 
-// One tile has nothing to wait for.
+// With one tile, there is no other load to issue first.
 // CHECK:         .entry single(
 tgpu.kernel @single target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>) grid(%i = 1) {
   %t = tgpu.load %x[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the next iteration multiplies remains before a branch that it precedes, by assembly without an instruction; but
-// not if it is converted before the wait for the product that reads its registers.
+// The operand of the next iteration is kept before the branch that it precedes, by an empty inline assembly; unless it
+// is converted before the wait for the product that reads its registers.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm | FileCheck %s
 
 #w = #tgpu.wgmma<1>

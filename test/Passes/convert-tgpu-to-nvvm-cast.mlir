@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Halves of a rounded pair are taken out of it where they are used: until then the pair is one register.
+// The two halves of a rounded pair are extracted at their uses: before, the pair occupies one register.
 //
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s
 //
@@ -37,8 +37,8 @@ tgpu.kernel @f16_pairs target "sm_80" warps 4 (%x: !tile.view<[64, 32], f32>) gr
   tgpu.store %w, %x[0, 0] : tensor<64x32xf32, #tgpu.mma<4, 1>>, !tile.view<[64, 32], f32>
 }
 
-// Of positions that may be converted term by term, a thread converts its first, and what is subtracted leaves the
-// others a constant each.
+// For positions that can be converted term by term, a thread converts the first one; the others follow by a constant
+// difference.
 //
 // CHECK-LABEL: .entry positions(
 // CHECK-COUNT-2: cvt.rn.f32.{{[us]}}32

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Columns compared with a bound of each row: a thread counts its columns below the bound, and has the answers of a row
-// as bits of a word, which selections test one after the other.
+// Columns compared with a bound per row: a thread counts its columns below the bound, and stores the results of a row
+// as bits of a word, which the selections test.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm | FileCheck %s
 
 #m = #tgpu.mma<4, 1>
 #r = #tgpu.slice<1, #m>
 
-// Of 64 columns a thread holds two of each eight, so 16 of each of its two rows.
+// Of 64 columns, a thread holds two of every eight, that is, 16 in each of its two rows.
 // CHECK-LABEL: llvm.func @interval
 // CHECK:         %[[FROM:.*]] = llvm.intr.smax(%{{.*}}, %[[FIRST:[0-9a-z]+]])
 // CHECK-NEXT:    %[[COUNT:.*]] = llvm.sub %[[FROM]], %[[FIRST]]
@@ -21,7 +21,7 @@
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.fshl.clamp"
 // CHECK-NEXT:    %[[BEHIND:.*]] = llvm.xor
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.fshl.clamp"
-// Both bounds of a row at once, then bit after bit.
+// Both bounds of a row are combined, then tested bit by bit.
 // CHECK:         %[[WORD:.*]] = llvm.and %[[BELOW]], %[[BEHIND]]
 // CHECK:         %[[BIT:.*]] = llvm.and %[[WORD]],
 // CHECK:         %[[IS:.*]] = llvm.icmp "ne" %[[BIT]],
@@ -43,7 +43,7 @@ tgpu.kernel @interval target "sm_80" warps 4 (%out: !tile.view<[?, ?], f32>, %be
   tgpu.store %y, %out[0, 0] : tensor<64x64xf32, #m>, !tile.view<[?, ?], f32>
 }
 
-// A condition on rows makes all bits of a word or none.
+// A condition on rows sets all bits of a word or none.
 // CHECK-LABEL: llvm.func @rows
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.fshl.clamp"
 // CHECK:         llvm.select %{{.*}}, %{{.*}}, %{{.*}} : i1, i32
@@ -64,7 +64,7 @@ tgpu.kernel @rows target "sm_80" warps 4 (%out: !tile.view<[?, ?], f32>, %limit:
   tgpu.store %y, %out[0, 0] : tensor<64x64xf32, #m>, !tile.view<[?, ?], f32>
 }
 
-// One bound for all rows, and positions that do not begin at 0: a comparison for each element.
+// The same bound for all rows, and positions that do not begin at 0: one comparison per element.
 // CHECK-LABEL: llvm.func @plain
 // CHECK-NOT:     fshl
 // CHECK:         llvm.return

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where descriptors of operands of wgmma are computed.
+// The placement of wgmma operand descriptors.
 //
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm | FileCheck %s
 
@@ -11,8 +11,9 @@
 !a_few = !tgpu.shared<64x176xbf16, b32>
 !b_few = !tgpu.shared<8x176xbf16, b32>
 
-// Descriptors of 12 steps in a buffer that no round changes would take too many registers before the loop: its place
-// gets a zero added, which ptxas takes to change with the uses of b's ring. The place of b changes anyway.
+// The descriptors of 12 steps in a buffer that is constant in the loop would take too many registers if computed before
+// the loop: a zero that ptxas cannot fold, since it depends on the use of b's ring, is added to the address. The
+// address of b changes in any case.
 // CHECK-LABEL: llvm.func @many(
 // CHECK:         %[[BITS:.*]] = llvm.mlir.constant(31 : i32) : i32
 // CHECK:       ^bb1(%{{[0-9]+}}: i32, {{.*}}: f32, %[[USE:[0-9]+]]: i32):
@@ -45,7 +46,7 @@ tgpu.kernel @many target "sm_90a" warps 4 (%n: i32) grid(%m = 1) {
   }
 }
 
-// A ring of one slot does not change either.
+// A ring of one slot is constant as well.
 // CHECK-LABEL: llvm.func @one_slot(
 // CHECK:         %[[BITS:.*]] = llvm.mlir.constant(31 : i32) : i32
 // CHECK:       ^bb1(%{{[0-9]+}}: i32, {{.*}}: f32, %[[USE:[0-9]+]]: i32):
@@ -69,7 +70,7 @@ tgpu.kernel @one_slot target "sm_90a" warps 4 (%n: i32) grid(%m = 1) {
   }
 }
 
-// Of 11 steps ptxas may keep the descriptors.
+// For 11 steps, ptxas may keep the descriptors in registers.
 // CHECK-LABEL: llvm.func @few(
 // CHECK-NOT:     llvm.mlir.constant(31 :
 // CHECK:         wgmma.mma_async
@@ -92,7 +93,7 @@ tgpu.kernel @few target "sm_90a" warps 4 (%n: i32) grid(%m = 1) {
   }
 }
 
-// Slots of a ring of two change with the rounds as they are.
+// The slots of a ring of two change with the iterations.
 // CHECK-LABEL: llvm.func @two_slots(
 // CHECK-NOT:     llvm.mlir.constant(31 :
 // CHECK:         wgmma.mma_async

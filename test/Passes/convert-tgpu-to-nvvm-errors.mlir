@@ -21,7 +21,7 @@ tgpu.kernel @beyond target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i = 
 #two = #tgpu.blocked<2, lanes 4, warps 1, 1>
 tgpu.kernel @scratch target "sm_80" warps 2 (%x: !tile.view<[?, ?], f32>) grid(%i = 1) {
   %z = arith.constant dense<0.0> : tensor<32x16xf32, #tgpu.mma<2, 1>>
-  // expected-error @+1 {{elements change warps, for which the conversion needs scratch memory (through)}}
+  // expected-error @+1 {{the conversion moves elements between warps, which requires scratch memory (through)}}
   %y = tgpu.convert %z : tensor<32x16xf32, #tgpu.mma<2, 1>> -> tensor<32x16xf32, #tgpu.mma<1, 2>>
 }
 
@@ -54,7 +54,7 @@ tgpu.kernel @atomic target "sm_80" warps 1 (%x: !tile.view<[?], bf16>) grid(%i =
 
 // -----
 
-// expected-error @+1 {{in the grid, 'sm_count' cannot be computed on the device except for the extent of the last id}}
+// expected-error @+1 {{in the grid, 'sm_count' is supported on the device only as the extent of the last grid id}}
 tgpu.kernel @grid target "sm_80" warps 1 (%x: !tile.view<[?], bf16>) grid(%i = sm_count(), %j = 2) {
 }
 
@@ -72,7 +72,7 @@ tgpu.kernel @exchange target "sm_80" warps 2 (%x: !tile.view<[?], f32>) grid(%i 
 #v = #tgpu.blocked<4, lanes 8, warps 4, 1>
 tgpu.kernel @rearranged target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
   %z = arith.constant dense<1.0> : tensor<128x128xf32, #v>
-  // expected-error @+1 {{elements change threads through scratch memory, which holds at most 49152 bytes, but the tile has 65536; use smaller blocks}}
+  // expected-error @+1 {{an exchange between threads has at most 49152 bytes of scratch memory, but the tile needs 65536; use smaller blocks}}
   %s = tile.reshape %z : tensor<128x128xf32, #v> -> tensor<256x64xf32, #v>
 }
 
@@ -82,7 +82,7 @@ tgpu.kernel @rearranged target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%
 tgpu.kernel @indices target "sm_80" warps 4 (%x: !tile.view<[?, ?], f32>) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %at = tile.iota %c0 dim 0 : tensor<32xi32, #tgpu.slice<0, #v>>
-  // expected-error @+1 {{the indices must lie as slice<1> of the tile does, but got 'tensor<32xi32, #tgpu.slice<0, #tgpu.blocked<4, lanes 8, warps 4, 1>>>'; convert them first}}
+  // expected-error @+1 {{the indices must have the layout slice<1> of the tile's layout, but got 'tensor<32xi32, #tgpu.slice<0, #tgpu.blocked<4, lanes 8, warps 4, 1>>>'; convert them first}}
   %t = tile.gather %x[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, tensor<32xi32, #tgpu.slice<0, #v>> -> tensor<32x32xf32, #v>
 }
 

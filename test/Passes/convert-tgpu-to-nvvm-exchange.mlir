@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Warps that exchange elements meet at a barrier for exactly those that execute the operation: the whole block's outside
-// of roles, inside one with a number that nothing else has.
+// Warps that exchange elements synchronize at a barrier for exactly those warps: outside roles at the barrier of the
+// block, inside a role at one with an unused number.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics | FileCheck %s
 
 #acc = #tgpu.mma<2, 1>
@@ -22,7 +22,7 @@ tgpu.kernel @block target "sm_80" warps 2 (%s: f32) grid(%i = 1) {
 !t = tensor<32x8xf32, #acc>
 !row = tensor<8xf32, #tgpu.slice<0, #acc>>
 
-// 1 and 2 are taken; of 64 threads.
+// Barriers 1 and 2 are used; this one has 64 threads.
 // CHECK-LABEL: llvm.func @role
 // CHECK-DAG:     %[[ID:.*]] = llvm.mlir.constant(3 : i32)
 // CHECK-DAG:     %[[THREADS:.*]] = llvm.mlir.constant(64 : i32)
@@ -55,7 +55,7 @@ tgpu.kernel @two_roles target "sm_90a" warps 4 (%s: f32) grid(%i = 1) {
     }
     role "b" warps 2 {
       %t = tile.full %s : !t
-      // expected-error @+1 {{two roles exchange elements between their warps, but there is scratch memory for one; give tiles of one role to one column of warps}}
+      // expected-error @+1 {{only one role can exchange elements between its warps, but two roles do; use layouts with one column of warps in one of them}}
       %r = tile.reduce add %t dim 0 : !t -> !row
     }
 }
@@ -74,7 +74,7 @@ tgpu.kernel @all_taken target "sm_90a" warps 28 (%s: f32) grid(%i = 1) {
   tgpu.roles
     role "sum" warps 2 {
       %t = tile.full %s : !t
-      // expected-error @+1 {{warps of a role exchange elements at a named barrier, but the kernel uses all 15}}
+      // expected-error @+1 {{an exchange between warps of a role requires a named barrier, but the kernel uses all 15}}
       %r = tile.reduce add %t dim 0 : !t -> !row
     }
     role "idle" warps 26 {

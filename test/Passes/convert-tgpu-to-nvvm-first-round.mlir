@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The first round of the warpgroup; a reduction tells ptxas that it is the same for the warp.
+// The first iteration of a warpgroup; a warp-wide reduction makes it uniform for ptxas.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm | FileCheck %s
 
 // CHECK-LABEL: llvm.func @groups

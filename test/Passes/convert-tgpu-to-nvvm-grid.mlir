@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A thread computes the extents of the grid as the launch does: floordiv and mod round down and ceildiv up, whatever the signs.
-// Of constants LLVM folds what a thread would compute: 6, 11, 9, 7, 17, 12.
+// A thread computes the extents of the grid as the launch does: floordiv and mod round down and ceildiv rounds up for
+// all signs. For constants, LLVM folds the computation of a thread: 6, 11, 9, 7, 17, 12.
 //
 // RUN: tilewrightc %s --target=sm_80 --emit=llvm | FileCheck %s
 
@@ -31,7 +31,7 @@ tgpu.kernel @constants target "sm_80" warps 1 (%x: !tile.view<[?], i32>)
   tgpu.store %tf, %x[160] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }
 
-// Of extents alone nothing can be negative, and the division is that of the machine.
+// Extents are not negative, so one machine division suffices.
 // CHECK-LABEL: define {{.*}}@extents(
 // CHECK-NOT: select
 // CHECK: ret void
@@ -40,7 +40,7 @@ tgpu.kernel @extents target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%a =
   tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }
 
-// A difference may be.
+// A difference may be negative.
 // CHECK-LABEL: define {{.*}}@difference(
 // CHECK: %[[QUOTIENT:.*]] = sdiv i64 %[[NUMBER:.*]], 3
 // CHECK: %[[PRODUCT:.*]] = mul nsw i64 %[[QUOTIENT]], 3
@@ -51,7 +51,7 @@ tgpu.kernel @difference target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%
   tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }
 
-// But where an extent is a quotient, it is positive in every block, and so is what was divided.
+// If a grid extent is a quotient, it is positive in every block, and therefore so is the dividend.
 // CHECK-LABEL: define {{.*}}@quotient(
 // CHECK-NOT: select
 // CHECK: ret void
@@ -60,7 +60,7 @@ tgpu.kernel @quotient target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32)
   tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }
 
-// As where the launch computes it, a choice evaluates what is chosen alone: the other operand may divide by zero.
+// As in the launch, a selection evaluates only the selected operand: the other one may divide by zero.
 // CHECK-LABEL: define {{.*}}@chosen(
 // CHECK:      %[[ZERO:.*]] = icmp eq i32 %{{.*}}, 0
 // CHECK-NEXT: br i1 %[[ZERO]], label %{{.*}}, label %[[DIVIDE:[0-9]+]]
@@ -74,7 +74,7 @@ tgpu.kernel @chosen target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32)
   tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }
 
-// So do conditions: neither division is reached where n is 0.
+// Conditions short-circuit: neither division is executed if n is 0.
 // CHECK-LABEL: define {{.*}}@conditions(
 // CHECK:      %[[ZERO:.*]] = icmp eq i32 %{{.*}}, 0
 // CHECK-NEXT: br i1 %[[ZERO]], label %{{.*}}, label %[[AND:[0-9]+]]
@@ -94,7 +94,7 @@ tgpu.kernel @conditions target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i3
   tgpu.store %tb, %x[32] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }
 
-// Where nothing can go wrong, both operands are computed and no warp branches.
+// If no operand can fail, both are computed, and no warp branches.
 // CHECK-LABEL: define {{.*}}@eager(
 // CHECK-NOT: br
 // CHECK:     select i1

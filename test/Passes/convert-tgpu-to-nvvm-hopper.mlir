@@ -9,7 +9,7 @@
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
 // REPORT: matmul90 for sm_90a
-// REPORT: registers 168 a thread
+// REPORT: registers 168 per thread
 // REPORT: spills 0 bytes stored, 0 bytes loaded
 //
 // CHECK: .target sm_90a

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operands that lie where no code finds them.
+// Operands that no code can be generated for.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics
 
 #v = #tgpu.blocked<4, lanes 8, warps 4, 1>
 tgpu.kernel @gather_rank_3 target "sm_80" warps 4 (%x: !tile.view<[?, ?, ?], f32>) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %at = tile.iota %c0 dim 0 : tensor<32xi32, #tgpu.slice<1, #v>>
-  // expected-error @+1 {{a tile of rank 1 or 2 can be indexed by a tile here, but got 'tensor<1x32x32xf32, #tgpu.blocked<4, lanes 8, warps 4, 1>>'}}
+  // expected-error @+1 {{only a tile of rank 1 or 2 can be indexed by a tile, but got 'tensor<1x32x32xf32, #tgpu.blocked<4, lanes 8, warps 4, 1>>'}}
   %t = tile.gather %x[0, 0, 0] along 1 at %at : !tile.view<[?, ?, ?], f32>, tensor<32xi32, #tgpu.slice<1, #v>> -> tensor<1x32x32xf32, #v>
 }
 
@@ -18,7 +18,7 @@ tgpu.kernel @gather_rank_3 target "sm_80" warps 4 (%x: !tile.view<[?, ?, ?], f32
 tgpu.kernel @gather_rank_1 target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %at = tile.iota %c0 dim 0 : tensor<32xi32, #tgpu.slice<1, #v>>
-  // expected-error @+1 {{the indices must lie as the tile does, but got 'tensor<32xi32, #tgpu.slice<1, #tgpu.blocked<4, lanes 8, warps 4, 1>>>'}}
+  // expected-error @+1 {{the indices must have the layout of the tile, but got 'tensor<32xi32, #tgpu.slice<1, #tgpu.blocked<4, lanes 8, warps 4, 1>>>'}}
   %t = tile.gather %x[0] along 0 at %at : !tile.view<[?], f32>, tensor<32xi32, #tgpu.slice<1, #v>> -> tensor<32xf32, #tgpu.slice<0, #v>>
 }
 
@@ -27,7 +27,7 @@ tgpu.kernel @gather_rank_1 target "sm_80" warps 4 (%x: !tile.view<[?], f32>) gri
 #m = #tgpu.mma<4, 1>
 tgpu.kernel @transpose target "sm_80" warps 4 (%a: f32) grid(%i = 1) {
   %x = tile.full %a : tensor<64x64xf32, #m>
-  // expected-error @+1 {{a transposed tile must stay in its threads, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' to 'tensor<64x64xf32, #tgpu.mma<4, 1>>'; exchange it through shared memory (tgpu.write, tgpu.read)}}
+  // expected-error @+1 {{a transpose must not move elements between threads, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' to 'tensor<64x64xf32, #tgpu.mma<4, 1>>'; exchange it through shared memory (tgpu.write, tgpu.read)}}
   %y = tile.transpose %x [1, 0] : tensor<64x64xf32, #m> -> tensor<64x64xf32, #m>
 }
 
@@ -65,7 +65,7 @@ tgpu.kernel @chosen_map target "sm_90a" warps 8 (%x: !x, %y: !x) grid(%i = 1) {
 #m = #tgpu.mma<1, 1>
 tgpu.kernel @rows_to_columns target "sm_80" warps 1 (%a: f32) grid(%i = 1) {
   %x = tile.full %a : tensor<32xf32, #tgpu.slice<1, #m>>
-  // expected-error @+1 {{this conversion needs scratch memory (through)}}
+  // expected-error @+1 {{this conversion requires scratch memory (through)}}
   %y = tgpu.convert %x : tensor<32xf32, #tgpu.slice<1, #m>> -> tensor<32xf32, #tgpu.slice<0, #m>>
 }
 

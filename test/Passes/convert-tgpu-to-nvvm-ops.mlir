@@ -7,21 +7,22 @@
 //
 // REPORT-COUNT-4: spills 0 bytes stored, 0 bytes loaded
 //
-// A capture in the bias; the products of a thread, without tensor cores.
+// The bias is a capture; a thread computes products without tensor cores.
 // CHECK-LABEL: .entry fma(
 // CHECK: cp.async.cg.shared.global
 // CHECK: ld.shared.v4.b32
 // CHECK: fma.rn.f32
 //
-// A block is summed on its own, from zero, and added to what was there: one addition for each of 32 elements, behind the loop.
+// The sum of a block starts at zero and is added to the previous value: one addition for each of 32 elements, after the
+// loop.
 // CHECK-LABEL: .entry accumulate(
 // CHECK: fma.rn.f32
 // CHECK: bra
 // CHECK-COUNT-32: add.rn.f32
 // CHECK-NOT: fma.rn.f32
 //
-// Operand a is read transposed; the sum of columns crosses warps and lanes, its canonical holders add; the conversion goes
-// through shared memory between two barriers.
+// Operand a is read transposed; the column sum crosses warps and lanes, and one thread adds each element; the
+// conversion goes through shared memory between two barriers.
 // CHECK-LABEL: .entry gram(
 // CHECK-DAG: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-DAG: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
@@ -29,13 +30,13 @@
 // CHECK-DAG: st.shared.b32
 // CHECK-DAG: ld.shared.v4.b32
 //
-// Subviews, a while loop, ten rounds of two products for each of 32 elements.
+// Subviews, a while loop, ten iterations of two products for each of 32 elements.
 // CHECK-LABEL: .entry bits(
 // CHECK-COUNT-32: mul.{{hi|wide}}.u32
-// Of two halves of a word the lower is moved up, the upper is the word itself.
+// Of the two halves of a word, the lower one is shifted, the upper one is the word itself.
 // CHECK: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x1044U;
 // CHECK: st.global.v4.b32
-// Of four bytes three, by three, two and one.
+// Three of four bytes are shifted, by three, two and one bytes.
 // CHECK-DAG: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x444U;
 // CHECK-DAG: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x1044U;
 // CHECK-DAG: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x2104U;
@@ -57,7 +58,7 @@ func.func private @bias(%x: f32, %h: i32, %i: i32, %j: i32) -> f32 {
   %r = arith.addf %x, %m : f32
   return %r : f32
 }
-// C = A B^T in f32 on the CUDA cores, a bias, C into y.
+// C = A B^T in f32 on the CUDA cores, with a bias; C is stored to y.
 tgpu.kernel @fma target "sm_80" warps 4 (%x: !tile.view<[?, 32], f32>, %y: !tile.view<[?, ?], f32>) grid(%i = ceildiv(dim(x, 0), 64)) attributes {shared_bytes = 16384 : i64} {
   %c64 = arith.constant 64 : i32
   %c0 = arith.constant 0 : i32
@@ -76,7 +77,7 @@ tgpu.kernel @fma target "sm_80" warps 4 (%x: !tile.view<[?, 32], f32>, %y: !tile
   %t = tile.map @bias(%c, %i, %r, %q) : (tensor<64x64xf32, #acc>, i32, tensor<64x64xi32, #acc>, tensor<64x64xi32, #acc>) -> tensor<64x64xf32, #acc>
   tgpu.store %t, %y[%at, 0] : tensor<64x64xf32, #acc>, !tile.view<[?, ?], f32>
 }
-// What the second product adds to is no constant.
+// The accumulator of the second product is not constant.
 tgpu.kernel @accumulate target "sm_80" warps 4 (%x: !tile.view<[?, 32], f32>, %y: !tile.view<[?, ?], f32>) grid(%i = 1) attributes {shared_bytes = 8192 : i64} {
   %a = tgpu.alloc at 0 : !tgpu.shared<64x32xf32, b128>
   %before = tgpu.load %y[0, 0] : !tile.view<[?, ?], f32> -> tensor<64x64xf32, #acc>
@@ -87,7 +88,8 @@ tgpu.kernel @accumulate target "sm_80" warps 4 (%x: !tile.view<[?, 32], f32>, %y
   %c = tgpu.fma_dot %a, %a transpose_b, %before : !tgpu.shared<64x32xf32, b128>, !tgpu.shared<64x32xf32, b128> -> tensor<64x64xf32, #acc>
   tgpu.store %c, %y[0, 0] : tensor<64x64xf32, #acc>, !tile.view<[?, ?], f32>
 }
-// y = x^T x by mma, operand a transposed on reading; through scratch to a blocked layout; column sums by atomics.
+// y = x^T x by mma, with operand a read transposed; conversion through scratch memory to a blocked layout; column sums
+// by atomic additions.
 tgpu.kernel @gram target "sm_80" warps 4 (%x: !tile.view<[64, 64], f16>, %y: !tile.view<[?, ?], f16>, %sums: !tile.view<[?], f32>, %maxima: !tile.view<[?], f32>) grid(%i = 1) attributes {shared_bytes = 16384 : i64} {
   %a = tgpu.alloc at 0 : !tgpu.shared<64x64xf16, b128>
   %s = tgpu.alloc at 8192 : !tgpu.shared<64x64xf16, b128>

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Turns of blocks: a counter is polled with acquire, and released when what was added before it is visible to the other
-// proxy. Outside of the view there is no counter. The first tile is taken, too. A role that waits for the last turn polls
-// by relaxed loads, with pauses, and acquires once; one lane of each warp does so.
+// Turns of blocks: a block polls a counter with acquire, and releases it after a proxy fence for its additions. A turn
+// outside the view has no counter. The first tile is taken from the counter, too. A role that waits for the last turn
+// polls by relaxed loads with pauses, and acquires once; one lane per warp polls.
 //
 // RUN: split-file %s %t
 // RUN: tilewrightc %t/turns.mlir --target=sm_90a --emit=ptx | FileCheck %s
@@ -19,7 +19,7 @@
 // CHECK:       fence.proxy.async.global;
 // CHECK:       fence.proxy.async.global; st.release.gpu.global.b32 [[[AT]]],
 
-// A block begins with its own number, and goes on by the number of blocks.
+// A block starts at its own number and advances by the number of blocks.
 // LAST:       .entry last(
 // LAST-DAG:   mov.u32 [[BLOCK:%r[0-9]+]], %ctaid.x;
 // LAST-DAG:   mov.u32 [[BLOCKS:%r[0-9]+]], %nctaid.x;

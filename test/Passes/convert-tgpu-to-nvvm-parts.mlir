@@ -27,7 +27,7 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>, %b
     }
 }
 
-// The map of a view of rank 4 has no dimension for the first.
+// The map of a view of rank 4 omits the first dimension.
 // CHECK-LABEL: .entry part_of_the_first(
 // CHECK:       cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 tgpu.kernel @part_of_the_first target "sm_90a" warps 8 (%x: !tile.view<[?, ?, ?, 64], bf16>, %begin: i32, %size: i32, %row: i32)

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with a ring of two stages, written in tgpu: ptxas takes the PTX and spills nothing.
+// Attention with a ring of two stages, written in tgpu: ptxas accepts the PTX and reports no spills.
 //
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s
 // RUN: %if ptxas %{ tilewrightc %s --target=sm_80 --emit=cubin --report -o %t.cubin 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
 // REPORT: attention for sm_80
-// REPORT: registers {{[0-9]+}} a thread
+// REPORT: registers {{[0-9]+}} per thread
 // REPORT: spills 0 bytes stored, 0 bytes loaded
 //
 // CHECK: .target sm_80

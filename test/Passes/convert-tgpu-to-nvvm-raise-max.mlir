@@ -1,13 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Whether a row may be raised, by integers; maxima, falls and their exponentials only if one may be.
+// An integer test determines whether a row may be raised; maxima, differences and exponentials are computed only in
+// that case.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm | FileCheck %s
 
 #w = #tgpu.wgmma<1>
 !row = tensor<64xf32, #tgpu.slice<1, #w>>
 
-// Of eight columns a thread holds two, of each of its two rows.
+// Of eight columns, a thread holds two in each of its two rows.
 // CHECK-LABEL: llvm.func @rows
 // CHECK:         %[[LIMIT:.*]] = llvm.fadd %{{.*}}, %arg7
 // CHECK:         %[[POSITIVE:.*]] = llvm.fcmp "ogt"
@@ -31,7 +32,7 @@
 // CHECK-NEXT:    %[[NONE:.*]] = llvm.mlir.constant(0.0
 // CHECK-NEXT:    %[[ONE:.*]] = llvm.mlir.constant(1.0
 // CHECK-NEXT:    llvm.br ^{{.*}}(%{{.*}}, %{{.*}}, %[[NONE]], %[[NONE]], %[[ONE]], %[[ONE]]
-// A product by the exponentials asks no second time.
+// A product by the exponentials reuses the test.
 // CHECK-NOT:     vote.any
 // CHECK:         llvm.cond_br %[[ANY]],
 // CHECK-NOT:     llvm.intr.exp2
@@ -52,7 +53,7 @@ tgpu.kernel @rows target "sm_90a" warps 4 (%in: !tile.view<[?], f32>, %out: !til
   tgpu.store %both, %out[0] : !row, !tile.view<[?], f32>
 }
 
-// An offset times the factor is added to what the maximum is compared and raised by.
+// An offset times the factor is added to the values that the maximum is compared with and raised by.
 // CHECK-LABEL: llvm.func @offset
 // CHECK:         %[[FIRST:.*]] = llvm.fmul %{{.*}}, %{{.*}} : f32
 // CHECK:         %[[SECOND:.*]] = llvm.fmul %{{.*}}, %{{.*}} : f32

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layouts that operations cannot take, barriers without numbers, and what else no code is made of.
+// Unsupported layouts, barriers without numbers, and other operations that no code can be generated for.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics
 
 tgpu.kernel @named_barrier target "sm_90a" warps 4 () grid(%i = 1) {
@@ -35,7 +35,7 @@ tgpu.kernel @turns_within_warpgroup target "sm_90a" warps 10 () grid(%i = 1) {
 
 !t = tensor<32x16xf32, #tgpu.mma<2, 1>>
 tgpu.kernel @constant target "sm_80" warps 2 () grid(%i = 1) {
-  // expected-error @+1 {{a literal tile must have equal elements here}}
+  // expected-error @+1 {{a constant tile must have equal elements in all places}}
   %0 = arith.constant dense<[[0.0, 1.0], [2.0, 3.0]]> : tensor<2x2xf32, #tgpu.blocked<1, lanes 32, warps 2, 1>>
 }
 
@@ -60,7 +60,7 @@ tgpu.kernel @other_warps target "sm_80" warps 2 (%s: f32) grid(%i = 1) {
 !row = tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 2, 1>>
 tgpu.kernel @expand target "sm_80" warps 2 (%s: f32) grid(%i = 1) {
   %row = tile.full %s : !row
-  // expected-error @+1 {{the operand must lie as slice<1> of the result does, but got}}
+  // expected-error @+1 {{the operand must have the layout slice<1> of the result's layout, but got}}
   %0 = tile.expand %row dim 1 : !row -> !t
 }
 
@@ -70,7 +70,7 @@ tgpu.kernel @expand target "sm_80" warps 2 (%s: f32) grid(%i = 1) {
 !row = tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 2, 1>>
 tgpu.kernel @reduce target "sm_80" warps 2 (%s: f32) grid(%i = 1) {
   %t = tile.full %s : !t
-  // expected-error @+1 {{the result must lie as slice<1> of the operand does, but got}}
+  // expected-error @+1 {{the result must have the layout slice<1> of the operand's layout, but got}}
   %0 = tile.reduce add %t dim 1 : !t -> !row
 }
 
@@ -109,7 +109,7 @@ tgpu.kernel @unstructured target "sm_80" warps 1 (%c: i1, %s: f32) grid(%i = 1) 
 
 // -----
 
-// Planned memory and scratch of exchanges together.
+// The sum of planned memory and scratch memory of exchanges.
 !t = tensor<128x128xf32, #tgpu.mma<4, 1>>
 // expected-error @+1 {{bytes of shared memory and}}
 tgpu.kernel @memory target "sm_80" warps 4 (%s: f32) grid(%i = 1) attributes {shared_bytes = 166912 : i64} {
@@ -119,9 +119,9 @@ tgpu.kernel @memory target "sm_80" warps 4 (%s: f32) grid(%i = 1) attributes {sh
 
 // -----
 
-// A function is written once for each element of a thread, and once more where code has two forms.
+// The code of a function is repeated for each element of a thread, and again for a second form of the code.
 func.func private @mapped(%x: f32) -> f32 {
-  // expected-error @+1 {{the code of a thread must have at most 262144 operations, but got more up to here; use smaller blocks, more warps or fewer operations for each element}}
+  // expected-error @+1 {{the code of a thread must have at most 262144 operations, but exceeds the limit here; use smaller blocks, more warps or fewer operations for each element}}
   %0 = math.sin %x : f32
   %1 = math.sin %0 : f32
   return %1 : f32

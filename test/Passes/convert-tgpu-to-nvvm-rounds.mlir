@@ -1,13 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What keeps the round of a role short: sums by thread, turns by one barrier, and operations that keep their place.
+// Code that shortens the iterations of a role: sums by thread, turns by one barrier, and operations that keep their
+// order.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm --split-input-file | FileCheck %s
 
 !s = tensor<64x16xf32, #tgpu.wgmma<1>>
 !sums = tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>
 
-// A thread has two rows of four elements each: three additions for a row, one behind the other, and no shuffle.
+// A thread has two rows of four elements each: three dependent additions per row, and no shuffle.
 // CHECK-LABEL: llvm.func @sums
 // CHECK: %[[A:.*]] = llvm.fadd %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT: %[[B:.*]] = llvm.fadd %{{.*}}, %{{.*}} : f32
@@ -25,8 +26,8 @@ tgpu.kernel @sums target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f32>, %y: !til
 
 // -----
 
-// The barriers' numbers are computed once, and exchanged, so that they stay in registers; there is no branch to one for
-// each warpgroup.
+// The numbers of the barriers are computed once, and exchanged, so that they remain in registers; there is no branch
+// per warpgroup.
 // CHECK-LABEL: llvm.func @turns
 // CHECK: %[[OWN:.*]] = llvm.add %{{.*}}, %{{.*}} : i32
 // CHECK-NEXT: %[[TAKES:.*]] = llvm.call_intrinsic "llvm.nvvm.shfl.sync.idx.i32"(%{{.*}}, %[[OWN]], %{{.*}}, %{{.*}})
@@ -48,7 +49,7 @@ tgpu.kernel @turns target "sm_90a" warps 8 () grid(%b = 1) {
 
 !o = tensor<64x8xf32, #tgpu.wgmma<1>>
 
-// What a loop carries goes through an empty instruction, in front of the multiplications; other operands do not.
+// Loop-carried operands pass through an empty instruction before the multiplications; other operands do not.
 // CHECK-LABEL: llvm.func @keeps_place
 // CHECK: llvm.inline_asm has_side_effects{{.*}} "", "=f,=f,=f,=f,0,1,2,3,~{memory}"
 // CHECK-COUNT-4: llvm.fmul

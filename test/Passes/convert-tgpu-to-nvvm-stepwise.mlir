@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A stepwise product: operands of the first step, then for each step the operands of the next before
-// its own instructions. Events keep ptxas from moving anything between steps.
+// A stepwise product: the operands of the first step are loaded first, those of the next step before the instructions
+// of each step. Events prevent ptxas from moving code between steps.
 //
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s
 
@@ -11,7 +11,7 @@
 #opb = #tgpu.operand<b, #acc>
 #b = #tgpu.blocked<8, lanes 4, warps 4, 1>
 
-// Two steps of two atoms along k by four along n: 2 matrices of four tiles for a, 4 for b.
+// Two steps of two atoms along k by four along n: 2 ldmatrix of four tiles for a, 4 for b.
 // CHECK-LABEL: .entry steps(
 // CHECK-COUNT-6: ldmatrix.sync.aligned.m8n8.x4
 // CHECK-NOT:     {{ldmatrix|mma.sync}}
@@ -40,7 +40,7 @@ tgpu.kernel @steps target "sm_80" warps 4 (%s: !tile.view<[?, ?], f32>) grid(%i 
   tgpu.store %c, %s[0, 0] : tensor<64x32xf32, #acc>, !tile.view<[?, ?], f32>
 }
 
-// An operand in registers is not read; a product of one atom has one step.
+// An operand in registers is not loaded; a product of one atom has one step.
 // CHECK-LABEL: .entry one_atom(
 // CHECK:         ldmatrix
 // CHECK-NOT:     {{ldmatrix|mma.sync}}

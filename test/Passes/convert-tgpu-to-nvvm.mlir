@@ -5,8 +5,8 @@
 
 #b = #tgpu.blocked<8, lanes 8, warps 4, 1>
 
-// A view is pointer, extents and strides. 64 x 64 elements of 16 bits in 128 threads are four vectors of 16 bytes each, or
-// 32 elements where strides or pointer do not allow that.
+// A view consists of pointer, extents and strides. 64 x 64 elements of 16 bits in 128 threads are four vectors of 16
+// bytes per thread, or 32 elements if strides or pointer are not aligned.
 // CHECK-LABEL: llvm.func @copy(
 // CHECK-SAME:    %[[X:[^:]*]]: !llvm.ptr<1>, %{{[^:]*}}: i32, %{{[^:]*}}: i32, %[[STRIDE:[^:]*]]: i64, %{{[^:]*}}: i64, %{{[^:]*}}: !llvm.ptr<1>,
 // CHECK-SAME:    nvvm.kernel, nvvm.reqntid = array<i32: 128>
@@ -36,7 +36,7 @@ tgpu.kernel @copy target "sm_80" warps 4 (%x: !tile.view<[?, 64], f16>, %y: !til
 #b = #tgpu.blocked<4, lanes 32, warps 2, 2>
 #s = #tgpu.slice<1, #b>
 
-// A row lies in two warps: shuffles within them, then 2 rows x 2 warps x 4 bytes of shared memory.
+// A row is distributed over two warps: shuffles within them, then 2 rows x 2 warps x 4 bytes of shared memory.
 // CHECK:         llvm.mlir.global internal @softmax_scratch() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16 x i8>
 // CHECK-LABEL: llvm.func @softmax(
 // CHECK-COUNT-7: llvm.intr.maximum
@@ -70,8 +70,9 @@ tgpu.kernel @softmax target "sm_80" warps 4 (%x: !tile.view<[?, 512], f32>)
 #opa = #tgpu.operand<a, #acc>
 #opb = #tgpu.operand<b, #acc>
 
-// Lane l supplies the address of row l % 16, chunk l / 16 of operand a, the chunk xored with the row modulo 8. The
-// second ldmatrix of a row differs by a flip of 32 bytes, operand b by .trans, and each mma follows what it needs.
+// Lane l supplies the address of row l % 16, chunk l / 16 of operand a; the chunk is xored with the row modulo 8. The
+// address of the second ldmatrix of a row differs by an xor of 32 bytes, operand b uses .trans, and each mma follows
+// its operands.
 // CHECK-LABEL: llvm.func @product(
 // CHECK-DAG:     %[[C7:.*]] = llvm.mlir.constant(896 : i32)
 // CHECK:         %[[BITS:.*]] = llvm.and %[[OFFSET:.*]], %[[C7]]
@@ -84,7 +85,7 @@ tgpu.kernel @softmax target "sm_80" warps 4 (%x: !tile.view<[?, 512], f32>)
 // CHECK-NEXT:    llvm.extractvalue
 // CHECK-COUNT-31: llvm.call_intrinsic "llvm.nvvm.mma.m16n8k16.row.col.bf16"
 // CHECK-NOT:     llvm.nvvm.mma
-// The pairs of the accumulator are rounded together.
+// The elements of the accumulator are rounded in pairs.
 // CHECK-COUNT-16: llvm.call_intrinsic "llvm.nvvm.ff2bf16x2.rn"
 // CHECK-NOT:     ff2bf16x2
 tgpu.kernel @product target "sm_80" warps 1
@@ -107,8 +108,8 @@ tgpu.kernel @product target "sm_80" warps 1
 
 // -----
 
-// Ids of the grid from blockIdx.x, the first the fastest; the extent of the last is not needed. Captures follow the arguments;
-// a call is replaced by the body of the function.
+// Ids of the grid are computed from blockIdx.x; the first is the fastest, and the extent of the last is not needed.
+// Captures follow the arguments; a call is replaced by the body of the function.
 // CHECK-LABEL: llvm.func @ids(
 // CHECK-SAME:    %[[X:[^:]*]]: !llvm.ptr<1>, %[[N:[^:]*]]: i32, %[[STRIDE:[^:]*]]: i64, %[[FACTOR:[^:]*]]: f32)
 // CHECK:         %[[BLOCK:.*]] = nvvm.read.ptx.sreg.ctaid.x
@@ -135,8 +136,8 @@ tgpu.kernel @ids target "sm_80" warps 1 (%x: !tile.view<[?], f32>)
 
 // -----
 
-// A tile may begin before the view. Its rows are reached by steps from each thread's first one, which keeps its sign until it is 64 bits
-// wide: rows beyond it may be inside.
+// A tile may begin before the view. Its rows are addressed by offsets from each thread's first row, which is signed
+// when it is extended to 64 bits: later rows may be in bounds.
 // CHECK-LABEL: llvm.func @before(
 // CHECK:         %[[ROW:.*]] = llvm.add %arg5, %{{.*}} : i32
 // CHECK-NEXT:    %[[WIDE:.*]] = llvm.sext %[[ROW]] : i32 to i64

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Additions in order: the role that adds waits for its turn, stores tile 0 and adds the others, and ends its turn when
-// memory has what it wrote. Tiles of the grid come from a counter, the first one, too.
+// its writes are complete. All tiles of the grid come from a counter, including the first.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/adds.mlir --tgpu-assign-roles | FileCheck %s
@@ -10,7 +10,7 @@
 // RUN: sed 's/, group = 8, dynamic = 1>/>/' %t/adds.mlir | not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=STATIC
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
 
-// STATIC: error: 'tgpu.kernel' op adds in order, so its blocks must take tiles from a counter and a separate role must add, but got the schedule dynamic=0, reduce_stages=2; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more
+// STATIC: error: 'tgpu.kernel' op adds in order, which requires blocks that take tiles from a counter and a separate role for additions, but got the schedule dynamic=0, reduce_stages=2; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more
 
 //--- adds.mlir
 
@@ -127,7 +127,7 @@ tgpu.kernel @two_turns target "sm_90a" warps 8 (%turns: !turns) grid(%n = 4) {
     role "reduce" warps 4 {
       // expected-note @+1 {{the other turn}}
       tgpu.await_turn %c0 of %turns[0] : !turns
-      // expected-error @+1 {{awaits a turn while its thread has another, so that blocks may wait for each other; tgpu.end_turn must come before}}
+      // expected-error @+1 {{awaits a turn while its thread has another, so that blocks may deadlock; tgpu.end_turn must come before}}
       tgpu.await_turn %c0 of %turns[1] : !turns
     }
     role "compute" warps 4 {
@@ -150,7 +150,7 @@ tgpu.kernel @never_ended target "sm_90a" warps 8 (%turns: !turns) grid(%n = 4) {
 
 // -----
 
-// That shared memory has been read is not enough.
+// It is not sufficient that shared memory has been read.
 !turns = !tile.view<[?], i32>
 !sum = !tile.view<[?, 64], f32>
 !map = !tgpu.tensor_map<64x32xf32, b128>
@@ -182,7 +182,7 @@ tgpu.kernel @only_read target "sm_90a" warps 8 (%turns: !turns, %sum: !sum, %x: 
 
 // -----
 
-// The same of what tile 0 stores.
+// The same for the store of tile 0.
 !turns = !tile.view<[?], i32>
 !sum = !tile.view<[?, 64], f32>
 !map = !tgpu.tensor_map<64x32xf32, b128>

@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. A role of its own, the
-// scheduler, reads where a part lies, and publishes what the others need. A tile that writes nothing is not published.
+// Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. A separate role, the
+// scheduler, reads the position of a part, and publishes the values that the other roles need. A tile without writes is
+// not published.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
@@ -22,7 +23,8 @@
 // CHECK-LABEL: tgpu.kernel @parts
 // CHECK:         %[[Q:.*]] = tgpu.tensor_map %q : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
 // CHECK:         %[[K:.*]] = tgpu.tensor_map %k : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
-// The role that copies only receives, and lets the next tile be taken two rounds before it has started all copies.
+// The role that copies only receives tiles, and allows the next tile to be taken two iterations before it has issued
+// all copies.
 // CHECK:         role "load" warps 1
 // CHECK-NOT:       tile.at
 // CHECK:           tgpu.receive
@@ -101,8 +103,7 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
   tgpu.store %sum, %o_part[%row, %h, 0] dims [0, 2] : !out, !sums
 }
 
-// What is written in a loop is not where the loop has no round; its bounds may be computed in a loop
-// around it.
+// A write in a loop is not executed if the loop has no iteration; its bounds may be computed in an enclosing loop.
 // CHECK-LABEL: tgpu.kernel @rounds
 // CHECK:         role "load"
 // CHECK:           scf.for
@@ -160,7 +161,7 @@ tgpu.kernel @rounds target "sm_90a" warps 8 (%k: !view, %sums: !sums, %o: !sums,
 
 !view = !tile.view<[?, ?, 64], bf16>
 !x = !tgpu.shared<128x64xbf16, b128>
-// A copy that may begin before its part, where a ragged tensor map does not cut.
+// A copy that may begin before its part, where a ragged tensor map does not clip.
 tgpu.kernel @before target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32) grid(%b = 4)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %part = tile.subview %x dim 0 from %begin size %size : !view
@@ -172,7 +173,7 @@ tgpu.kernel @before target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32)
 
 // -----
 
-// A part along the innermost dimension, whose stride a tensor map does not state.
+// A part along the innermost dimension, whose stride is not in a tensor map.
 !row = !tile.view<[?, ?], bf16>
 !x = !tgpu.shared<128x64xbf16, b128>
 tgpu.kernel @innermost target "sm_90a" warps 4 (%x: !row, %begin: i32, %size: i32) grid(%b = 4)

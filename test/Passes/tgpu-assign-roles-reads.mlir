@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the role that computes reads of captures for each row: of the first tile before the loop over tiles, of the next
-// one as soon as it is told, before the results of this one leave.
+// Reads of captures per row by the role that computes: for the first tile before the loop over tiles, for the next tile
+// as soon as it is received, before the results of the current tile are stored.
 //
 // RUN: tilewright-opt %s --tgpu-assign-roles | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null

@@ -1,12 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Accumulators that rounds add to memory leave through a ring to a role that adds them.
+// Accumulators that iterations add to memory are passed through a ring to a role that adds them.
 //
 // RUN: tilewright-opt %s --tgpu-assign-roles | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 
-// Tile after tile, by a counter: the role that adds reads the next tile's number, too, when it has added all.
+// Several tiles per block, from a counter: the role that adds also reads the number of the next tile, after all
+// additions.
 // RUN: sed 's/reduce_stages = 2>/reduce_stages = 2, group = 8, dynamic = 1>/' %s | tilewright-opt --tgpu-assign-roles | FileCheck %s --check-prefix=TILES
 // RUN: sed 's/reduce_stages = 2>/reduce_stages = 2, group = 8, dynamic = 1>/' %s | tilewright-opt --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 // TILES-LABEL: tgpu.kernel @adds
@@ -34,8 +35,8 @@
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !d = tensor<128x64xf32, #tgpu.wgmma<2>>
 
-// A row rides with the tile that is read before it. Both branches of a special case use one ring,
-// and the roles that move data do not branch; where the vote says no, the ring gets zeros.
+// A row is copied with the tile that is read before it. Both branches of a special case use one ring, and the roles
+// that move data do not branch; if tgpu.any is false, zeros are passed through the ring.
 // CHECK-LABEL: tgpu.kernel @adds target "sm_90a" warps 12
 // CHECK:         %[[X_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
 // CHECK:         %[[D:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b32>>
@@ -127,7 +128,7 @@ tgpu.kernel @adds target "sm_90a" warps 8 (%x: !view, %row: !row_view, %sum: !su
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
 }
 
-// Of full blocks the role adds, and branches as compute does; of those that a vote may skip, compute.
+// For full blocks, the role adds, and branches as compute does; for blocks that tgpu.any may skip, compute adds.
 // CHECK-LABEL: tgpu.kernel @mixed
 // CHECK:         role "reduce"
 // CHECK:           scf.if %full
@@ -188,7 +189,7 @@ tgpu.kernel @mixed target "sm_90a" warps 8 (%x: !view, %row: !row_view, %sum: !s
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
 }
 
-// A vote alone decides: the role that adds could not know, so the sum is added from registers.
+// Only tgpu.any decides, which the role that adds cannot compute, so the sum is added from registers.
 // CHECK-LABEL: tgpu.kernel @votes
 // CHECK-NOT:     role "reduce"
 // CHECK:         role "compute"

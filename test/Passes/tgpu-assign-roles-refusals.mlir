@@ -4,7 +4,7 @@
 // Kernels with a role schedule that cannot be split into roles.
 // RUN: tilewright-opt %s --tgpu-assign-roles -split-input-file -verify-diagnostics
 
-// The buffer is copied, but not read.
+// The copied buffer is never read.
 !view = !tile.view<[?, ?], bf16>
 !b = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -43,7 +43,7 @@ tgpu.kernel @pending target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], 
     tgpu.copy_commit
     tgpu.copy_wait pending 0
     tgpu.sync
-    // expected-error @+1 {{kernel cannot be split into roles: a product is not waited for at once}}
+    // expected-error @+1 {{kernel cannot be split into roles: a product is not immediately followed by its wait}}
     %p = tgpu.wgmma %b, %b transpose_b, %old : !b, !b, !acc -> !acc
     tgpu.wgmma_commit
     %new = tgpu.wgmma_wait pending 1, %p : !acc
@@ -70,7 +70,7 @@ tgpu.kernel @while target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f3
     scf.condition(%go) %m : i32
   } do {
   ^bb0(%m: i32):
-    // expected-error @+1 {{kernel cannot be split into roles: a copy lies in 'scf.while'}}
+    // expected-error @+1 {{kernel cannot be split into roles: a copy is nested in 'scf.while'}}
     tgpu.copy_async %a[%m, 0], %b : !view, !b
     tgpu.copy_commit
     tgpu.copy_wait pending 0
@@ -89,7 +89,7 @@ tgpu.kernel @while target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f3
 !view = !tile.view<[?, ?], bf16>
 !b = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
-// expected-error @+1 {{kernel cannot be split into roles: it copies nothing}}
+// expected-error @+1 {{kernel cannot be split into roles: it has no copy}}
 tgpu.kernel @nothing target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f32>, %n: i32) grid(%i = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 0>} {
   %b = tgpu.alloc : !b
@@ -106,7 +106,7 @@ tgpu.kernel @nothing target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], 
 !view = !tile.view<[?, ?], bf16>
 !b = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.mma<4, 1>>
-// expected-error @+1 {{is split into roles for target sm_90a only}}
+// expected-error @+1 {{can be split into roles for target sm_90a only}}
 tgpu.kernel @older target "sm_80" warps 4 (%a: !view, %o: !tile.view<[?, ?], f32>, %n: i32) grid(%i = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 0>} {
   %b = tgpu.alloc : !b

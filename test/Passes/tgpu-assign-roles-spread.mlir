@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Work beside the instances of a kernel: the warps that were idle do the block's share of it, some rows at a time.
+// tile.spread: otherwise idle warps execute the block's share of the work, a few rows at a time.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/converts.mlir --tgpu-assign-roles --canonicalize | FileCheck %s
@@ -11,9 +11,9 @@
 // RUN: tilewright-opt %t/other-work.mlir -split-input-file -verify-diagnostics --tgpu-assign-roles
 // RUN: tilewright-opt %t/without-roles.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
 
-// EARLY: error: 'tgpu.load' op reads a sum to which blocks may still add; tgpu.await_turn with 'last' must come before
+// EARLY: error: 'tgpu.load' op reads a sum to which other blocks may still add; tgpu.await_turn with 'last' must come before
 // EARLY: note: an addition
-// GRID: error: 'tile.spread' op is for blocks that take tile after tile, but got the schedule group=0; use group=1 or more
+// GRID: error: 'tile.spread' op requires blocks that process several tiles, but got the schedule group=0; use group=1 or more
 
 //--- converts.mlir
 
@@ -28,7 +28,7 @@
 !f32 = tensor<128x64xf32, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 !bf16 = tensor<128x64xbf16, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 
-// One warp loads, one adds, and two are left: they hold 16 elements a lane, 16 rows of 64.
+// One warp loads, one adds, and two remain: they hold 16 elements per lane, 16 rows of 64.
 // CHECK-LABEL: tgpu.kernel @converts target "sm_90a" warps 12
 // CHECK:         role "load" warps 1 registers 24
 // CHECK-NOT:       tile.spread
@@ -44,7 +44,7 @@
 // CHECK-NEXT:      %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %[[SPLIT]]
 // CHECK-NEXT:      scf.for %[[NUMBER:[a-z0-9]+]] = %[[FIRST]] to %[[SPLIT]] step %[[STEP]]
 
-// Scalars and conditions stay as they are.
+// Scalars and conditions do not change.
 // CHECK-NEXT:        %[[B:[0-9]+]] = arith.divsi %[[NUMBER]], %[[ROUNDS:[0-9]+]]
 // CHECK-NEXT:        %[[I:[0-9]+]] = arith.remsi %[[NUMBER]], %[[ROUNDS]]
 // CHECK-NEXT:        %[[M:[0-9]+]] = arith.muli %[[I]],
@@ -53,7 +53,7 @@
 // CHECK-NEXT:        scf.if %[[SOME]] {
 // CHECK-NEXT:          tgpu.await_turn %[[ADDED]] of %turns[%[[B]], %[[I]]] last : !tile.view<[?, ?], i32>
 
-// The tile, by rows: its operations for 16 of 128.
+// The tile, by rows: operations on 16 of 128 rows.
 // CHECK-NEXT:          scf.for %[[ROW:[a-z0-9]+]] = %c0_i32 to %c128_i32 step %c16_i32
 // CHECK-NEXT:            %[[FROM:[0-9]+]] = arith.addi %[[M]], %[[ROW]]
 // CHECK-NEXT:            %[[SUM:[0-9]+]] = tgpu.load %sum[%[[B]], %[[FROM]], 0] : !tile.view<[?, ?, 64], f32> -> tensor<16x64xf32, #tgpu.blocked<4, lanes 16, warps 2, 1>>
@@ -64,7 +64,7 @@
 // CHECK-NEXT:            tgpu.store %[[ROUNDED]], %o[%[[B]], %[[TO]], 0] : tensor<16x64xbf16, #tgpu.blocked<4, lanes 16, warps 2, 1>>
 // CHECK-NOT:       tgpu.end_turn
 
-// The last numbers are done by the roles that compute, behind their tiles: eight warps hold the tile as a whole.
+// The roles that compute execute the last numbers after their tiles: eight warps hold the whole tile.
 // CHECK:         role "compute" warps 8
 // CHECK:           scf.while
 // CHECK:           %[[COUNT:[0-9]+]] = arith.muli
@@ -124,7 +124,7 @@ tgpu.kernel @converts target "sm_90a" warps 8 (%x: !view, %sum: !sum, %turns: !t
 
 //--- other-work.mlir
 
-// A tile that lies otherwise in memory.
+// A tile with another order in memory.
 !view = !tile.view<[?, ?], f32>
 !x = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -150,7 +150,7 @@ tgpu.kernel @transposes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
-    // expected-error @+1 {{'tgpu.load' op is in the way of a role for the work beside the instances: a tile is loaded or stored otherwise than row by row; launch a kernel of its own for it}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: a tile is loaded or stored otherwise than row by row; move the work into a separate kernel}}
     %0 = tgpu.load %o[%m, 0] dims [1, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -185,7 +185,7 @@ tgpu.kernel @known_row target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tgpu.store' op is in the way of a role for the work beside the instances: a tile is loaded or stored otherwise than row by row}}
+    // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: a tile is loaded or stored otherwise than row by row}}
     tgpu.store %0, %y[0, %m] : !t, !view
   }
 }
@@ -218,7 +218,7 @@ tgpu.kernel @reduces target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: 
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tile.reduce' op is in the way of a role for the work beside the instances: only operations on each element of a tile are possible}}
+    // expected-error @+1 {{'tile.reduce' op prevents a separate role for tile.spread: only operations on each element of a tile are possible}}
     %1 = tile.reduce add %0 dim 1 : !t -> tensor<64xf32, #tgpu.slice<1, #tgpu.blocked<4, lanes 16, warps 4, 1>>>
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -252,7 +252,7 @@ tgpu.kernel @otherwise target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %some = arith.cmpi sgt, %m, %c0 : i32
-    // expected-error @+1 {{'scf.if' op is in the way of a role for the work beside the instances: a branch around tiles has an else or a result}}
+    // expected-error @+1 {{'scf.if' op prevents a separate role for tile.spread: a branch that contains tiles has an else region or a result}}
     scf.if %some {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view
@@ -293,7 +293,7 @@ tgpu.kernel @two_branches target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>,
     %some = arith.cmpi sgt, %m, %c0 : i32
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     scf.if %some {
-      // expected-error @+1 {{'tgpu.store' op is in the way of a role for the work beside the instances: its tiles are in different branches}}
+      // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: its tiles are in different branches}}
       tgpu.store %0, %y[%m, 0] : !t, !view
     }
   }
@@ -329,7 +329,7 @@ tgpu.kernel @two_shapes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
-    // expected-error @+1 {{'tgpu.load' op is in the way of a role for the work beside the instances: its tiles must have rank 2 and one shape}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: its tiles do not all have rank 2 and the same shape}}
     %1 = tgpu.load %o[%m, 0] : !view -> !half
     tgpu.store %1, %y[%m, 0] : !half, !view
   }
@@ -361,7 +361,7 @@ tgpu.kernel @waits_only target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
     scf.yield %new : !acc
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
-  // expected-error @+1 {{'tile.spread' op is in the way of a role for the work beside the instances: it stores no tile}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it stores no tile}}
   tile.spread %m to %n {
     %0 = arith.addi %m, %n : i32
   }
@@ -397,7 +397,7 @@ tgpu.kernel @two target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: !vie
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
-  // expected-error @+1 {{'tile.spread' op is in the way of a role for the work beside the instances: it must be the only one, and outside of branches}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is not the only one, or it is inside a branch}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -432,7 +432,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   %some = arith.cmpi sgt, %n, %c0 : i32
   scf.if %some {
-    // expected-error @+1 {{'tile.spread' op is in the way of a role for the work beside the instances: it must be the only one, and outside of branches}}
+    // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is not the only one, or it is inside a branch}}
     tile.spread %m to %n {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view
@@ -445,7 +445,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
 !view = !tile.view<[?, ?], f32>
 !t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
 tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op is done by a role of its own, on sm_90a, but got a kernel without roles or a branch around it; use such a target and blocks, or launch a kernel of its own for it}}
+  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got a kernel without roles or a branch around it; use such a target and blocks, or a separate kernel}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -457,7 +457,7 @@ tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i3
 !view = !tile.view<[?, ?], f32>
 !t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
 tgpu.kernel @older_target target "sm_80" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op is done by a role of its own, on sm_90a, but got a kernel without roles or a branch around it}}
+  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got a kernel without roles or a branch around it}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -466,7 +466,7 @@ tgpu.kernel @older_target target "sm_80" warps 4 (%o: !view, %y: !view, %n: i32)
 
 // -----
 
-// A role that waits for the last turn gets none, so that it has none to end.
+// A role that waits for the last turn does not get a turn, and so has none to end.
 !turns = !tile.view<[?], i32>
 tgpu.kernel @no_turn target "sm_90a" warps 8 (%turns: !turns, %n: i32) grid(%i = 4) {
   %c0 = arith.constant 0 : i32

@@ -12,9 +12,9 @@
 !acc = tensor<128x128xf32, #tgpu.wgmma<2>>
 !out = tensor<128x64xf32, #tgpu.wgmma<2>>
 
-// What is copied once for a tile has one buffer; the loop's copies, which different products read
-// first, have a ring each. Uses are counted across rounds and tiles. Branches around copies are in
-// both roles, what the loop carries for the places of copies as well, tiles are not.
+// A buffer that is copied once per tile stays a single buffer; the copies of the loop, which different products read
+// first, have one ring each. Uses are counted across iterations and tiles. Both roles have the branches around copies
+// and the loop-carried values for the indices of copies; only one has tiles.
 // CHECK-LABEL: tgpu.kernel @two_products target "sm_90a" warps 12
 // CHECK:         require(ceildiv(dim(q, 1), 128) * dim(q, 0) <= 1073741824)
 // CHECK:         grid(%cta = min(sm_count(), ceildiv(dim(q, 1), 128) * dim(q, 0)))
@@ -107,8 +107,8 @@ tgpu.kernel @two_products target "sm_90a" warps 8 (%q: !view, %k: !view, %v: !vi
   tgpu.store %sum#0, %o[%b, %row, 0] : !out, !tile.view<[?, ?, 64], f32>
 }
 
-// Groups of two steps of the second id; what computes writes to shared memory as well, and syncs
-// among itself.
+// Groups of two steps of the second id; the role that computes also writes to shared memory, and synchronizes its
+// warps.
 // CHECK-LABEL: tgpu.kernel @grouped
 // CHECK:         %[[BARRIER:.*]] = tgpu.named_barrier warps 8
 // CHECK:         role "load"
@@ -148,11 +148,12 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 
 !tensor_out = tensor<128x128xf32, #tgpu.wgmma<2>>
 
-// Blocks take tiles from a counter: the role that copies computes what follows from a tile's number, and publishes it with
-// the number before it copies: here the id %b and the row, but not %m, of which only the row is computed. It takes the
-// next tile when it has started all copies, and says -1 in the end. The other receives the first before its loop, and the
-// next behind the last loop of a tile. What is copied once for a tile has two buffers. A vote of the block becomes one of
-// the role. The number of tiles is computed for each tile, with a zero made of its number.
+// Blocks take tiles from a counter: the role that copies computes values from the tile's number, and publishes them
+// with the number before it copies: here the id %b and the row, but not %m, which is only used for the row. It takes
+// the next tile when it has issued all copies, and publishes -1 at the end. The other role receives the first tile
+// before its loop, and the next after the last loop of a tile. A buffer that is copied once per tile is doubled. A
+// tgpu.any of the block becomes one of the role. The number of tiles is computed for each tile, with a zero derived
+// from its number.
 // CHECK-LABEL: tgpu.kernel @taken
 // CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
@@ -189,7 +190,7 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 // CHECK:             arith.cmpi sge, %[[N]], %c0
 // CHECK:           ^bb0(%{{[^:]*}}: i32, %[[ID:[^:]*]]: i32, %[[M:[^:]*]]: i32
 // CHECK-NOT:         arith.div
-// A multiple is told by its factor.
+// A multiple is published as its factor.
 // CHECK:             %[[ROW:.*]] = arith.muli %[[M]], %c128
 // CHECK-NOT:         arith.div
 // CHECK:             tgpu.wait %[[Q_FULL]]
@@ -243,9 +244,10 @@ tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view
 !acc16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 
-// Copies start in the order in which products read them, whatever the order in the text: y, which is read last, waits
-// for its slot behind x and the rows that ride with it, also behind one whose place is computed late. tgpu.ring_stages
-// overrides the loop's: a ring of one slot is still a ring, one of three holds more than the others.
+// Copies are issued in the order in which products read them, independent of their order in the text: y, which is read
+// last, waits for its slot after x and the rows that are copied with it, also after one whose index is computed late.
+// tgpu.ring_stages overrides the stages of the loop: a ring of one slot is still a ring, one of three has more slots
+// than the others.
 // CHECK-LABEL: tgpu.kernel @together
 // CHECK:         %[[Y:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>
 // CHECK-NEXT:    %[[Y_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<3>
@@ -344,7 +346,7 @@ tgpu.kernel @late target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is used where the copy may not have been made}}
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is used where the copy may not have been executed}}
   tgpu.copy_async %x[%b, 0], %q : !view, !q
 }
 
@@ -357,7 +359,7 @@ tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
   %q = tgpu.alloc : !q
   tgpu.copy_async %x[%b, 0], %q : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is written by others as well}}
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is also written by other operations}}
   tgpu.write %r, %q : tensor<128x64xbf16, #tgpu.wgmma<2>>, !q
 }
 
@@ -384,7 +386,7 @@ tgpu.kernel @carried target "sm_90a" warps 8 (%x: !view, %n: i32) grid(%b = 1)
 
 !q = !tgpu.shared<128x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
-// expected-error @+1 {{is split into roles with 4 to 28 warps, a multiple of 4, but got 2}}
+// expected-error @+1 {{must have 4 to 28 warps, a multiple of 4, to be split into roles, but got 2}}
 tgpu.kernel @warps target "sm_90a" warps 2 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
@@ -396,7 +398,7 @@ tgpu.kernel @warps target "sm_90a" warps 2 (%x: !view) grid(%b = 1)
 
 !q = !tgpu.shared<128x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
-// expected-error @+1 {{cannot take tile after tile: its grid is not computed by +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
+// expected-error @+1 {{cannot process several tiles in a block: its grid is not computed with +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
 tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = floordiv(dim(x, 0), 4))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
   %q = tgpu.alloc : !q
@@ -411,7 +413,7 @@ tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = floordiv(dim(x, 
 tgpu.kernel @no_slot target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 0 : i64}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 0 : i64}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 0 : i64} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -423,7 +425,7 @@ tgpu.kernel @no_slot target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @many_slots target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 33 : i64}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 33 : i64}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 33 : i64} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -435,7 +437,7 @@ tgpu.kernel @many_slots target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @slots_of_i32 target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 2 : i32}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 2 : i32}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 2 : i32} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -447,7 +449,7 @@ tgpu.kernel @slots_of_i32 target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @slots_in_words target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got "two"}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got "two"}}
   tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = "two"} : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
@@ -463,7 +465,7 @@ tgpu.kernel @different_slots target "sm_90a" warps 4 (%x: !view) grid(%b = 1)
   %c = tgpu.alloc : !x
   // expected-note @+1 {{one of them}}
   tgpu.copy_async %x[%b, 0], %a {tgpu.ring_stages = 2 : i64} : !view, !x
-  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as others that arrive at its barrier}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as the other copies that arrive at its barrier}}
   tgpu.copy_async %x[%b, 64], %c {tgpu.ring_stages = 3 : i64} : !view, !x
   %pending = tgpu.wgmma %a, %c : !x, !x -> !acc
   tgpu.wgmma_commit
@@ -481,7 +483,7 @@ tgpu.kernel @slots_of_one_copy target "sm_90a" warps 4 (%x: !view) grid(%b = 1)
   %c = tgpu.alloc : !x
   // expected-note @+1 {{one of them}}
   tgpu.copy_async %x[%b, 0], %a : !view, !x
-  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as others that arrive at its barrier}}
+  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as the other copies that arrive at its barrier}}
   tgpu.copy_async %x[%b, 64], %c {tgpu.ring_stages = 3 : i64} : !view, !x
   %pending = tgpu.wgmma %a, %c : !x, !x -> !acc
   tgpu.wgmma_commit

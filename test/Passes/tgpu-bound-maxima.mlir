@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A maximum that is raised only by more than a constant.
+// A maximum that is raised only if it increases by more than a constant.
 // RUN: tilewright-opt %s --tgpu-bound-maxima | FileCheck %s
 
 !s = tensor<128x64xf32, #tgpu.wgmma<2>>
@@ -43,8 +43,8 @@ func.func @unscaled(%s: !s, %old: !row) -> !row {
   return %new : !row
 }
 
-// Nothing carried; always raised; lags by a negative number; the maximum is used otherwise; something else is kept;
-// another layout; a minimum.
+// Not carried; always raised; a negative lag; another use of the maximum; another value kept; another layout; a
+// minimum.
 // CHECK-NOT:   tgpu.raise_max
 func.func @first(%s: !s) -> !row {
   %low = arith.constant -1.0e30 : f32

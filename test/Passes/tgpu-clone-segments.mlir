@@ -6,8 +6,8 @@
 !view = !tile.view<[?, 64], f16>
 !tile = !tgpu.shared<64x64xf16, b128>
 
-// The branch not taken, taken, not taken. The bounds keep within the loop's, in order, so that every
-// round is in one of the three. What is carried goes from one to the next; the schedule stays.
+// The branch is not taken, taken, not taken. The bounds are clamped to the loop's, in order, so that every iteration is
+// in one of the three loops. Carried values pass from one loop to the next; the schedule remains.
 // CHECK-LABEL: tgpu.kernel @three
 // CHECK:         %[[EARLY:.*]] = arith.cmpi sle, %begin, %lower : i32
 // CHECK-NEXT:    %[[MIN0:.*]] = arith.minsi %begin, %upper : i32
@@ -57,7 +57,7 @@ tgpu.kernel @three target "sm_80" warps 4 (%y: !tile.view<[?], f32>, %lower: i32
   tgpu.store %row, %y[%r#1] : tensor<64xf32, #tgpu.slice<1, #tgpu.mma<4, 1>>>, !tile.view<[?], f32>
 }
 
-// What is known of the rounds outside of the range is known of the loops made of them.
+// Facts about the iterations outside the range hold for the loops made of them.
 // CHECK-LABEL: tgpu.kernel @one_outside
 // CHECK:         scf.for
 // CHECK:         } {tgpu.general, tgpu.one_before}
@@ -78,7 +78,7 @@ tgpu.kernel @one_outside target "sm_80" warps 4 (%lower: i32, %upper: i32, %begi
   }
 }
 
-// The comparisons in the other order, and nothing to do outside of the range.
+// The comparisons in the other order, and an empty branch outside the range.
 // CHECK-LABEL: tgpu.kernel @no_else
 // CHECK:         scf.for
 // CHECK-NOT:       tgpu.sync
@@ -99,8 +99,8 @@ tgpu.kernel @no_else target "sm_80" warps 4 (%lower: i32, %upper: i32, %begin: i
   }
 }
 
-// A round that copies for the next asks for the whole loop's end: its next may be beyond a seam. Of
-// two branches, the one on a range is resolved.
+// An iteration that copies for the next compares with the end of the whole loop, since the next iteration may be in the
+// next segment. Of two branches, the one on a range is resolved.
 // CHECK-LABEL: tgpu.kernel @ring
 // CHECK-COUNT-2: arith.select
 // CHECK:         scf.for %[[I0:.*]] = %{{.*}} to %[[BEGIN:.*]] step
@@ -139,7 +139,7 @@ tgpu.kernel @ring target "sm_80" warps 4 (%x: !view, %upper: i32, %begin: i32, %
   }
 }
 
-// Three loops, each with three inside; a bound of the inner ones may be what the outer one counts.
+// Three loops, each with three inner loops; a bound of the inner loops may be the counter of the outer one.
 // CHECK-LABEL: tgpu.kernel @nested
 // CHECK:         scf.for %[[J0:.*]] = %{{.*}} to
 // CHECK:           arith.minsi %[[J0]], %upper
@@ -173,8 +173,8 @@ tgpu.kernel @nested target "sm_80" warps 4 (%upper: i32, %begin: i32, %end: i32)
   }
 }
 
-// Not split: steps of two, whose seams need not be rounds; a loop that hardly ever runs; an
-// unsigned loop under signed comparisons; conditions that are no range known before the loop.
+// Not split: steps of two, whose boundaries need not be iterations; a loop that is rarely executed; an unsigned loop
+// with signed comparisons; conditions that are not a range known before the loop.
 // CHECK-LABEL: tgpu.kernel @step
 // CHECK-COUNT-1: scf.for
 // CHECK-NOT:     scf.for

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Two parts of a loop, neither stage of which is the same.
+// Two parts of a loop that have no stage in common.
 // RUN: tilewright-opt %s --tgpu-expand-stages -split-input-file -verify-diagnostics
 
 tgpu.kernel @count target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32, %c2: i32) grid(%b = 1) {

@@ -3,8 +3,8 @@
 //
 // RUN: tilewright-opt %s --tgpu-expand-stages --split-input-file --verify-diagnostics | FileCheck %s
 
-// Two parts of one loop. Stage 0 counts and stage 1 sums what it counted: the sum lags a round behind, also through
-// the seam, and the body of the general part runs the first round, whichever part it belongs to.
+// Two parts of one loop. Stage 0 counts and stage 1 sums the counts: the sum lags by one iteration, also between the
+// parts, and the body of the general part executes the first iteration, regardless of its part.
 // CHECK-LABEL: tgpu.kernel @parts
 // CHECK: %[[SOME:.*]] = arith.cmpi slt, %[[LOWER:.*]], %[[UPPER:.*]] : i32
 // CHECK: %[[R:.*]]:2 = scf.if %[[SOME]]
@@ -43,7 +43,7 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32,
 
 // -----
 
-// Of the first part there is one round at most: the prologue.
+// The first part has at most one iteration: the prologue.
 // CHECK-LABEL: tgpu.kernel @one_before
 // CHECK: scf.if
 // CHECK-NEXT: arith.addi %{{.*}}, %[[C1:.*]] : i32
@@ -73,8 +73,8 @@ tgpu.kernel @one_before target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1:
 
 // -----
 
-// Of the last part there is one round at most. Parts that have stage 0 in common end a round later, so that the epilogue
-// is that.
+// The last part has at most one iteration. Parts with a common stage 0 end one iteration later, so that this iteration
+// is the epilogue.
 // CHECK-LABEL: tgpu.kernel @one_after
 // CHECK: scf.if
 // CHECK: scf.for
@@ -106,8 +106,8 @@ tgpu.kernel @one_after target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: 
 !o = tensor<64x64xf32, #tgpu.wgmma<1>>
 !x = !tgpu.shared<64x64xbf16, b128>
 
-// What stage 0 reads of stage 1 is of the round before: it comes behind it. A wait counts the groups that were
-// committed since the one that it waits for.
+// Stage 0 reads the results of stage 1 of the previous iteration, and comes after it. A wait counts the groups
+// committed after the one that it waits for.
 // CHECK-LABEL: tgpu.kernel @products
 // CHECK: scf.if
 // CHECK: tgpu.wgmma_wait pending 0
@@ -155,7 +155,7 @@ tgpu.kernel @no_place target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b =
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.addi' op needs a place [stage, order] in its loop, as others have, with a stage of 0 or 1}}
+        // expected-error @+1 {{'arith.addi' op needs a place [stage, order] with a stage of 0 or 1, as do the other operations of its loop}}
         %next = arith.addi %m, %c1 : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -171,7 +171,7 @@ tgpu.kernel @stage_2 target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 
     role "compute" warps 4 registers 232 {
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
-        // expected-error @+1 {{needs a place [stage, order] in its loop, as others have, with a stage of 0 or 1}}
+        // expected-error @+1 {{needs a place [stage, order] with a stage of 0 or 1, as do the other operations of its loop}}
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 2, 0>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -253,7 +253,7 @@ tgpu.kernel @wait target "sm_90a" warps 8 (%rounds: i32) grid(%b = 1) {
 
 // -----
 
-// Neither stage is what it is in the other part.
+// Neither stage equals that of the other part.
 tgpu.kernel @differ target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32, %c2: i32) grid(%b = 1) {
   tgpu.roles
     role "load" warps 4 registers 40 {

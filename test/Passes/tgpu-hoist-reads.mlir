@@ -8,8 +8,8 @@
 !opa = tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
 !opb = tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
 
-// What is marked moves before the loop and loses its mark; the rest stays. Copies of a body read
-// once. Another way to read the buffer is another read, also where the type is the same.
+// A marked read moves before the loop and loses its mark; other operations remain. Copies of a body share one read. A
+// different kind of read of the buffer is a separate read, also if the type is the same.
 // CHECK-LABEL: tgpu.kernel @copies
 // CHECK:         %[[Q:.*]] = tgpu.alloc
 // CHECK:         tgpu.sync
@@ -50,8 +50,7 @@ tgpu.kernel @copies target "sm_80" warps 4 (%x: !tile.view<[?, 64], f16>, %n: i3
   }
 }
 
-// Out of as many loops as leave the buffer as it is: of one that the outer loop fills, out of the
-// inner one only.
+// Reads leave all loops that do not write the buffer: if the outer loop writes it, only the inner one.
 // CHECK-LABEL: tgpu.kernel @nested
 // CHECK-DAG:     %[[ONCE:.*]] = tgpu.alloc : !tgpu.shared<64x64xf16, b128>
 // CHECK-DAG:     %[[EACH:.*]] = tgpu.alloc : !tgpu.shared<64x64xf16, none>
@@ -85,7 +84,7 @@ tgpu.kernel @nested target "sm_80" warps 4 (%x: !tile.view<[?, 64], f16>, %n: i3
   }
 }
 
-// A mark that an author set where the loop writes the buffer is not obeyed: the value would be old.
+// A mark that an author set is ignored if the loop writes the buffer: the value would be outdated.
 // CHECK-LABEL: tgpu.kernel @written
 // CHECK:         scf.for
 // CHECK-NEXT:      tgpu.write

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A fence stands between what threads write for wgmma or TMA and the barrier that tells of it, nowhere else.
+// A fence is inserted only between writes for wgmma or TMA and the barrier that publishes them.
 // RUN: tilewright-opt %s --tgpu-insert-fences -split-input-file | FileCheck %s --implicit-check-not=tgpu.fence_async
 // RUN: tilewright-opt %s --tgpu-insert-fences --tgpu-insert-fences -split-input-file | FileCheck %s --implicit-check-not=tgpu.fence_async
 
@@ -43,7 +43,7 @@ tgpu.kernel @store target "sm_90a" warps 4 (%o: !tile.view<[?, 64], bf16>) grid(
 !tile = !tgpu.shared<64x64xbf16, b128>
 !ring = !tgpu.ring<2, !tile>
 
-// Copies by threads count from where they are waited for, around the loop, too.
+// Copies by threads count as writes at their wait, also across iterations.
 // CHECK-LABEL: tgpu.kernel @loop
 // CHECK:         tgpu.copy_wait pending 0
 // CHECK-NEXT:    tgpu.fence_async
@@ -86,7 +86,7 @@ tgpu.kernel @loop target "sm_90a" warps 4 (%k: !view, %n: i32) grid(%b = 1) {
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
 
-// In the role that writes; what one branch has written the barrier after the condition tells of.
+// In the role that writes; a write in a branch is published by the barrier after the branch.
 // CHECK-LABEL: tgpu.kernel @roles
 // CHECK:         role "store"
 // CHECK-NEXT:      tgpu.wait

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Results leave through slots that the role which copies lends, where memory has no buffers for them: decided by
-// tgpu-plan-schedule, obeyed by tgpu-assign-roles, used by tgpu-stage-stores.
+// Results are stored through slots that the copying role lends if shared memory has no space for buffers:
+// tgpu-plan-schedule decides, tgpu-assign-roles implements it, and tgpu-stage-stores uses the slots.
 // RUN: tilewright-opt %s -split-input-file --tgpu-plan-schedule | FileCheck %s --check-prefix=PLAN
 // RUN: tilewright-opt %s -split-input-file --tgpu-plan-schedule=schedule=lend=0 | FileCheck %s --check-prefix=OFF
 // RUN: tilewright-opt %s -split-input-file --tgpu-plan-schedule --tgpu-assign-roles | FileCheck %s --check-prefix=ROLES
@@ -47,7 +47,7 @@
 // ROLES-NEXT:        tgpu.arrive %[[K_EMPTY]][%[[LOOP]]#1] per {{ *}}warp
 // ROLES:             tgpu.arrive %[[V_EMPTY]][%[[LOOP]]#2] per {{ *}}warp
 
-// Q is given back before O leaves. One thread gives the slots back, for the eight warps that their barriers count.
+// Q is released before O is stored. One thread releases the slots, for the eight warps that their barriers count.
 // STORES-LABEL: tgpu.kernel @lent
 // STORES:         role "compute"
 // STORES:             tgpu.wait %{{.*}}[%[[LOOP:.*]]#1]

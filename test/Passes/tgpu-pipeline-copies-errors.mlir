@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops whose schedule asks for what their copies do not allow.
+// Loops whose schedule is impossible for their copies.
 // RUN: tilewright-opt %s --tgpu-pipeline-copies -split-input-file -verify-diagnostics
 
 !view = !tile.view<[?, 64], bf16>
@@ -10,7 +10,7 @@
 tgpu.kernel @no_copy target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{loop cannot be pipelined: its body copies nothing; use the schedule skeleton=synchronous}}
+  // expected-error @+1 {{loop cannot be pipelined: its body has no copy; use the schedule skeleton=synchronous}}
   scf.for %k = %c0 to %n step %c1 : i32 {
     tgpu.sync
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
@@ -42,7 +42,7 @@ tgpu.kernel @outside target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %c1 = arith.constant 1 : i32
   %buffer = tgpu.alloc : !tile
   scf.for %k = %c0 to %n step %c1 : i32 {
-    // expected-error @+1 {{loop cannot be pipelined: the buffer of a copy is used outside of the loop as well; use the schedule skeleton=synchronous}}
+    // expected-error @+1 {{loop cannot be pipelined: the buffer of a copy is also used outside of the loop; use the schedule skeleton=synchronous}}
     tgpu.copy_async %x[%k, 0], %buffer : !view, !tile
     tgpu.copy_commit
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
@@ -62,7 +62,7 @@ tgpu.kernel @twice target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %buffer = tgpu.alloc : !tile
   scf.for %k = %c0 to %n step %c1 : i32 {
     tgpu.copy_async %x[%k, 0], %buffer : !view, !tile
-    // expected-error @+1 {{loop cannot be pipelined: two copies of a round go to the same buffer; use the schedule skeleton=synchronous}}
+    // expected-error @+1 {{loop cannot be pipelined: two copies of an iteration have the same buffer; use the schedule skeleton=synchronous}}
     tgpu.copy_async %x[%k, 0], %buffer : !view, !tile
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
 }
@@ -89,7 +89,7 @@ tgpu.kernel @written target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
 
 // -----
 
-// Scattered sums are writes, too; through whatever view of the argument.
+// Additions at indices are writes, through any view of the argument.
 !view = !tile.view<[?, 64], f32>
 !tile = !tgpu.shared<64x64xf32, b128>
 !rows = tensor<64xi32, #tgpu.slice<1, #tgpu.mma<4, 1>>>
@@ -120,7 +120,7 @@ tgpu.kernel @carried target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %buffer = tgpu.alloc : !tile
-  // expected-error @+1 {{loop cannot be pipelined: the indices of a copy depend on values that the loop carries; use the schedule skeleton=synchronous}}
+  // expected-error @+1 {{loop cannot be pipelined: the indices of a copy depend on loop-carried values; use the schedule skeleton=synchronous}}
   %end = scf.for %k = %c0 to %n step %c1 iter_args(%at = %c0) -> i32 : i32 {
     tgpu.copy_async %x[%at, 0], %buffer : !view, !tile
     %next = arith.addi %at, %k : i32

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rings, what is copied before the loop, and the head of a round. What cannot be pipelined is in
+// Rings, copies before the loop, and the start of an iteration. Loops that cannot be pipelined are in
 // tgpu-pipeline-copies-errors.mlir.
 // RUN: tilewright-opt %s --tgpu-pipeline-copies | FileCheck %s
 
@@ -12,8 +12,8 @@
 !opa = tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
 !opb = tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
 
-// Two stages. The copy of round 0 starts before q is waited for: one group is under way then. A
-// round has one wait, for everything, and one barrier; then the copy of the next, if there is one.
+// Two stages. The copy of iteration 0 is issued before the wait for q: one group is then pending. An iteration has one
+// wait, for all copies, and one barrier, followed by the copy for the next iteration, if there is one.
 // CHECK-LABEL: tgpu.kernel @two
 // CHECK:         %[[Q:.*]] = tgpu.alloc : !tgpu.shared<64x64xf16, b128>
 // CHECK-NOT:     tgpu.alloc :
@@ -78,8 +78,8 @@ tgpu.kernel @two target "sm_80" warps 4 (%q: !view, %k: !view, %o: !tile.view<[?
   tgpu.store %sum, %o[0, 0] : !acc, !tile.view<[?, 64], f32>
 }
 
-// Three stages, two buffers: a ring for each, one group for both. Two rounds start before the loop;
-// in it one group may be unfinished, and the copies are two steps ahead.
+// Three stages, two buffers: one ring for each, one group for both. Copies of two iterations are issued before the
+// loop; in it, one group may be pending, and the copies are two steps ahead.
 // CHECK-LABEL: tgpu.kernel @three
 // CHECK:         %[[XS:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <64x64xf16, b128>>
 // CHECK-NEXT:    %[[YS:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <64x64xf16, b128>>
@@ -136,7 +136,7 @@ tgpu.kernel @three target "sm_80" warps 4 (%x: !view, %y: !view, %from: i32, %n:
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 3>}
 }
 
-// What was read before the loop is used before it: q is waited for first, then the copies start.
+// A buffer that was read before the loop is used before it: first the wait for q, then the copies.
 // CHECK-LABEL: tgpu.kernel @used_before
 // CHECK:         tgpu.copy_commit
 // CHECK-NEXT:    tgpu.copy_wait pending 0
@@ -166,7 +166,7 @@ tgpu.kernel @used_before target "sm_80" warps 4 (%q: !view, %n: i32) grid(%b = 1
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
 }
 
-// A barrier that orders the loop's own writes stays.
+// A barrier that orders the loop's own writes remains.
 // CHECK-LABEL: tgpu.kernel @writes
 // CHECK:         scf.for
 // CHECK:           tgpu.copy_wait pending 0
@@ -194,7 +194,7 @@ tgpu.kernel @writes target "sm_80" warps 4 (%x: !view, %n: i32) grid(%b = 1) {
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
 }
 
-// In a loop, a barrier keeps the first copies behind the reads of the ring's time before.
+// In a loop, a barrier orders the first copies after the previous reads of the ring.
 // CHECK-LABEL: tgpu.kernel @nested
 // CHECK:         %[[RING:.*]] = tgpu.alloc_ring
 // CHECK-NEXT:    scf.for
@@ -225,8 +225,8 @@ tgpu.kernel @nested target "sm_80" warps 4 (%x: !view, %n: i32) grid(%b = 1) {
   }
 }
 
-// The place of a copy may be read from memory that the loop does not write; that, too, is done ahead
-// and where there is such a round only. An unsigned loop compares so.
+// The index of a copy may be read from memory that the loop does not write; this read is also done ahead, and only if
+// there is such an iteration. An unsigned loop uses an unsigned comparison.
 // CHECK-LABEL: tgpu.kernel @table
 // CHECK:         arith.cmpi ult, %{{.*}}, %n : i32
 // CHECK-NEXT:    scf.if

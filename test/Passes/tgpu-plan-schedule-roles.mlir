@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The schedule of kernels that are split into roles: stages by what fits into shared memory, the
-// order of tiles by which operand follows which id.
+// The schedule of kernels with roles: stages limited by shared memory, the order of tiles determined by the ids that
+// the operands depend on.
 // RUN: tilewright-opt %s --tgpu-plan-schedule | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=2,group=4,store_buffers=0,in_flight=0,load_registers=24,compute_registers=240' | FileCheck %s --check-prefix=FIXED
 // RUN: tilewright-opt %s --tgpu-plan-schedule=schedule=skeleton=synchronous | FileCheck %s --check-prefix=PLAIN
@@ -23,7 +23,7 @@
 !acc = tensor<128x256xf32, #tgpu.wgmma<2>>
 !out = tensor<128x256xbf16, #tgpu.wgmma<2>>
 
-// 4 x 48 KB and two buffers of 16 KB; the operand of twice as many bytes is read by twice as few.
+// 4 x 48 KB and two buffers of 16 KB; the operand with twice as many bytes is read by half as many tiles.
 // CHECK-LABEL: tgpu.kernel @product
 // CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
@@ -57,8 +57,8 @@ tgpu.kernel @product target "sm_90a" warps 8 (%a: !view, %b: !view, %c: !view)
   tgpu.store %rounded, %c[%row, %n] : !out, !view
 }
 
-// Both operands follow the same id: the order of the grid. Results of an optional argument are
-// stored from registers, so that no buffers are taken: six stages of 32 KB.
+// Both operands depend on the same id: the order of the grid. Results of an optional argument are stored from registers
+// and need no buffers: six stages of 32 KB.
 // CHECK-LABEL: tgpu.kernel @same_id
 // CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2>
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 6, in_flight = 1>}
@@ -91,8 +91,8 @@ tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
 !t16 = tensor<64x64xbf16, #tgpu.wgmma<1>>
 !t_a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
 
-// A round that adds to two sums, to one what two products are combined to, keeps its order: with the next round under it
-// both products would live beside the sums.
+// An iteration that adds to two sums, to one of them a combination of two products, keeps its order: overlapped with
+// the next iteration, both products would be live with the sums.
 // CHECK-LABEL: tgpu.kernel @combined
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = {{[0-9]}}, in_flight = 2>}
 tgpu.kernel @combined target "sm_90a" warps 4 (%a: !view, %c: optional !view)
@@ -135,8 +135,8 @@ tgpu.kernel @combined target "sm_90a" warps 4 (%a: !view, %c: optional !view)
   tgpu.store %rounded, %c[%m, %n] : !t16, !view
 }
 
-// How many rounds a tile takes depends on which it is: blocks take the next when they are done, and tiles of several steps
-// of the second id go together, the first the fastest but for them.
+// The number of iterations depends on the tile: blocks take the next tile when they are done, and tiles of several
+// steps of the second id form a group, in which the first id is the fastest.
 // CHECK-LABEL: tgpu.kernel @varies
 // CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 32, store_buffers = 2, dynamic = 1>
 tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
@@ -163,7 +163,7 @@ tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
   tgpu.store %rounded, %c[%m, %n] : tensor<64x192xbf16, #tgpu.wgmma<1>>, !view
 }
 
-// Not asked for roles, the kernel is planned as on any machine.
+// Without a request for roles, the kernel is planned as on any target.
 // CHECK-LABEL: tgpu.kernel @older
 // CHECK-NOT:     tgpu.role_schedule
 tgpu.kernel @older target "sm_80" warps 4 (%a: !view) grid(%n = 1) {

@@ -24,9 +24,9 @@
 !s_a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !acc = tensor<128x192xf32, #tgpu.wgmma<2>>
 
-// Two slots of 48 KB for either operand do not fit beside 48 KB. One is enough for %k, whose product the round waits for;
-// %v, which a product that may run on into the next round reads as well, has two.
-// An author who asks for two is told that they do not fit.
+// Two slots of 48 KB for each operand do not fit with another 48 KB. One is enough for %k, since the iteration waits
+// for its product; %v, which is also read by a product that may run into the next iteration, has two. A request for two
+// is rejected with an error.
 // CHECK-LABEL: tgpu.kernel @one_slot
 // CHECK:         tgpu.copy_async %q[%m, 0], %{{[0-9a-z_]+}} :
 // CHECK:         tgpu.copy_async %v[%{{.*}}, 0], %{{[0-9a-z_]+}} :
@@ -80,9 +80,9 @@ tgpu.kernel @one_slot target "sm_90a" warps 8 (%q: !view, %k: !view, %v: !view, 
 !s16 = tensor<256x128xbf16, #tgpu.wgmma<2>>
 !s_a = tensor<256x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 
-// Beside 64 KB and two slots of 32 KB for either operand, there is room for one more. Products of two rounds read %k at a
-// time: the one that the round waits for, and the one that runs on. %v has no use for a third.
-// An author who says how many there are gets these, for one operand as for all.
+// With 64 KB and two slots of 32 KB for each operand, there is space for one more slot. Products of two iterations read
+// %k at the same time: the one that the iteration waits for, and the one that continues. %v does not need a third slot.
+// A number of slots given by the author is used, for one operand or for all.
 // CHECK-LABEL: tgpu.kernel @three_slots
 // CHECK:         tgpu.copy_async %q[%m, 0], %{{[0-9a-z_]+}} :
 // CHECK:         tgpu.copy_async %v[%{{.*}}, 0], %{{[0-9a-z_]+}} :
@@ -138,7 +138,7 @@ tgpu.kernel @three_slots target "sm_90a" warps 8 (%q: !view, %k: !view, %v: !vie
 !many_rows = !tgpu.shared<256x256xbf16, b128>
 !sum = tensor<128x256xf32, #tgpu.wgmma<2>>
 
-// One slot of 128 KB fits beside 64 KB, but then no copy would be made ahead: there are no roles.
+// One slot of 128 KB fits with another 64 KB, but then no copy would be issued ahead: there are no roles.
 // CHECK-LABEL: tgpu.kernel @all_one_slot
 // CHECK-NOT:     tgpu.role_schedule
 // CHECK-NOT:     tgpu.ring_stages

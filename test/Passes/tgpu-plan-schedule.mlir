@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which loops get a schedule, of how many stages, and what stays in registers. Kernels with roles
-// are in tgpu-plan-schedule-roles.mlir and, as to the slots of rings, tgpu-plan-schedule-slots.mlir.
+// Which loops get a schedule, with how many stages, and which operands stay in registers. Kernels with roles are in
+// tgpu-plan-schedule-roles.mlir, the slots of their rings in tgpu-plan-schedule-slots.mlir.
 // RUN: tilewright-opt %s --tgpu-plan-schedule | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=4,in_flight=1,keep_in_registers=false' | FileCheck %s --check-prefix=FIXED
 // RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=1' | FileCheck %s --check-prefix=ONE
@@ -60,8 +60,8 @@ tgpu.kernel @product target "sm_80" warps 4 (%x: !view, %y: !view, %n: i32) grid
   }
 }
 
-// Two products in a round: two stages. Of the buffers, q alone does not change in the loop, and its
-// fragment fits into registers.
+// Two products in an iteration: two stages. Of the buffers, only q is constant in the loop, and its fragment fits into
+// registers.
 // CHECK-LABEL: tgpu.kernel @attention
 // CHECK:         scf.for
 // CHECK:           tgpu.read %{{[0-9]+}} {tgpu.keep_in_registers}
@@ -104,8 +104,8 @@ tgpu.kernel @attention target "sm_80" warps 4 (%q: !view, %k: !view, %v: !view, 
   }
 }
 
-// 32 KB a stage: three would leave room for one block of 163 KB, so two. A count that was
-// asked for is obeyed.
+// 32 KB per stage: three stages would leave space for only one block in 163 KB, so there are two. A requested number is
+// used.
 // CHECK-LABEL: tgpu.kernel @half_of_memory
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
 // FIXED-LABEL: tgpu.kernel @half_of_memory
@@ -150,7 +150,7 @@ tgpu.kernel @more_room target "sm_90a" warps 4 (%x: !view, %n: i32) grid(%b = 1)
   }
 }
 
-// Products on CUDA cores keep within the 99 KB of the smallest chips: two stages of 64 KB are too many.
+// Products on CUDA cores stay within the 99 KB of the smallest chips: two stages of 64 KB are too many.
 // CHECK-LABEL: tgpu.kernel @cores
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = synchronous>}
 tgpu.kernel @cores target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>, %n: i32) grid(%b = 1) {
@@ -172,8 +172,8 @@ tgpu.kernel @cores target "sm_80" warps 4 (%x: !tile.view<[?, 64], f32>, %n: i32
   }
 }
 
-// Not planned: a loop without copies, one whose copies follow what it carries, and one that
-// reads its buffer again after it. What an author wrote stays.
+// Not planned: a loop without copies, one whose copies depend on carried values, and one whose buffer is read after it.
+// Schedules of the author remain.
 // CHECK-LABEL: tgpu.kernel @left_alone
 // CHECK-NOT:     tgpu.schedule
 // CHECK-LABEL: tgpu.kernel @by_author
@@ -216,9 +216,9 @@ tgpu.kernel @by_author target "sm_80" warps 4 (%x: !view, %n: i32) grid(%b = 1) 
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 5>}
 }
 
-// Of 184 registers, the loop's accumulator takes 128 and the first buffer's fragment 32 (of 128 by
-// 64 halves, for 128 threads); the second has no room. Copies of a read are decided together. A
-// buffer that is written in the loop changes.
+// Of 184 registers, the accumulator of the loop takes 128 and the fragment of the first buffer 32 (128 by 64 halves,
+// for 128 threads); the second does not fit. Copies of a read are decided together. A buffer that is written in the
+// loop is not constant.
 // CHECK-LABEL: tgpu.kernel @registers
 // CHECK:         scf.for
 // CHECK:           tgpu.read %[[FIRST:[0-9]+]] {tgpu.keep_in_registers}

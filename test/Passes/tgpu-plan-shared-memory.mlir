@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Offsets obey the alignment of each swizzle; the sum obeys the limit of the target.
+// Offsets satisfy the alignment of each swizzle; the sum is within the limit of the target.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory -split-input-file -verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: tgpu.kernel @places
@@ -39,8 +39,8 @@ tgpu.kernel @larger target "sm_90a" warps 4 (%x: !tile.view<[?], f32>) grid(%b =
 
 #tile = #tgpu.blocked<4, lanes 8, warps 4, 1>
 
-// Buffers of 96 KB that do not live at the same time share their bytes. The first is read until the second is written: a
-// barrier comes between. In the loop there is one; around it, from the second to the first, another is put.
+// Buffers of 96 KB with disjoint lifetimes share their bytes. A barrier must separate the reads of the first from the
+// writes of the second. The loop has one; in the direction from the second to the first, another is inserted.
 // CHECK-LABEL: tgpu.kernel @shares
 // CHECK:         attributes {shared_bytes = 98816 : i64}
 // CHECK-DAG:     %[[KEPT:.+]] = tgpu.alloc at 98304 : !tgpu.shared<128xf32, none>
@@ -82,7 +82,7 @@ tgpu.kernel @shares target "sm_80" warps 4 (%x: !tile.view<[?, ?], f32>, %n: i32
 
 #tile = #tgpu.blocked<4, lanes 8, warps 4, 1>
 
-// What a loop reads that was written before it, lives while the loop runs.
+// A buffer that is written before a loop and read in it is live during the whole loop.
 // expected-error @+1 {{needs 196608 bytes of shared memory, but the limit of sm_80 is 166912}}
 tgpu.kernel @lives_on target "sm_80" warps 4 (%x: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1) {
   %c0 = arith.constant 0 : i32

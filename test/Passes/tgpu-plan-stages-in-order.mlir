@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A round that writes to shared memory for other threads keeps to itself: its products are issued
-// early and waited for late.
+// An iteration that writes shared memory for other threads does not overlap the next: its products are issued early and
+// waited for late.
 //
 // RUN: tilewright-opt %s --tgpu-plan-stages --tgpu-expand-stages | FileCheck %s
 
@@ -15,9 +15,9 @@
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !d = tensor<128x64xf32, #tgpu.wgmma<2>>
 
-// Both products that need no other are issued. dS is written before the product of P alone, whose
-// result the loop carries, is issued: that one runs while warps wait at the barrier. That of dS and
-// Q runs while dQ leaves. The two barriers that stood around S are one before the write.
+// Both independent products are issued. dS is written before only the product of P, whose result the loop carries, is
+// issued: that product runs while warps wait at the barrier. The product of dS and Q runs while dQ is stored. The two
+// barriers around S become one before the write.
 // CHECK-LABEL: tgpu.kernel @backward
 // CHECK:           scf.for
 // CHECK-NEXT:        tgpu.wait %{{.*}}[%[[UQ:.*]]]
@@ -120,10 +120,9 @@ tgpu.kernel @backward target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
     }
 }
 
-// With two in flight the next S is issued behind dQ, when all other products have ended, and waited
-// for at the end; the product that the loop carries runs while warps wait at the barrier. Two parts
-// of a loop, which differ in what they do with S, have the product of S in common: the first part
-// runs one round more than it has, from the second on.
+// With two products in flight, the next S is issued after dQ, when all other products have ended, and waited for at the
+// end; the product that the loop carries runs while warps wait at the barrier. Two parts of a loop that differ in the
+// use of S share the product of S: the first part executes one more iteration, starting at the second.
 // CHECK-LABEL: tgpu.kernel @ahead
 // CHECK:           %[[HAS:.*]] = arith.cmpi slt, %{{.*}}, %[[UPPER:.*]] :
 // CHECK:           scf.if %[[HAS]]
@@ -206,8 +205,8 @@ tgpu.kernel @ahead target "sm_90a" warps 12 (%middle: i32, %rounds: i32, %factor
 !row_ring = !tgpu.ring<2, !row>
 !row_tile = tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
 
-// What is read last of a slot may be a row: the slot is released right behind that, and the role that copies need not wait
-// for the rest of the round.
+// The last read of a slot may be a row: the slot is released directly after it, and the copying role need not wait for
+// the rest of the iteration.
 // CHECK-LABEL: tgpu.kernel @rows
 // CHECK:           scf.for
 // CHECK:             tgpu.wgmma_wait pending 0
@@ -264,9 +263,9 @@ tgpu.kernel @rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
 !narrow16 = tensor<128x64xbf16, #tgpu.wgmma<2>>
 !narrow_a = tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 
-// A short row that is subtracted from the first product is read when that has been issued, before
-// warps wait for it; one that is subtracted from a later product is read behind that one's wait,
-// since it would take its registers while the first is used.
+// A short row that is subtracted from the first product is read after that has been issued, before its wait; one that
+// is subtracted from a later product is read after that product's wait, since it would need registers while the first
+// one is used.
 // CHECK-LABEL: tgpu.kernel @early_rows
 // CHECK:           scf.for
 // CHECK:             %[[S:.*]] = tgpu.wgmma %{{.*}} transpose_b

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A round that reads the sum of the rounds before and extends it, stores a result, and counts by the rows of a block.
+// An iteration that reads the sum of the previous iterations and extends it, stores a result, and advances by the rows
+// of a block.
 //
 // RUN: tilewright-opt %s -split-input-file --tgpu-plan-stages --tgpu-expand-stages | FileCheck %s
 // RUN: sed 's/in_flight = 1/in_flight = 2/' %s | tilewright-opt -split-input-file --tgpu-plan-stages --tgpu-expand-stages | FileCheck %s --check-prefix=AHEAD
@@ -16,9 +17,9 @@
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !view = !tile.view<[?, 128], bf16>
 
-// The state is converted before any product is issued, and written while S runs. The product that extends it comes behind
-// what reads it; that of P joins the one of the state without a wait between, and one wait ends both. The result is
-// stored behind it.
+// The state is converted before any product is issued, and written while S runs. The product that extends it comes
+// after its reader; that of P joins the product of the state without a wait between them, and one wait ends both. The
+// result is stored after it.
 // CHECK-LABEL: tgpu.kernel @chunks
 // CHECK:           scf.for %{{.*}} step %c128_i32 iter_args(%[[STATE:[a-z0-9]*]] =
 // CHECK:             tile.cast %[[STATE]]
@@ -38,7 +39,7 @@
 // CHECK:             tgpu.store
 // CHECK-NOT:         tgpu.wgmma_wait
 
-// With the next S in flight while the result is stored; the sum is extended while warps meet.
+// The next S is in flight while the result is stored; the sum is extended while warps synchronize.
 // AHEAD-LABEL: tgpu.kernel @chunks
 // AHEAD:           %[[BEGIN:.*]] = arith.addi %c0_i32, %c128_i32
 // AHEAD:           scf.for %{{.*}} = %[[BEGIN]] to %{{.*}} step %c128_i32 iter_args(%[[STATE:[a-z0-9]*]] =
@@ -54,7 +55,7 @@
 // AHEAD:             tgpu.store
 // AHEAD:             tgpu.wgmma_wait pending 0, %[[NEXT]]
 
-// Its operands have no slot while this round holds the only one.
+// Its operands have no slot while this iteration uses the only one.
 // ONE-LABEL: tgpu.kernel @chunks
 // ONE-NOT:     arith.cmpi
 // ONE:         scf.for
@@ -114,7 +115,7 @@ tgpu.kernel @chunks target "sm_90a" warps 12 (%out: !view, %rows: i32) grid(%b =
 !s = tensor<128x128xf32, #tgpu.wgmma<2>>
 !view = !tile.view<[?, 128], f32>
 
-// A round that loads from what it stores to stays as it is.
+// An iteration that loads from a view that it stores to does not change.
 // CHECK-LABEL: tgpu.kernel @reads_back
 // CHECK:           tgpu.store
 // CHECK-NEXT:      tgpu.load

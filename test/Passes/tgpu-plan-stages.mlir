@@ -16,9 +16,10 @@
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !bars = !tgpu.barriers<2>
 
-// S = Q K and O = O + exp2(S) V, the sum rescaled by what stage 0 computes. The product that nothing of the
-// round reads is stage 1; waits for slots stand before the products that read them, and releases behind
-// the waits for these; what depends on the sum comes last, behind the conversion of what the next round multiplies.
+// S = Q K and O = O + exp2(S) V, where the sum is rescaled by a result of stage 0. The product whose result is not used
+// in the iteration is stage 1; waits for slots come before the products that read them, and releases after the waits
+// for these products; operations that depend on the sum come last, after the conversion of the next iteration's
+// operand.
 // CHECK-LABEL: tgpu.kernel @overlap
 // CHECK: %[[TURNS:.*]] = tgpu.turns warpgroups 2
 // CHECK: tgpu.wait %{{.*}}[%[[K:arg[0-9]+]]] {tgpu.place = array<i64: 0, [[WAITK:1]]>}
@@ -39,14 +40,14 @@
 // CHECK: tgpu.arrive %{{.*}}[%[[V]]] per warp {tgpu.place = array<i64: 1, [[#CAST-2]]>}
 // CHECK: tgpu.take_turn %[[TURNS]] {tgpu.place = array<i64: 0, 2>}
 // CHECK: tgpu.pass_turn %[[TURNS]] {tgpu.place = array<i64: 1, 9>}
-// With 64 registers of a thread the sum is rescaled a round later, between the two products; what the factors are made of
-// goes along.
+// With 64 registers per thread, the sum is rescaled one iteration later, between the two products, together with the
+// operands of the factors.
 // WIDE-LABEL: tgpu.kernel @overlap
 // WIDE: tgpu.wgmma_commit {tgpu.place = array<i64: 0, 4>}
 // WIDE: tile.full %{{.*}} {tgpu.place = array<i64: 1, 6>} : tensor<128x128xf32
 // WIDE: arith.mulf %{{.*}}, %{{.*}} {tgpu.keep_place, tgpu.place = array<i64: 1, 7>}
 // WIDE: tgpu.wgmma %{{.*}}, %{{.*}}, %{{.*}} {tgpu.place = array<i64: 1, 9>}
-// Without products in flight one warpgroup at a time is between its products.
+// Without products in flight, one warpgroup at a time executes the code between its products.
 // EXCLUSIVE-LABEL: tgpu.kernel @overlap
 // EXCLUSIVE-NOT: tgpu.place
 // EXCLUSIVE: tgpu.wgmma_wait
@@ -96,8 +97,8 @@ tgpu.kernel @overlap target "sm_90a" warps 12 (%rounds: i32, %factor: f32) grid(
     }
 }
 
-// The first product reads what the second yields: nothing runs while it is awaited, so all is one
-// stage, in the order of the text.
+// The first product reads the result of the second: nothing can run during its wait, so there is one stage, in the
+// order of the text.
 // CHECK-LABEL: tgpu.kernel @chain
 // CHECK-NOT: tgpu.turns
 // CHECK: tgpu.wgmma %{{.*}} {tgpu.place = array<i64: 0, 0>}
@@ -136,8 +137,8 @@ tgpu.kernel @chain target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
 !row_ring = !tgpu.ring<2, !row>
 !row_tile = tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
 
-// A row of the slot's use is read into registers: rounds overlap as without, and the slot is released when the product has
-// ended and the row has been read.
+// A row of the slot is read into registers: iterations overlap as without it, and the slot is released when the product
+// has ended and the row has been read.
 // CHECK-LABEL: tgpu.kernel @rows
 // CHECK: tgpu.wait %{{.*}}[%[[K:arg[0-9]+]]] {tgpu.place = array<i64: 0, 1>}
 // CHECK: %[[S:.*]] = tgpu.wgmma %{{.*}}, %{{.*}} transpose_b {tgpu.place = array<i64: 0, 2>}
@@ -193,8 +194,8 @@ tgpu.kernel @rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
 !held_ring = !tgpu.ring<2, !square>
 !held_bars = !tgpu.barriers<2>
 
-// Both products read one slot, which an overlap would hold for two rounds. Of two slots none would be left to copy into:
-// the round keeps to itself. With three it overlaps.
+// Both products read one slot, which overlap would occupy for two iterations. Of two slots, none would be free for
+// copies, so iterations do not overlap. With three, they do.
 // CHECK-LABEL: tgpu.kernel @held
 // CHECK: tgpu.wait %{{.*}} {tgpu.place = array<i64: 0, 0>}
 // CHECK: %[[S:.*]] = tgpu.wgmma %{{.*}} transpose_b {tgpu.place = array<i64: 0, 2>}

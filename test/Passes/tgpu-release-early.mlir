@@ -9,9 +9,9 @@
 !ring = !tgpu.ring<2, !buffer>
 !s = tensor<128x128xf32, #tgpu.wgmma<2>>
 
-// The first loop is the last that reads %q, in either branch of the condition; the product behind it reads %k. Where
-// nothing reads %q the arrival goes to the beginning of the branch, but not before the wait for its copy. The arrival of
-// a round stays where its place is.
+// The first loop is the last reader of %q, in both branches of the condition; the product after it reads %k. If nothing
+// reads %q, the arrival moves to the start of the branch, but not before the wait for its copy. The arrival of an
+// iteration remains if it is in the right place.
 // CHECK-LABEL: tgpu.kernel @last_reader
 // CHECK:         %[[Q_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<1>
 // CHECK:         %[[K_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
@@ -77,7 +77,8 @@ tgpu.kernel @last_reader target "sm_90a" warps 12 (%x: !view, %n: i32, %some: i1
     }
 }
 
-// One that reads the slot directly, a copy that is waited for in the branch, and an arrival for what nothing copies stay.
+// Not moved: the arrival after a direct read of the slot, after a copy whose wait is in the branch, and for a buffer
+// without a copy.
 // CHECK-LABEL: tgpu.kernel @stays
 // CHECK:         role "compute"
 // CHECK:           tgpu.read
@@ -109,7 +110,7 @@ tgpu.kernel @stays target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
     }
 }
 
-// The wait for a sum is a wait for the products that it goes on from.
+// The wait for a sum is a wait for the products that its accumulator depends on.
 // CHECK-LABEL: tgpu.kernel @sum
 // CHECK:         role "compute"
 // CHECK:           tgpu.wgmma_wait

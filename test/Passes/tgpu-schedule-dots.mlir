@@ -12,8 +12,8 @@
 !acc = tensor<128x128xf32, #tgpu.wgmma<2>>
 !bars = !tgpu.barriers<4>
 
-// The first product has no accumulator; in every other round the slot of the round before is
-// released; after the loop that of the last. No round at all: zeros.
+// The first product has no accumulator; every other iteration releases the slot of the previous one; after the loop,
+// the last slot is released. Without iterations, the result is zero.
 // CHECK-LABEL: tgpu.kernel @chain
 // CHECK:         %[[HAS:.*]] = arith.cmpi slt, %[[LOWER:.*]], %[[UPPER:.*]] : i32
 // CHECK:         %[[R:.*]]:2 = scf.if %[[HAS]] -> (tensor<128x128xf32, #tgpu.wgmma<2>>, i32)
@@ -62,7 +62,7 @@ tgpu.kernel @chain target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %n: i32
   tgpu.store %sum#0, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
 }
 
-// What reads the sum in the same round needs it finished.
+// A use of the sum in the same iteration requires its wait.
 // CHECK-LABEL: tgpu.kernel @read_at_once
 // CHECK:         scf.for
 // CHECK:           tgpu.wgmma_wait pending 0, %
@@ -84,8 +84,8 @@ tgpu.kernel @read_at_once target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, 
   tgpu.store %sum, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
 }
 
-// Two sums: the products of a round are one group, and all slots of the round before are released
-// when it has ended.
+// Two sums: the products of an iteration form one group, and all slots of the previous iteration are released when it
+// has ended.
 // CHECK-LABEL: tgpu.kernel @two_sums
 // CHECK:         scf.if
 // CHECK:           tgpu.wgmma %{{[^,]*}}, %{{[^,]*}} :
@@ -144,7 +144,7 @@ tgpu.kernel @two_sums target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %n: 
   tgpu.store %sum#1, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
 }
 
-// One of two products that the round itself reads: tgpu-plan-stages decides.
+// The iteration uses one of its two products: left to tgpu-plan-stages.
 // CHECK-LABEL: tgpu.kernel @one_sum_of_two
 // CHECK-NOT:     scf.if
 // CHECK:         tgpu.wgmma_wait pending 0, %
@@ -194,7 +194,7 @@ tgpu.kernel @none_in_flight target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>
 tgpu.kernel @two target "sm_90a" warps 8 (%n: i32) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{at most one product of a loop stays in flight so far, but got 2}}
+  // expected-error @+1 {{a loop may have at most one product in flight, but got 2}}
   scf.for %i = %c0 to %n step %c1 : i32 {
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 2>}
 }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Terms of rows leave a mapped function for the maximum, terms of columns for a tile before the loop.
+// Row terms move from a mapped function to the maximum, column terms to a tile before the loop.
 // RUN: tilewright-opt %s --tgpu-shift-rows | FileCheck %s
 
 !s = tensor<128x64xf32, #tgpu.wgmma<2>>
@@ -17,7 +17,7 @@ func.func private @distance(%s: f32, %i: i32, %j: i32, %slope: f32) -> f32 {
   %r = arith.subf %s, %p fastmath<reassoc, contract> : f32
   return %r : f32
 }
-// tanh(s) + row, of which the first stays.
+// tanh(s) + row, where the first term remains.
 // CHECK:       func.func private @bounded_0
 // CHECK-NEXT:    %[[T:.*]] = math.tanh
 // CHECK-NEXT:    return %[[T]]
@@ -26,7 +26,7 @@ func.func private @bounded(%s: f32, %row: f32) -> f32 {
   %r = arith.addf %t, %row fastmath<reassoc> : f32
   return %r : f32
 }
-// Neither may be reassociated, and |i - j| is no sum.
+// Neither may be reassociated, and |i - j| is not a sum.
 func.func private @strict(%s: f32, %row: f32) -> f32 {
   %r = arith.addf %s, %row : f32
   return %r : f32
@@ -105,7 +105,8 @@ func.func @rest(%s: !s, %old: !row, %row: !row, %c: f32) -> (!s, !row) {
   return %d, %new : !s, !row
 }
 
-// Left as they are: columns outside of a loop save nothing, and the others are no sums that may be reassociated.
+// Unchanged: columns outside a loop, which would save nothing, and other functions that are not sums or may not be
+// reassociated.
 // CHECK-NOT:   plus
 func.func @no_loop(%s: !s, %old: !row, %slope: f32, %m: i32, %n: i32, %c: f32) -> (!s, !row) {
   %eight = arith.constant 8.0 : f32

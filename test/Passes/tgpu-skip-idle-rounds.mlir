@@ -7,7 +7,7 @@
 !buffer = !tgpu.shared<64x64xf16, b128>
 !s = tensor<128x64xf32, #w>
 
-// The rounds before a warpgroup's own wait for the slot and give it back; the counter goes on.
+// In the iterations before its first one, a warpgroup waits for the slot and releases it; the counter advances.
 // CHECK-LABEL: tgpu.kernel @ring
 // CHECK:         %[[FIRST:.*]] = tgpu.first_round %[[C0:.*]] of
 // CHECK:         %[[USE:.*]] = scf.for %{{.*}} = %[[C0]] to %[[FIRST]] step %{{.*}} iter_args(%[[AT:.*]] = %[[C0]]) -> (i32)
@@ -18,7 +18,7 @@
 // CHECK-NEXT:    } {tgpu.idle_rounds}
 // CHECK-NEXT:    scf.for %{{.*}} = %[[FIRST]] to %{{.*}} iter_args(%{{.*}} = %{{.*}}, %{{.*}} = %[[USE]])
 //
-// A rare loop, in which warps vote, begins with the first round of all.
+// A rare loop with tgpu.any starts at the first iteration of all warpgroups.
 // CHECK:         scf.for %{{.*}} = %[[C0]] to
 // CHECK:           tgpu.any
 tgpu.kernel @ring target "sm_90a" warps 12 (%out: !tile.view<[?, 64], f32>, %n: i32, %r0: i32) grid(%b = 1) {
@@ -77,7 +77,7 @@ tgpu.kernel @together target "sm_90a" warps 8 (%out: !tile.view<[?], i32>, %n: i
 
 // -----
 
-// Maxima of columns are exchanged between all warps of the role.
+// Column maxima are exchanged between all warps of the role.
 // CHECK-LABEL: tgpu.kernel @columns
 // CHECK-NOT:     tgpu.first_round
 // CHECK:         scf.for %{{.*}} = %c0

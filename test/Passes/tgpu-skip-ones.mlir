@@ -9,13 +9,13 @@
 !flags = tensor<64xi1, #tgpu.slice<1, #tgpu.wgmma<1>>>
 !s = tensor<64x32xf32, #tgpu.wgmma<1>>
 
-// A maximum that lags: the factor is one for rows that keep it. The sum becomes the first operand.
+// A lagging maximum: the factor is one for rows that keep it. The sum becomes the first operand.
 // CHECK-LABEL: tgpu.kernel @lagging
 // CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[SUM:.*]] = %{{.*}})
 // CHECK: %[[FACTORS:.*]] = tile.expand
 // CHECK: arith.mulf %[[SUM]], %[[FACTORS]] {tgpu.skip_ones}
 //
-// A thread has two rows. All lanes go one way, and the products of those that go are one after the other.
+// A thread has two rows. All lanes take the same branch, whose products are consecutive.
 // PTX-LABEL: .entry lagging(
 // PTX: setp.neu.f32 %[[A:.*]], %{{.*}}, 0f3F800000;
 // PTX: setp.neu.f32 %[[B:.*]], %{{.*}}, 0f3F800000;
@@ -51,7 +51,7 @@ tgpu.kernel @lagging target "sm_90a" warps 4 (%x: !tile.view<[64, 32], f32>, %n:
   tgpu.store %r#1, %x[0, 0] : !s, !tile.view<[64, 32], f32>
 }
 
-// A maximum that is raised in any case, and a tile that no loop carries.
+// A maximum that is always raised, and a tile that no loop carries.
 // CHECK-LABEL: tgpu.kernel @exact
 // CHECK-NOT: tgpu.skip_ones
 tgpu.kernel @exact target "sm_90a" warps 4 (%x: !tile.view<[64, 32], f32>, %n: i32) grid(%b = 1) {

@@ -6,8 +6,8 @@
 !acc = tensor<128x192xbf16, #tgpu.wgmma<2>>
 !view = !tile.view<[?, ?, ?], bf16>
 
-// Three pieces through one buffer: two would not take turns with the same pieces in every tile.
-// What is computed for the store alone is computed piece by piece.
+// Three pieces through one buffer: with two buffers, a piece would not use the same buffer in every tile. Values that
+// only the store uses are computed piece by piece.
 // CHECK-LABEL: tgpu.kernel @pieces
 // CHECK-DAG:     %[[MAP:.*]] = tgpu.tensor_map %c : !tile.view<[?, ?, ?], bf16> -> !tgpu.tensor_map<1x128x64xbf16, b128>
 // CHECK-DAG:     %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x64xbf16, b128>>
@@ -44,7 +44,7 @@ tgpu.kernel @pieces target "sm_90a" warps 8 (%c: !view, %d: !view, %n: i32) grid
     }
 }
 
-// Two pieces of 32 columns of f32 by two buffers; a known column is counted on.
+// Two pieces of 32 columns of f32 through two buffers; the offset is added to a constant column.
 // CHECK-LABEL: tgpu.kernel @two_buffers
 // CHECK:         tgpu.alloc_ring : !tgpu.ring<2, <128x32xf32, b128>>
 // CHECK:           tgpu.bulk_wait pending 1 read
@@ -62,7 +62,8 @@ tgpu.kernel @two_buffers target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>) g
     }
 }
 
-// Stays: an optional argument, a layout of other registers, a part of the argument before which the tile may begin.
+// Unchanged: an optional argument, another layout, and a part of an argument in which the tile may begin before the
+// part.
 // CHECK-LABEL: tgpu.kernel @stays
 // CHECK-NOT:     tgpu.tma_store
 // CHECK-NOT:     tgpu.bulk_wait
@@ -80,7 +81,7 @@ tgpu.kernel @stays target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %d: opt
     }
 }
 
-// A part of the argument in or behind which the tile begins leaves through a ragged tensor map.
+// If the tile begins in or after the part, the part is stored through a ragged tensor map.
 // CHECK-LABEL: tgpu.kernel @part
 // CHECK:         %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<128x1x32xf32, b128, ragged 0>
 // CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 0] from %begin size %size
@@ -96,7 +97,7 @@ tgpu.kernel @part target "sm_90a" warps 8 (%c: !tile.view<[?, ?, ?], f32>, %begi
     }
 }
 
-// Rows of 100 bytes end inside of a chunk of 16, which TMA would write as a whole.
+// Rows of 100 bytes end inside a chunk of 16 bytes, which TMA would write completely.
 // CHECK-LABEL: tgpu.kernel @ragged_rows
 // CHECK-NOT:     tgpu.tma_store
 // CHECK:         tgpu.store
@@ -110,9 +111,9 @@ tgpu.kernel @ragged_rows target "sm_90a" warps 8 (%c: !tile.view<[?, 50], bf16>)
     }
 }
 
-// In a block that takes tile after tile, results leave through the ring that rounds write for their own
-// products: all warps are done with it (sync), the copies read it, and the next tile's rounds begin when
-// they have. The third piece finds no slot, and stays.
+// In a block that processes several tiles, results are stored through the ring that iterations write for their own
+// products: when all warps have finished with it (sync), the copies read it, and the iterations of the next tile begin
+// after that. The third piece finds no slot, and is not staged.
 // CHECK-LABEL: tgpu.kernel @through_scratch
 // CHECK:         %[[RING:.*]] = tgpu.alloc_ring
 // CHECK:         %[[BARRIER:.*]] = tgpu.named_barrier warps 8
@@ -133,7 +134,7 @@ tgpu.kernel @ragged_rows target "sm_90a" warps 8 (%c: !tile.view<[?, 50], bf16>)
 // CHECK:             tgpu.tma_store %[[SECOND]]
 // CHECK:             tgpu.store
 // CHECK:           tgpu.bulk_wait pending 0 read
-// With one tile to a block nothing is gained by it.
+// With one tile per block, this has no benefit.
 // CHECK-LABEL: tgpu.kernel @one_tile
 // CHECK-NOT:     tgpu.tma_store
 // CHECK:         tgpu.store
@@ -180,9 +181,8 @@ tgpu.kernel @one_tile target "sm_90a" warps 8 (%c: !out_view) grid(%b = 4)
     }
 }
 
-// The next result leaves through the slot that the next tile's first sum will take: the role waits until
-// the other role has read it, and the next tile's iterations begin when the copy has. Its number is what
-// loops and branches yield.
+// The next result is stored through the slot of the next tile's first sum: the role waits until the other role has read
+// it, and the next tile's iterations begin after the copy has read it. Loops and branches yield the number of the slot.
 // CHECK-LABEL: tgpu.kernel @through_sums
 // CHECK-DAG:     %[[SCRATCH:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x128xbf16, b128>>
 // CHECK-DAG:     %[[SUMS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b128>>

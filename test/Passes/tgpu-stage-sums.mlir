@@ -3,10 +3,9 @@
 
 // RUN: tilewright-opt %s --tgpu-stage-stores | FileCheck %s
 
-// What a tile adds to memory after its iterations leaves through the ring that iterations write for
-// their own products and the slot that the next tile's first sum will take, in batches: the second
-// sum waits until the additions have read the first. The next tile's iterations, here two loops,
-// begin when all buffers have been read.
+// The additions of a tile after its iterations go through the ring that iterations write for their own products and the
+// slot of the next tile's first sum, in batches: the second sum waits until the additions have read the first. The next
+// tile's iterations, here two loops, begin when all buffers have been read.
 // CHECK-LABEL: tgpu.kernel @batches
 // CHECK-DAG:     %[[SCRATCH:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK-DAG:     %[[SUMS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <64x128xf32, b128>>
@@ -104,9 +103,8 @@ tgpu.kernel @batches target "sm_90a" warps 12 (%c: !view, %d: !view, %f: !view) 
     }
 }
 
-// Without a ring of iterations that holds a piece (its rows have an alignment of 256 bytes), they
-// leave through operands that all products have read, as rings of one slot. These are released when
-// the additions have read them, by one thread.
+// If no ring of the iterations holds a piece (its rows have an alignment of 256 bytes), the pieces go through operands
+// that all products have read, as rings of one slot. One thread releases these when the additions have read them.
 // CHECK-LABEL: tgpu.kernel @through_operands
 // CHECK:         %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x128xbf16, b128>>
 // CHECK:         %[[K:.*]] = tgpu.slot %[[RING]][%{{.*}}] : !tgpu.ring<1, <128x128xbf16, b128>>
@@ -172,7 +170,7 @@ tgpu.kernel @through_operands target "sm_90a" warps 12 (%c: !view, %kv: !kview) 
     }
 }
 
-// Additions of an iteration stay, as do those of a block that has one tile only.
+// Additions in an iteration do not change, nor do those of a block that processes only one tile.
 // CHECK-LABEL: tgpu.kernel @stay
 // CHECK-NOT:     tgpu.tma_reduce_add
 // CHECK:         tgpu.atomic_add

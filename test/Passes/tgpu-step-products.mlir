@@ -37,7 +37,7 @@ tgpu.kernel @apart target "sm_80" warps 4 (%s: !view) grid(%i = 1) {
   tgpu.store %other, %s[0, 0] : !narrow, !view
 }
 
-// An operand kept in registers across the loop, 32 of them, makes 160 at the first: both.
+// An operand of 32 registers that is kept across the loop makes 160 at the first product: both are stepwise.
 // CHECK-LABEL: tgpu.kernel @kept
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} stepwise :
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} stepwise :
@@ -61,7 +61,7 @@ tgpu.kernel @kept target "sm_80" warps 4 (%s: !view, %n: i32) grid(%i = 1) {
   }
 }
 
-// A product alone in its body stays as it is, however many registers other tiles take.
+// A single product in a body does not change, regardless of the registers of other tiles.
 // CHECK-LABEL: tgpu.kernel @alone
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} :
 tgpu.kernel @alone target "sm_80" warps 4 (%s: !view) grid(%i = 1) {
@@ -77,7 +77,7 @@ tgpu.kernel @alone target "sm_80" warps 4 (%s: !view) grid(%i = 1) {
   tgpu.store %more, %s[0, 0] : !narrow, !view
 }
 
-// What lives between products only, here 192 registers, is no reason.
+// Values that are live only between products, here 192 registers, do not count.
 // CHECK-LABEL: tgpu.kernel @between
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} :
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} :
@@ -100,8 +100,8 @@ tgpu.kernel @between target "sm_80" warps 4 (%s: !view) grid(%i = 1) {
   tgpu.store %other, %s[0, 0] : !narrow, !view
 }
 
-// Operands that every warp of a column of the grid holds are not divided among them: 64 registers
-// for b beside 64 for the sum. Tiles of indices count as well.
+// Operands that all warps of a column of the grid hold are not divided among them: 64 registers for b and 64 for the
+// sum. Tiles of indices count as well.
 // CHECK-LABEL: tgpu.kernel @shared_by_warps
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} stepwise :
 tgpu.kernel @shared_by_warps target "sm_80" warps 4 (%s: !view, %n: i32) grid(%i = 1) {

@@ -6,7 +6,7 @@
 !row = tensor<64xf32, #tgpu.slice<1, #tgpu.wgmma<1>>>
 !s = tensor<64x32xf32, #tgpu.wgmma<1>>
 
-// The recurrence of a softmax. The maximum stays what it is; so does the initial row, which nothing reads any more.
+// The recurrence of a softmax. The maximum does not change, nor does the initial row, which is no longer used.
 // CHECK-LABEL: tgpu.kernel @recurrence
 // CHECK: %[[NONE:.*]] = tile.full %{{.*}} : tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>
 // CHECK: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%[[MAX:.*]] = %{{.*}}, %[[OLD:.*]] = %[[NONE]])
@@ -42,7 +42,7 @@ tgpu.kernel @recurrence target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f32>, %n
 !row = tensor<64xf32, #tgpu.slice<1, #tgpu.wgmma<1>>>
 !s = tensor<64x32xf32, #tgpu.wgmma<1>>
 
-// A branch that adds a block or none, and no factor.
+// A branch that adds a block or nothing, and no factor.
 // CHECK-LABEL: tgpu.kernel @branch
 // CHECK: %[[SUM:.*]] = scf.for {{.*}} iter_args(%[[OLD:.*]] = %{{.*}})
 // CHECK: %[[EITHER:.*]] = scf.if %{{.*}} -> (tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>)
@@ -78,7 +78,7 @@ tgpu.kernel @branch target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f32>, %n: i3
 !row = tensor<64xf32, #tgpu.slice<1, #tgpu.wgmma<1>>>
 !s = tensor<64x32xf32, #tgpu.wgmma<1>>
 
-// Left as they are: sums that may not be reassociated, that do not begin with zero, that a round reads, and a maximum.
+// Unchanged: sums that may not be reassociated, that do not start at zero, or that an iteration reads, and a maximum.
 // CHECK-LABEL: tgpu.kernel @others
 // CHECK-NOT: by_thread
 tgpu.kernel @others target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1) {

@@ -6,8 +6,8 @@
 !ring = !tgpu.ring<2, <128x64xbf16, b128>>
 !full = !tgpu.barriers<2>
 
-// Two counters from tile to tile become one; in the rounds, where one is ahead by one, the other's next value is what it
-// has been. Behind the loop, in a branch and without one, both have counted as far.
+// Two counters from tile to tile become one; in iterations where one is ahead by one, the next value of the other is
+// its previous value. After the loop, in a branch and without one, both counters are equal again.
 // CHECK-LABEL: tgpu.kernel @ahead
 // CHECK:         role "compute"
 // CHECK:           scf.for %{{.*}} = %{{.*}} to %n step %{{.*}} iter_args(%[[USE:.*]] = %{{.*}}) -> (i32)
@@ -49,7 +49,7 @@ tgpu.kernel @ahead target "sm_90a" warps 8 (%n: i32, %some: i1) grid(%b = 1) {
     }
 }
 
-// Tiles that are taken: the arguments of a while.
+// Tiles from a counter: the arguments of a while.
 // CHECK-LABEL: tgpu.kernel @taken
 // CHECK:         role "compute"
 // CHECK:           scf.while
@@ -78,7 +78,7 @@ tgpu.kernel @taken target "sm_90a" warps 8 (%n: i32) grid(%b = 1) {
     }
 }
 
-// Stay: one that counts in a branch only, and one that counts by two.
+// Unchanged: a counter that is only incremented in a branch, and one with step two.
 // CHECK-LABEL: tgpu.kernel @stay
 // CHECK:         scf.for {{.*}} iter_args(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}, %[[C:.*]] = %{{.*}}) -> (i32, i32, i32)
 // CHECK-NEXT:      tgpu.wait %{{.*}}[%[[A]]]
@@ -108,7 +108,7 @@ tgpu.kernel @stay target "sm_90a" warps 8 (%n: i32, %some: i1) grid(%b = 1) {
     }
 }
 
-// Results of a branch that are equal on both sides: one serves for both. Two that differ on one side stay.
+// Two results of a branch that are equal on both sides become one. Two that differ on one side remain.
 // CHECK-LABEL: tgpu.kernel @branch
 // CHECK:         role "compute"
 // CHECK:           scf.while

@@ -3,8 +3,8 @@
 //
 // RUN: tilewright-opt %s --tgpu-unswitch-loops --split-input-file | FileCheck %s
 
-// Two conditions that do not change, one that does: one loop for the case that both hold, in which their branches are
-// gone, and one for all others, as it was.
+// Two loop-invariant conditions and one that varies: one loop for the case that both hold, without their branches, and
+// the original loop for all other cases.
 // CHECK-LABEL: tgpu.kernel @two
 // CHECK: role "compute"
 // CHECK: %[[POSITIVE:.*]] = arith.cmpf ogt, %{{.*}}, %{{.*}} : f32
@@ -58,7 +58,7 @@ tgpu.kernel @two target "sm_90a" warps 8 (%rounds: i32, %scale: f32, %flag: i1) 
 
 // -----
 
-// Both loops run rounds that are a special case; the one for all others has no code of its own for them.
+// Both loops have iterations that are a special case; the loop for all other cases has no separate code for them.
 // CHECK-LABEL: tgpu.kernel @special
 // CHECK: scf.if %{{.*}} -> (i32) {
 // CHECK-NEXT: scf.for
@@ -104,7 +104,7 @@ tgpu.kernel @special target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b =
 
 // -----
 
-// Only full blocks meet the other role, which goes through them as well: the rare loop keeps them apart.
+// Only full blocks synchronize with the other role, which also executes them: the rare loop keeps them separate.
 // CHECK-LABEL: tgpu.kernel @meets
 // CHECK: tgpu.schedule
 // CHECK: } else {
@@ -138,7 +138,7 @@ tgpu.kernel @meets target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1
         } else {
           scf.yield %x : i32
         } {tgpu.special_case}
-        // The same barriers on both sides: what stands for all rounds does.
+        // The same barriers on both sides: the loop is not split.
         scf.if %first {
           tgpu.arrive %other[%x] per warp : !tgpu.barriers<2>
         } else {
@@ -153,7 +153,7 @@ tgpu.kernel @meets target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1
 
 // -----
 
-// Nothing to take out, and a loop that no role runs.
+// No loop-invariant condition, and a loop outside roles.
 // CHECK-LABEL: tgpu.kernel @none
 // CHECK-NOT: tgpu.rare
 tgpu.kernel @none target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What tgpu-verify-sync says about barriers, counters, turns and asynchronous products.
+// Diagnostics of tgpu-verify-sync for barriers, counters, turns and asynchronous products.
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
 
 tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
@@ -18,7 +18,7 @@ tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
 
 // -----
 
-// One arrival of each warp is not one of each thread.
+// One arrival per warp instead of one per thread.
 tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
   // expected-note @+1 {{the barriers}}
   %full = tgpu.alloc_barriers arrivals 64 : !tgpu.barriers<1>
@@ -57,7 +57,7 @@ tgpu.kernel @one_more target "sm_90a" warps 2 () grid(%i = 1) {
     }
     role "b" warps 1 {
       tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
-      // expected-error @+1 {{belongs to use 0 of the barriers, which is complete without it: they were declared for 1 arrivals a use, and got more}}
+      // expected-error @+1 {{belongs to use 0 of the barriers, which is already complete: they were declared for 1 arrivals per use}}
       tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
     }
 }
@@ -87,14 +87,14 @@ tgpu.kernel @counters_part target "sm_90a" warps 2 () grid(%i = 1) {
 
 // -----
 
-// Nothing holds back the producer: use 1 would count as an arrival at use 0.
+// The producer does not wait: use 1 would count as an arrival for use 0.
 tgpu.kernel @skips_a_use target "sm_90a" warps 2 () grid(%i = 1) {
   // expected-note @+1 {{the barriers}}
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   %c1 = arith.constant 1 : i32
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{belongs to use 1 of the barriers, while use 0 is not complete; count uses alike on both sides, and wait before a slot is used again}}
+      // expected-error @+1 {{belongs to use 1 of the barriers, while use 0 is not complete; both sides must count uses alike, and wait before they reuse a slot}}
       tgpu.arrive %full[%c1] per role : !tgpu.barriers<1>
     }
     role "b" warps 1 {
@@ -123,20 +123,20 @@ tgpu.kernel @too_late target "sm_90a" warps 2 () grid(%i = 1) {
 tgpu.kernel @negative_use target "sm_90a" warps 1 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   %minus = arith.constant -1 : i32
-  // expected-error @+1 {{uses are counted from 0, but got -1}}
+  // expected-error @+1 {{uses must be counted from 0, but got -1}}
   tgpu.wait %full[%minus] : !tgpu.barriers<1>
 }
 
 // -----
 
-// Each waits for the other.
+// Both roles wait for each other.
 tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
   // expected-note @+1 {{the barriers}}
   %x = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   %y = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{deadlocks in role "a": the warps that arrive at the barriers for use 0 wait, too}}
+      // expected-error @+1 {{deadlocks in role "a": the warps that would arrive at the barriers for use 0 are also waiting}}
       tgpu.wait %x[%i] : !tgpu.barriers<1>
       tgpu.arrive %y[%i] per role : !tgpu.barriers<1>
     }
@@ -154,7 +154,7 @@ tgpu.kernel @too_few_bytes target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16
   %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
   %buffer = tgpu.alloc : !tile
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
-  // expected-error @+1 {{expects 4096 bytes, but the copies of this use bring 8192}}
+  // expected-error @+1 {{expects 4096 bytes, but the copies of this use have 8192}}
   tgpu.expect %full[%i] bytes 4096 : !tgpu.barriers<1>
   // expected-note @+1 {{copied here}}
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
@@ -169,7 +169,7 @@ tgpu.kernel @bytes_not_announced target "sm_90a" warps 1 (%x: !tile.view<[?, 64]
   %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
   %buffer = tgpu.alloc : !tile
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
-  // expected-error @+1 {{brings 8192 bytes that no tgpu.expect announces at its barriers}}
+  // expected-error @+1 {{copies 8192 bytes that no tgpu.expect of its barriers counts}}
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
   tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
   tgpu.wait %full[%i] : !tgpu.barriers<1>
@@ -186,7 +186,7 @@ tgpu.kernel @other_stages target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16>
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<2>
   %slot = tgpu.slot %ring[%i] : !ring
-  // expected-error @+1 {{fills a ring of 3 stages through barriers of 2; both need the same number}}
+  // expected-error @+1 {{fills a ring of 3 stages, but its barriers have 2; both must have the same number}}
   tgpu.tma_load %map[0, 0], %slot, %full[%i] : !map, !tile, !tgpu.barriers<2>
   tgpu.wait %full[%i] : !tgpu.barriers<2>
 }
@@ -240,7 +240,7 @@ tgpu.kernel @taken_twice target "sm_90a" warps 8 () grid(%i = 1) {
   %turns = tgpu.turns warpgroups 2 : index
   // expected-note @+1 {{taken here}}
   tgpu.take_turn %turns
-  // expected-error @+1 {{takes the turn again before passing it on; the two must alternate}}
+  // expected-error @+1 {{takes the turn again before passing it on; tgpu.take_turn and tgpu.pass_turn must alternate}}
   tgpu.take_turn %turns
 }
 
@@ -248,7 +248,7 @@ tgpu.kernel @taken_twice target "sm_90a" warps 8 () grid(%i = 1) {
 
 tgpu.kernel @passed_untaken target "sm_90a" warps 8 () grid(%i = 1) {
   %turns = tgpu.turns warpgroups 2 : index
-  // expected-error @+1 {{passes on a turn that was not taken; the two must alternate}}
+  // expected-error @+1 {{passes on a turn that was not taken; tgpu.take_turn and tgpu.pass_turn must alternate}}
   tgpu.pass_turn %turns
 }
 
@@ -262,7 +262,7 @@ tgpu.kernel @kept target "sm_90a" warps 8 () grid(%i = 1) {
 
 // -----
 
-// Products. A loop may carry one on, but what is in flight has no tile yet.
+// Products. A loop may carry a pending product, but the tile in flight is not available yet.
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -281,7 +281,7 @@ tgpu.kernel @in_flight target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf16>) g
   %last = scf.for %k = %c0 to %c3 step %c1 iter_args(%before = %first) -> (!tgpu.pending<!acc>) : i32 {
     %next = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
     tgpu.wgmma_commit
-    // This one is done: the group after it alone may be pending.
+    // This product is complete: only the group after it may be pending.
     %done = tgpu.wgmma_wait pending 1, %before : !acc
     scf.yield %next : !tgpu.pending<!acc>
   }
@@ -318,13 +318,13 @@ tgpu.kernel @never_committed target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf
   tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<1>
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
   tgpu.wait %full[%i] : !tgpu.barriers<1>
-  // expected-error @+1 {{joins no group; tgpu.wgmma_commit must follow}}
+  // expected-error @+1 {{is not committed to a group; tgpu.wgmma_commit must follow}}
   %pending = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
 }
 
 // -----
 
-// The buffer is released to the copies, though the product still reads it.
+// The buffer is released to the copies while the product still reads it.
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
@@ -361,7 +361,7 @@ tgpu.kernel @released_too_early target "sm_90a" warps 8 (%x: !tile.view<[?, 64],
 
 // -----
 
-// The registers of %p get another value at the end of a round in which a product may still read them.
+// The registers of %p are overwritten at the end of an iteration while a product may still read them.
 !b = !tgpu.shared<64x64xbf16, b128>
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
 !h = tensor<64x64xbf16, #tgpu.wgmma<1>>
@@ -393,8 +393,8 @@ tgpu.kernel @operand_overwritten target "sm_90a" warps 4 (%zero: bf16, %zero_acc
 
 // -----
 
-// Right: the new operand is made while the product runs, and yielded when it has ended. And a round
-// that keeps the operand needs no wait.
+// Valid: the new operand is computed while the product runs, and yielded after it has ended. An iteration that keeps
+// the operand needs no wait.
 !b = !tgpu.shared<64x64xbf16, b128>
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
 !h = tensor<64x64xbf16, #tgpu.wgmma<1>>

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which launches and blocks tgpu-verify-sync plays, and what it says of code that none of them reaches.
+// The launches and blocks that tgpu-verify-sync simulates, and its remarks on code that none of them reaches.
 // RUN: tilewright-opt %s --tgpu-verify-sync=report-unreached -split-input-file -verify-diagnostics
 // RUN: not tilewright-opt %s --tgpu-verify-sync -split-input-file 2>&1 | FileCheck %s --check-prefix=QUIET
 // QUIET-NOT: remark:
@@ -10,7 +10,7 @@
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, 64], bf16>
 
-// The last block has no round.
+// The last block has no iteration.
 tgpu.kernel @first_block target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -37,7 +37,7 @@ tgpu.kernel @first_block target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(di
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, 64], bf16>
 
-// Neither the first nor the last block has a round.
+// Neither the first nor the last block has an iteration.
 tgpu.kernel @middle_block target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -90,7 +90,7 @@ tgpu.kernel @heads_of_a_group target "sm_80" warps 4 (%q: !view, %k: !view) grid
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, 64], bf16>
 
-// Without elements in an array that it does not use, it has tiles.
+// If an unused array has no elements, there are tiles.
 tgpu.kernel @instead_of_another target "sm_80" warps 4 (%x: !view, %sums: !view)
     grid(%i = min(148, ceildiv(dim(x, 0), 64) * (1 - min(dim(sums, 0), 1)))) {
   %c0 = arith.constant 0 : i32
@@ -120,7 +120,7 @@ tgpu.kernel @instead_of_another target "sm_80" warps 4 (%x: !view, %sums: !view)
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, ?, 64], bf16>
 
-// Another argument's heads are read, too: they might be those of the queries, so they stay equal.
+// The heads of another argument are also read: they may have to equal those of the queries, so they stay equal.
 tgpu.kernel @heads_that_are_related target "sm_80" warps 4 (%q: !view, %k: !view, %o: !view) grid(%i = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -143,7 +143,7 @@ tgpu.kernel @heads_that_are_related target "sm_80" warps 4 (%q: !view, %k: !view
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, 64], bf16>
 
-// Keys and queries differ in number, by no multiple of a tile.
+// The numbers of keys and queries differ, by less than a tile.
 tgpu.kernel @surplus target "sm_80" warps 4 (%q: !view, %k: !view) grid(%i = ceildiv(dim(q, 0), 64)) {
   %c0 = arith.constant 0 : i32
   %c64 = arith.constant 64 : i32
@@ -175,7 +175,7 @@ tgpu.kernel @surplus target "sm_80" warps 4 (%q: !view, %k: !view) grid(%i = cei
 
 // -----
 
-// A window of an integer among the arguments: masked on both sides, whole between.
+// A window given by an integer argument: masked on both sides, full between them.
 !tile = !tgpu.shared<64x64xbf16, b128>
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, 64], bf16>
@@ -203,7 +203,7 @@ tgpu.kernel @window target "sm_80" warps 4 (%x: !view, %left: i32) grid(%i = cei
 
 // -----
 
-// A role receives what another publishes that comes behind it.
+// A role receives values from a role that follows it in the text.
 !words = !tgpu.shared<4xi32, none>
 !s = !tgpu.shared<128x64xbf16, b128>
 !r = tensor<128x64xbf16, #tgpu.mma<4, 1>>
@@ -245,7 +245,7 @@ tgpu.kernel @told_by_a_later_role target "sm_90a" warps 8 (%x: !view) grid(%i = 
 
 // -----
 
-// Without an optional argument, whatever its extent is where it is there.
+// The optional argument is absent, regardless of its extent.
 tgpu.kernel @absent target "sm_90a" warps 2 (%gradient: optional !tile.view<[1], f32>) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   // expected-note @+1 {{the barriers}}
@@ -266,7 +266,7 @@ tgpu.kernel @absent target "sm_90a" warps 2 (%gradient: optional !tile.view<[1],
 
 // -----
 
-// Where it must be given, it is.
+// A required argument is always given.
 tgpu.kernel @given target "sm_90a" warps 2 (%gradient: !tile.view<[1], f32>) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Warpgroups of a role whose first rounds differ are played apart: the second has none of these rounds, the first all.
+// Warpgroups of a role with different first iterations are simulated separately: the second skips these iterations, the
+// first executes all.
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
 
 !view = !tile.view<[?, 64], bf16>
@@ -55,7 +56,7 @@ tgpu.kernel @in_each_round target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b
 
 // -----
 
-// Their slots are needed before their turns have come.
+// Their slots are needed before their iterations start.
 !view = !tile.view<[?, 64], bf16>
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !buffer = !tgpu.shared<64x64xbf16, b128>
@@ -112,7 +113,7 @@ tgpu.kernel @behind_them target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b =
 
 // -----
 
-// None is taken: the first waits for the second.
+// No turn is taken: the first waits for the second.
 !view = !tile.view<[?, 64], bf16>
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !buffer = !tgpu.shared<64x64xbf16, b128>
@@ -163,7 +164,7 @@ tgpu.kernel @never target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
 
 // -----
 
-// A slot is given back before the other warpgroup has given back its last use.
+// A slot is released before the other warpgroup has released its previous use.
 !view = !tile.view<[?, 64], bf16>
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !buffer = !tgpu.shared<64x64xbf16, b128>

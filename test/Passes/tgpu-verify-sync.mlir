@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Buffers: who may read and write them when. (tgpu-verify-sync-barriers.mlir has barriers and products.)
+// When buffers may be read and written. (tgpu-verify-sync-barriers.mlir tests barriers and products.)
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
 //
-// Nothing is said about kernels that are right, written by hand or by passes.
+// Correct kernels, handwritten or made by passes, give no diagnostics.
 // RUN: tilewright-opt %S/../Tgpu/attention_forward_sm80.mlir --tgpu-verify-sync -o %t
 // RUN: tilewright-opt %S/../Tgpu/attention_forward_sm90_d128.mlir --tgpu-verify-sync -o %t
 // RUN: tilewright-opt %S/../Tgpu/attention_backward_sm90.mlir --tgpu-verify-sync -o %t
@@ -55,7 +55,7 @@ tgpu.kernel @copy_without_barrier target "sm_80" warps 4 (%x: !view) grid(%i = 1
 
 // -----
 
-// A thread reads back what it wrote itself, a row of threads does not.
+// A thread may read its own writes; a row that several threads share needs a barrier.
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
@@ -71,7 +71,7 @@ tgpu.kernel @write_without_barrier target "sm_80" warps 4 (%zero: bf16) grid(%i 
 
 // -----
 
-// Around a loop: the copy of the next round.
+// Across iterations: the copy for the next iteration.
 !view = !tile.view<[?, 64], bf16>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
@@ -93,7 +93,7 @@ tgpu.kernel @loop_without_barrier target "sm_80" warps 4 (%x: !view) grid(%i = 1
 
 // -----
 
-// The ring has one stage too few for copies of two rounds.
+// The ring has one stage too few for copies of two iterations.
 !view = !tile.view<[?, 64], bf16>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !ring = !tgpu.ring<2, !tile>
@@ -131,14 +131,14 @@ tgpu.kernel @ring_too_short target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
 !tile = !tgpu.shared<64x64xbf16, b128>
 tgpu.kernel @never_committed target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
   %buffer = tgpu.alloc : !tile
-  // expected-error @+1 {{joins no group; tgpu.copy_commit must follow}}
+  // expected-error @+1 {{is not committed to a group; tgpu.copy_commit must follow}}
   tgpu.copy_async %x[0, 0], %buffer : !view, !tile
   tgpu.copy_wait pending 0
 }
 
 // -----
 
-// Two buffers were given the same place while the first is in use.
+// Two buffers have the same offset while the first is in use.
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
@@ -156,7 +156,7 @@ tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
 
 // -----
 
-// One after the other, but without a barrier: the threads of the one are not those of the other.
+// One after the other, but without a barrier: they are used by different threads.
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 tgpu.kernel @same_place_too_early target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
@@ -172,7 +172,7 @@ tgpu.kernel @same_place_too_early target "sm_80" warps 4 (%zero: bf16) grid(%i =
 
 // -----
 
-// What one function decides is followed, recursion is not.
+// A condition computed by a function is evaluated, but recursion is not.
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 func.func private @never(%x: i32) -> i1 {
@@ -283,7 +283,7 @@ tgpu.kernel @store_not_waited target "sm_90a" warps 4 (%x: !view, %zero: bf16) g
 
 // -----
 
-// One thread waits for the copy; the others do not know.
+// One thread waits for the copy; the others are not synchronized with it.
 !view = !tile.view<[?, 64], bf16>
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !tile = !tgpu.shared<64x64xbf16, b128>
@@ -334,14 +334,14 @@ tgpu.kernel @store_not_committed target "sm_90a" warps 4 (%x: !view, %zero: bf16
   tgpu.write %zeros, %buffer : !acc, !tile
   tgpu.fence_async
   tgpu.sync
-  // expected-error @+1 {{joins no group; tgpu.bulk_commit must follow}}
+  // expected-error @+1 {{is not committed to a group; tgpu.bulk_commit must follow}}
   tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
   tgpu.bulk_wait pending 0
 }
 
 // -----
 
-// Where no round waits for it, the copy outlives the kernel.
+// If no iteration waits for the copy, it is still pending when the kernel ends.
 !tile = !tgpu.shared<64x64xbf16, b128>
 tgpu.kernel @copy_outlives_kernel target "sm_80" warps 4 (%x: !tile.view<[?, 64], bf16>, %n: i32) grid(%i = 2) {
   %c0 = arith.constant 0 : i32

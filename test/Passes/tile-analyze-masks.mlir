@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The derived functions, seen through their values for constant operands: callers are added after the pass has
-// run, inlined and folded. tile-analyze-masks-random.test checks the rules against brute force.
+// The derived functions, tested by their values for constant operands: callers are added after the pass, inlined and
+// folded. tile-analyze-masks-random.test checks the rules against brute force.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks -o %t/derived.mlir
@@ -14,26 +14,26 @@
 // RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks --remark-format=emitRemark --remarks-filter=tile-analyze-masks -o %t/ignored.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks --canonicalize | FileCheck %s --check-prefix=BEGINS
 
-// Both ranges of a causal mask begin with the lower bound, and it is known: then no part of a loop comes before the full
-// blocks. Those of a window may begin later.
+// Both ranges of a causal mask are known to begin at the lower bound: then no part of a loop precedes the full blocks.
+// Those of a window may begin later.
 // BEGINS-LABEL: func.func private @causal_ranges(%{{[^:]*}}: i32, %{{[^:]*}}: i32,
 // BEGINS-SAME:      %[[LOWER:[^:]*]]: i32,
 // BEGINS:        return %[[LOWER]], %{{[^,]*}}, %[[LOWER]], %{{[^,]*}}, %{{[^,]*}} :
 
-// What promises not to wrap is not tested: such a mask is tight in all launches. Then it is also known where both ranges
-// end: with the row, argument 4 away.
+// Operations with no-wrap flags are not tested for wrapping: such a mask is tight in all launches. Then the ends of
+// both ranges are also known: they follow the row by a distance of argument 4.
 // BEGINS-LABEL: func.func private @promised_ranges({{.*}}i32 {tile.row_edge = array<i64: 4>}, i1)
 // BEGINS:        %[[TRUE:.*]] = arith.constant true
 // BEGINS-NOT:    2147483647
 // BEGINS:        return {{.*}}, %[[TRUE]] :
 
-// No block of a mask that depends on data is known to be full, and that is known.
+// No block of a mask that depends on data is known to be full, and the function reports that.
 // BEGINS-LABEL: func.func private @document_ranges(%{{[^:]*}}: i32, %{{[^:]*}}: i32,
 // BEGINS-SAME:      %[[LOWER:[^:]*]]: i32,
 // BEGINS:        return %{{[^,]*}}, %{{[^,]*}}, %[[LOWER]], %[[LOWER]], %{{[^,]*}} :
 
-// Positions first, then the other operands of the mask in order. Two loops of one mask share the function; where the
-// positions change places it is another one.
+// The operands are the positions, followed by the other operands of the mask in order. Two loops with one mask share
+// the function; with swapped positions, it is another function.
 // CHECK:      func.func private @causal_ranges_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32) -> (i32, i32, i32, i32{{.*}}, i1)
 // CHECK-NOT:  call
 // CHECK:      func.func private @causal_ranges(
@@ -43,13 +43,13 @@
 // CHECK:        where @causal(against, block, %{{.*}} : i32) ranges @causal_ranges
 // CHECK:        where @causal(against, block, %{{.*}} : i32) ranges @causal_ranges
 // CHECK:        where @causal(block, against, %{{.*}} : i32) ranges @causal_ranges_0
-// A loop without a mask has no ranges; ranges that are there stay.
+// A loop without a mask gets no ranges; existing ranges remain.
 // CHECK:        tile.for_blocks
 // CHECK-NOT:      ranges
 // CHECK:        where @window({{.*}}) ranges @my_ranges
 
-// What ascends lies between its values at the first and the last row, where it has as many elements. The other way to
-// say the mask, of which nothing is known for these positions, makes no remark.
+// An ascending view is bounded by its values at the first and the last row, if it has enough elements. The other form
+// of the mask, for which nothing is known about these positions, gives no remark.
 // SPANS-LABEL: func.func private @spans(
 // SPANS-NOT:    tile.equivalent
 // SPANS-LABEL: func.func private @spans_ranges_{{[0-9]+}}(
@@ -67,7 +67,7 @@
 // SPANS-NOT:    @query_begin
 // SPANS:        return
 
-// Only the place where knowledge is lost is named, not what follows from it.
+// The remark names only the operation at which information is lost, not its uses.
 // REMARK-NOT:  remark:
 // REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not analysed, so it neither excludes blocks nor makes them full"
 // REMARK:      remark: {{.*}}tile.at depends on a position
@@ -89,7 +89,7 @@ func.func private @promised(%i: i32, %j: i32, %shift: i32) -> i1 {
   %keep = arith.cmpi sle, %ahead, %zero : i32
   return %keep : i1
 }
-// i - left <= j <= i + right, -1 leaves a side open. Written so that it does not wrap.
+// i - left <= j <= i + right, where -1 is unlimited. Written so that it does not wrap.
 func.func private @window(%i: i32, %j: i32, %left: i32, %right: i32) -> i1 {
   %zero = arith.constant 0 : i32
   %ahead = arith.subi %j, %i : i32
@@ -121,7 +121,7 @@ func.func private @packed(%row: i32, %j: i32, %group: i32) -> i1 {
 }
 tile.capture @documents : !tile.view<[?], i32>
 tile.capture @prefix : !tile.view<[?], i32>
-// Nothing is known of data that positions select, but causality still bounds.
+// Data selected by positions is unknown, but causality still bounds the range.
 func.func private @document(%i: i32, %j: i32, %unused: f32) -> i1 {
   %a = tile.at @documents[%i] : i32
   %b = tile.at @documents[%j] : i32
@@ -144,7 +144,7 @@ func.func private @spans(%i: i32, %j: i32) -> i1 {
   %keep = tile.equivalent %key_inside, %query_inside : i1
   return %keep : i1
 }
-// Data that is the same for all pairs is read once.
+// Data that is equal for all pairs is read once.
 func.func private @prefix_lm(%b: i32, %i: i32, %j: i32) -> i1 {
   %length = tile.at @prefix[%b] : i32
   %inside = arith.cmpi slt, %j, %length : i32
@@ -193,7 +193,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
       where @spans(block, against) keep %keep : tensor<4x4xi1> { tile.yield }
 }
 //--- calls.mlir
-  // Rows 64 .. 127: keys up to 127 may be kept, keys up to 64 are kept by all.
+  // Rows 64 .. 127: keys up to 127 may be kept, all rows keep keys up to 64.
   // VALUES-LABEL: @case0(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C65:.*]] = arith.constant 65 : i32
@@ -208,7 +208,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // A negative shift leaves the first rows without keys.
+  // With a negative shift, the first rows have no keys.
   // VALUES-LABEL: @case1(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES: return %[[C0]], %[[C0]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
@@ -261,7 +261,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // I + shift wraps in the mask itself: nothing is excluded, nothing promised.
+  // i + shift wraps in the mask itself: the function excludes and guarantees nothing.
   // VALUES-LABEL: @case6(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
@@ -306,7 +306,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // Wide enough for a full block.
+  // Large enough for a full block.
   // VALUES-LABEL: @case9(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C27:.*]] = arith.constant 27 : i32
@@ -323,7 +323,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // An open side, and one of the largest number.
+  // An unlimited side, and a side with the largest number.
   // VALUES-LABEL: @case10(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
@@ -338,7 +338,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // Sinks and window apart: their hull, and the longer promise.
+  // Disjoint sinks and window: their hull, and the longer guaranteed interval.
   // VALUES-LABEL: @case11(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C4:.*]] = arith.constant 4 : i32
@@ -385,7 +385,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // A group of 0, for which the mask is undefined, traps nothing.
+  // A group of 0, for which the mask is undefined, does not trap.
   // VALUES-LABEL: @case14(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
@@ -399,7 +399,7 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %r:5 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
-  // Only causality is known, and it promises nothing.
+  // Only causality is known, which guarantees no kept pair.
   // VALUES-LABEL: @case15(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32

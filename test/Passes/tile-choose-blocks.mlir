@@ -25,7 +25,7 @@
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=copy target=sm_80" 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not tilewright-opt %t/kernels.mlir --tile-specialize="entry=weigh params=T=f16" 2>&1 | FileCheck %s --check-prefix=UNRESOLVED
 
-// Files of rows go first, and are refused as a whole.
+// Files of rows take precedence, and an invalid file is rejected as a whole.
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a table=%t/mine.json" | FileCheck %s --check-prefix=MINE
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_90a table=%t/mine.json" | FileCheck %s --check-prefix=NOT-MINE
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_80 table=%t/large.json" | FileCheck %s --check-prefix=ROOM
@@ -58,7 +58,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
   return %keep : i1
 }
 
-// Attention without a softmax and without its names, with S transposed.
+// Attention without a softmax and with other names, with S transposed.
 // CHECK-LABEL: tile.kernel @weigh
 // CHECK: ROWS: int = 128, KEYS: int = 176
 // CHECK-NOT: <= 4096
@@ -76,7 +76,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // F32: ROWS: int = 32, KEYS: int = 16
 // DIVISOR: ROWS: int = 128, KEYS: int = 160
 // NO-DIVISOR: error: block KEYS of kernel @weigh must divide 25 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
-// NO-MULTIPLE: error: what block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in '9000000000 * 9000000000'
+// NO-MULTIPLE: error: the extent that block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in '9000000000 * 9000000000'
 // F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
 // CPU: ROWS: int = 128, KEYS: int = 128
 // CPU: by = "the table: cpu, rows up to 128 elements"
@@ -90,10 +90,10 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // BAD-ROWS: error: block ROWS of kernel @weigh is for the rows of products and must be a multiple of 16 up to 256 on sm_90a, but got 72
 // MOST: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_90a, but got 264
 // UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
-// KEY: error: file of blocks '{{.*}}key.json': a row has no 'keys'; it may have structure, target, mask, bits, above, bytes, elements, length, captures, work, shared, rows, columns, step
+// KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, elements, length, captures, work, shared, rows, columns, step
 // FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
 // FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none, some or ascending, but got 'causal'
-// LACKS: error: block ROWS of kernel @weigh is for the rows of products, of which the row for 'any structure' says nothing; give it a value
+// LACKS: error: block ROWS of kernel @weigh is for the rows of products, which the row for 'any structure' does not give; give it a value
 // NO-FILE: error: cannot open the file of blocks '{{.*}}none.json'
 // TEXT: error: file of blocks '{{.*}}text.json': {{.+}}
 tile.kernel @weigh
@@ -172,7 +172,7 @@ tile.kernel @squares params(W: int, R: int = block(), N: int = block())
   }
 }
 
-// The blocks of a program are those of the kernels that it launches, by whatever names it has them.
+// A program has the blocks of the kernels that it launches, possibly under other names.
 // PROGRAM-LABEL: tile.program @twice
 // PROGRAM: M: int = 128, N: int = 64
 // PROGRAM: blocks = {{.*}}rows = "M = 128", step = "N = 64", structure = "sum (R S) S"
@@ -182,19 +182,19 @@ tile.program @twice params(T: type, WIDE: int = 64, CAUSAL: flag = true, M: int 
       : !view, !view, !view, !tile.view<[?, WIDE], f32>
 }
 
-// A launch may choose between a block and another number by parameters whose values are known.
+// A launch may select between a block and another number by parameters with known values.
 // EITHER-LABEL: tile.program @either
 // EITHER: M: int = 128, N: int = 64
 // EITHER: blocks = {{.*}}rows = "M = 128", step = "N = 64", structure = "sum (R S) S"
-// FEW: error: block M of program @either is the extent of no operand of a product in a loop
+// FEW: error: block M of program @either is not the extent of an operand of a product in a loop
 tile.program @either params(T: type, FEW: flag, WIDE: int = 64, CAUSAL: flag = true, M: int = block(), N: int = block())
     (%q: !view, %o: !tile.view<[?, WIDE], f32>) {
   tile.launch @weigh(%q, %q, %q, %o) with (ROWS = select(FEW, 16, M), KEYS = select(not(FEW), select(FEW, 16, N), 16))
       : !view, !view, !view, !tile.view<[?, WIDE], f32>
 }
 
-// What parameters switch off does not count, nor what only that would read: each launch has its structure, and a
-// program that of the launch with the most products.
+// Code that parameters disable does not count, nor does code that only it uses: each launch has its own structure, and
+// a program has that of the launch with the most products.
 // APART-LABEL: tile.program @apart
 // APART: R: int = 128, S: int = 64, R2: int = 128, S2: int = 80
 // APART: rows = "R = 128", step = "S = 64", structure = "sum (R S)(R S) S"
@@ -264,7 +264,7 @@ tile.kernel @parts params(T: type, R: int, S: int, FIRST: flag, SECOND: flag = t
   tile.store %both, %y[%m, 0] : !tile.tile<[R, 256], f32>, !tile.view<[?, 256], f32>
 }
 
-// NOTHING: error: block N of kernel @copy is the extent of no operand of a product in a loop, so that there is nothing to choose it by; give it a default or a value
+// NOTHING: error: block N of kernel @copy is not the extent of an operand of a product in a loop, so it cannot be chosen; give it a default or a value
 tile.kernel @copy params(N: int = block()) (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), N)) {
   %n = tile.param N : i32
   %m = arith.muli %i, %n : i32

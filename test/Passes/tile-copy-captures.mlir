@@ -10,7 +10,7 @@
 tile.capture @bias : !bias
 tile.capture @table : !tile.view<[?, ?], f8E4M3FN>
 
-// What repeats where it has one row is taken not to. The load goes to its first use.
+// The row is assumed not to be broadcast. The load moves to its first use.
 // CHECK-LABEL: tile.kernel @biased
 // CHECK:         require(dim(x, 0) == dim(o, 0), ne(dim(bias, 1), 1))
 // CHECK:         %[[VIEW:.*]] = tile.captured @bias
@@ -45,8 +45,8 @@ tile.kernel @biased params() require(dim(x, 0) == dim(o, 0))
   }
 }
 
-// Each thread loads what runs along another dimension, what repeats for another reason, elements of 8 bits, and what no
-// loop reads.
+// Each thread loads tiles along another dimension, tiles broadcast for another reason, elements of 8 bits, and tiles
+// that no loop reads.
 // CHECK-LABEL: tile.kernel @others
 // CHECK-NOT:   ne(
 // CHECK-NOT:   tgpu.copied

@@ -3,9 +3,9 @@
 //
 // RUN: tilewright-opt %s --split-input-file --tile-differentiate --verify-diagnostics
 
-// The bits of a float are no function that could be differentiated.
+// The bits of a float are not differentiable.
 func.func private @bits(%s: f32) -> f32 {
-  // expected-error @+1 {{'arith.bitcast' has no derivative, but the gradient of @bits with respect to operand 0 passes through it; write it with operations of arith and math that have one}}
+  // expected-error @+1 {{'arith.bitcast' has no derivative, but the gradient of @bits with respect to operand 0 passes through it; use operations of arith and math that have one}}
   %n = arith.bitcast %s : f32 to i32
   %r = arith.sitofp %n : i32 to f32
   return %r : f32
@@ -18,7 +18,7 @@ func.func @bitcast(%s: tensor<8xf32>) {
 
 // -----
 
-// In a function that is called.
+// In a called function.
 func.func private @inner(%x: f32) -> f32 {
   // expected-error @+1 {{'math.asinh' has no derivative, but the gradient of @outer with respect to operand 0 passes through it}}
   %r = math.asinh %x : f32
@@ -39,7 +39,7 @@ func.func @called(%s: tensor<8xf32>) {
 func.func private @branch(%s: f32) -> f32 {
   %zero = arith.constant 0.0 : f32
   %positive = arith.cmpf ogt, %s, %zero : f32
-  // expected-error @+1 {{'scf.if' has no derivative, but the gradient of @branch with respect to operand 0 passes through it; choose between values by arith.select}}
+  // expected-error @+1 {{'scf.if' has no derivative, but the gradient of @branch with respect to operand 0 passes through it; choose between values with arith.select}}
   %r = scf.if %positive -> f32 {
     scf.yield %s : f32
   } else {
@@ -73,7 +73,7 @@ func.func @in_a_loop(%s: tensor<8xf32>, %n: i32) {
 
 // -----
 
-// The same for what is captured.
+// The same for captures.
 tile.capture @table : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32) -> f32 {
   %t = tile.at @table[%h] : f32
@@ -94,7 +94,7 @@ tile.capture @table : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32, %on: i1) -> f32 {
   %zero = arith.constant 0.0 : f32
   %t = scf.if %on -> f32 {
-    // expected-error @+1 {{a captured float whose gradient is asked for must be read outside of regions; read it before and choose by arith.select}}
+    // expected-error @+1 {{a captured float whose gradient is requested must be read outside of regions; read it before and choose with arith.select}}
     %x = tile.at @table[%h] : f32
     scf.yield %x : f32
   } else {
@@ -111,7 +111,7 @@ tile.kernel @kernel (%x: !tile.view<[?], f32>, %on: i1) grid(%h = 1) {
 
 // -----
 
-// A program has to clear the gradient, and to convert exact sums.
+// A program must clear the gradient, and convert exact sums.
 tile.capture @table : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32) -> f32 {
   %t = tile.at @table[%h] : f32
@@ -136,7 +136,7 @@ tile.kernel @kernel (%x: !tile.view<[?], f32>) grid(%h = 1) {
   %s = tile.load %x[0] : !tile.view<[?], f32> -> tensor<8xf32>
   // expected-note @+1 {{the other place}}
   tile.add_gradients @score(%s, %h) seed %s : tensor<8xf32> : (tensor<8xf32>, i32)
-  // expected-error @+1 {{sums the gradients of captures exactly in one place of a kernel and not in another; write 'exact' on all or on none}}
+  // expected-error @+1 {{must have 'exact' if and only if the other gradients of captures in the kernel have it; write 'exact' on all or on none}}
   tile.add_gradients @score(%s, %h) seed %s : tensor<8xf32> exact : (tensor<8xf32>, i32)
 }
 tile.program @run (%x: !tile.view<[?], f32>) {
@@ -179,19 +179,19 @@ tile.program @run (%d_table: !tile.view<[?], f32>) {
 
 // -----
 
-// Only bound kernels are differentiated.
+// Only bound kernels can be differentiated.
 func.func private @f(%s: f32) -> f32 {
   return %s : f32
 }
 tile.kernel @unbound params(N: int) (%x: !tile.view<[?], f32>) grid(%h = 1) {
   %s = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
-  // expected-error @+1 {{is differentiated once the parameters of its kernel are bound; run tile-specialize first}}
+  // expected-error @+1 {{can be differentiated only after the parameters of its kernel are bound; run tile-specialize first}}
   %0 = tile.map_gradient @f(%s) wrt 0 seed %s : !tile.tile<[N], f32> : (!tile.tile<[N], f32>) -> !tile.tile<[N], f32>
 }
 
 // -----
 
-// Each place that reads a captured float gets a function of its own.
+// Each read of a captured float gets a separate function.
 tile.capture @cap : f32
 func.func private @read(%s: f32) -> f32 {
   %c = tile.at @cap : f32

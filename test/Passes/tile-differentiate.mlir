@@ -4,7 +4,7 @@
 // RUN: tilewright-opt %s --split-input-file --tile-differentiate | FileCheck %s
 // RUN: tilewright-opt %s --split-input-file --tile-differentiate --canonicalize --cse | FileCheck %s --check-prefix=CLEAN
 
-// The derivative of one is the seed: nothing is left.
+// The derivative is one times the seed: no function remains.
 func.func private @identity(%s: f32, %i: i32) -> f32 {
   return %s : f32
 }
@@ -19,7 +19,7 @@ func.func @seed(%s: tensor<4x8xf32>, %i: i32, %seed: tensor<4x8xf32>) -> tensor<
 
 // -----
 
-// Adding what does not depend on the operand changes nothing, whatever computes it.
+// Adding a value that does not depend on the operand does not change the derivative.
 tile.capture @table : !tile.view<[?], f32>
 func.func private @bias(%s: f32, %i: i32) -> f32 {
   %t = tile.at @table[%i] : f32
@@ -58,8 +58,8 @@ func.func @zero(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Calls are followed; the divisor is the same for all elements and needs no guard. Where products
-// may be reassociated, factors that are the same for all elements become one.
+// Calls are differentiated; the divisor is uniform and needs no guard. If products may be reassociated, uniform factors
+// are combined.
 // CLEAN-LABEL: func.func private @softcap_gradient_0
 // CLEAN-SAME:    (%[[S:.*]]: f32, %[[SEED:.*]]: f32) -> f32
 // CLEAN-DAG:     %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
@@ -98,7 +98,7 @@ func.func @call(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Without permission every product stays where the rules put it.
+// Without permission to reassociate, products keep their order.
 // CLEAN-LABEL: func.func private @scaled_gradient_0
 // CLEAN-SAME:    (%{{.*}}: f32, %[[SEED:.*]]: f32) -> f32
 // CLEAN-DAG:     %[[CAP:.*]] = tile.at @cap : f32
@@ -121,7 +121,7 @@ func.func @in_place(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A quotient is guarded: a seed of zero gives zero even where the derivative is infinite.
+// A quotient is guarded: a zero seed gives zero even if the derivative is infinite.
 // CLEAN-LABEL: func.func private @inverse_gradient_0
 // CLEAN-SAME:    (%[[S:.*]]: f32, %[[SEED:.*]]: f32)
 // CLEAN:         %[[IS_ZERO:.*]] = arith.cmpf oeq, %[[SEED]], %[[ZERO:.*]] : f32
@@ -140,7 +140,8 @@ func.func @guard(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// So is a product with what may have overflowed, e^s here; that with s needs no guard of its own, but the exponential does.
+// A product with a value that may have overflowed is guarded as well, here e^s; the product with s needs no guard, but
+// the exponential does.
 // CLEAN-LABEL: func.func private @gated_gradient_0
 // CLEAN-SAME:    (%[[S:.*]]: f32, %[[SEED:.*]]: f32)
 // CLEAN:         %[[E:.*]] = math.exp %[[S]] : f32
@@ -186,7 +187,7 @@ func.func @narrow(%s: tensor<8xf16>, %seed: tensor<8xf16>) -> tensor<8xf16> {
 
 // -----
 
-// With respect to another operand, and once for two places that ask for the same.
+// With respect to another operand, and once for two identical requests.
 // CHECK-LABEL: func.func private @product_gradient_1
 // CHECK-NOT:   func.func private @product_gradient
 func.func private @product(%s: f32, %x: f32) -> f32 {
@@ -203,9 +204,9 @@ func.func @twice(%s: tensor<8xf32>, %x: f32, %seed: tensor<8xf32>) -> (tensor<8x
 
 // -----
 
-// Gradients of captures. Reads at scalars are summed over the tile, reads along one dimension over
-// the other, and added as a row; the rest goes element by element; nothing is done for one that was left out. The
-// integer has no gradient, and what the result does not depend on has none either.
+// Gradients of captures. Reads at scalar indices are summed over the tile, reads along one dimension over the other and
+// added as a row; others are added element by element; an absent capture gets no code. The integer has no gradient, nor
+// does a capture that the result does not depend on.
 tile.capture @scalar : f32
 tile.capture @by_head : !tile.view<[?], f32>
 tile.capture @by_row : !tile.view<[?], f16>
@@ -261,8 +262,7 @@ tile.kernel @backward (%x: !tile.view<[?, ?], f32>) grid(%h = 2) {
       : (tensor<16x32xf32>, i32, tensor<16x32xi32>, tensor<16x32xi32>)
 }
 
-// The program takes the gradients after its own arguments, clears them first, and demands the
-// extents of the captures.
+// The program takes the gradients after its own arguments, clears them first, and requires the extents of the captures.
 // CHECK-LABEL: tile.program @run
 // CHECK-NEXT:    require(dim(d_by_head, 0) == dim(by_head, 0), dim(d_by_row, 0) == dim(by_row, 0), dim(d_by_pair, 0) == dim(by_pair, 0), dim(d_by_pair, 1) == dim(by_pair, 1))
 // CHECK-NEXT:    (%x: !tile.view<[?, ?], f32>, %d_scalar: optional !tile.view<[1], f32>, %d_by_head: optional !tile.view<[?], f32>, %d_by_row: optional !tile.view<[?], f32>, %d_by_pair: optional !tile.view<[?, 7], f32>)
@@ -282,8 +282,8 @@ tile.program @run (%x: !tile.view<[?, ?], f32>) {
 
 // -----
 
-// A block of adjoints is added as a tile. Where each element of the launch has a place of its own, it is stored; where
-// an extent of 1 stands for all indices, which is known at launch, it is added to what repeats.
+// A block of adjoints is added as a tile. If each element of the launch has a separate place, it is stored; if an
+// extent of 1 is broadcast, which is known at launch, it is added.
 tile.capture @own : !tile.view<[?, ?, ?], f32>
 tile.capture @shared : !tile.view<[?, ?, ?], f32>
 tile.capture @table : !tile.view<[?, ?], f32>
@@ -319,12 +319,12 @@ func.func private @score(%s: f32, %h: i32, %i: i32, %j: i32) -> f32 {
 // CHECK-NEXT:        tile.atomic_add %[[S]], %[[REPEATED]][%[[H]], %{{.*}}, %{{.*}}] dims [1, 2]
 // CHECK-NEXT:      } else {
 // CHECK-NEXT:        tile.store %[[S]], %[[SHARED]][%[[H]], %{{.*}}, %{{.*}}] dims [1, 2]
-// The same for all heads, and read in two places.
+// Equal for all heads, and read in two places.
 // CHECK:           tile.atomic_add %[[S]], %[[TABLE]][%{{.*}}, %{{.*}}] dims [0, 1]
 // CHECK:           tile.atomic_add %[[S]], %[[BOTH]]
 // CHECK:           tile.atomic_add %[[S]], %[[BOTH]]
 // CHECK-NOT:       tile.store %[[S]]
-// Without the promise nothing is stored.
+// Without the guarantee, nothing is stored.
 // CHECK-LABEL: tile.kernel @many_times
 // CHECK-NOT:     tile.store
 // CHECK:         tile.program
@@ -351,7 +351,7 @@ tile.program @p (%x: !tile.view<[?, ?], f32>) {
 
 // -----
 
-// Exact sums: words in a workspace, which no argument holds, and their conversion in the end.
+// Exact sums: words in a workspace, which no argument holds, and their final conversion.
 tile.capture @gain : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32) -> f32 {
   %g = tile.at @gain[%h] : f32

@@ -10,7 +10,7 @@
 // RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-drop-arguments --verify-diagnostics
 
 //--- arguments.mlir
-// The constraint over the places goes with it; its default goes, and that of another argument stays.
+// The constraint on its extents is removed with it; its default is removed, that of another argument remains.
 // CHECK-LABEL: tile.kernel @k
 // CHECK-NEXT:    require(dim(y, 0) == dim(x, 0))
 // CHECK-NEXT:    (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>, %factor: f32 = 2.000000e+00)
@@ -20,7 +20,7 @@
 // CHECK-NEXT:    (%x: !tile.view<[?], f32>, %y: optional !tile.view<[?], f32>, %factor: f32)
 // CHECK:         tile.launch @k(%x, %{{.*}}, %factor) : !tile.view<[?], f32>, !tile.view<[?], f32>, f32
 //
-// Where the condition holds it is an argument like others, and no condition is left.
+// If the condition holds, it becomes a normal argument without a condition.
 // PLACES-LABEL: tile.kernel @k
 // PLACES-NEXT:    require(dim(y, 0) == dim(x, 0), ascending(places), within(places, 0, dim(x, 0)))
 // PLACES-NEXT:    (%x: !tile.view<[?], f32>, %places: !tile.view<[?], i32>, %first: i32 = 3, %y: !tile.view<[?], f32>, %factor: f32 = 2.000000e+00)
@@ -54,7 +54,7 @@ tile.program @p params(INDEXED: flag)
 }
 
 //--- workspaces.mlir
-// A workspace that no launch takes any more goes, and with it what its extents mention.
+// A workspace without launches is removed, with the arguments that only its extents use.
 // CHECK-LABEL: tile.program @p
 // CHECK-NOT:     tile.workspace
 // CHECK:         tile.launch @k(%x) :
@@ -83,6 +83,6 @@ tile.kernel @grid (%x: !tile.view<[?], i32> when (false)) grid(%i = dim(x, 0)) {
 }
 
 // -----
-// expected-error @+1 {{argument 'x' has a condition over parameters, which must be bound before}}
+// expected-error @+1 {{argument 'x' has a condition with parameters that are not bound; run tile-specialize first}}
 tile.kernel @open params(P: flag) (%x: !tile.view<[?], i32> when (P)) grid(%i = 1) {
 }

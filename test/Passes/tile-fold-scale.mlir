@@ -18,7 +18,7 @@ func.func @gather(%x: tensor<4x8xf32>, %a: f32, %b: f32) -> tensor<4x8xf32> {
   return %r : tensor<4x8xf32>
 }
 
-// A chain of three ends as one product; constants count as uniform.
+// A chain of three becomes one product; constants are uniform.
 // CHECK-LABEL: @chain
 // CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf32>, %[[A:.*]]: f32)
 // CHECK:         %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
@@ -54,7 +54,7 @@ func.func @exponent(%s: tensor<4x8xf32>, %m: tensor<4xf32>, %c: f32) -> tensor<4
   return %p : tensor<4x8xf32>
 }
 
-// Both rules: the scale of the scores ends up in the exponent's own product. Also before parameters are bound.
+// Both rules: the scale of the scores is folded into the exponent's product. Also before parameters are bound.
 // CHECK-LABEL: @both
 // CHECK-SAME:    (%[[S:.*]]: !tile.tile<[M, N], f32>, %[[ROW:.*]]: !tile.tile<[M], f32>, %[[SCALE:.*]]: f32, %[[C:.*]]: f32)
 // CHECK:         %[[F:.*]] = arith.mulf %[[SCALE]], %[[C]] fastmath<fast> : f32
@@ -74,7 +74,7 @@ func.func @both(%s: !tile.tile<[M, N], f32>, %m: !tile.tile<[M], f32>, %scale: f
   return %p : !tile.tile<[M, N], f32>
 }
 
-// Not without permission: neither operation alone gives it. With the option, both rules apply.
+// Not without permission, which both operations must give. With the option, both rules apply.
 // CHECK-LABEL: @strict
 // CHECK:         %[[XA:.*]] = arith.mulf %{{.*}}, %{{.*}} fastmath<reassoc>
 // CHECK-NEXT:    %[[XAA:.*]] = arith.mulf %[[XA]]
@@ -97,7 +97,7 @@ func.func @strict(%x: tensor<4x8xf32>, %m: tensor<4xf32>, %a: f32) -> tensor<4x8
   return %p : tensor<4x8xf32>
 }
 
-// Not where the intermediate values are needed anyway, and not where a factor differs from element to element.
+// Not if the intermediate values have other uses, and not if a factor differs between elements.
 // ASSUME-LABEL: @other_uses
 // ASSUME:         %[[XA:.*]] = arith.mulf
 // ASSUME-NEXT:    arith.mulf %[[XA]]
@@ -130,8 +130,8 @@ func.func @not_uniform(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: f32) -> ten
   return %r : tensor<4x8xf32>
 }
 
-// A map of a function that returns one of its tiles is that tile: no longer between two factors.
-// The function stays, for others to call.
+// A map of a function that returns one of its operands is that tile, and no longer separates two factors. The function
+// remains for other callers.
 // CHECK:       func.func private @second(
 // CHECK-LABEL: @identity
 // CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf32>, %[[Y:.*]]: tensor<4x8xf32>, %[[A:.*]]: f32)
@@ -150,7 +150,7 @@ func.func @identity(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: f32) -> tensor
   return %r : tensor<4x8xf32>
 }
 
-// Not where it computes something, and not where what it returns is a scalar: that is no tile yet.
+// Not if the function computes something, or if it returns a scalar, which is not a tile.
 // CHECK-LABEL: @no_identity
 // CHECK:         %[[SPREAD:.*]] = tile.map @second(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, f32) ->
 // CHECK-NEXT:    %[[TWICE:.*]] = tile.map @twice(%[[SPREAD]])
@@ -165,7 +165,7 @@ func.func @no_identity(%x: tensor<4x8xf32>, %a: f32) -> tensor<4x8xf32> {
   return %twice : tensor<4x8xf32>
 }
 
-// Factors within a mapped function meet those around the map; two maps share what becomes equal.
+// Factors in a mapped function are combined with those around the map; two maps then share the result.
 tile.capture @cap : f32
 func.func private @softcap(%s: f32) -> f32 {
   %cap = tile.at @cap : f32
@@ -213,7 +213,7 @@ func.func @around_maps(%s: tensor<4x8xf32>, %scale: f32, %d: tensor<4x8xf32>) ->
   return %r, %g : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// Without permission nothing moves.
+// Without permission, nothing moves.
 // CHECK-LABEL: @rigid_map
 // CHECK-NEXT:    tile.map @rigid(
 // CHECK-NEXT:    return
@@ -228,7 +228,8 @@ func.func @rigid_map(%s: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// A map or a call that yields a constant is one, and a factor of one is none; within functions calls stay.
+// A map or a call that returns a constant becomes the constant, and a factor of one is removed; calls within functions
+// remain.
 func.func private @one(%i: i32) -> f32 {
   %one = arith.constant 1.0 : f32
   return %one : f32
@@ -262,7 +263,7 @@ tile.kernel @trivial (%x: !tile.view<[?], f32>) grid(%i = 1) {
   tile.store %double, %x[0] : tensor<8xf32>, !tile.view<[?], f32>
 }
 
-// What a function multiplies in a function that it calls leaves the map, too.
+// A factor in a function that the mapped function calls leaves the map as well.
 tile.capture @factor : f32
 func.func private @scaled(%s: f32) -> f32 {
   %factor = tile.at @factor : f32

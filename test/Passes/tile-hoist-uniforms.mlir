@@ -6,7 +6,8 @@
 tile.capture @slopes : !tile.view<[?], f32>
 tile.capture @cap : f32
 
-// What depends on the scalar alone leaves; what depends on a position stays, and so does what reads no memory.
+// Values that depend only on the scalar leave the function; values that depend on a position remain, as do values that
+// read no memory.
 // CHECK-LABEL: func.func private @f_varying(
 // CHECK-SAME:    %[[S:.*]]: f32, %{{.*}}: i32, %[[J:.*]]: i32, %[[TWICE:.*]]: f32) -> f32
 // CHECK-NEXT:    %[[CAP:.*]] = tile.at @cap : f32
@@ -28,7 +29,7 @@ func.func private @f(%s: f32, %h: i32, %j: i32) -> f32 {
   return %c : f32
 }
 
-// Another set of scalars is another function; one without is left alone.
+// Other scalars give another function; a call without scalars does not change.
 func.func private @in_a_region(%s: f32, %h: i32) -> f32 {
   %zero = arith.constant 0.0 : f32
   %c = arith.cmpf ogt, %s, %zero : f32

@@ -5,19 +5,19 @@
 // RUN: tilewright-opt %t/calls.mlir --tile-inline-calls | FileCheck %t/calls.mlir
 // RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-inline-calls --verify-diagnostics
 // RUN: tilewright-opt %t/tiles.mlir --tile-inline-calls=of-tiles-only | FileCheck %t/tiles.mlir
-// A chain of 20,000 functions, each calling the next, in time proportional to its length.
+// A chain of 20,000 functions, each of which calls the next, in time proportional to its length.
 // RUN: %python %S/Inputs/write_calls.py chain 20000 > %t/chain.mlir
 // RUN: timeout 60 tilewright-opt %t/chain.mlir --tile-inline-calls | FileCheck %s --check-prefix=CHAIN
-// 30 functions, each calling the next twice, are refused before anything is copied, on every road.
+// 30 functions, each of which calls the next twice, are rejected before any copy, by all users of the inliner.
 // RUN: %python %S/Inputs/write_calls.py double 30 > %t/double.mlir
 // RUN: not timeout 60 tilewright-opt %t/double.mlir --tile-inline-calls 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // RUN: not timeout 60 tilewright-opt %t/double.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // RUN: not timeout 60 tilewrightc %t/double.mlir --target=sm_80 --emit=ptx 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // RUN: not timeout 60 tilewright-run %t/double.mlir --out x=%t/x.npy@8 2>&1 | FileCheck %s --check-prefix=DOUBLE
-// 2^100 operations do not wrap to few.
+// A count of 2^100 operations does not wrap.
 // RUN: %python %S/Inputs/write_calls.py double 100 > %t/more.mlir
 // RUN: not timeout 60 tilewright-opt %t/more.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DOUBLE
-// Gradients, and factors that are taken out of maps, of a number that is added to itself 60 times.
+// Gradients, and factors that leave maps, of a number that is added to itself 60 times.
 // RUN: %python %S/Inputs/write_calls.py uniform 60 > %t/uniform.mlir
 // RUN: timeout 60 tilewright-opt %t/uniform.mlir --tile-differentiate --tile-fold-scale | FileCheck %s --check-prefix=UNIFORM
 // UNIFORM: func.func private @f_gradient_0
@@ -29,7 +29,7 @@
 // DOUBLE:      {{double|more}}.mlir:{{[0-9]+}}:{{[0-9]+}}: note: reached from here
 
 //--- calls.mlir
-// Only what an operation applies is left, without calls, also within regions.
+// Only functions that an operation applies remain, without calls, also within regions.
 // CHECK-NOT:   @leaf
 // CHECK:       func.func private @mapped(%[[X:.*]]: f32, %[[C:.*]]: i1) -> f32
 // CHECK-NEXT:    %[[N:.*]] = arith.negf %[[X]] : f32
@@ -82,8 +82,8 @@ tile.kernel @k(%x: !tile.view<[?], f32>, %c: i1) grid(%b = 1) {
 }
 
 //--- tiles.mlir
-// With of-tiles-only: what passes or returns a tile or a view, of parameters that are not bound; the
-// calls of numbers in it stay.
+// With of-tiles-only: calls that pass or return a tile or a view with unbound parameters; calls on numbers in them
+// remain.
 !row = !tile.tile<[M], f32>
 !view = !tile.view<[?], f32>
 // CHECK-NOT:   @twice

@@ -7,7 +7,7 @@
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/double.mlir,%t/shift.mlir' | FileCheck %s --check-prefix=COMPOSE
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/double.mlir' | FileCheck %s --check-prefix=OTHER
 //
-// The order of the files is the order of application.
+// Files are applied in their order.
 // COMPOSE:       func.func private @score_mod_0
 // COMPOSE-NEXT:    arith.addf
 // COMPOSE:       func.func private @score_mod_1
@@ -27,7 +27,7 @@
 // THREE-NEXT:      call @score_mod_2
 // THREE-NEXT:      call @score_mod_3
 //
-// Masks are joined by and, weights by their product.
+// Masks are combined by and, weights by multiplication.
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/even.mlir,%t/near.mlir,%t/half.mlir,%t/third.mlir' | FileCheck %s --check-prefix=JOIN
 // JOIN:       func.func private @mask_mod(%[[I:.*]]: i32) -> i1
 // JOIN-NEXT:    %[[A:.*]] = call @mask_mod_0(%[[I]])
@@ -38,8 +38,8 @@
 // JOIN-NEXT:    %[[B:.*]] = call @weight_mod_1(%[[I]])
 // JOIN-NEXT:    arith.mulf %[[A]], %[[B]]
 //
-// A file that declares the function that it replaces decides itself: here for the kernel's own, and in a chain, from a
-// helper, too.
+// A file that declares the function that it replaces determines how it is used: here for the kernel's own function, and
+// in a chain, also from a helper.
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/either.mlir' | FileCheck %s --check-prefix=BASE
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/even.mlir,%t/either.mlir,%t/near.mlir' | FileCheck %s --check-prefix=BASES
 // BASE:        func.func private @helper
@@ -65,14 +65,14 @@
 // CALLS:       func.func private @sink(
 // CALLS-NEXT:    call @sink_0
 //
-// What comes to nothing is remarked.
+// Replacements without effect give a remark.
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/forget.mlir' --remark-format=emitRemark --remarks-filter=tile-link -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORGET
 // FORGET: forget.mlir:1:1: remark: [Missed] chain-drops-base | Category:tile-link | Function=score_mod | Reason="@score_mod does not read its first operand, so what was linked or defined before it has no effect"
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/drop.mlir' --remark-format=emitRemark --remarks-filter=tile-link -o /dev/null 2>&1 | FileCheck %s --check-prefix=DROP
 // DROP: drop.mlir:2:1: remark: [Missed] chain-drops-base {{.*}} Reason="@score_mod does not call the function that it replaces, so what was linked or defined before it has no effect"
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/double.mlir' --remark-format=emitRemark --remarks-filter=tile-link -o /dev/null 2>&1 | count 0
 //
-// Every refusal.
+// All errors.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/sink.mlir,%t/sink.mlir' 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: sink.mlir:1:1: error: {{.*}}function @sink must be linked from one file, or call the function that it replaces, but got a second definition; declare it as a function without a body {tile.base = @sink} and call it, or leave one of the files out
 // TWICE: sink.mlir:1:1: note: the first definition
@@ -84,11 +84,11 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/other_base.mlir' 2>&1 | FileCheck %s --check-prefix=OTHER-BASE
 // OTHER-BASE: other_base.mlir:1:1: error: {{.*}}function @before denotes the function that the file's @mask_mod replaces, but the file has no @mask_mod that replaces anything; define it, or call the module's by its name
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/two_bases.mlir' 2>&1 | FileCheck %s --check-prefix=TWO-BASES
-// TWO-BASES: two_bases.mlir:2:1: error: {{.*}}a file must declare once the function that its @sink replaces, but got @b as well as @a; leave one out
+// TWO-BASES: two_bases.mlir:2:1: error: {{.*}}a file must declare only once the function that its @sink replaces, but got @b as well as @a; leave one out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/param.mlir' 2>&1 | FileCheck %s --check-prefix=PARAM
-// PARAM: param.mlir:1:1: error: {{.*}}function @score_mod must have the type of the one that it is joined with, '(f32, i32) -> f32', but got '(!tile.param<T>, i32) -> f32'; write the same type in both files
+// PARAM: param.mlir:1:1: error: {{.*}}function @score_mod must have the type of the function that it is combined with, '(f32, i32) -> f32', but got '(!tile.param<T>, i32) -> f32'; write the same type in both files
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/capture.mlir' 2>&1 | FileCheck %s --check-prefix=CAPTURE
-// CAPTURE: capture.mlir:1:1: error: {{.*}}capture @by must have one type in all files, 'f32', but got '!tile.view<[?], f32>'; rename it
+// CAPTURE: capture.mlir:1:1: error: {{.*}}capture @by must have the same type in all files, 'f32', but got '!tile.view<[?], f32>'; rename it
 // CAPTURE: shift.mlir:1:1: note: the first definition
 
 //--- main.mlir

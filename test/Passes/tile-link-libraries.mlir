@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files that others name by tile.link, and every refusal.
+// Files named by tile.link, and all errors.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/main.mlir --tile-link | FileCheck %s
 //
-// What is mentioned comes, with what that needs, however many files name it; nothing else does. A kernel stands behind
-// the program that launches it.
+// Symbols that are used are linked, with the symbols that they use, however many files name the library; others are
+// not. A kernel is inserted after the program that launches it.
 // CHECK-NOT:   tile.link
 // CHECK:       func.func private @twice
 // CHECK-NEXT:    call @once
@@ -19,19 +19,19 @@
 // CHECK-NOT:   tile.kernel @other
 // CHECK-NOT:   @unused
 //
-// A function of a library may be replaced if it says so, and a linked file has libraries of its own.
+// A library function may be replaced if it is declared replaceable, and a linked file may use libraries.
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/lib/with.mlir' | FileCheck %s --check-prefix=WITH
 // WITH-DAG:    func.func private @once_0
 // WITH-DAG:    func.func private @twice(%{{.*}}: f32) -> f32 {
 // WITH:          call @once_0
 //
-// Where no such file lies beside the one that asks, it is one that the compiler carries.
+// If there is no such file beside the one that names it, the compiler's embedded file is used.
 // RUN: tilewright-opt %t/embedded.mlir --tile-link | FileCheck %s --check-prefix=EMBEDDED
 // RUN: tilewright-opt --tile-link < %t/embedded.mlir | FileCheck %s --check-prefix=EMBEDDED
 // EMBEDDED:    func.func private @reciprocal_or_zero
 // EMBEDDED:    tile.kernel @main
 //
-// A declaration becomes the definition: func.call wants one.
+// A declaration becomes the definition: func.call requires one.
 // RUN: tilewright-opt %t/declared.mlir --tile-link | FileCheck %s --check-prefix=DECLARED
 // DECLARED:    func.func private @once(%{{.*}}: f32) -> f32 {
 // DECLARED-NOT: func.func private @once
@@ -41,15 +41,15 @@
 // RUN: not tilewright-opt %t/empty.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: empty.mlir:1:1: error: 'tile.link' op must name a file, but got an empty path; write one relative to this file
 // RUN: not tilewright-opt %t/lib/round.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ROUND
-// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not close a cycle of files, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move the shared definitions into a separate file
+// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not make files link each other in a cycle, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move the shared definitions into a separate file
 // RUN: not tilewright-opt %t/program.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=PROGRAM
-// PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that others link must hold functions, captures and kernels, but got 'tile.program'; compile that file by itself
+// PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that other files link must contain only functions, captures and kernels, but got 'tile.program'; compile that file by itself
 // RUN: not tilewright-opt %t/two.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=TWO
-// TWO: two.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}uses @once, which one of the linked files must define, but got two; rename one
+// TWO: two.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}uses @once, which exactly one linked file must define, but two do; rename one
 // TWO: third.mlir:{{[0-9]+}}:1: note: the first definition
 // TWO: second.mlir:{{[0-9]+}}:1: note: the second definition
 // RUN: not tilewright-opt %t/clash.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=CLASH
-// CLASH: second.mlir:{{[0-9]+}}:1: error: {{.*}}@once must have a name of its own, but got one that is defined elsewhere, too; rename one
+// CLASH: second.mlir:{{[0-9]+}}:1: error: {{.*}}@once must have a unique name, but is also defined elsewhere; rename one
 // CLASH: clash.mlir:2:1: note: the other definition
 // CLASH: library.mlir:{{[0-9]+}}:{{[0-9]+}}: note: used here
 // RUN: not tilewright-opt %t/mistyped.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISTYPED

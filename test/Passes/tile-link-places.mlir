@@ -1,12 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where files of tile.link may lie: in the folder of the file that names them, whatever the text says of locations.
-// test/Dialect/kernel_ops_invalid.mlir has the paths that are refused wherever the file lies.
+// The locations of files of tile.link: the folder of the file that names them, regardless of MLIR locations in the
+// text. test/Dialect/kernel_ops_invalid.mlir has the paths that are always rejected.
 //
 // RUN: rm -rf %t && split-file %s %t && cd %t
 // RUN: ln -s ../other/secret.mlir own/out.mlir && ln -s ../other own/folder && ln -s lib/once.mlir own/in.mlir && ln -s own alias
 //
-// A location names a file beside which the other lies: of the op, of the module, of a file of the compiler.
+// A location names a file beside which the linked file exists: the location of the op, of the module, of an embedded
+// file.
 // RUN: sed 's,FOLDER,%t,' own/op.mlir.in > own/op.mlir && not tilewright-opt own/op.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // RUN: sed 's,FOLDER,%t,' own/module.mlir.in > own/module.mlir && not tilewright-opt own/module.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // FORGED-NOT: func.func
@@ -14,7 +15,7 @@
 // RUN: not tilewright-opt own/embedded.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMBEDDED
 // EMBEDDED: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "softmax.mlir", and there is no 'own/softmax.mlir'; correct the path
 //
-// The same in a file of `with`, in a file that is linked, and of the file that the tools read.
+// The same in a file of `with`, in a linked file, and in the file that the tools read.
 // RUN: not tilewright-opt own/main.mlir --tile-link='with=own/op.mlir' 2>&1 | FileCheck %s --check-prefix=FORGED
 // RUN: not tilewright-opt own/nested.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // RUN: not tilewrightc own/op.mlir --kernel=main 2>&1 | FileCheck %s --check-prefix=TOOL
@@ -22,13 +23,13 @@
 // RUN: not tilewright-run own/op.mlir --kernel=main 2>&1 | FileCheck %s --check-prefix=TOOL
 // TOOL: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "secret.mlir", and there is no 'own/secret.mlir'; correct the path
 //
-// Standard input is in no folder.
+// Standard input has no folder.
 // RUN: cd %t/own && not tilewright-opt --tile-link < op.mlir 2>&1 | FileCheck %s --check-prefix=INPUT
-// INPUT: error: 'tile.link' op must name a file of the compiler's library where the text is not read from a file, but got "secret.mlir"; correct the path, or compile a file
+// INPUT: error: 'tile.link' op must name a file of the compiler's library, since the text was not read from a file, but got "secret.mlir"; correct the path, or compile a file
 // RUN: cd %t/own && not tilewrightc - --kernel=main < beside.mlir 2>&1 | FileCheck %s --check-prefix=BESIDE
-// BESIDE: error: 'tile.link' op must name a file of the compiler's library where the text is not read from a file, but got "lib/once.mlir"; correct the path, or compile a file
+// BESIDE: error: 'tile.link' op must name a file of the compiler's library, since the text was not read from a file, but got "lib/once.mlir"; correct the path, or compile a file
 //
-// A symbolic link may not lead out of the folder, but the folder may be behind one.
+// A symbolic link must not lead out of the folder, but the folder may be reached by one.
 // RUN: cd %t && not tilewright-opt own/file_link.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=OUT
 // OUT: file_link.mlir:1:1: error: 'tile.link' op must name a file in the folder of this one or below, but got "out.mlir", where a symbolic link leads to '{{.*}}/other/secret.mlir'; copy the file into the folder
 // RUN: not tilewright-opt own/folder_link.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FOLDER
@@ -41,7 +42,8 @@
 // RUN: cd %t && tilewright-opt own/beside.mlir --pass-pipeline='builtin.module(tile-link)' | FileCheck %s
 // CHECK: func.func private @once
 //
-// What a caller says of the source goes before the file; a folder may be called as that of the embedded files.
+// The source name given by a caller takes precedence over the file; a folder may have the name of the folder of
+// embedded files.
 // RUN: not tilewright-opt own/beside.mlir --tile-link='source=other/x.mlir' 2>&1 | FileCheck %s --check-prefix=SOURCE
 // SOURCE: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "lib/once.mlir", and there is no 'other/lib/once.mlir'; correct the path
 // RUN: cp -r own '<tilewright>' && tilewright-opt '<tilewright>/beside.mlir' --tile-link | FileCheck %s

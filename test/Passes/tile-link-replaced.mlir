@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Constraints and defaults that ask whether a linked file replaces a function.
+// Constraints and defaults that use replaced().
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' | FileCheck %s

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Linking of files, and every refusal. The files are parts of this one.
+// Linking of files, and all errors. The files are parts of this one.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/mask.mlir' | FileCheck %s
@@ -10,7 +10,7 @@
 // CHECK:       tile.capture @cap : f32
 // CHECK-NOT:   @score_mod
 // CHECK:       tile.capture @table : !tile.view<[?], f32>
-// The replacement stands where the original stood; the body of the original is gone.
+// The replacement takes the place of the original, whose body is removed.
 // CHECK:       func.func private @score_mod(%[[S:.*]]: !tile.param<ACC>) -> !tile.param<ACC>
 // CHECK-NEXT:    tile.at @cap : f32
 // CHECK:         call @shared
@@ -22,8 +22,8 @@
 // BOUND:       func.func private @score_mod(%{{.*}}: f32) -> f32
 // BOUND-NEXT:    tile.at @cap : f32
 //
-// A function of a file is its own unless the module lets it be replaced: it takes another name where its own is
-// taken, by the module or by another file.
+// A function of a file is local unless the module declares it replaceable: it is renamed if the module or another file
+// uses its name.
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/own.mlir,%t/own_mask.mlir' | FileCheck %s --check-prefix=OWN
 // OWN:       func.func private @shared_1(%{{.*}}: i32) -> i1
 // OWN:       func.func private @shared_0(%[[S:.*]]: !tile.param<ACC>) -> !tile.param<ACC>
@@ -38,31 +38,31 @@
 // OWN:       func.func private @mask_mod
 // OWN-NEXT:    call @shared_1
 //
-// A file cannot be read.
+// Unreadable files.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/missing.mlir' 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: cannot read '{{.*}}missing.mlir', which is to be linked: No such file or directory
 // RUN: mkdir -p %t/folder && ln -sf %t/folder %t/link.mlir
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/link.mlir' 2>&1 | FileCheck %s --check-prefix=FOLDER
-// FOLDER: error: a file to be linked must be a regular file, but got '{{.*}}link.mlir'
+// FOLDER: error: a linked file must be a regular file, but got '{{.*}}link.mlir'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/syntax.mlir' 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // SYNTAX: syntax.mlir:1:{{.*}}: error:
 // SYNTAX: error: cannot link '{{.*}}syntax.mlir', which is not a module
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/invalid.mlir' 2>&1 | FileCheck %s --check-prefix=INVALID
 // INVALID: invalid.mlir:2:{{.*}}: error: 'arith.addf' op requires the same type
 //
-// A file holds something else.
+// A file with other operations.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kernel.mlir' 2>&1 | FileCheck %s --check-prefix=KERNEL
-// KERNEL: kernel.mlir:1:1: error: {{.*}}a file to be linked must hold functions and captures only, but got kernel @other; compile that file by itself
+// KERNEL: kernel.mlir:1:1: error: {{.*}}a linked file may contain only functions and captures, but got kernel @other; compile that file by itself
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nested.mlir' 2>&1 | FileCheck %s --check-prefix=NESTED
-// NESTED: nested.mlir:2:1: error: {{.*}}a file to be linked must hold functions and captures only, but got 'builtin.module'
+// NESTED: nested.mlir:2:1: error: {{.*}}a linked file may contain only functions and captures, but got 'builtin.module'
 //
-// A definition does not fit.
+// Incompatible definitions.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nothing.mlir' 2>&1 | FileCheck %s --check-prefix=NOTHING
-// NOTHING: nothing.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}nothing.mlir' defines @score_mood and the module lets files replace @score_mod, @mask_mod
+// NOTHING: nothing.mlir:{{.*}} error: a linked file must replace a function, but '{{.*}}nothing.mlir' defines @score_mood and the module lets files replace @score_mod, @mask_mod
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=KEPT
-// KEPT: kept.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module lets files replace @score_mod, @mask_mod
+// KEPT: kept.mlir:{{.*}} error: a linked file must replace a function, but '{{.*}}kept.mlir' defines @shared and the module lets files replace @score_mod, @mask_mod
 // RUN: not tilewright-opt %t/kernel.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=CLOSED
-// CLOSED: error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module lets files replace nothing
+// CLOSED: error: a linked file must replace a function, but '{{.*}}kept.mlir' defines @shared and the module lets files replace nothing
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/unused.mlir' 2>&1 | FileCheck %s --check-prefix=UNUSED
 // UNUSED: unused.mlir:4:1: error: {{.*}}function @shared must replace a function or be called by one that does, but the module lets files replace @score_mod, @mask_mod; rename it or leave it out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/twice.mlir' 2>&1 | FileCheck %s --check-prefix=TWICE
@@ -74,24 +74,24 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/view.mlir' 2>&1 | FileCheck %s --check-prefix=VIEW
 // VIEW: error: {{.*}}capture @table must have the type of the module's, '!tile.view<[?], f32>', but got '!tile.view<[?, ?], f32>'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/clash.mlir' 2>&1 | FileCheck %s --check-prefix=CLASH
-// CLASH: error: a file to be linked must replace something, but '{{.*}}clash.mlir' defines @main and the module lets
+// CLASH: error: a linked file must replace a function, but '{{.*}}clash.mlir' defines @main and the module lets
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/capture.mlir' 2>&1 | FileCheck %s --check-prefix=CAPTURE
 // CAPTURE: capture.mlir:1:1: error: {{.*}}capture @shared must be a capture of the module, too, but got a function; rename it
 // CAPTURE: main.mlir:{{[0-9]+}}:1: note: the module's @shared
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/declared.mlir' 2>&1 | FileCheck %s --check-prefix=DECLARED
 // DECLARED: declared.mlir:1:1: error: {{.*}}function @table must be a function of the module, too, but got a capture; rename it
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/absent.mlir' 2>&1 | FileCheck %s --check-prefix=ABSENT
-// ABSENT: absent.mlir:1:1: error: {{.*}}function @absent has no body, so the module must have it; define it in the file that uses it
+// ABSENT: absent.mlir:1:1: error: {{.*}}function @absent has no body, so the module must define it; define it in the file that uses it
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/declared_type.mlir' 2>&1 | FileCheck %s --check-prefix=DECLARED-TYPE
 // DECLARED-TYPE: error: {{.*}}function @shared must have the type of the module's, '(f32) -> f32', but got '(f64) -> f64'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/second_cap.mlir' 2>&1 | FileCheck %s --check-prefix=SECOND-CAP
-// SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must have one type in all files, 'f32', but got 'i32'; rename it
+// SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must have the same type in all files, 'f32', but got 'i32'; rename it
 // SECOND-CAP: softcap.mlir:1:1: note: the first definition
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/again.mlir' 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, or call the function that it replaces, but got a second definition; declare it as a function without a body {tile.base = @score_mod} and call it, or leave one of the files out
 // AGAIN: softcap.mlir:3:1: note: the first definition
 //
-// Calls do not fit. A cycle may come about by linking, or be there already.
+// Incompatible calls. Linking may create a cycle, or the file may have one.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/cycle.mlir' 2>&1 | FileCheck %s --check-prefix=CYCLE
 // CYCLE: error: {{.*}}a function must not be recursive, but got the cycle @helper -> @score_mod -> @helper
 // RUN: not tilewright-opt %t/self.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=SELF

@@ -11,7 +11,7 @@ tile.capture @halves : !tile.view<[?, ?], bf16>
 tile.capture @starts : !tile.view<[?], i32>
 tile.capture @offset : i32
 
-// Of a function that is called, what is read is read here.
+// Reads of a called function become loads here.
 func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -34,7 +34,7 @@ func.func private @block(%s: f32, %h: i32, %i: i32, %j: i32) -> f32 {
   return %sum : f32
 }
 
-// The load stands as early as its place is known; rows and columns in their order need no `dims`.
+// The load is inserted as soon as its indices are available; rows and columns in order need no `dims`.
 // CHECK-LABEL: func.func @blocks
 // CHECK-SAME:    (%[[A:.*]]: tensor<64x32xf32>, %[[H:.*]]: i32, %[[M:.*]]: i32, %[[N:.*]]: i32)
 // CHECK-NEXT:    %[[VIEW:.*]] = tile.captured @bias : !tile.view<[?, ?, ?], f32>
@@ -53,7 +53,7 @@ func.func @blocks(%a: !s, %h: i32, %m: i32, %n: i32) -> !s {
   return %r : !s
 }
 
-// Rows of the tile along the last dimension of the view. A tile that is the same for all elements counts as a scalar.
+// Rows of the tile along the last dimension of the view. A tile with equal elements counts as a scalar.
 // CHECK-LABEL: func.func @transposed
 // CHECK:         tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] dims [2, 1] :
 func.func @transposed(%a: !s, %h: i32, %m: i32, %n: i32) -> !s {
@@ -99,7 +99,7 @@ func.func private @fifth(%s: f32, %i: i32) -> f32 {
   return %sum : f32
 }
 
-// An index that a condition fixes: the view repeats what stands there. Of a scalar index nothing repeats.
+// An index that is fixed by a condition: the view is broadcast. A scalar index is not broadcast.
 func.func private @broadcast(%s: f32, %h: i32, %i: i32, %j: i32) -> f32 {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -136,7 +136,7 @@ func.func @broadcasts(%a: !s, %h: i32, %m: i32, %n: i32) -> !s {
   return %r : !s
 }
 
-// Where the numbers of a table say where rows begin, a row of each of them is a tile still.
+// If a table gives the start of rows, the row at each start is still a tile.
 // CHECK-LABEL: func.func @from_a_start
 // CHECK:         %[[AT:.*]] = tile.at @starts[%{{.*}}] : i32
 // CHECK:         %[[SUM:.*]] = arith.addi %{{.*}}, %[[AT]]
@@ -155,8 +155,9 @@ func.func @from_a_start(%a: !s, %b: i32, %n: i32) -> !s {
   return %r : !s
 }
 
-// What is no sum of one position and scalars stays a read of elements: an index that depends on data, a difference of
-// positions, a product, a clamp, a diagonal, and what stands in a region. So does what is the same for all elements.
+// Reads whose index is not a sum of one position and scalars remain reads of elements: an index that depends on data, a
+// difference of positions, a product, a clamp, a diagonal, and reads in a region, as do reads that are equal for all
+// elements.
 func.func private @refused(%s: f32, %i: i32, %j: i32) -> f32 {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
@@ -194,7 +195,7 @@ func.func private @refused(%s: f32, %i: i32, %j: i32) -> f32 {
   return %s8 : f32
 }
 
-// Only the index itself is loaded.
+// Only the index is loaded.
 // CHECK-LABEL: func.func @refusals
 // CHECK-NEXT:    tile.captured @starts
 // CHECK-NEXT:    tile.load %{{.*}} : !tile.view<[?], i32> -> tensor<32xi32>
@@ -209,7 +210,7 @@ func.func @refusals(%a: !s, %m: i32, %n: i32) -> !s {
   return %r : !s
 }
 
-// Positions that are not known, and tiles of rank 3.
+// Unknown positions, and tiles of rank 3.
 // CHECK-LABEL: func.func @unknown
 // CHECK-NOT:     tile.load
 // CHECK:         tile.map @row(

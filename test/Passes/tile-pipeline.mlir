@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The order of the passes, and what the whole makes of a small kernel.
+// The order of the passes, and the result for a small kernel.
 //
 // RUN: tilewright-opt %s --tile-pipeline='params=CAUSAL=true' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=PASSES
 // PASSES:      tile-link{source= },
@@ -29,13 +29,13 @@
 // FAST-NEXT:   canonicalize
 //
 // RUN: tilewright-opt %s --tile-pipeline='params=CAUSAL=true' --verify-roundtrip | FileCheck %s
-// The bound flag has been decided, so that the mask can be followed.
+// The bound flag is resolved, so that the mask can be analyzed.
 // CHECK:       func.func private @mask(%[[I:.*]]: i32, %[[J:.*]]: i32) -> i1
 // CHECK-NEXT:    %[[KEEP:.*]] = arith.cmpi sle, %[[J]], %[[I]]
 // CHECK-NEXT:    return %[[KEEP]]
 // CHECK:       func.func private @mask_ranges
 // CHECK:       tile.kernel @k
-// What does not depend on the block is outside of the loop.
+// Values that do not depend on the block are outside the loop.
 // CHECK:         math.exp2
 // CHECK:         tile.for_blocks
 // CHECK:           where @mask(against, block) ranges @mask_ranges

@@ -36,7 +36,7 @@ func.func @products(%p: !p, %v: !v, %c: f32, %row: tensor<4xf32>, %n: i32) -> !o
   return %sum : !o
 }
 
-// Two terms of one constant factor, added by a loop within the loop.
+// Two terms with one constant factor, added by a nested loop.
 // CHECK-LABEL: @nested
 // CHECK-SAME:    (%[[A:[a-z0-9]+]]: tensor<4x8xf32>, %[[B:[a-z0-9]+]]: tensor<4x8xf32>,
 // CHECK:         %[[SUM:.*]] = scf.for {{.*}} iter_args(%[[OUTER:.*]] = %{{.*}})
@@ -65,8 +65,8 @@ func.func @nested(%a: !p, %b: !p, %n: i32) -> !p {
   return %all : !p
 }
 
-// The factor of a round, one term without it, a sum that begins with something, one that the round
-// uses, a scaled tile that it uses, and no permission: all stay as they are.
+// Unchanged: a factor of the iteration, a term without the factor, a nonzero initial sum, a sum or a scaled tile that
+// the iteration uses, and no permission.
 // CHECK-LABEL: @stays
 // CHECK-COUNT-6: arith.mulf {{.*}} : tensor<4x8xf32>
 // CHECK:         scf.yield

@@ -6,8 +6,8 @@
 !tile = tensor<4x8xf32>
 !row = tensor<4xf32>
 
-// Where the factor is above zero and finite, the row is scaled; otherwise the tile, as it was
-// written. Nothing else uses the scaled tile, so it is gone.
+// If the factor is positive and finite, the row is scaled; otherwise the tile, as in the source. The scaled tile has no
+// other use and is removed.
 // CHECK-LABEL: @both
 // CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[SCALE:.*]]: f32)
 // CHECK-NEXT:    %[[C:.*]] = tile.full %[[SCALE]] : tensor<4x8xf32>
@@ -34,8 +34,8 @@ func.func @both(%s: !tile, %scale: f32) -> !row {
   return %m : !row
 }
 
-// Minus infinity stays what it is under a positive factor, so the mask goes along. The product and
-// the select sink behind the branch to their other user, and keep the permission to be fused with it.
+// Minus infinity does not change under a positive factor, so the mask is moved as well. The product and the select sink
+// behind the branch to their other user, and keep the permission to be fused with it.
 // CHECK-LABEL: @masked
 // CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[KEEP:.*]]: tensor<4x8xi1>, %[[SCALE:.*]]: f32)
 // CHECK-NEXT:    %[[C:.*]] = tile.full %[[SCALE]] : tensor<4x8xf32>
@@ -66,7 +66,7 @@ func.func @masked(%s: !tile, %keep: tensor<4x8xi1>, %scale: f32) -> (!row, !tile
   return %m, %d : !row, !tile
 }
 
-// Also where minus infinity is a scalar, spread over a tile.
+// Also if minus infinity is a scalar that is broadcast to a tile.
 // CHECK-LABEL: @scalar_infinity
 // CHECK:         %[[INF:.*]] = arith.constant 0xFF800000 : f32
 // CHECK-NEXT:    %[[LOW:.*]] = tile.full %[[INF]] : tensor<4x8xf32>
@@ -83,7 +83,7 @@ func.func @scalar_infinity(%s: !tile, %keep: tensor<4x8xi1>, %scale: f32) -> !ro
   return %m : !row
 }
 
-// What uses the product before the maximum keeps it there.
+// Another use of the product before the maximum keeps it there.
 // CHECK-LABEL: @used_before
 // CHECK:         %[[X:.*]] = arith.mulf
 // CHECK-NEXT:    math.exp2 %[[X]]
@@ -100,8 +100,8 @@ func.func @used_before(%s: !tile, %scale: f32) -> (!row, !tile) {
   return %m, %e : !row, !tile
 }
 
-// Left alone: the maximum of a sum, a factor for each element, a mask with another value than minus
-// infinity, and a reduction that is no maximum.
+// Unchanged: the maximum of a sum, a factor per element, a mask with another value than minus infinity, and a reduction
+// other than a maximum.
 // CHECK-LABEL: @of_a_sum
 // CHECK-NOT:     scf.if
 // CHECK:         %[[X:.*]] = arith.addf

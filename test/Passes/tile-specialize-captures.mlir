@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What captures require becomes a constraint of the entry that reaches them, and of nothing else.
+// Requirements of captures become constraints of the entries that use them, and only of these.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/main.mlir --tile-specialize=entry=k | FileCheck %s
@@ -16,7 +16,7 @@
 // PROGRAM:       tile.program @p
 // PROGRAM-NEXT:    require(share >= 0)
 //
-// Files that share a capture require what both say.
+// If files share a capture, the requirements of both apply.
 // BOTH:          tile.kernel @k
 // BOTH-NEXT:       require(n > 0, share >= 0, share < 1)
 

@@ -4,7 +4,7 @@
 // RUN: tilewright-opt %s --tile-specialize=params=T=f16 | FileCheck %s
 // RUN: tilewright-opt %s --tile-specialize="params=T=f16 exact-literals" | FileCheck %s --check-prefix=EXACT
 
-// One tenth is rounded once, to f16; in a run of f64 it stays, where the type is a parameter.
+// 0.1 is rounded once, to f16; in a run in f64, it is not rounded if the type is a parameter.
 // CHECK-LABEL: func.func private @scalar() -> f16
 // CHECK-NEXT:    %[[S:.*]] = arith.constant 9.997550e-02 : f16
 // CHECK-NEXT:    return %[[S]] : f16

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What tile-specialize refuses, with the values that the kernels here give themselves; what depends on the
-// option `params` is in tile-specialize-options.mlir.
+// Errors of tile-specialize for values that the kernels set themselves; errors that depend on the option `params` are
+// in tile-specialize-options.mlir.
 //
 // RUN: tilewright-opt %s --split-input-file --verify-diagnostics --tile-specialize
 
@@ -36,7 +36,7 @@ tile.kernel @k params(A: int = 3, B: int in [1, 2] = A) () grid(%i = 1) {}
 
 // -----
 
-// A condition that is known decides which operands are computed.
+// A known condition determines which operands are evaluated.
 tile.kernel @k params(A: int = 0, B: int = select(A == 0, 1, floordiv(1, A)),
                       C: flag = or(A == 0, mod(1, A) == 0), D: flag = and(ne(A, 0), mod(1, A) == 0))
     () grid(%i = 1) {}
@@ -104,7 +104,7 @@ tile.kernel @k params(D: int = 64) () grid(%i = 1) {
 
 // -----
 
-// A replacement written for f32, in a kernel that now accumulates in f64.
+// A replacement for f32, in a kernel that now accumulates in f64.
 func.func @score_mod(%x: f32) -> f32 {
   return %x : f32
 }
@@ -167,7 +167,7 @@ tile.program @p params(N: int = 1) () {
 
 // -----
 
-// expected-error @+1 {{capture 'bias' must have one type, but a kernel reaches it with T = f32 and another with other values}}
+// expected-error @+1 {{capture 'bias' must have one type, but its uses require T = f32 and another type}}
 tile.capture @bias : !tile.param<T>
 tile.kernel @k params(T: type) () grid(%i = 1) {
   %b = tile.at @bias : !tile.param<T>
@@ -194,7 +194,7 @@ module {
 
 // -----
 
-// A step that is not positive, however it becomes constant.
+// A step that is not positive, regardless of how it becomes constant.
 tile.kernel @k params(BY: int = 0) () grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c8 = arith.constant 8 : i32
@@ -227,7 +227,7 @@ tile.kernel @k params(BY: int = 3) () grid(%i = 1) {
 
 // -----
 
-// Unsigned, -1 is a large step; and what is known only at run time is not asked here.
+// Unsigned, -1 is a large step; values known only at run time are not checked.
 tile.kernel @k params(BY: int = -1) (%step: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c8 = arith.constant 8 : i32
@@ -240,13 +240,13 @@ tile.kernel @k params(BY: int = -1) (%step: i32) grid(%i = 1) {
 
 // -----
 
-// What is derived does not follow the program.
+// Derived parameters do not follow the program.
 // expected-error @+1 {{parameter 'B' of kernel @k must be one of 4, but got 2}}
 tile.kernel @k params(A: int = 1, let B: int in [4] = A * 2) () grid(%i = 1) {}
 
 // -----
 
-// Without tile-link before it.
+// Without a preceding tile-link.
 // expected-error @+1 {{a function must not be recursive, but got the cycle @f -> @g -> @f}}
 func.func private @f(%x: f32) -> f32 {
   %r = func.call @g(%x) : (f32) -> f32

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The value of every function of the expression language, seen in the bindings of a kernel.
+// The value of every function of the expression language, as bindings of a kernel.
 //
 // RUN: tilewright-opt %s --split-input-file --tile-specialize | FileCheck %s
 
@@ -31,7 +31,7 @@ tile.kernel @types params(T: type = bf16, E: type = e4m3, E5: type = e5m2, A: ty
 
 // -----
 
-// What is known only at launch stays, reduced.
+// Expressions that are known only at launch remain, simplified.
 // CHECK-LABEL: @launch
 // CHECK: grid(%i = ceildiv(dim(x, 0), 8), %j = sm_count() * 2, %k = select(n > 8, n, 3)) attributes
 tile.kernel @launch params(B: int = 8, C: int = 1 + 1, D: flag = true) (%x: !tile.view<[?], f32>, %n: i32)
@@ -39,7 +39,7 @@ tile.kernel @launch params(B: int = 8, C: int = 1 + 1, D: flag = true) (%x: !til
 
 // -----
 
-// A flag chooses between sums of floats and exact ones.
+// A flag selects between sums of floats and exact sums.
 // CHECK-LABEL: @exact
 // CHECK: tile.add_gradients {{.*}} : tensor<8xf32> exact once : (f32, i32)
 // CHECK: tile.add_gradients {{.*}} : tensor<8xf32> : (f32, i32)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lists of blocks: where their condition does not hold they go, and their argument with them; and what an entry stands for.
+// Lists of blocks: a list whose condition does not hold is removed with its argument; and the span of an entry.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=true,SPAN=64" | FileCheck %t/loop.mlir
@@ -15,14 +15,14 @@
 // ALL:     (%n: i32)
 // ALL-NOT: listed
 // ALL:     in (%i to %n) against
-// SPAN: error: 'tile.for_blocks' op entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 40'; choose blocks that divide it
+// SPAN: error: 'tile.for_blocks' op each entry of its list must cover a multiple of the 16 positions of a block, but got 'each 40'; choose a block that divides it
 tile.kernel @k params(LISTED: flag, SPAN: int) (%list: !tile.view<[?, ?], i32> when (LISTED), %n: i32) grid(%i = 1) {
   tile.for_blocks %b in (%i to %n listed %list[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>)
       against (%i to %n) keep %keep : !tile.tile<[8, 16], i1> {}
 }
 
 //--- function.mlir
-// Functions have the parameters of the kernel that reaches them.
+// Functions have the parameters of the kernel that calls them.
 // CHECK-LABEL: func.func private @walk
 // CHECK:         each 32 :
 func.func private @walk(%list: !tile.view<[?], i32>, %n: i32) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Refusals of tile-specialize that depend on its options.
+// Errors of tile-specialize that depend on its options.
 //
 // RUN: not tilewright-opt %s --tile-specialize='entry=mane params=D=8' 2>&1 | FileCheck %s --check-prefix=ENTRY
 // ENTRY: error: expected the name of a kernel or program, but got 'mane'; did you mean 'main'?
@@ -9,7 +9,7 @@
 // NOT-ENTRY: error: expected the name of a kernel or program, but got 'helper'; the module has main
 //
 // RUN: not tilewright-opt %s --tile-specialize='params=D' 2>&1 | FileCheck %s --check-prefix=SYNTAX
-// SYNTAX: :[[@LINE+27]]:1: error: a parameter is bound by NAME=VALUE, but got 'D'
+// SYNTAX: :[[@LINE+27]]:1: error: expected a binding NAME=VALUE, but got 'D'
 // RUN: not tilewright-opt %s --tile-specialize='params=BLOK_M=64,D=8' 2>&1 | FileCheck %s --check-prefix=NAME
 // NAME: error: kernel @main has no parameter 'BLOK_M'; did you mean 'BLOCK_M'?
 // RUN: not tilewright-opt %s --tile-specialize='params=block_m=64,D=8' 2>&1 | FileCheck %s --check-prefix=CASE

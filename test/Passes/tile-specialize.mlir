@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Binding of kernels and programs. Refusals are in tile-specialize-errors.mlir.
+// Binding of kernels and programs. Errors are in tile-specialize-errors.mlir.
 //
 // RUN: tilewright-opt %s --tile-specialize='entry=scale params=T=f16' --verify-roundtrip | FileCheck %s --check-prefix=SCALE
 // RUN: tilewright-opt %s --tile-specialize='entry=scale params=T=f64,BLOCK=32,MODE=square' | FileCheck %s --check-prefix=SQUARE
@@ -9,7 +9,7 @@
 // RUN: tilewright-opt %s --tile-specialize='params=T=bf16' | tilewright-opt --tile-specialize | FileCheck %s --check-prefix=AGAIN
 // RUN: tilewright-opt %s --tile-specialize='entry=scale params=T=f16 exact-literals' | tilewright-opt --canonicalize | FileCheck %s --check-prefix=EXACT
 
-// Types, literals, captures and the functions that are reached. A constraint over arguments stays, reduced.
+// Types, literals, captures and the called functions. A constraint on arguments remains, simplified.
 // SCALE:      tile.capture @bias : f16
 // SCALE-NEXT: func.func private @offset() -> f32
 // SCALE-NEXT:   arith.constant 9.997550e-02 : f16
@@ -27,7 +27,7 @@
 // SCALE:        tile.map @modify(%{{.*}}, %{{.*}}) : (tensor<128xf32>, tensor<128xf16>) -> tensor<128xf32>
 // SCALE-NOT:  tile.program
 
-// A literal keeps the precision of f64 until it is bound; a derived default follows the value given.
+// A literal keeps the precision of f64 until it is bound; a derived default uses the given value.
 // EXACT:        %[[TENTH:.*]] = arith.constant 1.000000e-01 : f64
 // EXACT:        arith.truncf %[[TENTH]] : f64 to f16
 // SQUARE:       arith.constant 1.000000e-01 : f64
@@ -37,7 +37,7 @@
 // SQUARE:       bindings = {ACC = f64, BLOCK = 32 : i64, FAST = false, MODE = "square", T = f64, WIDE = 64 : i64}
 // SQUARE:       tile.load %x[%{{.*}}] : !tile.view<[?], f64> -> tensor<32xf64>
 
-// Three launches of one kernel under two sets of values; the launch that FAST asks for is gone with its workspace.
+// Three launches of one kernel with two sets of values; the launch under FAST is removed with its workspace.
 // PROGRAM:      func.func @modify(
 // PROGRAM-NEXT:   %false = arith.constant false
 // PROGRAM:      func.func @modify_0(
@@ -57,7 +57,7 @@
 // PROGRAM-NEXT:   tile.launch @scale(%x, %[[WIDE]], %n) :
 // PROGRAM-NEXT: }
 
-// Binding what is bound changes nothing.
+// Binding a bound kernel changes nothing.
 // AGAIN:       tile.kernel @scale_0
 // AGAIN:         BLOCK = 64 : i64, FAST = false, MODE = "square"
 // AGAIN:       bindings = {FAST = false, T = bf16}

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Why products of 8-bit floats have no copies that run ahead; of wider types nothing is said.
+// A remark explains why products of 8-bit floats have no copies ahead; wider types give none.
 //
 // RUN: tilewright-opt %s --tile-to-tgpu="target=sm_90a warps=4" --remark-format=emitRemark --remarks-filter=tile-to-tgpu -o /dev/null 2>&1 | FileCheck %s
 

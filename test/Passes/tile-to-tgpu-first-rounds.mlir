@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A causal loop whose tiles are higher than its blocks are wide, from the last block to the first: each warpgroup has a
-// first round, if a round in which a row keeps nothing changes nothing of it. On machines without roles none has.
+// A causal loop whose tiles have more rows than its blocks have columns, from the last block to the first: each
+// warpgroup has a first iteration, if iterations in which a row keeps nothing do not change the row. Targets without
+// roles have none.
 //
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_90a warps=8' --canonicalize | FileCheck %s
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_80 warps=8' --canonicalize | FileCheck %s --check-prefix=OLDER
@@ -82,7 +83,7 @@ tile.kernel @softmax require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) 
   tile.store %r#2, %o[%m, 0] : !s, !out
 }
 
-// Each round adds one to what a row carries, whether it keeps a pair or not.
+// Each iteration adds one to a value of the row, even if the row keeps no pair.
 // CHECK-LABEL: tgpu.kernel @counts
 // CHECK-NOT:     tgpu.first_round
 tile.kernel @counts require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) grid(%b = ceildiv(dim(q, 0), 128)) {
@@ -110,7 +111,7 @@ tile.kernel @counts require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) g
   tile.store %r, %o[%m, 0] : !s, !out
 }
 
-// A sum that each round rounds.
+// A sum that each iteration rounds.
 // CHECK-LABEL: tgpu.kernel @rounds
 // CHECK-NOT:     tgpu.first_round
 tile.kernel @rounds require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) grid(%b = ceildiv(dim(q, 0), 128)) {
@@ -137,7 +138,7 @@ tile.kernel @rounds require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) g
   tile.store %r, %o[%m, 0] : !s, !out
 }
 
-// What the function gives for one call does not hold for the next.
+// The results of one call of the function do not hold for the next.
 // CHECK-LABEL: tgpu.kernel @calls
 // CHECK-NOT:     tgpu.first_round
 func.func private @chosen(%x: f32, %w: f32) -> f32 {

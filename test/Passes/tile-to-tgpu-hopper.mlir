@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products by wgmma. That values are kept is what TgpuMappingTest checks.
+// Products by wgmma. TgpuMappingTest checks values.
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_90a warps=8' | FileCheck %s
 // RUN: not tilewright-opt %s --tile-to-tgpu=target=sm_100a 2>&1 | FileCheck %s --check-prefix=TARGET
 // TARGET: target must be sm_80 or sm_90a, but got 'sm_100a'
 
-// Both operands of the first product lie in shared memory; the second takes the first's result from
-// registers. Each is waited for at once.
+// Both operands of the first product are in shared memory; the second takes the result of the first from registers.
+// Each product is followed by its wait.
 // CHECK-LABEL: tgpu.kernel @two target "sm_90a" warps 8
 // CHECK:         %[[P:.*]] = tgpu.wgmma %[[X:.*]], %[[Y:.*]] transpose_b : !tgpu.shared<128x64xf16, b128>, !tgpu.shared<32x64xf16, b128> -> tensor<128x32xf32, #tgpu.wgmma<2>>
 // CHECK-NEXT:    tgpu.wgmma_commit
@@ -28,7 +28,7 @@ tile.kernel @two (%x: !tile.view<[?, 64], f16>, %y: !tile.view<[?, 64], f16>, %z
   tile.store %o, %z[%b, 0] : tensor<128x64xf32>, !tile.view<[?, 64], f32>
 }
 
-// A computed operand that is no operand a in registers is written to shared memory.
+// A computed operand that is not an operand a in registers is written to shared memory.
 // CHECK-LABEL: tgpu.kernel @computed
 // CHECK:         tgpu.write %{{.*}}, %[[B:.*]] :
 // CHECK:         tgpu.sync
@@ -41,8 +41,8 @@ tile.kernel @computed (%x: !tile.view<[?, 64], f16>, %z: !tile.view<[?, 64], f32
   tile.store %o, %z[%b, 0] : tensor<128x64xf32>, !tile.view<[?, 64], f32>
 }
 
-// Rows of 24 columns fill no panels that wgmma reads; both products are mma then, so that the second
-// takes the first's result from registers. Where the 24 columns run along k, they are rounded up.
+// Rows of 24 columns do not fill the panels that wgmma reads; both products are mma then, so that the second takes the
+// result of the first from registers. If the 24 columns are along k, they are rounded up.
 // CHECK-LABEL: tgpu.kernel @narrow target
 // CHECK-NOT:     tgpu.wgmma
 // CHECK:         %[[S:.*]] = tgpu.mma
@@ -67,7 +67,7 @@ tile.kernel @narrow_depth (%x: !tile.view<[?, 24], f16>, %z: !tile.view<[?, 32],
   tile.store %s, %z[%b, 0] : tensor<128x32xf32>, !tile.view<[?, 32], f32>
 }
 
-// Two warpgroups have no 64 rows each; f32 has no wgmma without asking for tf32.
+// Two warpgroups need 64 rows each; f32 has no wgmma without precision tf32.
 // CHECK-LABEL: tgpu.kernel @others
 // CHECK-NOT:     tgpu.wgmma
 // CHECK:         tgpu.mma

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Warpgroups share the rows of a product, 64 each. One that is only added to memory is computed
-// transposed where its columns divide and its rows do not.
+// Warpgroups divide the rows of a product, 64 each. A product that is only added to memory is computed transposed if
+// its columns can be divided and its rows cannot.
 //
 // RUN: tilewright-opt %s --tile-to-tgpu="target=sm_90a warps=8" | FileCheck %s
 // RUN: tilewright-opt %s --tile-to-tgpu="target=sm_80 warps=8" | FileCheck %s --check-prefix=SM80
@@ -23,7 +23,7 @@ tile.kernel @flips(%a: !view, %b: !view, %sum: !sum) grid(%i = 1) {
   tile.atomic_add %p, %sum[0, 0] dims [1, 0] : tensor<64x128xf32>, !sum
 }
 
-// 128 rows are shared as they are.
+// 128 rows are divided without a change.
 // CHECK-LABEL: tgpu.kernel @stays
 // CHECK:         tgpu.atomic_add %{{.*}}, %sum[0, 0] dims [1, 0] : tensor<128x64xf32, #tgpu.wgmma<2>>
 tile.kernel @stays(%a: !view, %b: !view, %sum: !sum) grid(%i = 1) {
@@ -33,7 +33,7 @@ tile.kernel @stays(%a: !view, %b: !view, %sum: !sum) grid(%i = 1) {
   tile.atomic_add %p, %sum[0, 0] dims [1, 0] : tensor<128x64xf32>, !sum
 }
 
-// What is used otherwise has the shape that others expect.
+// A product with other uses keeps its shape.
 // CHECK-LABEL: tgpu.kernel @stored
 // CHECK:         tgpu.store %{{.*}}, %sum[0, 0] : tensor<64x128xf32
 tile.kernel @stored(%a: !view, %b: !view, %sum: !sum) grid(%i = 1) {

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Blocks begin where the mask does, if memory says where, on machines with roles: then the first block is full. Not so
-// where the body needs to know how blocks are aligned, or writes.
+// On targets with roles, blocks begin where the mask begins, if memory determines that: then the first block is full.
+// Not if the body depends on the alignment of blocks, or writes.
 //
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_90a warps=8' --canonicalize | FileCheck %s
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_80 warps=8' --canonicalize | FileCheck %s --check-prefix=AT-ZERO
@@ -53,7 +53,7 @@ func.func private @called(%s: f32, %j: i32) -> f32 {
   return %y : f32
 }
 
-// The number of blocks, and of the full ones, from the first key of the first row on.
+// The number of blocks, and of full blocks, from the first key of the first row.
 // CHECK-LABEL: tgpu.kernel @rows
 // CHECK:         %[[FIRST:.*]] = tile.at @begins[%{{.*}}] : i32
 // CHECK:         %[[MOST:.*]] = tile.at @begins[%{{.*}}] : i32
@@ -93,7 +93,7 @@ tile.kernel @rows (%q: !x, %k: !x, %o: !out) grid(%b = ceildiv(dim(q, 0), 128)) 
   tile.store %sum, %o[%m, 0] : !o, !out
 }
 
-// Columns are read as vectors where they begin at multiples.
+// Columns are read as vectors if they begin at multiples.
 // CHECK-LABEL: tgpu.kernel @columns
 // CHECK:         scf.for %[[N:[a-z0-9]+]] = %{{[0-9]+}} to
 // CHECK:           %[[OFFSET:.*]] = arith.muli %[[N]], %c128
@@ -121,7 +121,7 @@ tile.kernel @columns (%q: !x, %k: !tile.view<[64, ?], f16>, %o: !out) grid(%b = 
   tile.store %sum, %o[%m, 0] : !o, !out
 }
 
-// What is read or drawn for a position, in a function that another calls too.
+// Reads or random numbers at a position, in a function with another caller.
 // CHECK-LABEL: tgpu.kernel @reads
 // CHECK:         scf.for %[[N:[a-z0-9]+]] = %{{[0-9]+}} to
 // CHECK:           %[[OFFSET:.*]] = arith.muli %[[N]], %c128

@@ -1,15 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Accesses to parts of views are marked where they are known to begin in the part or behind it: a ragged tensor map cuts at the
-// end of a part only.
+// Accesses to parts of views are marked if they are known to begin in or after the part: a ragged tensor map clips only
+// at the end of a part.
 //
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_90a warps=4' | FileCheck %s
 
 !x = !tile.view<[?, 64], f16>
 !z = !tile.view<[?, 64], f32>
 
-// Positions of a block loop, whichever way it runs; ids of the grid, their multiples, and a difference that is compared with 0.
+// Positions of a block loop, in both directions; ids of the grid, their multiples, and a difference that is compared
+// with 0.
 // CHECK-LABEL: tgpu.kernel @inside
 // CHECK-COUNT-2: tgpu.copy_async {{.*}} {tgpu.starts_inside}
 // CHECK:         tgpu.store {{.*}} {tgpu.starts_inside}
@@ -35,7 +36,7 @@ tile.kernel @inside (%x: !x, %z: !z, %begin: i32, %size: i32) grid(%b = 8) {
   tile.store %sum, %out[%m, 0] : tensor<64x64xf32>, !z
 }
 
-// A scalar argument, a difference, and a block loop that begins anywhere may be negative.
+// A scalar argument, a difference, and the position of a block loop with an arbitrary start may be negative.
 // CHECK-LABEL: tgpu.kernel @outside
 // CHECK-NOT:     tgpu.starts_inside
 tile.kernel @outside (%x: !x, %z: !z, %begin: i32, %size: i32) grid(%b = 8) {

@@ -1,12 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products that read what others computed: in registers by rows, or through shared memory with a barrier for all of it; and rows of
-// numbers that a block loop reads, copied with the operands of its products.
+// Products that read computed operands: in registers by rows, or through shared memory with a barrier for all of them;
+// and rows of numbers that a block loop reads, copied with the operands of its products.
 // RUN: tilewright-opt %s --tile-to-tgpu=warps=8 | FileCheck %s
 
-// P and dS, each computed from a product and read by another: with a grid of 4 x 2 warps, less is read from shared memory, though they
-// are written there, than if all warps lay below each other. Both are written before the one barrier. The rows are copied ahead.
+// P and dS, each computed from a product and read by another: with a grid of 4 x 2 warps, fewer bytes are read from
+// shared memory, including their writes, than with one column of warps. Both are written before one barrier. The rows
+// are copied ahead.
 // CHECK-LABEL: tgpu.kernel @gradients
 // CHECK-DAG:     %[[ROW:.*]] = tgpu.alloc : !tgpu.shared<64xf32, none>
 // CHECK:         scf.for {{.*}} -> (tensor<128x128xf32, #tgpu.mma<4, 2>>, tensor<128x128xf32, #tgpu.mma<4, 2>>)
@@ -60,7 +61,7 @@ tile.kernel @gradients (%q: !tile.view<[?, 128], f16>, %do: !tile.view<[?, 128],
   tile.store %dvs, %dv[%n, 0] : tensor<128x128xf32>, !tile.view<[?, 128], f32>
 }
 
-// Sums along rows keep these in a warp, and P in registers.
+// Sums along rows keep rows in one warp, and P in registers.
 // CHECK-LABEL: tgpu.kernel @reduced
 // CHECK:         scf.for {{.*}} -> (tensor<128x128xf32, #tgpu.mma<8, 1>>, tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>)
 // CHECK-NOT:       tgpu.write
@@ -93,7 +94,7 @@ tile.kernel @reduced (%q: !tile.view<[?, 128], f16>, %do: !tile.view<[?, 128], f
   tile.store %all, %sums[%n] : tensor<128xf32>, !tile.view<[?], f32>
 }
 
-// Rows that are not copied: of a view that the loop writes, and of 16 bits, which no thread could copy.
+// Rows that are not copied: rows of a view that the loop writes, and rows of 16 bits, which threads cannot copy.
 // CHECK-LABEL: tgpu.kernel @not_ahead
 // CHECK:         scf.for
 // CHECK-NOT:       tgpu.copy_async %w

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on tiles that have no form on a GPU.
+// Operations on tiles that are not supported on a GPU.
 // RUN: tilewright-opt %s --tile-to-tgpu -split-input-file -verify-diagnostics
 
 !v = !tile.view<[?], f32>
@@ -36,7 +36,7 @@ tile.kernel @while (%x: !v, %n: i32) grid(%i = 1) {
 
 tile.kernel @chosen params() (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>, %o: !tile.view<[?], f32>, %first: i1)
     grid(%i = 1) {
-  // expected-error @+1 {{a view cannot be chosen at run time on a GPU, but got '!tile.view<[?], f32>'; load a tile of each and choose between these}}
+  // expected-error @+1 {{a view cannot be selected at run time on a GPU, but got '!tile.view<[?], f32>'; load a tile of each and select between the tiles}}
   %v = arith.select %first, %x, %y : !tile.view<[?], f32>
   %t = tile.load %v[0] : !tile.view<[?], f32> -> tensor<64xf32>
   tile.store %t, %o[0] : tensor<64xf32>, !tile.view<[?], f32>

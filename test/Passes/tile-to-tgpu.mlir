@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layouts, staging of operands and the two copies of a block loop's body. That values are kept is what
-// TgpuMappingTest checks.
+// Layouts, staging of operands and the two copies of a block loop's body. TgpuMappingTest checks values.
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/kernels.mlir --tile-to-tgpu=warps=4 | FileCheck %s
 // RUN: tilewright-opt %t/kernels.mlir --tile-to-tgpu=warps=4 | tilewright-opt | FileCheck %s
@@ -10,7 +9,7 @@
 
 //--- kernels.mlir
 
-// A product: both operands are copied, one barrier keeps the copies behind the reads before.
+// A product: both operands are copied; one barrier orders the copies after the previous reads.
 // CHECK-LABEL: tgpu.kernel @product target "sm_80" warps 4
 // CHECK-DAG:     %[[X:.*]] = tgpu.alloc : !tgpu.shared<64x32xf16, b64>
 // CHECK-DAG:     %[[Y:.*]] = tgpu.alloc : !tgpu.shared<32x64xf16, b128>
@@ -25,7 +24,7 @@
 // CHECK-NEXT:      %[[A:.*]] = tgpu.read %[[X]] : {{.*}} -> tensor<64x32xf16, #tgpu.operand<a, #tgpu.mma<2, 2>>>
 // CHECK-NEXT:      %[[B:.*]] = tgpu.read %[[Y]] : {{.*}} -> tensor<32x64xf16, #tgpu.operand<b, #tgpu.mma<2, 2>>>
 // CHECK-NEXT:      tgpu.mma %[[A]], %[[B]],
-// The row takes a slice of the layout of the tile that it is added to.
+// The row has a slice of the layout of the tile that it is added to.
 // CHECK:         tgpu.load %bias[{{.*}}] : {{.*}} -> tensor<64xf32, #tgpu.slice<0, #tgpu.mma<2, 2>>>
 tile.kernel @product (%a: !tile.view<[?, ?], f16>, %b: !tile.view<[?, ?], f16>,
                       %bias: !tile.view<[?], f32>, %c: !tile.view<[?, ?], f32>)
@@ -50,7 +49,7 @@ tile.kernel @product (%a: !tile.view<[?, ?], f16>, %b: !tile.view<[?, ?], f16>,
   tile.store %biased, %c[%m, %n] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
 }
 
-// Work beside the instances is mapped as a branch is; a copy before it is waited for.
+// tile.spread is mapped like a branch; a preceding copy is waited for.
 // CHECK-LABEL: tgpu.kernel @beside
 // CHECK:         tgpu.copy_wait pending 0
 // CHECK:         tgpu.mma
@@ -79,7 +78,7 @@ tile.kernel @beside (%a: !tile.view<[?, ?], f16>, %s: !tile.view<[?, ?], f32>, %
   }
 }
 
-// Without a dot: 16 bytes to a thread, and nothing in shared memory.
+// Without a dot: 16 bytes per thread, no shared memory.
 // CHECK-LABEL: tgpu.kernel @rows
 // CHECK-NOT:     tgpu.alloc
 // CHECK:         tgpu.load {{.*}} -> tensor<8x256xf16, #tgpu.blocked<8, lanes 32, warps 4, 1>>
@@ -94,9 +93,9 @@ tile.kernel @rows (%x: !tile.view<[?, 256], f16>, %y: !tile.view<[?], f32>)
   tile.store %s, %y[%m] : tensor<8xf32>, !tile.view<[?], f32>
 }
 
-// A block loop: the bounds come from the derived function, in place. Full blocks see no mask; others are
-// visited where the vote finds a kept pair. The first product's result becomes operand a of the
-// second in registers. Both copies of the body use the same buffers.
+// A block loop: the derived function that computes the bounds is inlined. Full blocks have no mask; others are
+// processed if tgpu.any finds a kept pair. The result of the first product becomes operand a of the second in
+// registers. Both copies of the body use the same buffers.
 // CHECK-LABEL: tgpu.kernel @blocks
 // CHECK-COUNT-3: tgpu.alloc
 // CHECK-NOT:     tgpu.alloc
@@ -148,8 +147,8 @@ tile.kernel @blocks (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?, 64], f16>,
   tile.store %sum, %o[%m, 0] : tensor<64x64xf32>, !tile.view<[?, 64], f32>
 }
 
-// What rows beyond the limit contribute reaches other rows, so a tile without rows visits no block. If the grid has no
-// such tile, nothing checks for it.
+// Rows beyond the limit affect other rows, so a tile without rows processes no block. If the grid has no such tile,
+// there is no check.
 // CHECK-LABEL: tgpu.kernel @rows_in_every_tile
 // CHECK-NOT:     arith.andi
 // CHECK:         scf.for
@@ -195,7 +194,7 @@ tile.kernel @tiles_without_rows (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?
   tile.store %columns, %o[0] : tensor<64xf32>, !tile.view<[64], f32>
 }
 
-// f32 is multiplied from shared memory; a computed operand is written there.
+// f32 operands are read from shared memory; a computed operand is written there.
 // CHECK-LABEL: tgpu.kernel @fma
 // CHECK:         tgpu.write %{{.*}}, %[[P:.*]] : tensor<64x64xf32, #tgpu.mma<2, 2>>
 // CHECK-NEXT:    tgpu.copy_wait pending 0
@@ -211,7 +210,8 @@ tile.kernel @fma (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>)
   tile.store %r, %y[0, 0] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
 }
 
-// Of rank 3, a tile lies as a matrix does: the reshape moves nothing. Indices lie as the rows of what they find.
+// A tile of rank 3 has the layout of a matrix: the reshape moves no elements. Indices have the layout of the rows that
+// they select.
 // CHECK-LABEL: tgpu.kernel @higher_rank
 // CHECK:         %[[T:.*]] = tgpu.load %x[0, 0, 0] : {{.*}} -> tensor<4x8x16xf32, #[[L:.*]]>
 // CHECK:         %[[M:.*]] = tile.reshape %[[T]] : tensor<4x8x16xf32, #[[L]]> -> tensor<32x16xf32, #[[L]]>
@@ -229,7 +229,8 @@ tile.kernel @higher_rank (%x: !tile.view<[?, ?, ?], f32>, %y: !tile.view<[?], f3
   tile.store %g, %z[0, 0] : tensor<32x16xf32>, !tile.view<[?, ?], f32>
 }
 
-// Floats of 8 bits are multiplied as f16; two warps share what four cannot. What a loop only reads is written once, before it.
+// 8-bit floats are multiplied as f16; two warps are used where four cannot divide the tile. An operand that a loop only
+// reads is written once, before it.
 // CHECK-LABEL: tgpu.kernel @float8 target "sm_80" warps 2
 // CHECK:         tile.cast {{.*}} : tensor<16x32xf8E4M3FN, {{.*}} -> tensor<16x32xf16
 // CHECK:         tgpu.write
@@ -264,7 +265,7 @@ tile.kernel @unbound params(D: int) (%x: !tile.view<[?], f32>) grid(%b = D) {
 
 tile.kernel @rank0 (%x: !tile.view<[?], f32>) grid(%b = 1) {
   %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<16xf32>
-  // expected-error @+1 {{'tile.reduce' has a tile of rank 0; on a GPU a tile has rank 1 at least}}
+  // expected-error @+1 {{'tile.reduce' has a tile of rank 0; on a GPU a tile must have rank 1 or more}}
   %s = tile.reduce add %t dim 0 : tensor<16xf32> -> tensor<f32>
 }
 
@@ -272,7 +273,7 @@ tile.kernel @rank0 (%x: !tile.view<[?], f32>) grid(%b = 1) {
 
 tile.kernel @middle (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
   %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
-  // expected-error @+1 {{on a GPU a tile of rank 2 or more is reduced along its first or last dimension, but got dimension 1 of 'tensor<4x8x16xf32>'}}
+  // expected-error @+1 {{on a GPU a tile of rank 2 or more must be reduced along its first or last dimension, but got dimension 1 of 'tensor<4x8x16xf32>'}}
   %s = tile.reduce add %t dim 1 : tensor<4x8x16xf32> -> tensor<4x16xf32>
 }
 
@@ -280,7 +281,7 @@ tile.kernel @middle (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
 
 tile.kernel @gathered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i32>) grid(%b = 1) {
   %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<4xi32>
-  // expected-error @+1 {{a tile that is gathered has rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
+  // expected-error @+1 {{a gathered tile must have rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
   %t = tile.gather %x[0, 0, 0] along 0 at %at : !tile.view<[?, ?, ?], f32>, tensor<4xi32> -> tensor<4x8x16xf32>
 }
 
@@ -289,7 +290,7 @@ tile.kernel @gathered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i3
 tile.kernel @scattered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i32>) grid(%b = 1) {
   %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<4xi32>
   %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
-  // expected-error @+1 {{a tile that is scattered has rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
+  // expected-error @+1 {{a scattered tile must have rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
   tile.scatter_add %t, %x[0, 0, 0] along 0 at %at : tensor<4x8x16xf32>, !tile.view<[?, ?, ?], f32>, tensor<4xi32>
 }
 
@@ -312,7 +313,7 @@ tile.kernel @few_rows (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
 // -----
 
 tile.kernel @large (%x: !tile.view<[?, ?], f32>) grid(%b = 1) {
-  // expected-error @+1 {{a shared buffer holds at most 232448 bytes}}
+  // expected-error @+1 {{a shared buffer must have at most 232448 bytes}}
   %t = tile.load %x[0, 0] : !tile.view<[?, ?], f32> -> tensor<512x128xf32>
   %d = tile.dot %t, %t transpose_b : tensor<512x128xf32>, tensor<512x128xf32> -> tensor<512x512xf32>
 }

@@ -4,11 +4,11 @@
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/loops.mlir --tile-specialize --tile-unroll --canonicalize | FileCheck %t/loops.mlir
 // RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-unroll --verify-diagnostics
-// A function with a loop has a derivative once the loop is written out.
+// A function with a loop is differentiable after the loop is unrolled.
 // RUN: tilewright-opt %t/derivative.mlir --tile-unroll --tile-differentiate --canonicalize | FileCheck %t/derivative.mlir
 
 //--- loops.mlir
-// The inner bound is the number of the outer round; the loop that does not ask stays. What is not shifted is
+// The inner bound is the outer induction variable; the loop without the attribute remains. A slice without an offset is
 // the tile itself.
 // CHECK-LABEL: tile.kernel @k
 // CHECK:         %[[T:.*]] = tile.load
@@ -46,7 +46,7 @@ tile.kernel @k params(TAPS: int = 3) (%x: !tile.view<[?], f32>, %n: i32) grid(%b
 tile.kernel @open(%n: i32) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{a loop to be unrolled must have bounds that are constant once parameters are bound, but got another upper bound; compute it from constants and tile.param}}
+  // expected-error @+1 {{an unrolled loop must have bounds and a step that are constant after parameters are bound, but got a non-constant upper bound; compute it from constants and tile.param}}
   scf.for %i = %c0 to %n step %c1 : i32 {
   } {tile.unroll}
 }
@@ -63,12 +63,12 @@ tile.kernel @step() grid(%b = 1) {
 
 // -----
 
-// Rounds of rounds count as well.
+// Iterations of nested loops count as well.
 tile.kernel @many(%x: !tile.view<[?], f32>) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %most = arith.constant 2000000000 : i32
-  // expected-error @+1 {{unrolled loops must make at most 262144 operations, but got 2000000000 iterations of 2 operations here; leave the loop as it is}}
+  // expected-error @+1 {{unrolled loops must have at most 262144 operations, but got 2000000000 iterations of 2 operations here; leave out the attribute}}
   scf.for %i = %c0 to %most step %c1 : i32 {
     %t = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<8xf32>
   } {tile.unroll}

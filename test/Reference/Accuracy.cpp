@@ -27,13 +27,13 @@ std::string format(const char *pattern, ...) {
 
 enum class ElementVerdict { Compare, Right, Wrong };
 
-/// NaN, infinities and overflow of the type; Compare where the error is to be measured.
+/// NaN, infinities and overflow of the type; Compare if the error must be measured.
 ElementVerdict judgeSpecial(Type type, double out, double ref) {
   if (std::isnan(ref) || std::isnan(out))
     return std::isnan(ref) == std::isnan(out) ? ElementVerdict::Right : ElementVerdict::Wrong;
   double rounded = roundTo(type, ref);
   if (std::isfinite(ref) && !std::isfinite(rounded)) {
-    // Overflow: the infinity, or just below.
+    // Overflow: infinity, or a value just below.
     bool near = std::fabs(out) >= largestFinite(type) * (1.0 - 4.0 * unitRoundoff(type));
     return near && std::signbit(out) == std::signbit(ref) ? ElementVerdict::Right
                                                           : ElementVerdict::Wrong;
@@ -43,7 +43,7 @@ ElementVerdict judgeSpecial(Type type, double out, double ref) {
   return ElementVerdict::Compare;
 }
 
-/// A report that says that a value is wrong whatever the tolerance.
+/// A report of a value that is wrong for any tolerance.
 AccuracyReport wrongValue(const std::string &name, int64_t head, int64_t row, int64_t column,
                           double out, double ref) {
   AccuracyReport report;
@@ -117,7 +117,7 @@ AccuracyReport checkTile(const std::string &name, Type type, TileShape shape, in
   }
   if (count == 0)
     return report;
-  // Rows without a rounding error (nothing but zeros, mostly) are no samples of it.
+  // Rows without a rounding error (most contain only zeros) are not samples of it.
   int64_t samples = std::clamp<int64_t>(std::min(shape.independentRows, inexactRows), 1, rows);
   double spread = 0.6 * (1.0 + 4.0 / std::sqrt(static_cast<double>(samples)));
   report.maxAllowed = 2.0 * std::max(maxLowp, 2.0 * maxRoundoff) + slack;

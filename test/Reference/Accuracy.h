@@ -12,12 +12,12 @@
 //   n = the rows that have a rounding error, or as many of them as are independent
 //
 // Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of
-// them. Where a tile holds few independent errors, or lowp makes none by luck (a row with one key
-// has P = 1 exactly, and dP - delta cancels to nothing), the sample says little. There the expected
-// size itself is needed: the reference computes it with the value, as a root sum of squares of
+// them. If a tile has few independent errors, or lowp happens to make none (a row with one key
+// has P = 1 exactly, and dP - delta is 0), the sample says little. Then the expected size itself is
+// needed: the reference computes it with the value, as a root sum of squares of
 // first-order error terms (Higham and Mary, "A new approach to probabilistic rounding error
 // analysis", 2019). It counts what a kernel has to round: less than lowp, which also rounds S and
-// dP. So where there are many samples it is below lowp's error, and nothing is widened.
+// dP. So with many samples it is below the error of lowp, and the bound does not grow.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
 #define TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
@@ -35,12 +35,13 @@ inline constexpr int64_t tileRows = 128;
 /// How an array is cut into tiles: [heads, rows, columns].
 struct TileShape {
   int64_t heads, rows, columns;
-  /// At most how many rows of a tile have independent errors. All dK rows share those of a query.
+  /// The maximum number of rows of a tile with independent errors. All dK rows share those of a
+  /// query.
   int64_t independentRows = tileRows;
 };
 
-/// What a comparison found. Errors and location are those of the worst tile: the one with the
-/// greatest ratio of error to allowed error.
+/// The result of a comparison. Errors and location are those of the worst tile: that with the
+/// largest ratio of error to allowed error.
 struct AccuracyReport {
   bool ok = true;
   std::string message;   // one line, also when ok
@@ -49,9 +50,9 @@ struct AccuracyReport {
   double meanError = 0, meanAllowed = 0;
   int64_t head = -1, row = -1, column = -1; // of the greatest error in that tile
   double got = 0, expected = 0;
-  /// Tiles that were compared, and how many of them are right only because of the expected
-  /// roundoff: max <= 2 max lowp + slack or mean <= 1.5 mean lowp alone would refuse them; and with
-  /// the slack added to both sides.
+  /// Compared tiles, and those accepted only because of the expected roundoff: max <= 2 max lowp +
+  /// slack or mean <= 1.5 mean lowp alone would reject them; and with the slack added to both
+  /// sides.
   Type type = Type::F64;
   int64_t numTiles = 0, numNeedRoundoff = 0, numNeedRoundoffDespiteSlack = 0;
 
@@ -60,8 +61,8 @@ struct AccuracyReport {
 std::ostream &operator<<(std::ostream &os, const AccuracyReport &report);
 
 /// The rule for outputs in the element type. All arrays have shape.heads * rows * columns elements;
-/// roundoff may be empty. A NaN or infinity must be there exactly where ref has it; where ref
-/// overflows the element type, an infinity is right.
+/// roundoff may be empty. NaN and infinities must be exactly where ref has them; if ref overflows
+/// the element type, an infinity is correct.
 AccuracyReport checkAccuracy(const std::string &name, Type type, TileShape shape,
                              const std::vector<double> &out, const std::vector<double> &ref,
                              const std::vector<double> &lowp,
@@ -77,8 +78,8 @@ AccuracyReport checkStatistic(const std::string &name, int64_t heads, int64_t ro
 std::vector<double> deltaOf(const AttentionProblem &problem, const std::vector<double> &o,
                             const std::vector<double> &dO, const std::vector<double> &dLse);
 
-/// The expected roundoff of a problem. For 16-bit types all rows are looked at only where there are
-/// few pairs; elsewhere only rows that keep one.
+/// The expected roundoff of a problem. For 16-bit types, all rows are considered only if there are
+/// few pairs; otherwise, only rows that keep a single pair.
 RoundoffModel roundoffFor(const AttentionProblem &problem, Type type);
 
 /// ref and lowp of a forward, and the checks of its outputs.

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The accuracy rule accepts attention computed as kernels compute it, in every type, and rejects
-// the same with small faults.
+// The accuracy rule accepts attention computed as kernels compute it, in every type, and rejects it
+// with small faults.
 
 #include "test/Reference/Accuracy.h"
 #include "test/Reference/BlockwiseKernel.h"
@@ -54,7 +54,7 @@ TEST(Accuracy, AcceptsKernelsOfEveryTypeAndMask) {
       }
 }
 
-// Where there are few errors, one sample says little: the expected roundoff must carry the rule.
+// With few errors, one sample is not representative: the rule must rely on the expected roundoff.
 TEST(Accuracy, AcceptsKernelsWithFewRowsOrKeys) {
   uint64_t seed = 100;
   for (Shape shape : {Shape{1, 1}, {1, 2}, {1, 64}, {3, 5}, {5, 1}, {130, 3}})
@@ -120,7 +120,7 @@ std::string nameOfType(const testing::TestParamInfo<Type> &info) { return typeNa
 
 INSTANTIATE_TEST_SUITE_P(Accuracy, FaultyKernels, testing::ValuesIn(allTypes), nameOfType);
 
-// f32 must be f32: products in f16 (the precision of tf32) or bf16 are not enough.
+// f32 must be f32: products in f16 (the precision of tf32) or bf16 are not accurate enough.
 TEST(Accuracy, RejectsNarrowProductsInF32) {
   for (Type narrow : {Type::F16, Type::BF16}) {
     Faults faults;
@@ -164,7 +164,7 @@ TEST(Accuracy, TheRuleByHand) {
 }
 
 TEST(Accuracy, TilesAreJudgedOneByOne) {
-  // Two heads of 130 rows: four tiles. A large lowp error in one does not excuse another.
+  // Two heads of 130 rows: four tiles. A large lowp error in one does not affect the others.
   TileShape shape{2, 130, 1};
   std::vector<double> ref(260, 1.0), lowp(260, 1.0), out(260, 1.0);
   lowp[5] = 2.0;
@@ -224,7 +224,7 @@ TEST(Accuracy, DeltaComesFromTheGivenO) {
                               deltaOf(problem, out.o, inputs.dO, {})));
 }
 
-// The other oracles: f32 in another order of sums is accepted, a fault is not.
+// The other oracles: f32 with another order of sums is accepted, a fault is not.
 TEST(Accuracy, Layers) {
   MatmulProblem product;
   product.M = 150;

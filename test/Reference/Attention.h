@@ -3,7 +3,7 @@
 //
 // The oracle of attention: forward and backward, naive formulas over whole rows, nothing blockwise.
 //
-// Arrays are contiguous, row major, logical (strides are the caller's business):
+// Arrays are contiguous, row major, logical (the caller handles strides):
 //   q [B, Hq, Sq, D]      k [B, Hkv, Skv, D]      v [B, Hkv, Skv, DV]
 //   o, dO [B, Hq, Sq, DV]      lse [B, Hq, Sq]
 // Query head h reads key head h / (Hq / Hkv).
@@ -27,9 +27,9 @@
 //   dQ_i = scale sum_j dS_ij score'_ij k_j
 //   dK_j = scale sum_i dS_ij score'_ij q_i        dK and dV summed over the heads of a group
 //
-// ref is all that in f64. lowp is the same formula in f32, rounding to the element type only S, P
-// (Z), O, dP, dS and the results; for f32 it is plain f32, for f64 it is f64 with sums in another
-// order.
+// ref computes all of this in f64. lowp is the same formula in f32, rounding to the element type
+// only S, P (Z), O, dP, dS and the results; for f32 it is plain f32, for f64 it is f64 with sums in
+// another order.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ATTENTION_H
 #define TILEWRIGHT_TEST_REFERENCE_ATTENTION_H
@@ -50,8 +50,8 @@ enum class Causal {
   BottomRight, // keeps j <= i + (Skv - Sq)
 };
 
-/// Keeps i + shift - left <= j <= i + shift + right; -1 is open. The shift is that of the causal
-/// mask: Skv - Sq with BottomRight, else 0.
+/// Keeps i + shift - left <= j <= i + shift + right; -1 is unlimited. The shift is that of the
+/// causal mask: Skv - Sq with BottomRight, else 0.
 struct Window {
   int64_t left = -1;
   int64_t right = -1;
@@ -91,14 +91,14 @@ struct AttentionProblem {
   Bias bias;
   Dropout dropout;
   std::vector<double> sinks; // [Hq]; empty: none
-  /// Added to b in mask, score, bias and dropout: where one batch is cut out of many.
+  /// Added to b in mask, score, bias and dropout, for one batch that is extracted from many.
   int64_t firstBatch = 0;
   /// Only keys firstKey <= j < endKey exist (endKey -1: all): one part of a split.
   int64_t firstKey = 0, endKey = -1;
 
   int64_t groupSize() const { return Hkv ? Hq / Hkv : 0; }
   int64_t shift() const { return causal == Causal::BottomRight ? Skv - Sq : 0; }
-  /// The conjunction of everything that masks, for 0 <= i < Sq, 0 <= j < Skv.
+  /// The conjunction of all masks, for 0 <= i < Sq, 0 <= j < Skv.
   bool keeps(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
   int64_t sizeQ() const { return B * Hq * Sq * D; }
@@ -120,12 +120,12 @@ struct AttentionInputs {
 /// N(0, 1) q, k, v, dO and dLse, rounded to the type.
 AttentionInputs randomInputs(const AttentionProblem &problem, Type type, uint64_t seed);
 
-/// Which roundings the lowp variant makes.
+/// The roundings of the lowp variant.
 struct Precision {
   Type compute = Type::F64; // F64 or F32: arithmetic and accumulation
   SumOrder order = SumOrder::Ascending;
   Type score = Type::F64, probability = Type::F64, output = Type::F64;
-  /// Round exp(s - max) and divide by the sum afterwards, as a kernel has to whose type is too
+  /// Rounds exp(s - max) and divides by the sum afterwards, as a kernel must if its type is too
   /// narrow for small probabilities (fp8).
   bool roundBeforeNormalizing = false;
 
@@ -133,9 +133,9 @@ struct Precision {
   static Precision lowp(Type type);
 };
 
-/// Whether and how ref computes the size of the rounding errors to expect of each result
-/// (Accuracy.h says what for): for arithmetic in f32 (f64 where the output is f64), P and dS
-/// rounded to `probability`, results rounded to `output`.
+/// Whether and how ref computes the expected rounding errors of each result (see Accuracy.h): for
+/// arithmetic in f32 (f64 if the output is f64), P and dS rounded to `probability`, results rounded
+/// to `output`.
 struct RoundoffModel {
   enum Rows {
     None,
@@ -147,7 +147,7 @@ struct RoundoffModel {
 
   explicit operator bool() const { return rows != None; }
   /// The unit roundoff of the arithmetic, and the mean error of rounding to a narrower type (about
-  /// half its unit) as a multiple of it; 0 where nothing is rounded.
+  /// half its unit) as a multiple of it; 0 if nothing is rounded.
   double unit() const { return output == Type::F64 ? 0x1p-53 : 0x1p-24; }
   double narrowing(Type type) const {
     return type == Type::F64 || type == Type::F32 ? 0.0 : 0.5 * unitRoundoff(type) / unit();
@@ -172,12 +172,12 @@ ForwardResult forward(const AttentionProblem &problem, const AttentionInputs &in
                       const Precision &precision = Precision::reference(),
                       const RoundoffModel &roundoff = {});
 
-/// Requires score.derivative where there is a score modifier.
+/// Requires score.derivative if there is a score modifier.
 BackwardResult backward(const AttentionProblem &problem, const AttentionInputs &inputs,
                         const Precision &precision = Precision::reference(),
                         const RoundoffModel &roundoff = {});
 
-/// P [B, Hq, Sq, Skv] before dropout: what "backward from saved probabilities" takes.
+/// P [B, Hq, Sq, Skv] before dropout: the input of "backward from saved probabilities".
 std::vector<double> probabilities(const AttentionProblem &problem, const AttentionInputs &inputs,
                                   const Precision &precision = Precision::reference());
 

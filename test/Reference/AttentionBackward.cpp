@@ -76,7 +76,7 @@ public:
 
     roundAll(precision.output, dBias.data(), dBias.size());
     result.dBias.assign(dBias.begin(), dBias.end());
-    // A sum of numbers of the arithmetic, which is what it is kept in.
+    // A sum, stored in the type of the arithmetic.
     result.dSink.assign(dSink.begin(), dSink.end());
     for (double &error : result.roundoffDSink)
       error = model.unit() * std::sqrt(error);
@@ -90,8 +90,8 @@ private:
     KeyHead<Real> keys(problem, inputs, b, kvHead, withRoundoff);
     int64_t blocksPerHead = (problem.Sq + rowsPerBlock - 1) / rowsPerBlock;
     int64_t numBlocks = problem.groupSize() * blocksPerHead;
-    // The number of shares, and so the order of every sum, does not depend on the machine. All of
-    // dBias, and of dSink, is one sum.
+    // The number of shares, and so the order of every sum, is independent of the machine. dBias and
+    // dSink are each computed in one sum.
     bool isOne = problem.bias || !problem.sinks.empty();
     int64_t numShares = isOne ? 1 : std::min<int64_t>(4, std::max<int64_t>(numBlocks, 1));
     std::vector<std::unique_ptr<KeyGradients<Real>>> shares(numShares);
@@ -194,8 +194,8 @@ private:
   }
 
   /// A sink has a probability and no value, so its dP is 0. The errors are those of the
-  /// probability, of the sum and of the product in delta, and of o, which delta sees rounded; each
-  /// addition to the sum over rows rounds what there is.
+  /// probability, of the sum and of the product in delta, and of o, which is rounded before delta
+  /// reads it; each addition to the sum over rows rounds the sum.
   void addSink(const RowBlock<Real> &block, const std::vector<Real> &o, const std::vector<Real> &dO,
                const std::vector<Real> &delta) {
     const int64_t DV = problem.DV, h = block.h;
@@ -292,7 +292,7 @@ private:
     return std::sqrt(squares);
   }
 
-  /// With RoundoffModel::SingleKey a key that no such row keeps has no expected error.
+  /// With RoundoffModel::SingleKey, a key without such a row has no expected error.
   void finishRoundoff(const std::vector<double> &errors, const std::vector<double> &terms,
                       const std::vector<int64_t> &numTerms, const std::vector<Real> &values,
                       int64_t columns, std::vector<double> &out, int64_t firstKey) const {

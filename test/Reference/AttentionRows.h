@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Private to the oracle: scores and probabilities of a block of query rows of one head, over all
-// keys. Forward and backward both start from them.
+// keys; the common part of forward and backward.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ATTENTIONROWS_H
 #define TILEWRIGHT_TEST_REFERENCE_ATTENTIONROWS_H
@@ -52,7 +52,7 @@ template <typename Real> std::vector<double> squaresOf(const std::vector<Real> &
   return squares;
 }
 
-/// c[m, n] += a[m, k] * b[k, n] for sums of squares. Where few rows count, most of a is zero.
+/// c[m, n] += a[m, k] * b[k, n] for sums of squares. If few rows count, most of a is zero.
 inline void addSquares(std::vector<double> &c, int64_t firstRow, MatrixRef<double> a,
                        const double *b, int64_t m, int64_t n, int64_t k,
                        const RoundoffModel &model) {
@@ -60,7 +60,8 @@ inline void addSquares(std::vector<double> &c, int64_t firstRow, MatrixRef<doubl
               model.rows == RoundoffModel::SingleKey);
 }
 
-/// What all query heads of a group share: keys and values of (b, kv head), and their transposes.
+/// The data that all query heads of a group share: keys and values of (b, kv head), and their
+/// transposes.
 template <typename Real> struct KeyHead {
   std::vector<Real> k, kT;                              // [Skv, D], [D, Skv]
   std::vector<Real> v, vT;                              // [Skv, DV], [DV, Skv]
@@ -102,7 +103,7 @@ template <typename Real> struct KeyHead {
   }
 };
 
-/// Where a block of rows takes P from.
+/// The source of P for a block of rows.
 enum class ProbabilitySource {
   Softmax, // exp(s - max) / sum
   Lse,     // exp(s - lse), as a backward recomputes it
@@ -148,7 +149,7 @@ template <typename Real> struct RowBlock {
   /// Index of row r in [B, Hq, Sq].
   int64_t row(int64_t r) const { return (b * problem.Hq + h) * problem.Sq + begin + r; }
 
-  /// jBegin, or 0 where the block keeps nothing: a valid position in the arrays of keys.
+  /// jBegin, or 0 if the block keeps nothing: a valid position in the arrays of keys.
   int64_t firstKey() const { return n ? jBegin : 0; }
 
   int64_t numKept(int64_t r) const {
@@ -223,7 +224,7 @@ private:
     for (int64_t r = 0; r < rows; ++r) {
       const Real *score = s.data() + r * n;
       Real *prob = p.data() + r * n;
-      // A NaN is never the maximum, but it is in the sum.
+      // A NaN is never the maximum, but it is included in the sum.
       Real sink = problem.sinks.empty() ? -infinity : static_cast<Real>(problem.sinks[h]);
       Real max = sink;
       bool any = !(sink == -infinity);
@@ -287,7 +288,8 @@ template <typename Real> std::vector<Real> outputOf(const RowBlock<Real> &block,
   return o;
 }
 
-/// Whether terms with a zero probability must be left out of sums, lest 0 * NaN reach other rows.
+/// Whether terms with a zero probability must be omitted from sums, so that 0 * NaN does not reach
+/// other rows.
 inline bool hasNonFinite(const AttentionInputs &inputs) {
   for (const std::vector<double> *values : {&inputs.q, &inputs.k, &inputs.v, &inputs.dO})
     for (double value : *values)

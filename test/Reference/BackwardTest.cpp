@@ -29,7 +29,7 @@ AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int
   return problem;
 }
 
-/// sum dO o + sum dLse lse, rows without keys left out of the second.
+/// sum dO o + sum dLse lse, where the second sum omits rows without keys.
 double lossOf(const AttentionProblem &problem, const AttentionInputs &inputs,
               const ForwardResult &result) {
   double loss = 0.0;
@@ -203,7 +203,8 @@ TEST(Backward, SavedProbabilitiesGiveTheSame) {
         std::pair{&result.dV, &expected.dV}})
     for (size_t n = 0; n < one->size(); ++n)
       ASSERT_NEAR((*one)[n], (*other)[n], 1e-13);
-  // They are used: other probabilities give other gradients. They are not the forward's business.
+  // Saved probabilities are used: other probabilities give other gradients. The forward ignores
+  // them.
   ForwardResult o = forward(problem, inputs);
   for (double &p : inputs.probabilities)
     p *= 0.5;
@@ -220,7 +221,7 @@ TEST(Backward, RowsAndKeysWithoutPairsHaveZeroGradients) {
     for (int64_t h = 0; h < 2; ++h) {
       for (int64_t d = 0; d < 3; ++d)
         EXPECT_EQ(result.dQ[(h * 4 + 1) * 3 + d], 0.0);
-      // With o = 0, delta is what dLse leaves.
+      // With o = 0, delta is -dLse.
       EXPECT_NEAR(result.delta[h * 4 + 1], -inputs.dLse[h * 4 + 1], 1e-12);
     }
     for (int64_t d = 0; d < 3; ++d) {

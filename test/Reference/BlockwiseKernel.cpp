@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention as a real kernel computes it.
+// Attention computed as in a real kernel.
 
 #include "test/Reference/BlockwiseKernel.h"
 #include "test/Reference/AttentionRows.h"
@@ -52,7 +52,7 @@ private:
     return x;
   }
 
-  /// One chain of additions, as in a matrix unit that takes one k after the other.
+  /// One chain of additions, as in a matrix unit that processes one k after the other.
   static Real dot(const double *a, const double *b, int64_t n) {
     Real sum = 0;
     for (int64_t d = 0; d < n; ++d)

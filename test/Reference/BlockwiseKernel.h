@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For the tests of the accuracy rule: attention as a real kernel computes it (FlashAttention-2:
-// blocks of keys, running maximum, base 2, P recomputed from LSE), with faults to switch on.
+// For the tests of the accuracy rule: attention computed as in a real kernel (FlashAttention-2:
+// blocks of keys, running maximum, base 2, P recomputed from LSE), with optional faults.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_BLOCKWISEKERNEL_H
 #define TILEWRIGHT_TEST_REFERENCE_BLOCKWISEKERNEL_H

@@ -80,8 +80,8 @@ AttentionCase makeCase(Type type, Shape shape, int64_t D, const std::string &mas
 
 namespace {
 
-/// Deals the items of a list in random order, each once before any comes again: balanced choices
-/// that do not go in step with other lists.
+/// Deals the items of a list in random order, each once before any item repeats: balanced choices
+/// that are not correlated with other lists.
 template <typename Item> class Deck {
 public:
   Deck(const std::vector<Item> &items, uint64_t seed) : items(items), generator(seed) {}

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The list of cases that kernels are tested with, and which of them a run takes.
+// The list of cases that kernels are tested with, and the subset of a run.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_CASES_H
 #define TILEWRIGHT_TEST_REFERENCE_CASES_H
@@ -20,14 +20,15 @@ struct Shape {
   int64_t Sq, Skv;
 };
 
-/// The shapes of FlashAttention's tests: multiples of tiles and not, smaller than a tile, Sq > Skv.
+/// The shapes of FlashAttention's tests: multiples of tiles and others, smaller than a tile, Sq >
+/// Skv.
 const std::vector<Shape> &shapes();
 /// 64, 80, 96, 128, 192, 256.
 const std::vector<int64_t> &headDims();
 /// f32, f16, bf16.
 const std::vector<Type> &elementTypes();
 
-/// 1 / sqrt(D) as kernels get it: a float.
+/// 1 / sqrt(D) as a float, as kernels get it.
 double defaultScale(int64_t D);
 
 struct AttentionCase {

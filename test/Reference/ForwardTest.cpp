@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The forward against values computed by hand, the contracts of empty rows and NaN, and each
-// variant against the plain problem it stands for.
+// variant against the equivalent plain problem.
 
 #include "test/Reference/Modifiers.h"
 #include "test/Reference/Variants.h"
@@ -161,7 +161,7 @@ TEST(Forward, NaNPoisonsItsRowAlone) {
   for (int n : {0, 1, 4, 5})
     EXPECT_EQ(result.o[n], clean.o[n]);
   EXPECT_TRUE(std::isnan(result.o[2]) && std::isnan(result.o[3]) && std::isnan(result.lse[1]));
-  // A masked key may hold anything.
+  // A masked key may hold any value.
   inputs = randomInputs(problem, Type::F64, 1);
   inputs.k[4] = inputs.v[4] = std::nan(""); // key 2, which only row 2 keeps
   result = forward(problem, inputs);
@@ -189,7 +189,7 @@ TEST(Forward, GroupsShareKeyHeads) {
   expectNear(forward(grouped, inputs).o, forward(plain, repeated).o, 0);
 }
 
-// More rows than a block of the oracle, against the definition written out.
+// More rows than a block of the oracle, against a direct evaluation of the definition.
 TEST(Forward, ManyRowsMatchTheDefinition) {
   AttentionProblem problem = makeProblem(1, 1, 1, 70, 41, 9, 5);
   problem.causal = Causal::TopLeft;
@@ -280,7 +280,7 @@ TEST(Variants, PackedIsALoop) {
   for (int64_t h = 0; h < 2; ++h)
     for (int64_t i = 3; i < 8; ++i)
       EXPECT_EQ(result.lse[h * 10 + i], -infinity);
-  // The same as one problem of documents, with the causal mask of each written out.
+  // The same as one problem with documents, with the causal mask of each written explicitly.
   AttentionProblem one = problem.packed();
   one.causal = Causal::None;
   one.mask = [&](int64_t, int64_t, int64_t i, int64_t j) {

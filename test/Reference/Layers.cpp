@@ -52,7 +52,7 @@ LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
         double value = a[i * aRef.rowStride + t * aRef.colStride];
         normA += value * value;
       }
-      // No activation has a slope far above 1. Each has operations of its own.
+      // No activation has a slope far above 1. Each has different operations.
       for (int64_t j = 0; j < p.N; ++j) {
         double product = std::fabs(p.alpha) * (0.3 * std::sqrt(normA * normB[j]) +
                                                std::fabs(static_cast<double>(c[i * p.N + j])));
@@ -93,7 +93,7 @@ LayerResult gatedUnitIn(const GatedUnitProblem &p, const std::vector<double> &x,
   for (size_t i = 0; i < y.size(); ++i) {
     Real active = activateIn(p.activation, static_cast<Real>(g.values[i]));
     y[i] = active * static_cast<Real>(u.values[i]);
-    // No activation has a slope far above 1. Each has operations of its own.
+    // No activation has a slope far above 1. Each has different operations.
     if (model)
       result.roundoff[i] =
           std::hypot(g.roundoff[i] * u.values[i], u.roundoff[i] * static_cast<double>(active)) +

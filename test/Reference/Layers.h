@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The oracle of the kernels that are not attention: a product with a fused epilogue, a gated linear
-// unit, row softmax, layer norm. Each gives ref or lowp by the precision, as in Attention.h, and on
-// request the expected roundoff of its result (see Accuracy.h).
+// The oracle of the kernels other than attention: a product with a fused epilogue, a gated linear
+// unit, row softmax, layer norm. Each returns ref or lowp by the precision, as in Attention.h, and
+// on request the expected roundoff of its result (see Accuracy.h).
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_LAYERS_H
 #define TILEWRIGHT_TEST_REFERENCE_LAYERS_H

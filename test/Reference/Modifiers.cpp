@@ -23,7 +23,7 @@ MaskMod prefixLm(std::vector<int64_t> prefix, int64_t shift) {
 
 MaskMod documents(std::vector<int64_t> queryIds, std::vector<int64_t> keyIds, int64_t numQueries,
                   int64_t numKeys) {
-  // A list for one batch serves all.
+  // A list for one batch applies to all.
   int64_t queryStride = static_cast<int64_t>(queryIds.size()) > numQueries ? numQueries : 0;
   int64_t keyStride = static_cast<int64_t>(keyIds.size()) > numKeys ? numKeys : 0;
   return [=](int64_t b, int64_t, int64_t i, int64_t j) {

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Masks and score modifiers that the shipped kernels are tested with. Each is a plain function of
-// (b, h, i, j): a test may as well write a lambda.
+// Masks and score modifiers that the shipped kernels are tested with. Each is a function of (b, h,
+// i, j); tests may also write a lambda.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_MODIFIERS_H
 #define TILEWRIGHT_TEST_REFERENCE_MODIFIERS_H

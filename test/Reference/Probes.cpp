@@ -30,8 +30,8 @@ bool isVisible(const AttentionProblem &problem, int64_t b, int64_t h, int64_t i,
          (!problem.dropout.isActive() || problem.dropout.keeps(problem.firstBatch + b, h, i, j));
 }
 
-/// Collects wrong pairs; the message names the first, rather a pair that is attended or not against
-/// the mask than one whose weight differs because of others in its row.
+/// Collects wrong pairs; the message names the first, preferring a pair whose attendance is wrong
+/// over one whose weight differs because of others in its row.
 class Verdict {
 public:
   explicit Verdict(const char *name) : name(name) {}
@@ -53,7 +53,7 @@ public:
     report.message = os.str();
   }
 
-  /// One element that is `weight` if the pair is visible, else 0. A negative weight is not known.
+  /// One element that is `weight` if the pair is visible, else 0. A negative weight is unknown.
   void pair(int64_t b, int64_t h, int64_t i, int64_t j, bool visible, double got, double weight,
             double tolerance) {
     bool isNaN = std::isnan(got), isCertain = true;
@@ -98,7 +98,7 @@ AccuracyReport wrongSize(const char *name, size_t expected, size_t got) {
   return report;
 }
 
-/// Q = 0; K random, as it must not matter.
+/// Q = 0; K is random, since it must not matter.
 AttentionInputs zeroQueries(const AttentionProblem &problem, uint64_t seed) {
   AttentionInputs inputs;
   inputs.q.assign(problem.sizeQ(), 0.0);
@@ -108,7 +108,7 @@ AttentionInputs zeroQueries(const AttentionProblem &problem, uint64_t seed) {
   return inputs;
 }
 
-/// What rounding may do to 1 / n: of P, of the division, of the result.
+/// The rounding errors of 1 / n: of P, of the division, of the result.
 double weightTolerance(Type type) { return 4.0 * std::max(unitRoundoff(type), 0x1p-22); }
 
 } // namespace

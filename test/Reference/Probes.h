@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Mask probes: inputs from whose outputs the attended set can be read off exactly, whatever the
-// precision. With Q = 0 every kept score is 0, so that each of the n kept keys of a row has weight
-// 1 / n, and V decides what is seen of it.
+// Mask probes: inputs whose outputs show exactly which pairs are kept, in any precision. With Q = 0
+// every kept score is 0, so that each of the n kept keys of a row has weight 1 / n, and V decides
+// which weights are visible.
 //
 //   one-hot   V[j, d] = 1 where j = firstKey + d: o[i, d] is 1 / n if (i, j) is kept, else 0. A
 //             run shows DV keys; runs with other firstKey show the rest.
@@ -24,7 +24,7 @@ namespace tilewright::reference {
 struct MaskProbe {
   AttentionInputs inputs;
   int64_t first = 0; // first key (forward) or first row of the group (backward) that is shown
-  /// What a backward takes from the forward: o [B, Hq, Sq, DV] and lse [B, Hq, Sq], of ref.
+  /// The inputs of a backward from the forward: o [B, Hq, Sq, DV] and lse [B, Hq, Sq], of ref.
   ForwardResult saved;
 };
 

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The probes find masks that are off by one, and the other oracles agree with values by hand.
+// The probes detect masks that are off by one, and the other oracles agree with values computed by
+// hand.
 
 #include "test/Reference/Probes.h"
 #include "test/Reference/Cases.h"
@@ -96,7 +97,7 @@ TEST(Probes, MessageNamesThePair) {
   EXPECT_FALSE(report);
   EXPECT_NE(report.message.find("batch 1, head 3, row 19, key 36: not attended"), std::string::npos)
       << report;
-  // In a run that does not show the key, the weights of the others tell.
+  // A run that does not show the key detects it by the weights of the others.
   probe = oneHotProbes(problem)[1];
   report = checkOneHotProbe(problem, probe, Type::F32, forward(wrong, probe.inputs).o);
   EXPECT_NE(report.message.find("row 19, key 27: the weight should be"), std::string::npos)

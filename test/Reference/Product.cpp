@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-// One function, several instruction sets, chosen when the program starts.
+// One function for several instruction sets, selected at program start.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TILEWRIGHT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -21,7 +21,7 @@ namespace tilewright::reference {
 
 namespace {
 
-// Blocks of b that stay in the second-level cache while all rows of a pass over them.
+// Blocks of b that remain in the second-level cache during a pass of all rows of a.
 constexpr int64_t blockK = 64;
 constexpr int64_t blockN = 256;
 
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) void multiplyAddAll(Real *c, int64_t ldc, 
   if (m == 0 || n == 0 || k == 0) // operands may be null
     return;
   if (order == SumOrder::Descending) {
-    // The same with the rows of b, and the columns of a, taken from the last to the first.
+    // The same with the rows of b, and the columns of a, in reverse order.
     a.data += (k - 1) * a.colStride;
     a.colStride = -a.colStride;
     b += (k - 1) * ldb;

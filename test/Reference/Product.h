@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What makes the oracle fast enough for the long lists: a plain matrix product that compilers
-// vectorise, and a loop over all cores.
+// Fast building blocks of the oracle: a plain matrix product that compilers vectorize, and a loop
+// over all cores.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_PRODUCT_H
 #define TILEWRIGHT_TEST_REFERENCE_PRODUCT_H
@@ -19,12 +19,12 @@ template <typename Real> struct MatrixRef {
   int64_t colStride = 1;
 };
 
-/// In which order the terms of a sum are added: what makes two f64 results of one formula differ.
+/// The order in which the terms of a sum are added, by which two f64 results of one formula differ.
 enum class SumOrder { Ascending, Descending };
 
-/// c[m, n] += a[m, k] * b[k, n], each element summed over k in the stated order. The columns of b
-/// and c are contiguous. With skipZeros, terms whose a is zero are left out, so that an infinity or
-/// NaN in a row of b reaches only the rows of c that use it.
+/// c[m, n] += a[m, k] * b[k, n], where each element is summed over k in the given order. The
+/// columns of b and c are contiguous. With skipZeros, terms whose a is zero are omitted, so that an
+/// infinity or NaN in a row of b only reaches the rows of c that use it.
 void multiplyAdd(double *c, int64_t ldc, MatrixRef<double> a, const double *b, int64_t ldb,
                  int64_t m, int64_t n, int64_t k, SumOrder order, bool skipZeros = false);
 void multiplyAdd(float *c, int64_t ldc, MatrixRef<float> a, const float *b, int64_t ldb, int64_t m,

@@ -17,7 +17,7 @@
 
 namespace tilewright::reference {
 
-/// A stream of numbers that depends on the seed alone (splitmix64, Box-Muller).
+/// A stream of numbers that depends only on the seed (splitmix64, Box-Muller).
 class Generator {
 public:
   explicit Generator(uint64_t seed) : state(seed) {}

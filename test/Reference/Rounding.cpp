@@ -35,8 +35,8 @@ const Format &formatOf(Type type) {
   return formats[static_cast<int>(type)];
 }
 
-// f16: the low 13 bits of a float's mantissa go; below 2^-14 values are multiples of 2^-24, which
-// is the distance of floats in [0.5, 1).
+// f16: the low 13 bits of a float's mantissa are dropped; below 2^-14, values are multiples of
+// 2^-24, which is the distance of floats in [0.5, 1).
 float roundToF16(float x) {
   float magnitude = std::fabs(x);
   if (magnitude < 0x1p-14f) {
@@ -83,14 +83,14 @@ double roundTo(Type type, double x) {
     bool lost = std::isinf(x) && !formatOf(type).hasInfinity;
     return lost ? std::numeric_limits<double>::quiet_NaN() : x;
   }
-  // By the bits, since functions of libm took a tenth of the time of all acceptance tests. A number
-  // below 2^-1022 gets an exponent below that of every format.
+  // Computed from the bits, since functions of libm took a tenth of the time of all acceptance
+  // tests. A number below 2^-1022 gets an exponent below that of every format.
   const Format &format = formatOf(type);
   uint64_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
   int exponent = std::max(static_cast<int>(bits >> 52 & 0x7ff) - 1023, format.minExponent);
   int quantum = exponent - format.mantissaBits;
-  // Adding 1.5 * 2^52 leaves no bits for fractions: it rounds to a whole number, ties to even.
+  // Adding 1.5 * 2^52 leaves no fraction bits: it rounds to an integer, ties to even.
   double scaled = x * powerOfTwo(-quantum);
   double rounded = std::copysign((scaled + 0x1.8p52 - 0x1.8p52) * powerOfTwo(quantum), x);
   if (std::fabs(rounded) <= format.largest)

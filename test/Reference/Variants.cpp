@@ -27,7 +27,7 @@ std::vector<double> cutRows(const std::vector<double> &all, int64_t heads, int64
   return part;
 }
 
-/// The reverse. Nothing happens for an empty part.
+/// The inverse. Has no effect for an empty part.
 void pasteRows(const std::vector<double> &part, std::vector<double> &all, int64_t heads,
                int64_t total, int64_t columns, int64_t begin, int64_t end) {
   if (part.empty())
@@ -162,7 +162,7 @@ PagedKeys randomPages(const AttentionProblem &problem, const std::vector<int64_t
   for (int64_t i = keys.numPages - 1; i > 0; --i)
     std::swap(order[i], order[generator.integer(0, i + 1)]);
 
-  // Entries behind a batch's length name a page that no batch uses.
+  // Entries after a batch's length name a page that no batch uses.
   keys.table.assign(lengths.size() * keys.maxPages, order[used]);
   auto fillFrom = [&](int64_t page, int64_t firstRow) {
     for (int64_t h = 0; h < problem.Hkv; ++h) {

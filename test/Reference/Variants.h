@@ -29,7 +29,7 @@ struct PackedProblem {
   int64_t totalKv() const { return cuKv.back(); }
   /// B = 1, Sq = totalQ, Skv = totalKv: the sizes of the arrays.
   AttentionProblem packed() const;
-  /// Sequence n alone, and its inputs.
+  /// Sequence n as a separate problem, and its inputs.
   AttentionProblem sequence(int64_t n) const;
   AttentionInputs inputsOf(int64_t n, const AttentionInputs &packed) const;
 };

@@ -1,22 +1,22 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention backward for Hopper, D 64, bf16, by hand: one block of 128 keys against all blocks of 128
-// queries (Dao, FlashAttention-2, 2023, algorithm 2; roles as in FlashAttention-3).
+// Attention backward for Hopper, D 64, bf16, written by hand: one block of 128 keys against all blocks of
+// 128 queries (Dao, FlashAttention-2, 2023, algorithm 2; roles as in FlashAttention-3).
 //
 //   load      K and V once; Q with LSE, and dO with delta, through rings of two stages: the row vectors
-//             ride on the barriers of the tiles they belong to.
+//             share the barriers of their tiles.
 //   compute   two warpgroups, 64 keys each, everything transposed:
-//               S^T = K Q^T,  dP^T = V dO^T           P^T and dS^T leave the matrix unit as operand a:
-//               dV += P^T dO, dK += dS^T Q            from registers
+//               S^T = K Q^T,  dP^T = V dO^T           P^T and dS^T stay in registers as operand a:
+//               dV += P^T dO, dK += dS^T Q
 //             dS also goes to shared memory, since dQ = dS K sums over the keys of both warpgroups,
 //             64 queries each.
-//   reduce    adds dQ to memory, through a ring of its own: `compute` never waits for memory.
+//   reduce    adds dQ to memory, through its own ring: `compute` never waits for memory.
 //
 //     compute   S dP | exp2 | dV | dS -> shared, meet | dQ dK | dQ -> ring | ...
 //     reduce                                                               | dQ += | ...
 //
-// dQ arrives in f32, in no defined order, without the factor `scale`; dK carries it.
+// dQ is added in f32, in no defined order, without the factor `scale`; dK includes it.
 //
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 
@@ -80,7 +80,7 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
   %blocks = arith.ceildivsi %queries, %c128 : i32
   %n = arith.muli %key_block, %c128 : i32
 
-  // Two roles of one warpgroup, which has one number of registers.
+  // Two roles in one warpgroup, so both have the same number of registers.
   // CHECK: role "load" warps 1 registers 24 {
   // CHECK: role "reduce" warps 3 registers 24 {
   // CHECK: role "compute" warps 8 registers 240 {
@@ -141,8 +141,8 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
         %dp_pending = tgpu.wgmma %v_buffer, %do_slot transpose_b : !tile, !tile -> !st
         tgpu.wgmma_commit
 
-        // P^T, from the log2-sum-exp of the forward. Queries beyond the view are masked, whatever the
-        // row vectors hold there.
+        // P^T, from the log2-sum-exp of the forward. Queries beyond the view are masked, since the
+        // row vectors are undefined there.
         %lse_slot = tgpu.slot %lse_ring[%use] : !ring_vector
         // CHECK: tgpu.read %{{.*}} : !tgpu.shared<128xf32, none> -> tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
         %lse_row = tgpu.read %lse_slot : !vector -> !query
@@ -170,7 +170,7 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
         %ds_bf16 = tile.cast %ds : !st -> !st_bf16
         %ds_a = tgpu.convert %ds_bf16 : !st_bf16 -> !st_a
 
-        // dS, as [queries, keys]: both warpgroups have read the one before, both have written this one.
+        // dS, as [queries, keys]: both warpgroups have read the previous one and written this one.
         // CHECK: tgpu.sync on %[[FREE:.*]]
         // CHECK-NEXT: tgpu.write %{{.*}}, %[[DS:.*]] transpose
         // CHECK-NEXT: tgpu.fence_async
@@ -185,7 +185,7 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
         %dk_pending = tgpu.wgmma %ds_a, %q_slot, %dk_acc : !st_a, !tile, !acc -> !acc
         tgpu.wgmma_commit
 
-        // dV and dQ, which are one group, are done while dK still runs.
+        // dV and dQ, one group, are complete while dK is in flight.
         // CHECK: tgpu.wgmma_wait pending 1, %{{.*}}, %[[DQ]] :
         %dv_done, %dq_done = tgpu.wgmma_wait pending 1, %dv_pending, %dq_pending : !acc, !acc
         tgpu.arrive %do_empty[%use] per warp : !tgpu.barriers<2>
@@ -202,7 +202,7 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
         scf.yield %dk_done, %dv_done : !acc, !acc
       }
 
-      // dK and dV go out through the buffers of K and V, which both warpgroups have read.
+      // dK and dV are stored through the buffers of K and V, which both warpgroups have read.
       %scale_all = tile.full %scale : !acc
       %dk_scaled = arith.mulf %r#0, %scale_all : !acc
       %dk_bf16 = tile.cast %dk_scaled : !acc -> !acc_bf16

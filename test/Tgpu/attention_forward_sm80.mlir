@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention forward for Ampere and later, D 128, bf16, by hand: the schedule of FlashAttention-2 (Dao, 2023).
-// A row without a key has the maximum -inf; its exponents are taken from 0.
+// Attention forward for Ampere and later, D 128, bf16, written by hand: the schedule of FlashAttention-2 (Dao, 2023).
+// A row without a key has the maximum -inf; its exponents are relative to 0.
 //
-//   Eight warps of 16 rows each, all doing the same. K and V come by cp.async into rings of two stages: the
-//   copy of block n + 1 runs while block n is multiplied. One barrier a round serves twice: the copies of
-//   block n are visible to all, and all have read the stage that block n + 1 overwrites.
+//   Eight warps of 16 rows each, without roles. cp.async copies K and V into rings of two stages: the copy of
+//   block n + 1 runs while block n is multiplied. One barrier per iteration has two purposes: the copies of
+//   block n are visible to all warps, and all have read the stage that block n + 1 overwrites.
 //
 //     cp.async      KV0 | KV1         | KV2         | ...
 //     matrix unit       | S0   PV0    | S1   PV1    | ...
@@ -94,7 +94,7 @@ tgpu.kernel @attention_forward target "sm_80" warps 8
     // CHECK: tgpu.copy_async %k
     // CHECK-NEXT: tgpu.copy_async %v
     // CHECK-NEXT: tgpu.copy_commit
-    // After the last block these copy zeros: all rows lie outside of the view.
+    // After the last block these copy zeros, since all rows are outside of the view.
     tgpu.copy_async %k[%b, %h, %n_next, 0], %k_next : !view, !kv_tile
     tgpu.copy_async %v[%b, %h, %n_next, 0], %v_next : !view, !kv_tile
     tgpu.copy_commit

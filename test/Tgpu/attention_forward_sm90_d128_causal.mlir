@@ -1,33 +1,33 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention forward for Hopper, by hand: D 128, bf16, under a causal mask (kind top_left). It takes the
-// arguments of kernels/attention_forward.mlir, so that it can take that kernel's place.
+// Attention forward for Hopper, written by hand: D 128, bf16, under a causal mask (kind top_left). It takes the
+// arguments of kernels/attention_forward.mlir, so that it can replace that kernel.
 //
-//   load      one thread brings Q, of two tiles, and K and V through rings of two stages, by TMA. It also takes
+//   load      one thread copies Q, of two tiles, K and V through rings of two stages, by TMA. It also takes
 //             the number of the next tile, which compute reads from shared memory.
-//   compute   two warpgroups, 64 rows of Q each; 128 keys a round. S of a round is issued before P V of the
-//             round before, so that the softmax of the one runs under P V of the other. P stays in registers as
+//   compute   two warpgroups, 64 rows of Q each; 128 keys per iteration. S is issued before P V of the previous
+//             iteration, so that the softmax overlaps with this P V. P stays in registers as
 //             operand a. The warpgroups take turns in issuing, so that one multiplies while another
 //             exponentiates.
 //
 //     matrix unit   S0 | S1 PV0 | S2 PV1 | ...                | PVlast
-//     registers        P0       P1       P2  (O rescaled once its product is done)
+//     registers        P0       P1       P2  (O is rescaled when its product is complete)
 //
-// Keys go from the last block that a row of the tile attends to the first. Blocks are square, so that the
-// diagonal, or the end of the keys, cuts the last block only: it alone is masked.
+// Keys are read from the last block that a row of the tile attends to the first. Blocks are square, so only the
+// last one is crossed by the diagonal or the end of the keys, and masked.
 //
 // The main loop is short because
-//   - row sums stay unreduced: `sums` adds up the columns of P by 16, of which every thread has some. Lanes
-//     exchange nothing for them before the end of a tile; only row maxima are of all lanes.
-//   - a maximum is raised only by more than 8, which few rounds do: the others compute no maxima, and leave O.
-//   - the maximum starts at the least finite number. A row without keys yet is no case of its own: its
-//     exponents are -inf, its P and sums 0.
-//   - scores are scaled by |scale|, so that the greatest product gives the greatest score. Where the scale is
-//     negative, Q is negated in shared memory, once a tile.
+//   - row sums stay partial: `sums` adds slices of 16 columns of P, so that every thread has some. Lanes exchange
+//     them only at the end of a tile; only row maxima are computed across lanes.
+//   - a maximum is raised only by more than 8, in few iterations. Others compute no maxima and do not rescale O.
+//   - the initial maximum is the smallest finite number. So rows without keys are no special case: their
+//     exponents are -inf, their P and sums 0.
+//   - scores are scaled by |scale|, so that the largest product gives the largest score. If the scale is
+//     negative, Q is negated in shared memory, once per tile.
 //
-// O goes out by halves of 64 columns through two buffers of their own, while the next tile begins. Persistent:
-// tiles with the most keys come first, and blocks of threads take the next one when they are done; heads go in
+// O is stored in halves of 64 columns through two separate buffers, while the next tile begins. Persistent:
+// tiles with the most keys come first, and thread blocks take the next one when they are done; heads go in
 // groups whose K and V stay in the L2 cache.
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync --verify-roundtrip | FileCheck %s
@@ -111,8 +111,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
   // CHECK-NEXT: role "load" warps 1 registers 24 {
   tgpu.roles
     role "load" warps 1 registers 24 {
-      // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
-      // for both stays in registers, of which the role that loads has few.
+      // As many heads as have K and V in 32 MiB of the L2 cache, at most 64. Computed in each role: values shared by
+      // both stay in registers, of which the load role has few.
       %keys_in_cache = arith.constant 65536 : i32
       %most_heads = arith.constant 64 : i32
       %some_keys = arith.maxsi %keys, %c1 : i32
@@ -126,7 +126,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         scf.condition(%is_tile) %t, %tile, %use0 : i32, i32, i32
       } do {
       ^bb0(%t: i32, %tile: i32, %use0: i32):
-        // Group of heads; row block, from the last; head of the group.
+        // Group of heads; row block, from the last; head in the group.
         %group = arith.divsi %t, %tiles_of_group : i32
         %in_group = arith.remsi %t, %tiles_of_group : i32
         %first_head = arith.muli %group, %heads_of_group : i32
@@ -145,7 +145,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %keys_end = arith.minsi %rows_end, %keys : i32
         %blocks = arith.ceildivsi %keys_end, %c128 : i32
         %last = arith.subi %blocks, %c1 : i32
-        // Each head of K and V serves as many heads of Q.
+        // The number of heads of Q that share a head of K and V.
         %h_of_kv = arith.muli %h, %kv_heads : i32
         %h_kv = arith.divsi %h_of_kv, %heads : i32
 
@@ -190,7 +190,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %log2e = arith.constant 1.44269502 : f32
       %ln2 = arith.constant 0.693147182 : f32
 
-      // Never 0, which would make NaN of -inf: times the least denormal number every score is 0, but for rounding.
+      // Never 0, since 0 * -inf is NaN. With the smallest denormal number every score is 0, except for rounding.
       %scale_size = math.absf %scale : f32
       %scale_any = arith.mulf %scale_size, %log2e : f32
       %scale_above = arith.maximumf %scale_any, %denormal : f32
@@ -207,8 +207,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %row_ln2 = tile.full %ln2 : !row
       %lag = arith.constant 8.0 : f32
 
-      // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
-      // for both stays in registers, of which the role that loads has few.
+      // As many heads as have K and V in 32 MiB of the L2 cache, at most 64. Computed in each role: values shared by
+      // both stay in registers, of which the load role has few.
       %keys_in_cache = arith.constant 65536 : i32
       %most_heads = arith.constant 64 : i32
       %some_keys = arith.maxsi %keys, %c1 : i32
@@ -243,7 +243,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %blocks = arith.ceildivsi %keys_end, %c128 : i32
         %last = arith.subi %blocks, %c1 : i32
         %first_end = arith.addi %m, %c1 : i32
-        // Of each row, the end of its keys.
+        // The end of the keys of each row.
         %ends = tile.iota %first_end dim 0 : !row_i32
         %keys_of_rows = tile.full %keys : !row_i32
         %row_limits = arith.minsi %ends, %keys_of_rows : !row_i32
@@ -253,7 +253,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %q_slot = tgpu.slot %q_ring[%tile] : !q_ring
         scf.if %is_negative {
           %q_given = tgpu.read %q_slot : !q_tile -> !q_bf16
-          // In f32, of which one instruction packs two: half the registers that pairs of bf16 take apart.
+          // In f32: one instruction packs two values, which takes half the registers of unpacking pairs of bf16.
           %q_f32 = tile.cast %q_given : !q_bf16 -> !o
           %q_minus = arith.negf %q_f32 : !o
           %q_negated = tile.cast %q_minus : !o -> !q_bf16
@@ -282,7 +282,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_scaled = arith.mulf %first_s, %scales fastmath<contract> : !s
           %first_exponent = arith.subf %first_scaled, %max0_all fastmath<contract> : !s
           %first_p = math.exp2 %first_exponent : !s
-          // Columns of P, added up by 16.
+          // The sum of the slices of 16 columns of P.
           %first_p_0 = tgpu.columns 0 of %first_p : !s -> !sums
           %first_p_16 = tgpu.columns 16 of %first_p : !s -> !sums
           %first_p_32 = tgpu.columns 32 of %first_p : !s -> !sums
@@ -317,7 +317,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             tgpu.wgmma_commit
             tgpu.pass_turn %turns
 
-            // Softmax of this block, while P V of the one before runs.
+            // Softmax of this block, while P V of the previous one runs.
             %s = tgpu.wgmma_wait pending 1, %s_issued : !s
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
             %new_max = tgpu.raise_max %max by %lag to %s times %scale_log2 : !s -> !row
@@ -327,7 +327,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p = math.exp2 %exponent : !s
             %fall = arith.subf %max, %new_max : !row
             %alpha = math.exp2 %fall : !row
-            // Columns of P, added up by 16.
+            // The sum of the slices of 16 columns of P.
             %p_0 = tgpu.columns 0 of %p : !s -> !sums
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
@@ -373,7 +373,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %next_slot = tgpu.slot %next_ring[%tile] : !next_ring
         %t_next = tgpu.get_tile %next_slot : !next_tile
         tgpu.arrive %next_empty[%tile] per warp : !tgpu.barriers<2>
-        // Where the next tile lies: the divisions go beside the end of this one.
+        // The position of the next tile: the divisions overlap with the end of this one.
         %group_next = arith.divsi %t_next, %tiles_of_group : i32
         %in_group_next = arith.remsi %t_next, %tiles_of_group : i32
         %first_head_next = arith.muli %group_next, %heads_of_group : i32
@@ -398,7 +398,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %factor_of_left = tgpu.columns 0 of %factor_all : !o -> !o_half
         %left_f32 = arith.mulf %o_of_left, %factor_of_left : !o_half
         %left_bf16 = tile.cast %left_f32 : !o_half -> !o_half_bf16
-        // A buffer is free once its copy before has read it; that of the other may still be at work.
+        // A buffer is free when its previous copy has read it; the copy of the other may still be in flight.
         tgpu.bulk_wait pending 1 read
         tgpu.sync on %compute_done
         tgpu.write %left_bf16, %o_left : !o_half_bf16, !o_piece

@@ -1,32 +1,32 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention forward for Hopper, by hand: D 128, bf16, without a mask. It takes the arguments of
-// kernels/attention_forward.mlir, so that it can take that kernel's place. Of 128 keys a round, for loops too
+// Attention forward for Hopper, written by hand: D 128, bf16, without a mask. It takes the arguments of
+// kernels/attention_forward.mlir, so that it can replace that kernel. 128 keys per iteration, for loops too
 // short for the 176 of attention_forward_sm90_d128.mlir.
 //
-//   load      one thread brings Q, of two tiles, and K and V through rings of two stages, by TMA.
-//   compute   two warpgroups, 64 rows of Q each; 128 keys a round. S of a round is issued before P V of the
-//             round before, so that the softmax of the one runs under P V of the other. P stays in registers as
+//   load      one thread copies Q, of two tiles, K and V through rings of two stages, by TMA.
+//   compute   two warpgroups, 64 rows of Q each; 128 keys per iteration. S is issued before P V of the previous
+//             iteration, so that the softmax overlaps with this P V. P stays in registers as
 //             operand a. The warpgroups take turns in issuing, so that one multiplies while another
 //             exponentiates.
 //
 //     matrix unit   S0 | S1 PV0 | S2 PV1 | ...                | PVlast
-//     registers        P0       P1       P2  (O rescaled once its product is done)
+//     registers        P0       P1       P2  (O is rescaled when its product is complete)
 //
-// Keys go from the last block, the only one that the end of the keys may cut, to the first: it alone is masked.
+// Keys are read from the last block to the first. Only the last may be partial, so only it is masked.
 //
 // The main loop is short because
-//   - row sums stay unreduced: `sums` adds up the columns of P by 16, of which every thread has some. Lanes
-//     exchange nothing for them before the end of a tile; only row maxima are of all lanes.
-//   - a maximum is raised only by more than 8, which few rounds do: the others compute no maxima, and leave O.
-//   - the maximum starts at the least finite number. A row without keys yet is no case of its own: its
-//     exponents are -inf, its P and sums 0.
-//   - scores are scaled by |scale|, so that the greatest product gives the greatest score. Where the scale is
-//     negative, Q is negated in shared memory, once a tile.
+//   - row sums stay partial: `sums` adds slices of 16 columns of P, so that every thread has some. Lanes exchange
+//     them only at the end of a tile; only row maxima are computed across lanes.
+//   - a maximum is raised only by more than 8, in few iterations. Others compute no maxima and do not rescale O.
+//   - the initial maximum is the smallest finite number. So rows without keys are no special case: their
+//     exponents are -inf, their P and sums 0.
+//   - scores are scaled by |scale|, so that the largest product gives the largest score. If the scale is
+//     negative, Q is negated in shared memory, once per tile.
 //
-// O goes out by halves of 64 columns through two buffers of their own, while the next tile begins. Persistent:
-// block `cta` takes tiles cta, cta + grid, ...; the counters of the rings run on across tiles.
+// O is stored in halves of 64 columns through two separate buffers, while the next tile begins. Persistent:
+// block `cta` takes tiles cta, cta + grid, ...; the counters of the rings continue across tiles.
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync --verify-roundtrip | FileCheck %s
 
@@ -112,7 +112,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %b = arith.divsi %bh, %heads : i32
         %m = arith.muli %block, %c128 : i32
         %last = arith.subi %blocks, %c1 : i32
-        // Each head of K and V serves as many heads of Q.
+        // The number of heads of Q that share a head of K and V.
         %h_of_kv = arith.muli %h, %kv_heads : i32
         %h_kv = arith.divsi %h_of_kv, %heads : i32
 
@@ -152,7 +152,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %log2e = arith.constant 1.44269502 : f32
       %ln2 = arith.constant 0.693147182 : f32
 
-      // Never 0, which would make NaN of -inf: times the least denormal number every score is 0, but for rounding.
+      // Never 0, since 0 * -inf is NaN. With the smallest denormal number every score is 0, except for rounding.
       %scale_size = math.absf %scale : f32
       %scale_any = arith.mulf %scale_size, %log2e : f32
       %scale_above = arith.maximumf %scale_any, %denormal : f32
@@ -185,7 +185,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %q_slot = tgpu.slot %q_ring[%tile] : !q_ring
         scf.if %is_negative {
           %q_given = tgpu.read %q_slot : !q_tile -> !q_bf16
-          // In f32, of which one instruction packs two: half the registers that pairs of bf16 take apart.
+          // In f32: one instruction packs two values, which takes half the registers of unpacking pairs of bf16.
           %q_f32 = tile.cast %q_given : !q_bf16 -> !o
           %q_minus = arith.negf %q_f32 : !o
           %q_negated = tile.cast %q_minus : !o -> !q_bf16
@@ -214,7 +214,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_scaled = arith.mulf %first_s, %scales fastmath<contract> : !s
           %first_exponent = arith.subf %first_scaled, %max0_all fastmath<contract> : !s
           %first_p = math.exp2 %first_exponent : !s
-          // Columns of P, added up by 16.
+          // The sum of the slices of 16 columns of P.
           %first_p_0 = tgpu.columns 0 of %first_p : !s -> !sums
           %first_p_16 = tgpu.columns 16 of %first_p : !s -> !sums
           %first_p_32 = tgpu.columns 32 of %first_p : !s -> !sums
@@ -249,7 +249,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             tgpu.wgmma_commit
             tgpu.pass_turn %turns
 
-            // Softmax of this block, while P V of the one before runs.
+            // Softmax of this block, while P V of the previous one runs.
             %s = tgpu.wgmma_wait pending 1, %s_issued : !s
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
             %new_max = tgpu.raise_max %max by %lag to %s times %scale_log2 : !s -> !row
@@ -259,7 +259,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p = math.exp2 %exponent : !s
             %fall = arith.subf %max, %new_max : !row
             %alpha = math.exp2 %fall : !row
-            // Columns of P, added up by 16.
+            // The sum of the slices of 16 columns of P.
             %p_0 = tgpu.columns 0 of %p : !s -> !sums
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
@@ -302,7 +302,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         tgpu.arrive %q_empty[%tile] per warp : !q_full
 
         %t_next = arith.addi %t, %ctas : i32
-        // Where the next tile lies: the divisions go beside the end of this one.
+        // The position of the next tile: the divisions overlap with the end of this one.
         %block_next = arith.remsi %t_next, %row_blocks : i32
         %bh_next = arith.divsi %t_next, %row_blocks : i32
         %h_next = arith.remsi %bh_next, %heads : i32
@@ -320,7 +320,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %factor_of_left = tgpu.columns 0 of %factor_all : !o -> !o_half
         %left_f32 = arith.mulf %o_of_left, %factor_of_left : !o_half
         %left_bf16 = tile.cast %left_f32 : !o_half -> !o_half_bf16
-        // A buffer is free once its copy before has read it; that of the other may still be at work.
+        // A buffer is free when its previous copy has read it; the copy of the other may still be in flight.
         tgpu.bulk_wait pending 1 read
         tgpu.sync on %compute_done
         tgpu.write %left_bf16, %o_left : !o_half_bf16, !o_piece

@@ -1,33 +1,33 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention forward for Hopper, by hand: D 256, bf16, under a causal mask (kind top_left). It takes the
-// arguments of kernels/attention_forward.mlir, so that it can take that kernel's place.
+// Attention forward for Hopper, written by hand: D 256, bf16, under a causal mask (kind top_left). It takes the
+// arguments of kernels/attention_forward.mlir, so that it can replace that kernel.
 //
-//   load      one thread brings Q and K and V through rings of two stages, by TMA. It also takes the number of
+//   load      one thread copies Q, K and V through rings of two stages, by TMA. It also takes the number of
 //             the next tile, which compute reads from shared memory.
-//   compute   two warpgroups, 64 rows of Q each; 80 keys a round. S of a round is issued before P V of the
-//             round before, so that the softmax of the one runs under P V of the other. P stays in registers as
-//             operand a. Without turns: products of 256 columns keep the matrix unit busy, and the warpgroups
+//   compute   two warpgroups, 64 rows of Q each; 80 keys per iteration. S is issued before P V of the previous
+//             iteration, so that the softmax overlaps with this P V. P stays in registers as
+//             operand a. No turns: products of 256 columns keep the matrix unit busy, so the warpgroups
 //             need not wait for each other.
 //
 //     matrix unit   S0 | S1 PV0 | S2 PV1 | ...                | PVlast
-//     registers        P0       P1       P2  (O rescaled once its product is done)
+//     registers        P0       P1       P2  (O is rescaled when its product is complete)
 //
-// Keys go from the last block that a row of the tile attends to the first. The diagonal, or the end of the
-// keys, cuts the first of these; a loop of its own masks them. Every row attends all of the others.
+// Keys are read from the last block that a row of the tile attends to the first. A separate loop processes the
+// blocks that the diagonal or the end of the keys crosses, with a mask. Every row attends all other blocks.
 //
 // The main loop is short because
-//   - row sums stay unreduced: `sums` adds up the columns of P by 16, of which every thread has some. Lanes
-//     exchange nothing for them before the end of a tile; only row maxima are of all lanes.
-//   - a maximum is raised only by more than 8, which few rounds do: the others compute no maxima, and leave O.
-//   - the maximum starts at the least finite number. A row without keys yet is no case of its own: its
-//     exponents are -inf, its P and sums 0.
-//   - scores are scaled by |scale|, so that the greatest product gives the greatest score. Where the scale is
-//     negative, Q is negated in shared memory, once a tile.
+//   - row sums stay partial: `sums` adds slices of 16 columns of P, so that every thread has some. Lanes exchange
+//     them only at the end of a tile; only row maxima are computed across lanes.
+//   - a maximum is raised only by more than 8, in few iterations. Others compute no maxima and do not rescale O.
+//   - the initial maximum is the smallest finite number. So rows without keys are no special case: their
+//     exponents are -inf, their P and sums 0.
+//   - scores are scaled by |scale|, so that the largest product gives the largest score. If the scale is
+//     negative, Q is negated in shared memory, once per tile.
 //
-// O goes out through Q's buffer: each warpgroup overwrites the rows that only its own products have read.
-// Persistent: tiles with the most keys come first, and blocks of threads take the next one when they are done;
+// O is stored through the buffer of Q: each warpgroup overwrites the rows that only its own products have read.
+// Persistent: tiles with the most keys come first, and thread blocks take the next one when they are done;
 // heads go in groups whose K and V stay in the L2 cache.
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync --verify-roundtrip | FileCheck %s
@@ -105,8 +105,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
   // CHECK-NEXT: role "load" warps 1 registers 24 {
   tgpu.roles
     role "load" warps 1 registers 24 {
-      // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
-      // for both stays in registers, of which the role that loads has few.
+      // As many heads as have K and V in 32 MiB of the L2 cache, at most 64. Computed in each role: values shared by
+      // both stay in registers, of which the load role has few.
       %keys_in_cache = arith.constant 32768 : i32
       %most_heads = arith.constant 64 : i32
       %some_keys = arith.maxsi %keys, %c1 : i32
@@ -120,7 +120,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         scf.condition(%is_tile) %t, %tile, %use0 : i32, i32, i32
       } do {
       ^bb0(%t: i32, %tile: i32, %use0: i32):
-        // Group of heads; row block, from the last; head of the group.
+        // Group of heads; row block, from the last; head in the group.
         %group = arith.divsi %t, %tiles_of_group : i32
         %in_group = arith.remsi %t, %tiles_of_group : i32
         %first_head = arith.muli %group, %heads_of_group : i32
@@ -139,7 +139,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %keys_end = arith.minsi %rows_end, %keys : i32
         %blocks = arith.ceildivsi %keys_end, %c80 : i32
         %last = arith.subi %blocks, %c1 : i32
-        // Each head of K and V serves as many heads of Q.
+        // The number of heads of Q that share a head of K and V.
         %h_of_kv = arith.muli %h, %kv_heads : i32
         %h_kv = arith.divsi %h_of_kv, %heads : i32
 
@@ -183,7 +183,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %log2e = arith.constant 1.44269502 : f32
       %ln2 = arith.constant 0.693147182 : f32
 
-      // Never 0, which would make NaN of -inf: times the least denormal number every score is 0, but for rounding.
+      // Never 0, since 0 * -inf is NaN. With the smallest denormal number every score is 0, except for rounding.
       %scale_size = math.absf %scale : f32
       %scale_any = arith.mulf %scale_size, %log2e : f32
       %scale_above = arith.maximumf %scale_any, %denormal : f32
@@ -200,8 +200,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %row_ln2 = tile.full %ln2 : !row
       %lag = arith.constant 8.0 : f32
 
-      // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
-      // for both stays in registers, of which the role that loads has few.
+      // As many heads as have K and V in 32 MiB of the L2 cache, at most 64. Computed in each role: values shared by
+      // both stay in registers, of which the load role has few.
       %keys_in_cache = arith.constant 32768 : i32
       %most_heads = arith.constant 64 : i32
       %some_keys = arith.maxsi %keys, %c1 : i32
@@ -239,7 +239,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %all_end = arith.minsi %first_end, %keys : i32
         %full = arith.divsi %all_end, %c80 : i32
         %cut = arith.subi %blocks, %full : i32
-        // Of each row, the end of its keys.
+        // The end of the keys of each row.
         %ends = tile.iota %first_end dim 0 : !row_i32
         %keys_of_rows = tile.full %keys : !row_i32
         %row_limits = arith.minsi %ends, %keys_of_rows : !row_i32
@@ -248,7 +248,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         tgpu.wait %q_full[%tile] : !q_full
         scf.if %is_negative {
           %q_given = tgpu.read %q_slot : !q_tile -> !q_bf16
-          // In f32, of which one instruction packs two: half the registers that pairs of bf16 take apart.
+          // In f32: one instruction packs two values, which takes half the registers of unpacking pairs of bf16.
           %q_f32 = tile.cast %q_given : !q_bf16 -> !o
           %q_minus = arith.negf %q_f32 : !o
           %q_negated = tile.cast %q_minus : !o -> !q_bf16
@@ -277,7 +277,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_scaled = arith.mulf %first_s, %scales fastmath<contract> : !s
           %first_exponent = arith.subf %first_scaled, %max0_all fastmath<contract> : !s
           %first_p = math.exp2 %first_exponent : !s
-          // Columns of P, added up by 16.
+          // The sum of the slices of 16 columns of P.
           %first_p_0 = tgpu.columns 0 of %first_p : !s -> !sums
           %first_p_16 = tgpu.columns 16 of %first_p : !s -> !sums
           %first_p_32 = tgpu.columns 32 of %first_p : !s -> !sums
@@ -290,7 +290,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_p_bf16 = tile.cast %first_p : !s -> !s_bf16
           %p0 = tgpu.convert %first_p_bf16 : !s_bf16 -> !p
 
-          // Blocks that the diagonal or the end of the keys cuts.
+          // Blocks that the diagonal or the end of the keys crosses.
           %cut_end = arith.maxsi %cut, %c1 : i32
           %c:5 = scf.for %i = %c1 to %cut_end step %c1
               iter_args(%use = %use0, %p_old = %p0, %o_old = %no_o, %max = %max0, %sums = %sums0)
@@ -305,7 +305,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %o_issued = tgpu.wgmma %p_old, %v_slot, %o_old : !p, !kv_tile, !o -> !o
             tgpu.wgmma_commit
 
-            // Softmax of this block, while P V of the one before runs.
+            // Softmax of this block, while P V of the previous one runs.
             %s_all = tgpu.wgmma_wait pending 1, %s_issued : !s
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
             %number = arith.subi %last, %i : i32
@@ -320,7 +320,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p = math.exp2 %exponent : !s
             %fall = arith.subf %max, %new_max : !row
             %alpha = math.exp2 %fall : !row
-            // Columns of P, added up by 16.
+            // The sum of the slices of 16 columns of P.
             %p_0 = tgpu.columns 0 of %p : !s -> !sums
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
@@ -357,7 +357,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %o_issued = tgpu.wgmma %p_old, %v_slot, %o_old : !p, !kv_tile, !o -> !o
             tgpu.wgmma_commit
 
-            // Softmax of this block, while P V of the one before runs.
+            // Softmax of this block, while P V of the previous one runs.
             %s = tgpu.wgmma_wait pending 1, %s_issued : !s
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
             %new_max = tgpu.raise_max %max by %lag to %s times %scale_log2 : !s -> !row
@@ -367,7 +367,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p = math.exp2 %exponent : !s
             %fall = arith.subf %max, %new_max : !row
             %alpha = math.exp2 %fall : !row
-            // Columns of P, added up by 16.
+            // The sum of the slices of 16 columns of P.
             %p_0 = tgpu.columns 0 of %p : !s -> !sums
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
@@ -406,7 +406,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %next_slot = tgpu.slot %next_ring[%tile] : !next_ring
         %t_next = tgpu.get_tile %next_slot : !next_tile
         tgpu.arrive %next_empty[%tile] per warp : !tgpu.barriers<2>
-        // Where the next tile lies: the divisions go beside the end of this one.
+        // The position of the next tile: the divisions overlap with the end of this one.
         %group_next = arith.divsi %t_next, %tiles_of_group : i32
         %in_group_next = arith.remsi %t_next, %tiles_of_group : i32
         %first_head_next = arith.muli %group_next, %heads_of_group : i32
@@ -438,7 +438,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %max_natural = arith.mulf %result#1, %row_ln2 : !row
         %lse_row = arith.addf %max_natural, %log_sum : !row
         tgpu.store %lse_row, %lse[%b, %h, %m] : !row, !lse_view
-        // The buffer is Q's again.
+        // From here on the buffer is for Q again.
         tgpu.bulk_wait pending 0 read
         tgpu.arrive %q_empty[%tile] per role : !q_full
         %tile_next = arith.addi %tile, %c1 : i32

@@ -1,15 +1,15 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matrix product for Hopper, C = A B in bf16, tiles of 128 x 256, by hand.
+// Matrix product for Hopper, C = A B in bf16, tiles of 128 x 256, written by hand.
 //
 //   load      A and B through one ring of three stages, by TMA; the stages of the next tile are filled
-//             while this one's epilogue runs.
-//   compute   two warpgroups, 64 rows each. One product stays in flight: the pending accumulator goes
-//             around the loop, and a stage is released when the product after it has been issued.
+//             during the epilogue of this one.
+//   compute   two warpgroups, 64 rows each. One product stays in flight: the loop carries the
+//             pending accumulator, and releases a stage when the next product has been issued.
 //
-// C goes through a buffer of its own (stmatrix, TMA store), whose copy is waited for only before the next
-// tile overwrites it. Persistent. K >= 1.
+// C is stored through its own buffer (stmatrix, TMA store), whose copy is awaited only before the next tile
+// overwrites it. Persistent. K >= 1.
 //
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 
@@ -26,7 +26,7 @@
 tgpu.kernel @matmul target "sm_90a" warps 12 (%a: !view, %b: !view, %c: !view) grid(%cta = sm_count()) {
   %a_map = tgpu.tensor_map %a : !view -> !a_map
   %b_map = tgpu.tensor_map %b : !view -> !b_map
-  // Both have boxes of 64 columns; C has A's rows.
+  // Both have boxes of 64 columns; C has the rows of A.
   %c_map = tgpu.tensor_map %c : !view -> !a_map
   %a_ring = tgpu.alloc_ring : !tgpu.ring<3, !a>
   %b_ring = tgpu.alloc_ring : !tgpu.ring<3, !b>
@@ -104,7 +104,7 @@ tgpu.kernel @matmul target "sm_90a" warps 12 (%a: !view, %b: !view, %c: !view) g
         %product = tgpu.wgmma_wait pending 0, %pending_end : !acc
         tgpu.arrive %empty[%last] per warp : !tgpu.barriers<3>
 
-        // The copy of the tile before has read the buffer; one thread knows, the barrier tells.
+        // The copy of the previous tile has read the buffer: one thread waits for it, then all at the barrier.
         // CHECK: tgpu.bulk_wait pending 0 read
         // CHECK-NEXT: tgpu.sync on %{{.*}}
         // CHECK-NEXT: tgpu.write %{{.*}}, %{{.*}} : tensor<128x256xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x256xbf16, b128>

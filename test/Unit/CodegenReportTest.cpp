@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Occupancy, and the report of a kernel that ptxas has not seen.
+// Occupancy, and the report of a kernel without ptxas.
 
 #include "lib/Codegen/Report.h"
 
@@ -31,7 +31,7 @@ TEST(Report, OccupancyIsTheTightestLimit) {
   // 255 registers: 8,192 for a warp, so 8 warps.
   expectOccupancy(makeKernel("sm_80", 4, 0), 255, 2, "registers");
   expectOccupancy(makeKernel("sm_80", 4, 0), 168, 3, "registers");
-  // 164 KiB of a multiprocessor; each block takes 1 KiB more than it asks for.
+  // 164 KiB per multiprocessor; each block takes 1 KiB more than it requests.
   expectOccupancy(makeKernel("sm_80", 4, 40 * 1024), 64, 4, "shared memory");
   expectOccupancy(makeKernel("sm_90a", 4, 40 * 1024), 64, 5, "shared memory");
   expectOccupancy(makeKernel("sm_90a", 12, 227 * 1024), std::nullopt, 1, "shared memory");
@@ -57,7 +57,7 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   registers       unknown
   spills          unknown
   shared memory   32768 bytes planned
-  occupancy       unknown, at most 4 blocks a multiprocessor, limited by shared memory
+  occupancy       unknown, at most 4 blocks per multiprocessor, limited by shared memory
   outside of loops
     matrix instructions  none
     waits                none
@@ -79,13 +79,13 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   printReport(os, {makeKernel("sm_80", 4, 0)}, {resources});
   EXPECT_EQ(text, R"(k for sm_80
   threads         128 (4 warps)
-  registers       255 a thread
+  registers       255 per thread
   spills          8 bytes stored, 16 bytes loaded, stack 24 bytes
   shared memory   0 bytes planned, 32 bytes static
-  occupancy       2 blocks a multiprocessor, limited by registers
+  occupancy       2 blocks per multiprocessor, limited by registers
 )");
 
-  // Two forms: launches run the one for aligned views, where they can.
+  // Two forms: launches run the one for aligned views if possible.
   text.clear();
   KernelResources aligned = resources;
   aligned.kernel = "k_aligned";
@@ -94,10 +94,10 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   printReport(os, {makeKernel("sm_80", 4, 0)}, {resources, aligned});
   EXPECT_EQ(text, R"(k for sm_80
   threads         128 (4 warps)
-  registers       128 a thread
+  registers       128 per thread
   spills          0 bytes stored, 0 bytes loaded, stack 0 bytes
   shared memory   0 bytes planned, 32 bytes static
-  occupancy       4 blocks a multiprocessor, limited by registers
-  unaligned views 255 registers a thread, spills 8 bytes stored, 16 bytes loaded, stack 24 bytes
+  occupancy       4 blocks per multiprocessor, limited by registers
+  unaligned views 255 registers per thread, spills 8 bytes stored, 16 bytes loaded, stack 24 bytes
 )");
 }

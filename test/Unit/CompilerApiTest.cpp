@@ -19,7 +19,7 @@
 using namespace tilewright;
 using namespace tilewright::runtime;
 
-/// Defined in C, as a program of 0.1: a bundle of row_softmax, or null.
+/// Defined in C, like a program of 0.1: returns a bundle of row_softmax, or null.
 extern "C" void *tilewrightCompileAs01(const char *source, size_t sourceSize, size_t *size);
 
 namespace {
@@ -77,7 +77,7 @@ TEST(CompilerApi, CompilesToABundle) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
   ASSERT_TRUE(bundle.ok()) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().source, "matmul.mlir");
-  // Without a target it is compiled for sm_80, and for sm_90a, where it has roles.
+  // Without a target, it is compiled for sm_80, and for sm_90a if it has roles.
   ASSERT_EQ((*bundle)->manifest().kernels.size(), 2u);
   EXPECT_EQ((*bundle)->manifest().kernels[0].codes[0].arch.toString(), "sm_90a");
   EXPECT_EQ((*bundle)->manifest().kernels[1].codes[0].arch.toString(), "sm_80");
@@ -115,10 +115,11 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
     return std::string(tilewright_compiler_last_error());
   };
   const std::string kernel = "\ntile.kernel @k () grid(%i = 1) {\n}\n";
-  // Neither a location of the text nor the name of the source opens a file.
-  const std::string library = "'tile.link' op must name a file of the compiler's library where the "
-                              "text is not read from a file, but got \"secret.mlir\"; correct the "
-                              "path, or compile a file";
+  // Neither a location in the text nor the name of the source opens a file.
+  const std::string library =
+      "'tile.link' op must name a file of the compiler's library, since the text was not read from "
+      "a file, but got \"secret.mlir\"; correct the "
+      "path, or compile a file";
   request.source = "tile.link \"secret.mlir\" loc(\"" + file + "\":1:1)" + kernel;
   EXPECT_EQ(refusal(), file + ":1:1: " + library);
   request.request.source_name = file.c_str();
@@ -129,7 +130,7 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
             "/etc/hosts:1:1: 'tile.link' op must name a file whose name ends with .mlir, "
             "but got \"passwd\"; rename the file");
 
-  // The file that the caller names does, and that alone. An older caller has no such field.
+  // Only the file that the caller names is opened. An older caller has no such field.
   request.source = "tile.link \"secret.mlir\"" + kernel;
   request.request.source_file = file.c_str();
   EXPECT_NE(refusal().find("custom op 'root' is unknown"), std::string::npos)
@@ -154,7 +155,7 @@ TEST(CompilerApi, TakesCallersOfOtherVersions) {
   ASSERT_TRUE(bundle.ok()) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().kernels[0].name, "row_softmax");
 
-  Request request; // of a later version, whose struct is longer
+  Request request; // from a later version, with a longer struct
   request.compile();
   struct Later {
     tilewright_compile_request known;

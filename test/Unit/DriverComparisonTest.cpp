@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// compareArrays: what counts as a difference, and where.
+// compareArrays: which elements count as different, and their positions.
 
 #include "lib/Driver/ArrayComparison.h"
 
@@ -59,11 +59,11 @@ TEST(ArrayComparison, AllowsWhatTheNarrowerTypeJustifies) {
   EXPECT_FALSE(compare(one, near).sameBits);
   EXPECT_EQ(compare(one, near, Tolerance{}).beyond, 1);
   EXPECT_EQ(compare(one, far).beyond, 1);
-  // The same in f64 against f16, but not against f32.
+  // Equal when f64 is compared with f16, but not with f32.
   HostArray wide = make(ElementType::F64, {2}, {1, 1 + 0x1p-9});
   EXPECT_EQ(compare(one, wide).beyond, 0);
   EXPECT_EQ(compare(make(ElementType::F32, {2}, {1, 1}), wide).beyond, 1);
-  // Near zero the neighbours decide.
+  // Near zero, neighboring elements determine the tolerance.
   EXPECT_EQ(compare(make(ElementType::F16, {2}, {1000, 0.001}),
                     make(ElementType::F16, {2}, {1000, -0.001}))
                 .beyond,

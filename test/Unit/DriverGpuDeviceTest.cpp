@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bundles that the compiler writes, and calls with arrays in host memory, on a driver without a
-// GPU whose device memory is memory of the host.
+// Bundles of the compiler, and calls with host arrays, on a driver without a GPU whose device
+// memory is host memory.
 
 #include "lib/Driver/BundleRequest.h"
 #include "lib/Driver/DeviceRun.h"
@@ -55,7 +55,7 @@ tile.program @twice
 }
 )";
 
-/// Device memory that exists, within a limit.
+/// Real memory as device memory, up to a limit.
 struct FakeMemory {
   size_t limit = size_t(1) << 30, used = 0;
   std::map<cuda::DevicePtr, size_t> blocks;
@@ -229,7 +229,7 @@ TEST_F(DriverGpuDevice, VariantsAndTheirRefusals) {
 
 TEST_F(DriverGpuDevice, StridedArraysGoToTheDeviceAndBack) {
   GpuOperation operation = load("scale");
-  // Rows of x go backwards and are apart; y lies between them.
+  // The rows of x are in reverse order with gaps; y is stored in the gaps.
   std::vector<float> values(2000, -1);
   llvm::StringMap<Argument> arguments;
   arguments["x"] = array(values, {3, 32}, {-128, 1}, 1000);
@@ -268,7 +268,7 @@ TEST_F(DriverGpuDevice, StridedArraysGoToTheDeviceAndBack) {
   EXPECT_EQ(param(5), block + (800 - 744) * 4);
   EXPECT_EQ(param(10), 0u) << "bias is absent";
   EXPECT_EQ(param(14), 3u);
-  reinterpret_cast<float *>(block)[800 - 744] = 42; // as the kernel would
+  reinterpret_cast<float *>(block)[800 - 744] = 42; // writes as a kernel would
   EXPECT_EQ(textOf((*call)->download()), "");
   EXPECT_EQ(values[800], 42);
   EXPECT_EQ(values[1031], 31);
@@ -330,7 +330,7 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
       ADD_FAILURE() << textOf(operation.takeError());
     return std::pair(std::move(module), std::move(*operation));
   };
-  /// What both say behind the name of the kernel.
+  /// The common text of both messages after the name of the kernel.
   auto refusals = [&](const auto &loaded, const llvm::StringMap<Argument> &arguments) {
     errors.clear();
     EXPECT_TRUE(
@@ -409,7 +409,8 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
   EXPECT_EQ(onGpu, onCpu);
 }
 
-// Chips with 99 KB for a block run a backward by blocks that a bundle has without being asked.
+// GPUs with 99 KB per block run a backward with the smaller blocks that a bundle contains by
+// default.
 TEST_F(DriverGpuDevice, SmallChipsRunSmallerBlocks) {
   const char *file = "kernels/attention_backward.mlir";
   auto text = llvm::MemoryBuffer::getFile(file);
@@ -439,7 +440,8 @@ TEST_F(DriverGpuDevice, SmallChipsRunSmallerBlocks) {
   arguments["lse"] = argument(ElementType::F32, rows.data(), {1, 1, keys}, {keys, keys, 1});
   arguments["scale"] = 1.0;
   arguments["window_left"] = arguments["window_right"] = int64_t(-1);
-  // The kernel with the products: its blocks of keys, and whether they take what the limit is for.
+  // The kernel with the products: its blocks of keys, and whether they need the memory that the
+  // limit excludes.
   struct Case {
     int minor, limit;
     unsigned blocks;

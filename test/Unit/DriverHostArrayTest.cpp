@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// HostArray: layouts, what is refused, and the poison between elements.
+// HostArray: layouts, errors, and the poison between elements.
 
 #include "lib/Driver/HostArray.h"
 

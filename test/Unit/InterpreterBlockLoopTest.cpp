@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile.for_blocks against its definition: exactly the blocks that hold a kept pair, in order, with
-// the mask of each.
+// tile.for_blocks against its definition: exactly the blocks with a kept pair, in order, with the
+// mask of each.
 
 #include "InterpreterTesting.h"
 
@@ -17,14 +17,14 @@ struct Loop {
   int64_t lower, upper, start, limit;
   bool descending = false;
   bool listed = false;
-  int64_t blocksOfEntry = 1; ///< of the list
+  int64_t blocksOfEntry = 1; ///< number of blocks per list entry
   std::vector<int64_t> list;
 };
 
 class BlockLoopTest : public InterpreterTest {
 protected:
-  /// Writes, for each visit in order, the start of the block and its mask. `where` is the clause,
-  /// and `functions` defines what it names.
+  /// Writes, for each iteration in order, the start of the block and its mask. `where` is the
+  /// clause, and `functions` defines the functions that it names.
   std::string source(const Loop &loop, const std::string &where, const std::string &functions) {
     return substitute(
         functions + R"(
@@ -53,7 +53,7 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
          {"WHERE", where}});
   }
 
-  /// Runs the loop and compares with the definition, for a mask function of the two positions.
+  /// Runs the loop and compares it with the definition, for a mask function of the two positions.
   void check(const Loop &loop, const std::string &where, const std::string &functions,
              const std::function<bool(int64_t, int64_t)> &mask, Arguments arguments = {},
              int64_t p = 0, int64_t q = 0) {

@@ -10,7 +10,7 @@ namespace {
 
 class ControlTest : public InterpreterTest {
 protected:
-  /// out[g] = the i32 that the code leaves in %z, for g below 8.
+  /// out[g] = the i32 that the code computes as %z, for g below 8.
   std::vector<double> scalars(const std::string &functions, const std::string &code) {
     std::string source = functions + substitute(R"(
 tile.kernel @k (%out: !tile.view<[?], i32>) grid(%g = 8) {
@@ -66,7 +66,7 @@ tile.kernel @k (%xv: !tile.view<[?, ?], i32>, %out: !tile.view<[?, ?], i32>) gri
 };
 
 TEST_F(ControlTest, ForLoopsCarryValues) {
-  // The sum of 0, 3, .. below g, and how often the loop ran.
+  // The sum of 0, 3, .. below g, and the number of iterations.
   EXPECT_EQ(scalars("", R"(
   %s, %n = scf.for %i = %c0 to %g step %c3 iter_args(%a = %c0, %b = %c0) -> (i32, i32) : i32 {
     %a2 = arith.addi %a, %i : i32
@@ -80,7 +80,7 @@ TEST_F(ControlTest, ForLoopsCarryValues) {
 }
 
 TEST_F(ControlTest, YieldsThatSwapAndRepeatValues) {
-  // (a, b, c) -> (b, a, a): moves happen as if at once.
+  // (a, b, c) -> (b, a, a): moves happen simultaneously.
   EXPECT_EQ(scalars("", R"(
   %c7 = arith.constant 7 : i32
   %a, %b, %c = scf.for %i = %c0 to %g step %c1
@@ -135,7 +135,7 @@ tile.kernel @k (%x: !tile.view<[?], f32>, %out: !tile.view<[?, ?], f32>) grid(%g
 }
 
 TEST_F(ControlTest, WhileLoops) {
-  // Halve until 1; count the steps: the length of g + 1 in bits, less one.
+  // Halve until 1; count the steps: the bit length of g + 1, minus one.
   EXPECT_EQ(scalars("", R"(
   %start = arith.addi %g, %c1 : i32
   %last, %z = scf.while (%v = %start, %n = %c0) : (i32, i32) -> (i32, i32) {
@@ -242,7 +242,7 @@ func.func private @f(%i: i32, %j: i32, %x: i32) -> i32 {
 }
 
 TEST_F(ControlTest, BranchesNotTakenDoNotFail) {
-  // x / j only where j is not 0; the element-by-element road.
+  // x / j only if j is not 0, computed element by element.
   EXPECT_EQ(mapped(R"(
 func.func private @f(%i: i32, %j: i32, %x: i32) -> i32 {
   %c0 = arith.constant 0 : i32
@@ -370,7 +370,7 @@ tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = func.call @f(%x) : (f32) -> f32
 })",
               {}, "refers to function @f, which has no body");
-  // tile-inline-calls leaves no such calls.
+  // tile-inline-calls removes such calls.
   expectError(R"(
 func.func private @f(%x: !tile.view<[?], f32>) -> i32 {
   %n = tile.dim %x, 0 : !tile.view<[?], f32>
@@ -408,11 +408,11 @@ tile.kernel @k (%x: i32) grid(%g = 1) {
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = tile.full %x : tensor<8192x4096xf32>
 })",
-              {}, "has a tile of 33554432 elements; the CPU device has at most 16777216");
+              {}, "has a tile of 33554432 elements; the CPU device supports at most 16777216");
 }
 
 TEST_F(ControlTest, RefusesCallsThatGrowWithoutEnd) {
-  // @f40 stands for 2^40 operations.
+  // @f40 expands to 2^40 operations.
   std::string source = R"(
 func.func private @f0(%x: f32) -> f32 {
   %z = arith.negf %x : f32

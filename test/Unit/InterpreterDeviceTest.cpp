@@ -12,7 +12,7 @@ namespace {
 
 class DeviceTest : public InterpreterTest {
 protected:
-  /// A kernel with an argument of every kind; good() fits it.
+  /// A kernel with one argument of each kind; good() returns valid arguments.
   static constexpr const char *source = R"(
 tile.capture @slopes : !tile.view<[?], f32>
 tile.kernel @k (%x: !tile.view<[?, 4], f16>, %y: optional !tile.view<[?], i32>, %scale: f32,

@@ -35,7 +35,7 @@ protected:
   double c(int64_t j) const { return 1.1 + 0.3 * double(j); }
   static constexpr double s = 1.75;
 
-  /// Runs the body; values are those of the function after rounding to the type.
+  /// Runs the body; values are those of the function, rounded to the type.
   void
   check(const std::string &body, ElementType type,
         const std::function<double(double x, double y, double r, double c, double s)> &expected,
@@ -300,8 +300,8 @@ TEST_F(IntegerTest, Conversions) {
   EXPECT_EQ(convert("arith.trunci", "i64", "i32", ElementType::I64, ElementType::I32,
                     {4294967297.0, -1, 5, 2147483648.0, 0, 1, 2, 3}),
             (Values{1, -1, 5, -2147483648.0, 0, 1, 2, 3}));
-  // 2^24 + 2^16 + 1 lies just above the middle between two values of bf16: rounding by way of f32
-  // would fall onto the middle and then to even.
+  // 2^24 + 2^16 + 1 is just above the midpoint between two values of bf16: rounding through f32
+  // would give the midpoint and then round to even.
   EXPECT_EQ(convert("tile.cast", "i32", "bf16", ElementType::I32, ElementType::BF16,
                     {16842753, 16842752, 3, -5, 0, 1, 257, 259}),
             (Values{16908288, 16777216, 3, -5, 0, 1, 256, 260}));

@@ -237,7 +237,7 @@ tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>)
   for (int g = 0; g < 40; ++g)
     wanted += float(g % 3) + 0.333333343f;
   for (unsigned threads : {1, 2, 7}) {
-    // Of the last row there is no counter, and no order.
+    // The last row has no counter, and no order.
     Tensor sums(ElementType::F32, {3, 4}), turns(ElementType::I32, {2});
     RunOptions options;
     options.threads = threads;
@@ -274,7 +274,7 @@ tile.kernel @k (%sums: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>) grid(
   }
 }
 
-/// 40 instances add n + 1 to each of three sums; beside them, each sum is doubled once it has the
+/// 40 instances add n + 1 to each of three sums; a tile.spread doubles each sum when it has the
 /// given number of terms.
 static const char *const sumsAndDoubles = R"(
 tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>,
@@ -299,7 +299,7 @@ tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>,
   }
 })";
 
-/// The last instance does the work of tile.spread, while those before it still add.
+/// The last instance executes tile.spread while earlier instances still add.
 TEST_F(MemoryTest, SpreadAwaitsTheInstancesOfAllThreads) {
   for (unsigned threads : {1u, 2u, 3u, 7u, 0u}) {
     for (int round = 0; round < 20; ++round) {
@@ -313,7 +313,7 @@ TEST_F(MemoryTest, SpreadAwaitsTheInstancesOfAllThreads) {
            {"y", y.argument()},
            {"terms", int64_t(40)}},
           options);
-      for (int64_t i = 0; i < 12; ++i) // 2 (1 + ... + 40), once
+      for (int64_t i = 0; i < 12; ++i) // 2 (1 + ... + 40), added once
         EXPECT_EQ(y.get(i), 1640) << threads;
     }
   }
@@ -341,7 +341,7 @@ TEST_F(MemoryTest, ASumThatIsNeverCompleteIsAnError) {
 }
 
 TEST_F(MemoryTest, OffsetsAreSixtyFourBits) {
-  // Element (1, 0) lies 2^31 + 16 elements after element (0, 0); nothing lies between.
+  // Element (1, 0) is 2^31 + 16 elements after element (0, 0), with no elements between them.
   const char *source = R"(
 tile.kernel @k (%x: !tile.view<[?, 4], f8E4M3FN>, %y: !tile.view<[?, 4], f32>) grid(%g = 1) {
   %t = tile.load %x[0, 0] : !tile.view<[?, 4], f8E4M3FN> -> tensor<2x4xf8E4M3FN>

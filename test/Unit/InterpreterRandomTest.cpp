@@ -1,10 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Random kernels against an evaluation that knows nothing of buffers. The device takes over the
-// buffers of operands that die, keeps vectors and splats as they are, and moves values around
-// loops; here every value is a list of numbers of its own. Operations are exact, so that results
-// agree in every bit.
+// Random kernels against a simple evaluation without buffers. The device reuses the buffers of dead
+// operands, keeps vectors and splats unexpanded, and moves values around loops; here every value is
+// a separate list of numbers. Operations are exact, so that results agree in every bit.
 
 #include "InterpreterTesting.h"
 
@@ -19,11 +18,11 @@ using Values = std::vector<float>;
 /// One operation on tiles of rows x columns (or a loop or branch over such operations).
 struct Node {
   enum Kind { Add, Sub, Max, Neg, Select, RowMax, ColumnMin, Twice, Map, Constant, Loop, If } kind;
-  std::vector<int> operands; ///< numbers of values
-  int result;                ///< the first result's number; a loop and a branch have two
+  std::vector<int> operands; ///< value numbers
+  int result;                ///< value number of the first result; loops and branches have two
   double constant = 0;
   int iterations = 0;
-  std::vector<int> arguments;    ///< of a loop's body
+  std::vector<int> arguments;    ///< arguments of a loop body
   std::vector<Node> body, other; ///< `other`: the else branch
   std::vector<int> yields, otherYields;
 };
@@ -32,7 +31,7 @@ class Generator {
 public:
   explicit Generator(unsigned seed) : random(seed) {}
 
-  /// Values 0, 1, 2 are the tile, a row vector and a column vector that are loaded.
+  /// Values 0, 1 and 2 are a tile, a row vector and a column vector that are loaded.
   std::vector<Node> generate(std::vector<int> visible, int size, int depth) {
     std::vector<Node> nodes;
     for (int i = 0; i < size; ++i) {
@@ -40,7 +39,7 @@ public:
       int pick = uniform(0, depth > 0 ? 11 : 9);
       node.kind = static_cast<Node::Kind>(pick);
       auto choose = [&] {
-        // Recent values more often, so that many die early.
+        // Recent values are more likely, so that many die early.
         int last = static_cast<int>(visible.size()) - 1;
         return visible[std::max(uniform(0, last), uniform(0, last))];
       };
@@ -224,7 +223,7 @@ TEST_F(RandomKernelTest, AgreeWithNaiveEvaluation) {
     std::vector<Node> nodes = Generator(seed).generate({0, 1, 2}, 14, 2);
     std::string body;
     print(nodes, body);
-    // Every value of the outermost level is stored, or, in odd runs, the last one alone: then the
+    // Every value of the outermost level is stored; in odd runs only the last one, so that the
     // others die at different places.
     std::vector<int> stored;
     for (const Node &node : nodes)

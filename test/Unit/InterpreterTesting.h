@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the tests of lib/Interpreter share: arrays, and running a kernel from text. The kernels are
-// written as tile-specialize leaves them, so that no pass is involved.
+// Shared code of the tests of lib/Interpreter: arrays, and running a kernel from text. The kernels
+// have the form of the output of tile-specialize, so that no pass is involved.
 
 #ifndef TILEWRIGHT_TEST_UNIT_INTERPRETERTESTING_H
 #define TILEWRIGHT_TEST_UNIT_INTERPRETERTESTING_H
@@ -28,7 +28,7 @@ namespace tilewright {
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline const double notANumber = std::nan("");
 
-/// A row-major array; values go in and out as doubles.
+/// A row-major array; values are set and read as doubles.
 class Tensor {
 public:
   Tensor(ElementType type, llvm::SmallVector<int64_t> shape, double value = 0)
@@ -108,7 +108,7 @@ protected:
     });
   }
 
-  /// Whether the only entry of the module ran.
+  /// Runs the only entry of the module, and returns whether it succeeded.
   bool tryRun(const std::string &source, const Arguments &arguments,
               const RunOptions &options = {}) {
     messages.clear();
@@ -127,7 +127,7 @@ protected:
   void run(const std::string &source, const Arguments &arguments, const RunOptions &options = {}) {
     EXPECT_TRUE(tryRun(source, arguments, options)) << messages;
   }
-  /// The run fails with this among its diagnostics.
+  /// Expects the run to fail with this text among its diagnostics.
   void expectError(const std::string &source, const Arguments &arguments,
                    const std::string &message, const RunOptions &options = {}) {
     EXPECT_FALSE(tryRun(source, arguments, options)) << "expected: " << message;

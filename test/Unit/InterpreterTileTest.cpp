@@ -31,10 +31,10 @@ tile.kernel @k (%out: !tile.view<[?, ?, ?], i32>) grid(%g = 1) {
 }
 
 TEST_F(TileTest, ExpandsOfExpands) {
-  // A vector of 4 becomes 2x3x4x5 by every order of insertions that keeps its dimension.
+  // A vector of 4 becomes 2x3x4x5, with every order of insertions around its dimension.
   struct Case {
     const char *body;
-    int64_t position; // of the vector's dimension
+    int64_t position; // position of the vector's dimension
   } cases[] = {{"%a = tile.expand %v dim 1 : tensor<4xf32> -> tensor<4x5xf32>\n"
                 "%b = tile.expand %a dim 0 : tensor<4x5xf32> -> tensor<3x4x5xf32>\n"
                 "%z = tile.expand %b dim 0 : tensor<3x4x5xf32> -> tensor<2x3x4x5xf32>",
@@ -256,10 +256,10 @@ tile.kernel @k (%x: !tile.view<[?, ?], f32>, %out: !tile.view<[?, ?], f32>) grid
   tile.store %z, %out[0, 0] : tensor<1x1xf32>, !tile.view<[?, ?], f32>
 })";
   Tensor x(ElementType::F32, {1, 2}), out(ElementType::F32, {1, 1});
-  x.set(0, 1 + 0x1p-11 + 0x1p-20); // above the middle of two values of tf32
+  x.set(0, 1 + 0x1p-11 + 0x1p-20); // above the midpoint of two tf32 values
   run(source, {{"x", x.argument()}, {"out", out.argument()}});
   EXPECT_EQ(out.get(0), 1 + 0x1p-10);
-  x.set(0, 1 + 0x1p-11); // the middle: to even
+  x.set(0, 1 + 0x1p-11); // the midpoint: rounds to even
   run(source, {{"x", x.argument()}, {"out", out.argument()}});
   EXPECT_EQ(out.get(0), 1);
 }

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ldmatrix, stmatrix and vectors, carried out on the bytes of a buffer: the registers must hold
-// what the layout says; and whether the accesses conflict.
+// ldmatrix, stmatrix and vectors, emulated on the bytes of a buffer: the registers must match the
+// layout; and bank conflicts.
 
 #include "LayoutTesting.h"
 #include "base/Layout/BankConflicts.h"
@@ -31,8 +31,8 @@ std::vector<uint8_t> filled(const RegisterLayout &tile, const SharedLayout &buff
   return bytes;
 }
 
-/// What ldmatrix leaves in the 32-bit words of a warp, as the PTX manual describes the instruction:
-/// matrix i is made of the rows whose addresses lanes 8 i .. 8 i + 7 supply.
+/// The result of ldmatrix in the 32-bit words of a warp, after the PTX manual: matrix i consists of
+/// the rows whose addresses lanes 8 i .. 8 i + 7 supply.
 std::vector<std::vector<uint32_t>> ldmatrix(const std::vector<uint8_t> &shared,
                                             const std::vector<int64_t> &addresses, int matrices,
                                             bool trans) {
@@ -123,7 +123,7 @@ TEST(LayoutAccess, LdmatrixLoadsOperandA) {
     }
 }
 
-// A tile stored [k, rows]: dK = dS^T Q takes dS so.
+// A tile stored as [k, rows], as dS for dK = dS^T Q.
 TEST(LayoutAccess, LdmatrixTransposesOperandA) {
   for (int64_t rows : {64, 96})
     for (int64_t k : {16, 48, 80}) {
@@ -156,7 +156,7 @@ TEST(LayoutAccess, LdmatrixLoadsOperandBFromRowsOfColumns) {
       }
 }
 
-// V of attention: operand b is [keys, depth], and so it is stored.
+// V of attention: operand b is [keys, depth], as stored.
 TEST(LayoutAccess, LdmatrixTransposesOperandB) {
   for (int64_t depth : {16, 64, 80, 96, 128})
     for (int64_t keys : {16, 48, 64}) {
@@ -195,7 +195,7 @@ TEST(LayoutAccess, OperandAComesFourMatricesAtATime) {
   SharedLayout buffer = need(SharedLayout::swizzled(64, 64, 16, Swizzle::B128));
   MatrixAccess access = need(MatrixAccess::plan(a, buffer));
   EXPECT_EQ(access.issues().size(), 4u);
-  // Lanes 0-15 the rows of the left half, 16-31 those of the right.
+  // Lanes 0-15 supply the rows of the left half, 16-31 those of the right.
   EXPECT_EQ(access.rowStart(1, 2, 9), (Coord{32 + 9, 16}));
   EXPECT_EQ(access.rowStart(1, 2, 17), (Coord{32 + 1, 24}));
   // Operand b: two steps of k, or with an odd number of them two atoms of columns; else pairs.
@@ -216,7 +216,7 @@ TEST(LayoutAccess, OperandAComesFourMatricesAtATime) {
 //===----------------------------------------------------------------------===//
 
 TEST(LayoutAccess, StmatrixStoresAccumulators) {
-  // stmatrix is ldmatrix with the arrows turned: the same plan, rounded to 16 bits.
+  // stmatrix is the inverse of ldmatrix: the same plan, with values rounded to 16 bits.
   for (int64_t cols : {64, 80, 96, 128}) {
     RegisterLayout acc = need(RegisterLayout::wgmmaAccumulator(128, cols, 2));
     for (const SharedLayout &buffer : buffers(128, cols, 16)) {
@@ -263,7 +263,7 @@ TEST(LayoutAccess, VectorsMoveWhatTheLayoutHolds) {
     for (const SharedLayout &buffer : buffers(64, 64, bits))
       expectVectors(acc, buffer, {}, 2 * bits / 8);
   for (const SharedLayout &buffer : buffers(64, 64, 16))
-    expectVectors(acc, buffer, {true, {0, 0}}, 2); // transposed: one by one
+    expectVectors(acc, buffer, {true, {0, 0}}, 2); // transposed: element by element
   RegisterLayout rows = need(RegisterLayout::blocked({64, 64}, 8, 8, 4, 1));
   for (const SharedLayout &buffer : buffers(64, 64, 16))
     expectVectors(rows, buffer, {}, 16);
@@ -273,7 +273,7 @@ TEST(LayoutAccess, VectorsMoveWhatTheLayoutHolds) {
     expectVectors(rows, buffer, {}, 16);
   RegisterLayout vector = need(RegisterLayout::blocked({512}, 4, 32, 1, 4));
   expectVectors(vector, need(SharedLayout::padded(1, 512, 32, 0)), {}, 16);
-  // An odd place in the buffer leaves less of the alignment.
+  // An odd offset in the buffer reduces the alignment.
   expectVectors(vector, need(SharedLayout::padded(2, 520, 32, 0)), {false, {1, 2}}, 8);
   expectVectors(RegisterLayout::slice(acc, 1), need(SharedLayout::padded(1, 64, 32, 0)), {}, 4);
   expectVectors(RegisterLayout::slice(acc, 1), need(SharedLayout::padded(64, 8, 32, 0)),
@@ -324,8 +324,8 @@ TEST(LayoutAccess, RefusesWhatLdmatrixCannotDo) {
             "[16, 32] warps lanes 8:1*4 4:0*1 registers 4:1*1 4:0*4");
   RegisterLayout half = need(RegisterLayout::mmaOperandA(16, 32, 1, 1, 16));
   EXPECT_EQ(MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 16, 8))).message(),
-            "ldmatrix and stmatrix need rows of 16 bytes that the buffer keeps together and "
-            "aligned; choose another swizzle or pad");
+            "ldmatrix and stmatrix require a buffer with rows of 16 contiguous, aligned bytes; "
+            "choose another swizzle or pad");
   EXPECT_EQ(MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 16, 0)), {false, {8, 0}})
                 .message(),
             "a tile must lie inside its buffer of 16, 32 elements, but got one from [8, 0] to [23, "
@@ -334,10 +334,10 @@ TEST(LayoutAccess, RefusesWhatLdmatrixCannotDo) {
       VectorAccess::plan(half, need(SharedLayout::padded(16, 32, 16, 0)), {true, {0, 0}}).message(),
       "a tile must lie inside its buffer of 16, 32 elements, but got one from [0, 0] to [31, "
       "15]");
-  EXPECT_EQ(
-      MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 64, 0))).message(),
-      "matrices move tiles of rank 2 with elements of 8, 16 or 32 bits, but got rank 2 and 64 "
-      "bits");
+  EXPECT_EQ(MatrixAccess::plan(half, need(SharedLayout::padded(16, 32, 64, 0))).message(),
+            "ldmatrix and stmatrix require a tile of rank 2 with elements of 8, 16 or 32 bits, but "
+            "got rank 2 and 64 "
+            "bits");
 }
 
 } // namespace

@@ -115,7 +115,8 @@ TEST(LayoutRegister, OperandsAreBijectionsBetweenReplicas) {
         RegisterLayout a =
             need(RegisterLayout::mmaOperandA(48 * warps.m, k, warps.m, warps.n, bits));
         expectBijection(a);
-        EXPECT_EQ(a.owners({0, 0}).size(), size_t(warps.n)); // a row of the grid shares a
+        EXPECT_EQ(a.owners({0, 0}).size(),
+                  size_t(warps.n)); // the warps of a grid row share operand a
         RegisterLayout b =
             need(RegisterLayout::mmaOperandB(k, 24 * warps.n, warps.m, warps.n, bits));
         expectBijection(b);
@@ -124,8 +125,8 @@ TEST(LayoutRegister, OperandsAreBijectionsBetweenReplicas) {
   }
 }
 
-/// Emulates mma.sync tile by tile with nothing but the layouts: thread by thread, the words a
-/// thread holds go where PTX says, and the product must be the matrix product.
+/// Emulates mma.sync tile by tile, using only the layouts: the words of each thread are placed as
+/// PTX specifies, and the product must be the matrix product.
 TEST(LayoutRegister, OperandsAndAccumulatorMeetInTheSameAtoms) {
   const int warpsM = 2, warpsN = 2;
   const int64_t m = 64, n = 48, k = 32;
@@ -220,7 +221,7 @@ TEST(LayoutRegister, HowOneDimensionIsSpreadDoesNotDependOnTheOther) {
 TEST(LayoutRegister, CoalescedGridUsesEveryThreadWhereItCan) {
   auto grid = need(RegisterLayout::coalescedGrid({128, 64}, 8, 4));
   EXPECT_EQ(std::tie(grid.lanesN, grid.warpsM, grid.warpsN), std::make_tuple(8, 4, 1));
-  grid = need(RegisterLayout::coalescedGrid({1, 4096}, 8, 4)); // a row for the whole block
+  grid = need(RegisterLayout::coalescedGrid({1, 4096}, 8, 4)); // one row for the whole block
   EXPECT_EQ(std::tie(grid.lanesN, grid.warpsM, grid.warpsN), std::make_tuple(32, 1, 4));
   for (int64_t cols : {64, 80, 96, 128, 192}) {
     grid = need(RegisterLayout::coalescedGrid({64, cols}, 8, 4));
@@ -264,8 +265,8 @@ TEST(LayoutRegister, ByThreadHasAnElementForEachThreadOfARow) {
     EXPECT_EQ(byThread.shape(), dim == 1 ? (std::vector<int64_t>{others, threads})
                                          : (std::vector<int64_t>{threads, others}));
     expectBijection(byThread);
-    // Element t of row (column) i lies with one thread, which holds elements of that row, the same
-    // for all rows that it has.
+    // One thread holds element t of row (column) i; it holds elements of that row, with the same t
+    // for all its rows.
     for (int64_t i = 0; i < others; ++i) {
       std::set<std::pair<int, int>> expected, got;
       for (int64_t j = 0; j < parent.shape()[dim]; ++j)
@@ -310,7 +311,7 @@ TEST(LayoutRegister, RefusesWhatDoesNotFit) {
   EXPECT_EQ(RegisterLayout::mmaAccumulator(64, 24, 2, 2).message(),
             "columns must be a multiple of 16 (8 for each warp), but got 24");
   EXPECT_EQ(RegisterLayout::mmaAccumulator(64, 64, 16, 4).message(),
-            "a block has 1 to 32 warps, but got 16 by 4");
+            "a block must have 1 to 32 warps, but got 16 by 4");
   EXPECT_EQ(RegisterLayout::mmaOperandA(16, 24, 1, 1, 16).message(),
             "k must be a multiple of 16 (that of the instruction), but got 24");
   EXPECT_EQ(RegisterLayout::mmaOperandB(16, 8, 1, 1, 64).message(),

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Changes of layout, reductions and broadcasts, each carried out on values.
+// Layout conversions, reductions and broadcasts, each emulated on values.
 
 #include "LayoutTesting.h"
 #include "base/Layout/Relations.h"
@@ -59,8 +59,8 @@ TEST(LayoutRelations, AccumulatorBecomesOperandAInPlace) {
 }
 
 TEST(LayoutRelations, SeveralRowBlocksRenameRegisters) {
-  // Rows of atoms come last in both, so the renaming is still the identity; the transposed product
-  // has them exchanged.
+  // Rows of atoms come last in both, so the renaming is still the identity; for the transposed
+  // product, they are swapped.
   RegisterLayout acc = need(RegisterLayout::mmaAccumulator(64, 48, 2, 1));
   expectConversion(acc, need(RegisterLayout::mmaOperandA(64, 48, 2, 1, 16)), Kind::Registers);
   RegisterLayout swapped = need(RegisterLayout::mmaAccumulator(48, 32, 1, 1)).transposed();
@@ -99,7 +99,7 @@ TEST(LayoutRelations, SlicesOfEqualRowsAreEqual) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// Carries a plan out on sums and compares with the sums of rows or columns.
+/// Executes a plan on sums and compares with the sums of rows or columns.
 void expectReduction(const RegisterLayout &layout, int dim) {
   SCOPED_TRACE(layout.str() + " along " + std::to_string(dim));
   ReductionPlan plan = reductionPlan(layout, dim);

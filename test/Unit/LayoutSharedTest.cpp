@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared buffers: every byte once, the xor on addresses, and what TMA writes; copies by threads;
-// and bank conflicts of accesses whose conflicts are known.
+// Shared buffers: every byte once, the xor of addresses, and the layout that TMA writes; copies by
+// threads; and accesses with known bank conflicts.
 
 #include "LayoutTesting.h"
 #include "base/Layout/BankConflicts.h"
@@ -16,7 +16,7 @@ namespace {
 
 const int64_t rowCounts[] = {1, 8, 16, 64, 80, 96, 128};
 
-/// Every element begins at a byte of its own, and the inverse finds it from each of its bytes.
+/// Every element has distinct bytes, and the inverse finds it from each of them.
 void expectBijection(const SharedLayout &buffer) {
   int64_t bytes = buffer.bytesPerElement(), wrong = 0, padding = 0;
   std::vector<int> used(buffer.sizeInBytes());
@@ -61,7 +61,7 @@ TEST(LayoutShared, EveryLayoutIsABijection) {
       }
 }
 
-// The manual's table of a 128-byte swizzle: row r has chunk c at place c xor r.
+// The manual's table of a 128-byte swizzle: row r has chunk c at position c xor r.
 TEST(LayoutShared, PatternsAreTheTablesOfTheManual) {
   SharedLayout b128 = need(SharedLayout::swizzled(16, 64, 16, Swizzle::B128));
   SharedLayout b64 = need(SharedLayout::swizzled(16, 32, 16, Swizzle::B64));
@@ -128,16 +128,16 @@ TEST(LayoutShared, RefusesWhatDoesNotFit) {
   EXPECT_EQ(SharedLayout::swizzled(64, 96, 4, Swizzle::None).message(),
             "elements of a shared buffer must have 8, 16, 32 or 64 bits, but got 4");
   EXPECT_EQ(SharedLayout::padded(0, 96, 16, 0).message(),
-            "a shared buffer must have elements, but got 0 by 96");
+            "a shared buffer must not be empty, but got 0 by 96");
   EXPECT_EQ(SharedLayout::padded(8, 96, 16, 3).message(),
-            "a pad must be a number of elements, but got 3 bytes for elements of 16 bits");
+            "a pad must be a whole number of elements, but got 3 bytes for elements of 16 bits");
 }
 
 //===----------------------------------------------------------------------===//
 // TMA
 //===----------------------------------------------------------------------===//
 
-/// A TMA load writes a box row after row, xoring each address.
+/// A TMA load writes a box row by row, xoring each address.
 TEST(LayoutShared, BoxesWriteTheLayout) {
   for (Swizzle swizzle : swizzles)
     for (int64_t rows : {8, 64, 80, 256, 384, 512})
@@ -165,16 +165,17 @@ TEST(LayoutShared, BoxesWriteTheLayout) {
 }
 
 TEST(LayoutShared, RefusesBoxesThatTmaCannotWrite) {
-  EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 64, 16, 16))).message(),
-            "TMA writes rows without a pad, but got rows of 128 bytes 144 apart; choose a swizzle");
+  EXPECT_EQ(
+      tmaBoxes(need(SharedLayout::padded(64, 64, 16, 16))).message(),
+      "TMA requires rows without padding, but got rows of 128 bytes 144 apart; choose a swizzle");
   EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 12, 16, 0))).message(),
             "rows of a box must be a multiple of 16 bytes, but got 24 bytes");
   EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 512, 16, 0))).message(),
-            "a box has at most 256 columns, but got 512; choose a swizzle");
-  EXPECT_EQ(
-      tmaBoxes(need(SharedLayout::swizzled(257, 64, 16, Swizzle::B128))).message(),
-      "boxes of up to 256 rows must begin on a repeat of the pattern, but got 257 rows of 128 "
-      "bytes");
+            "a box must have at most 256 columns, but got 512; choose a swizzle");
+  EXPECT_EQ(tmaBoxes(need(SharedLayout::swizzled(257, 64, 16, Swizzle::B128))).message(),
+            "boxes of up to 256 rows must begin where the swizzle pattern repeats, but got 257 "
+            "rows of 128 "
+            "bytes");
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,7 +214,7 @@ TEST(LayoutShared, CopiesReadGlobalRowsInWholeStretches) {
     SharedLayout buffer =
         need(SharedLayout::swizzled(64, cols, 16, SharedLayout::widestSwizzle(cols, 16)));
     CopyPartition copy = need(CopyPartition::plan(buffer, 128));
-    // A warp's 512 bytes lie in as few sectors of 32 bytes as 512 bytes can.
+    // The 512 bytes of a warp are in the minimum number of 32-byte sectors.
     for (int issue = 0; issue < copy.numIssues(); ++issue)
       for (int warp = 0; warp < 4; ++warp) {
         std::set<int64_t> sectors;

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the tests of base/Layout share.
+// Shared code of the tests of base/Layout.
 
 #ifndef TILEWRIGHT_TEST_UNIT_LAYOUTTESTING_H
 #define TILEWRIGHT_TEST_UNIT_LAYOUTTESTING_H
@@ -22,7 +22,7 @@ inline std::ostream &operator<<(std::ostream &out, const Owner &owner) {
   return out << "warp " << owner.warp << " lane " << owner.lane << " register " << owner.reg;
 }
 
-/// The value, or a failed test and the end of the program: later lines would only repeat it.
+/// The value; or fails the test and exits, since later lines would only repeat the failure.
 template <typename T> T need(Result<T> result) {
   if (!result) {
     ADD_FAILURE() << result.message();
@@ -44,8 +44,8 @@ inline int64_t idOf(const RegisterLayout &layout, Coord element) {
   return layout.rank() == 2 ? element[0] * layout.shape()[1] + element[1] : element[0];
 }
 
-/// Both maps agree, every element is in the tile, has one canonical owner, and as many as any
-/// other.
+/// Both maps agree; every element is in the tile, has one canonical owner, and has as many owners
+/// as any other.
 inline void expectBijection(const RegisterLayout &layout) {
   SCOPED_TRACE(layout.str());
   std::vector<int> owned(layout.numElements(), 0), canonical(layout.numElements(), 0);

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matrix descriptors of wgmma: bits, and that through each of them the hardware's formula finds the
-// element where TMA put it.
+// Matrix descriptors of wgmma: their bits, and that the hardware's formula finds each element where
+// TMA wrote it.
 
 #include "LayoutTesting.h"
 #include "base/Layout/WgmmaDescriptor.h"
@@ -12,7 +12,7 @@ using namespace tilewright::layout;
 
 namespace {
 
-/// A buffer as wgmma takes it: panels of the swizzle, or of 16 bytes.
+/// A buffer for wgmma: panels as wide as the swizzle, or 16 bytes.
 Result<SharedLayout> makeBuffer(int64_t rows, int64_t cols, int bits, Swizzle swizzle) {
   return swizzle == Swizzle::None ? SharedLayout::panels(rows, cols, bits, 16)
                                   : SharedLayout::swizzled(rows, cols, bits, swizzle);
@@ -55,7 +55,7 @@ TEST(LayoutWgmma, EncodesTheCommonOperand) {
 }
 
 /// Every instruction along k, from every 64 rows, reads each of its elements from the byte where
-/// the layout, as TMA writes it, has that element.
+/// TMA wrote it.
 int expectReads(const SharedLayout &buffer, Major major, int64_t instructionMN) {
   int bits = buffer.elementBits(), checked = 0;
   WgmmaOperand operand = need(WgmmaOperand::plan(buffer, major));
@@ -147,14 +147,12 @@ TEST(LayoutWgmma, RefusesWhatWgmmaCannotRead) {
       message(SharedLayout::swizzled(64, 128, 8, Swizzle::B128), Major::MN),
       "an operand of wgmma whose rows are contiguous must have elements of 16 bits, but got 8; "
       "transpose it");
-  EXPECT_EQ(
-      message(SharedLayout::padded(64, 64, 16, 16), Major::K),
-      "an operand of wgmma must lie in panels of its swizzle, or of 16 bytes without one, but "
-      "got rows of 128 bytes, 144 apart");
-  EXPECT_EQ(
-      message(SharedLayout::swizzled(64, 64, 16, Swizzle::None), Major::K),
-      "an operand of wgmma must lie in panels of its swizzle, or of 16 bytes without one, but "
-      "got rows of 128 bytes, 128 apart");
+  EXPECT_EQ(message(SharedLayout::padded(64, 64, 16, 16), Major::K),
+            "rows of an operand of wgmma must be contiguous panels as wide as the swizzle, or 16 "
+            "bytes without a swizzle, but got rows of 128 bytes, 144 apart");
+  EXPECT_EQ(message(SharedLayout::swizzled(64, 64, 16, Swizzle::None), Major::K),
+            "rows of an operand of wgmma must be contiguous panels as wide as the swizzle, or 16 "
+            "bytes without a swizzle, but got rows of 128 bytes, 128 apart");
   EXPECT_EQ(message(SharedLayout::swizzled(60, 64, 16, Swizzle::B128), Major::K),
             "rows of an operand of wgmma must be a multiple of 8, but got 60");
   EXPECT_EQ(message(SharedLayout::swizzled(24, 64, 16, Swizzle::B128), Major::MN),
@@ -163,8 +161,8 @@ TEST(LayoutWgmma, RefusesWhatWgmmaCannotRead) {
             "operands of wgmma have elements of 8, 16 or 32 bits, but got 64");
   WgmmaOperand operand =
       need(WgmmaOperand::plan(need(SharedLayout::swizzled(64, 128, 16, Swizzle::B128)), Major::MN));
-  EXPECT_EQ(operand.checkOrigin(32).message(),
-            "an operand of wgmma must begin at a multiple of 64 rows below 128, but got 32");
+  EXPECT_EQ(operand.checkOrigin(32).message(), "an operand of wgmma must begin at a row that is a "
+                                               "multiple of 64 and less than 128, but got 32");
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files as NumPy writes them, files as they should not be, and conversions.
+// Files in NumPy's format, malformed files, and conversions.
 
 #include "base/Npy/Npy.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-/// A file of version `major`.0 with this header, as it is, and these data.
+/// A file of version `major`.0 with exactly this header and these data.
 std::string fileOf(const std::string &header, const std::string &data, unsigned char major = 1) {
   std::string file("\x93NUMPY", 6);
   file += char(major);
@@ -89,7 +89,7 @@ TEST(Npy, ReadsEveryType) {
 }
 
 TEST(Npy, ReadsFortranOrder) {
-  // Element (i, j, k) is 100 i + 10 j + k; the first index runs fastest in the file.
+  // Element (i, j, k) is 100 i + 10 j + k; the first index is the fastest in the file.
   std::vector<int16_t> data, expected;
   for (int k = 0; k < 4; ++k)
     for (int j = 0; j < 3; ++j)
@@ -174,10 +174,10 @@ TEST(Npy, RefusesWithAPreciseMessage) {
       {withHeader("{'descr': '<f4' 'shape': (6,)}"),
        "expected ',' or '}' in the header, but got ''shape': (6,)}'"},
       {withHeader(headerOf("<f4", "(6,)") + "x"),
-       "nothing may follow the header's dictionary, but got 'x'"},
+       "no text may follow the header's dictionary, but got 'x'"},
       {withHeader("{'descr': 4}"), "'descr' must be a string such as '<f4', but got '4}'"},
       {withHeader("{'descr': [('a', '<f4')]}"),
-       "structured types are not supported; save each field as an array of its own"},
+       "structured types are not supported; save each field as a separate array"},
       {withHeader("{'descr': '<c8'}"),
        "the dtype must be one of f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 and b1, but got '<c8'"},
       {withHeader("{'descr': '|O'}"),
@@ -190,13 +190,13 @@ TEST(Npy, RefusesWithAPreciseMessage) {
       {withShape("(99999999999999999999,)"),
        "a size in 'shape' is beyond 64 bits: '(99999999999999999999,), }'"},
       {withShape("(4294967296, 4294967296)"),
-       "shape (4294967296, 4294967296) of f4 is larger than any file"},
+       "shape (4294967296, 4294967296) of f4 exceeds the size of a file"},
       {withShape("(0, 9223372036854775807)"),
-       "shape (0, 9223372036854775807) of f4 is larger than any file"},
+       "shape (0, 9223372036854775807) of f4 exceeds the size of a file"},
       {withShape("(2, 4)"), "the data are truncated: shape (2, 4) of f4 needs 32 bytes but got 24"},
       {withShape("(1152921504606846976,)"), "the data are truncated: shape (1152921504606846976,) "
                                             "of f4 needs 4611686018427387904 bytes but got 24"},
-      {withShape("(2, 2)"), "bytes follow the data: shape (2, 2) of f4 needs just 16 bytes"},
+      {withShape("(2, 2)"), "bytes follow the data: shape (2, 2) of f4 needs only 16 bytes"},
   };
   for (const Refusal &refusal : refusals) {
     Result<NpyArray> array = parse(refusal.file);
@@ -215,7 +215,7 @@ TEST(Npy, EveryPrefixAndEveryChangedByteIsHandled) {
   ASSERT_TRUE(parse(good).ok());
   for (size_t length = 0; length < good.size(); ++length)
     ASSERT_FALSE(parse(good.substr(0, length)).ok());
-  // No change may crash; where the result is accepted it is consistent.
+  // No change may cause a crash; an accepted file is consistent.
   for (size_t at = 0; at < good.size(); ++at)
     for (int byte = 0; byte < 256; ++byte) {
       std::string changed = good;
@@ -294,7 +294,7 @@ template <typename T> NpyArray arrayOf(NpyType type, const std::vector<T> &value
   return array;
 }
 
-/// The values as the element type sees them, widened to double.
+/// The values after conversion to the element type, widened to double.
 std::vector<double> converted(const NpyArray &array, ElementType type) {
   std::vector<uint8_t> elements(size_t(array.numElements()) * byteWidth(type));
   Status status = convertFromNpy(array, type, elements.data());
@@ -319,7 +319,7 @@ TEST(NpyConvert, FloatsRoundToNearestEvenOnce) {
 
 TEST(NpyConvert, IntegersRoundOnceToo) {
   using Values = std::vector<double>;
-  // Just above the middle between two bf16, by less than a double can tell.
+  // Just above the midpoint between two bf16, by less than the precision of double.
   int64_t aboveMiddle = (int64_t(1) << 60) + (int64_t(1) << 52) + 1;
   NpyArray wide = arrayOf<int64_t>(NpyType::I64, {aboveMiddle, -aboveMiddle, INT64_MIN, 0});
   EXPECT_EQ(converted(wide, ElementType::BF16),
@@ -363,7 +363,7 @@ TEST(NpyConvert, RefusesWhatHasNoValueInTheType) {
     return convertFromNpy(array, type, out).message();
   };
   EXPECT_EQ(message(arrayOf<float>(NpyType::F32, {1}), ElementType::I32),
-            "floats do not convert to i32; save the array with an integer dtype, but got f4");
+            "floats cannot be converted to i32, but got f4; save the array with an integer dtype");
   EXPECT_EQ(message(arrayOf<int64_t>(NpyType::I64, {0, int64_t(1) << 31}), ElementType::I32),
             "element 1 is outside the range of i32: 2147483648");
   EXPECT_EQ(message(arrayOf<int64_t>(NpyType::I64, {INT64_MIN}), ElementType::I32),

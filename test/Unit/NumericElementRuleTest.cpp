@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rules for the elements of arrays of indices: what they accept, the element that they name, and
-// what they read of an array.
+// Rules for the elements of index arrays: the values that they accept, the element that an error
+// names, and the elements that they read.
 
 #include "base/Numeric/ElementRule.h"
 
@@ -99,7 +99,7 @@ TEST(NumericElementRule, Within) {
             "requires 'within(x, a, b)', but got x[2, 1] = 5; it must be from 0 to 4");
   EXPECT_EQ(within(source, 1, 6),
             "requires 'within(x, a, b)', but got x[0, 0] = 0; it must be from 1 to 5");
-  // Nothing lies within, and the bound below it has no name of 64 bits.
+  // The range is empty, and the bound below it cannot be represented in 64 bits.
   EXPECT_EQ(within(source, 0, std::numeric_limits<int64_t>::min()),
             "requires 'within(x, a, b)', but got x[0, 0] = 0; it must be from 0 to "
             "-9223372036854775808");
@@ -122,7 +122,7 @@ TEST(NumericElementRule, WithinFirst) {
   counts.values = {8, 4, 1};
   EXPECT_EQ(withinFirst(table, counts, 4),
             "requires 'within_first(t, 0, 4, n, s)', but got t[2, 0] = -1; it must be from 0 to 3");
-  // Lengths that are none, more than a row has, and fewer than there are rows.
+  // Negative lengths, lengths larger than a row, and fewer lengths than rows.
   counts.values = {lowest, -1, 0};
   EXPECT_EQ(withinFirst(table, counts, 4), "holds");
   table.values = {0, 1, 2, 3, 0, 1, 2, 3, 0};
@@ -150,10 +150,10 @@ TEST(NumericElementRule, ReadsInPieces) {
   EXPECT_EQ(source.numRead, n);
   EXPECT_EQ(source.longest, mostIndices);
   EXPECT_EQ(within(source, 0, n), "holds");
-  // The element before stands in another piece.
+  // The previous element is in another piece.
   source.values[2 * mostIndices] = 2 * mostIndices - 2;
   EXPECT_EQ(ascending(source), "requires 'ascending(x)', but got x[32768] = 32766 after 32767");
-  // Elements that cannot be read break no rule: the reader knows what is wrong.
+  // Elements that cannot be read violate no rule: the reader reports the error.
   source.values = numbers;
   source.refusedAt = 3 * mostIndices;
   source.numRead = 0;
@@ -191,7 +191,7 @@ TEST(NumericElementRule, StretchesAreWhatLiesSideBySide) {
   EXPECT_EQ(stretches({2, 3}, {0, 1}, 0, 6), (Stretches{{0, 0, 3}, {0, 3, 3}})) << "broadcast";
   EXPECT_EQ(stretches({1, 3, 1}, {77, 1, 5}, 0, 3), (Stretches{{0, 0, 3}}));
   EXPECT_EQ(stretches({}, {}, 0, 1), (Stretches{{0, 0, 1}}));
-  // Extents and strides that no memory has are only numbers.
+  // Extents and strides larger than any memory are valid numbers.
   constexpr int64_t much = int64_t(1) << 31;
   EXPECT_EQ(stretches({much - 1, much - 1, much - 1}, {much, much, 1}, 5, 2),
             (Stretches{{5, 0, 2}}));

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The conversions of narrow floats against a slow implementation that knows nothing but the list of
-// a format's values.
+// The conversions of narrow floats against a slow implementation that only uses the list of a
+// format's values.
 
 #include "NumericTesting.h"
 #include "base/Numeric/ElementType.h"
@@ -21,9 +21,9 @@ struct Format {
   bool hasInfinity;
 
   int bias() const { return (1 << (E - 1)) - 1; }
-  uint32_t count() const { return 1u << (E + M); } ///< patterns without the sign
+  uint32_t count() const { return 1u << (E + M); } ///< number of bit patterns without the sign
 
-  /// Of a pattern without the sign.
+  /// The value of a pattern without the sign.
   double value(uint32_t pattern) const {
     uint32_t exponent = pattern >> M, mantissa = pattern & ((1u << M) - 1);
     if (hasInfinity && exponent == (1u << E) - 1)
@@ -47,7 +47,7 @@ public:
   explicit Oracle(const Format &format) : format(format) {
     for (uint32_t p = 0; p <= format.largestFinite(); ++p)
       values.push_back(format.value(p));
-    // What would follow if the exponent went on: where rounding overflows to.
+    // The next value if the exponent were unlimited: values round to it if they overflow.
     values.push_back(2 * values.back() - values[values.size() - 2]);
   }
 
@@ -70,7 +70,8 @@ public:
     return std::copysign(result, x);
   }
 
-  /// Each value, each middle between two, and the neighbours of both as doubles and as floats.
+  /// Each value, each midpoint between two values, and the neighbors of both as doubles and as
+  /// floats.
   std::vector<double> probes() const {
     std::vector<double> result;
     for (size_t i = 0; i + 1 < values.size(); ++i)
@@ -191,8 +192,8 @@ TEST(NumericElementType, ScalarsRoundToNearestEvenOnce) {
 }
 
 TEST(NumericElementType, DoubleRoundingWouldShow) {
-  // 1 + 2^-11 is the middle between two f16; the last term is lost in float, which would then round
-  // down to even.
+  // 1 + 2^-11 is the midpoint between two f16; float would lose the last term, and then round down
+  // to even.
   EXPECT_EQ(roundToType(1 + 0x1p-11 + 0x1p-50, ElementType::F16), 1 + 0x1p-10);
   EXPECT_EQ(roundToType(1 + 0x1p-8 + 0x1p-50, ElementType::BF16), 1 + 0x1p-7);
   EXPECT_EQ(roundToType(1 + 0x1p-4 + 0x1p-50, ElementType::E4M3), 1 + 0x1p-3);

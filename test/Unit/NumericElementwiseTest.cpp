@@ -121,7 +121,7 @@ template <typename T> void checkFloats() {
   checkOp<T>(BinaryOp::MaximumF, values, exactMaximum<T>, "maximumf");
   checkOp<T>(
       BinaryOp::MinimumF, values, [](T a, T b) { return -exactMaximum(-a, -b); }, "minimumf");
-  // The sign of a zero is left open, so without negative zero.
+  // The sign of a zero is unspecified, so negative zero is excluded.
   values.erase(values.begin() + 1);
   checkOp<T>(BinaryOp::MaxNumF, values, [](T a, T b) { return std::fmax(a, b); }, "maxnumf");
   checkOp<T>(BinaryOp::MinNumF, values, [](T a, T b) { return std::fmin(a, b); }, "minnumf");
@@ -156,7 +156,7 @@ TEST_P(NumericElementwise, FmaRoundsOnce) {
   EXPECT_EQ(fma(Storage::I32, xs[0], ys[0], zs[0], out.data(), 1), OpError::Unsupported);
 }
 
-/// Of the divisors, those that cannot fail.
+/// Only divisors that cannot fail.
 template <typename T, typename U> void checkIntegers() {
   constexpr T smallest = std::numeric_limits<T>::min(), largest = std::numeric_limits<T>::max();
   constexpr U width = sizeof(T) * 8;
@@ -221,7 +221,7 @@ TEST_P(NumericElementwise, RandomDivisionsAreExact) {
     b[i] = int32_t(random.bits()) >> random.integer(0, 30);
     if (b[i] == 0 || b[i] == -1)
       b[i] = 1;
-    if (i % 2) // a multiple and its neighbours, where a rounded quotient would show
+    if (i % 2) // multiples and their neighbours expose a rounded quotient
       a[i] = int32_t(uint32_t(a[i] / b[i]) * uint32_t(b[i]) + uint32_t(random.integer(-1, 1)));
   }
   ASSERT_EQ(binary(BinaryOp::DivSI, Storage::I32, Operand::span(a.data()), Operand::span(b.data()),

@@ -49,7 +49,7 @@ TEST(ExactSum, OneTermIsItself) {
 }
 
 TEST(ExactSum, CancelsWithoutError) {
-  // In floats the small one is lost.
+  // In floats, the small term is lost.
   EXPECT_EQ(valueOf(sumOf<float>({0x1p100f, 0x1p-100f, -0x1p100f})), 0x1p-100L);
   EXPECT_EQ(valueOf(sumOf<float>(
                 {0x1.fffffep127f, 1, 0x1.fffffep127f, -0x1.fffffep127f, -0x1.fffffep127f})),

@@ -22,7 +22,7 @@ const Sizes allSizes[] = {{1, 1, 1},     {1, 64, 33},    {64, 1, 33},  {3, 5, 2}
                           {128, 72, 64}, {128, 128, 96}, {5, 130, 257}};
 
 /// Operands with gaps between the rows, filled with integers so that every order of summation gives
-/// the same.
+/// the same result.
 template <typename T> struct Problem {
   MatMulShape shape;
   std::vector<T> a, b, acc;

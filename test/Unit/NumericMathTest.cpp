@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The vectorised transcendental functions against libm in double: the error in units of the last
+// The vectorized transcendental functions against libm in double: the error in units in the last
 // place over sweeps through all floats.
 
 #include "NumericTesting.h"
@@ -17,8 +17,8 @@ namespace {
 class NumericMath : public IsaTest {};
 TILEWRIGHT_FOR_EVERY_ISA(NumericMath);
 
-/// |result - exact| in units of the last place of the float nearest to `exact`; 0 where both are
-/// the same infinity or NaN.
+/// |result - exact| in units in the last place of the float nearest to `exact`; 0 if both are the
+/// same infinity or NaN.
 double ulpError(float result, double exact) {
   float nearest = float(exact);
   if (std::isnan(nearest) || std::isinf(nearest) || std::isnan(result))
@@ -29,7 +29,7 @@ double ulpError(float result, double exact) {
   return std::fabs(double(result) - exact) / std::ldexp(1.0, exponent - 23);
 }
 
-/// Every `step`-th pattern between two of the same sign, and both ends.
+/// Every `step`-th pattern between two floats of the same sign, and both ends.
 std::vector<float> sweep(float from, float to, uint32_t step) {
   std::vector<float> values;
   uint32_t a = bitCast<uint32_t>(from), b = bitCast<uint32_t>(to);

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the tests of base/Numeric share.
+// Shared code of the tests of base/Numeric.
 
 #ifndef TILEWRIGHT_TEST_UNIT_NUMERICTESTING_H
 #define TILEWRIGHT_TEST_UNIT_NUMERICTESTING_H
@@ -21,7 +21,7 @@ namespace tilewright::numeric {
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float notANumber = std::numeric_limits<float>::quiet_NaN();
 
-/// Every test runs once for each instruction set that the processor has.
+/// Every test runs once for each instruction set of the processor.
 class IsaTest : public testing::TestWithParam<Isa> {
 protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ private:
   INSTANTIATE_TEST_SUITE_P(Isas, Suite, testing::Values(Isa::Baseline, Isa::Avx2, Isa::Avx512),    \
                            [](const auto &info) { return std::string(isaName(info.param)); })
 
-/// A small generator of our own, the same everywhere.
+/// A small random number generator that is the same on every platform.
 class Random {
 public:
   explicit Random(uint64_t seed) : state(seed * 2 + 1) {}
@@ -66,7 +66,7 @@ template <typename To, typename From> To bitCast(From from) {
   return to;
 }
 
-/// Equal as values and in sign, or both NaN.
+/// Equal in value and sign, or both NaN.
 template <typename T> bool isSame(T a, T b) {
   return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
 }

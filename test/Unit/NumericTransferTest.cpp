@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Transfers at the bounds of a view, with every kind of stride and index.
+// Transfers at the bounds of a view, with all kinds of strides and indices.
 
 #include "NumericTesting.h"
 #include "base/Numeric/ThreadPool.h"
@@ -48,10 +48,8 @@ std::vector<Case> allCases() {
   for (int64_t rowStart : {-9, -2, 0, 3, 6, 100})
     for (int64_t columnStart : {-20, -3, 0, 4, 9})
       cases.push_back({{5, rowStart, 6, 9}, {7, columnStart, 9, 1}});
-  cases.push_back({{5, 1, 6, 9}, {7, 0, 4, 1}}); // the view ends before its rows do
-  cases.push_back(
-      {{5, 1, 4, 18},
-       {4, -1, 4, 2}}); // every second row and column; extents beyond need not be backed
+  cases.push_back({{5, 1, 6, 9}, {7, 0, 4, 1}});   // 4 of 9 columns in memory
+  cases.push_back({{5, 1, 4, 18}, {4, -1, 4, 2}}); // every second row and column
   cases.back().rows.extent = 3;
   cases.push_back({{9, -1, 9, 1}, {7, 2, 6, 9}}); // transposed
   cases.push_back({{5, 0, 1, 9}, {7, 0, 0, 1}});  // an empty view
@@ -162,8 +160,8 @@ TEST_P(NumericTransfer, PadDefaultsToZeroAndRankMayBeAny) {
 }
 
 TEST_P(NumericTransfer, OffsetsBeyond32Bits) {
-  // Rows 2^33 elements apart, of which only row 5 exists: the base lies far below it, as that of a
-  // large allocation would.
+  // Rows 2^33 elements apart, of which only row 5 exists: the base is far below it, as in a large
+  // allocation.
   std::vector<float> row = {1, 2, 3, 4};
   int64_t stride = int64_t(1) << 33;
   uintptr_t base = reinterpret_cast<uintptr_t>(row.data()) - uintptr_t(5 * stride) * sizeof(float);

@@ -30,7 +30,7 @@ inline KernelSpec kernelOf(const char *name, std::vector<ArgumentSpec> arguments
   return kernel;
 }
 
-/// attention_backward for D 64, bf16, both forms, with a capture and the place of its gradient.
+/// attention_backward for D 64, bf16, both forms, with a capture and its gradient.
 inline BundleWriter backwardBundle() {
   ArgumentSpec sums = ArgumentSpec::view("dq_sum", ElementType::F32, {-1, -1, -1, 64});
   ArgumentSpec slopes = ArgumentSpec::view("slopes", ElementType::F32, {-1});

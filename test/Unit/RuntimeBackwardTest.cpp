@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The plan of attention, backward, and its C interface, on a driver that records.
+// The plan of the attention backward, and its C interface, on a driver that records calls.
 
 #include "RuntimeBackwardBundle.h"
 #include "RuntimeTesting.h"
@@ -58,7 +58,7 @@ TEST_F(Backward, RunsBothForms) {
     EXPECT_EQ(fake().fills[0].address, 0x100000u + 2 * 8 * 300 * 4);
     for (const FakeLaunch &launch : fake().launches)
       EXPECT_EQ(launch.stream, streamOf(0));
-    // What a capture into a graph allows: launches and fills on the stream, and questions.
+    // The calls that a graph capture allows: launches and fills on the stream, and queries.
     for (const auto &call : fake().calls)
       EXPECT_TRUE(call.first == "cuLaunchKernel" || call.first == "cuLaunchKernelEx" ||
                   call.first == "cuMemsetD32Async" || call.first.rfind("cuCtx", 0) == 0 ||
@@ -79,7 +79,7 @@ TEST_F(Backward, PassesStridesAndOptionalViews) {
   given.dO.strides[2] = 3 * 64;
   given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
   captures[1] = Argument::dense(0xc0000, ElementType::F32, {8});
-  fake().layout = &bundle->manifest().kernels[0].layout; // of delta, which is launched first
+  fake().layout = &bundle->manifest().kernels[0].layout; // layout of delta, which is launched first
   fake().numWithLayout = 1;
   EXPECT_OK(plan->run(given, 0x100000, workspaceBytes, nullptr));
   auto paramAt = [&](size_t index, auto value) {
@@ -98,7 +98,7 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   desc.hasWindow = true;
   EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
                  "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
-                 "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; make it with: "
+                 "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; compile it with: "
                  "tilewrightc kernels/attention_backward.mlir --program=attention_backward "
                  "--param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none "
                  "--param=WINDOW=true --param=DETERMINISTIC=false --target=sm_80 --emit=bundle -o "
@@ -123,12 +123,13 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   for (KernelSpec &kernel : exact.manifest.kernels)
     kernel.codes[0].arch = *Arch::parse("sm_90a");
   plan = create(exact);
-  EXPECT_FAILURE(plan->checkSupport({8, 6, 0}), Code::MissingVariant,
-                 "no variant of kernel 'delta' runs on compute capability 8.6: that of entry "
-                 "'delta' is for sm_90a; make it with: tilewrightc kernels/attention_backward.mlir "
-                 "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
-                 "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
-                 "--target=sm_80 --emit=bundle -o FILE");
+  EXPECT_FAILURE(
+      plan->checkSupport({8, 6, 0}), Code::MissingVariant,
+      "no variant of kernel 'delta' runs on compute capability 8.6: that of entry "
+      "'delta' is for sm_90a; compile it with: tilewrightc kernels/attention_backward.mlir "
+      "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
+      "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
+      "--target=sm_80 --emit=bundle -o FILE");
 }
 
 TEST_F(Backward, RefusesOtherPrograms) {
@@ -148,7 +149,7 @@ TEST_F(Backward, RefusesOtherPrograms) {
   for (ProgramSpec &program : writer.manifest.programs)
     program.launches[0].arguments[0] = "out";
   EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
-                 "'attention_backward' takes no 'o', which attention has");
+                 "'attention_backward' has no argument 'o', which attention requires");
 }
 
 TEST_F(Backward, ChecksGradientsOfCaptures) {
@@ -167,14 +168,14 @@ TEST_F(Backward, ChecksGradientsOfCaptures) {
   EXPECT_FAILURE(create(writer).status(), Code::MissingVariant,
                  "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
                  "CAUSAL = \"none\", WINDOW = false, DETERMINISTIC = false, CAPTURE_GRADIENTS = "
-                 "true; make it with: tilewrightc kernels/attention_backward.mlir "
+                 "true; compile it with: tilewrightc kernels/attention_backward.mlir "
                  "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
                  "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
                  "--param=CAPTURE_GRADIENTS=true --target=sm_80 --emit=bundle -o FILE");
   for (ProgramSpec &program : writer.manifest.programs)
     program.params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   EXPECT_TRUE(create(writer).ok());
-  desc.hasCaptureGradients = false; // either will do
+  desc.hasCaptureGradients = false; // both are suitable
   EXPECT_TRUE(create(writer).ok());
 }
 
@@ -191,7 +192,7 @@ TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
   EXPECT_OK(plan->workspaceSize(given, 0, bytes));
   given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
   EXPECT_FAILURE(plan->workspaceSize(given, 0, bytes), Code::InvalidArgument,
-                 "'attention_backward' takes no 'dlse', but got one");
+                 "'attention_backward' has no argument 'dlse', but got one");
 }
 
 TEST_F(Backward, RefusesShapesThatDoNotMatch) {
@@ -212,7 +213,7 @@ TEST_F(Backward, RefusesShapesThatDoNotMatch) {
        "argument 'dlse' of attention must have extent 8 along dimension 1, as 'q' has, but got 1"},
       {[](auto &a) { a.dQ.extents[0] = 1; },
        "argument 'dq' of attention must have extent 2 along dimension 0, as 'q' has, but got 1"},
-      {[](auto &a) { a.dK.extents[1] = 8; }, // summed over the group by the kernel
+      {[](auto &a) { a.dK.extents[1] = 8; }, // the kernel sums over the group
        "argument 'dk' of attention must have extent 2 along dimension 1, as 'k' has, but got 8"},
       {[](auto &a) { a.dV.extents[2] = 300; },
        "argument 'dv' of attention must have extent 500 along dimension 2, as 'v' has, but got "
@@ -257,7 +258,7 @@ TEST_F(Backward, RefusesShapesThatDoNotMatch) {
     captures[0] = Argument::dense(0xa0000, ElementType::F32, {8});
     captures[1] = Argument::absent();
   }
-  EXPECT_OK(runWith([](auto &a) { // no queries: dK and dV are written all the same
+  EXPECT_OK(runWith([](auto &a) { // no queries: dK and dV are still written
     for (Argument *view : {&a.q, &a.o, &a.dO, &a.dQ, &a.lse})
       view->extents[2] = 0;
   }));
@@ -354,7 +355,7 @@ TEST_F(BackwardCApi, Runs) {
   EXPECT_EQ(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes), TILEWRIGHT_OK)
       << tilewright_last_error();
   EXPECT_EQ(bytes, workspaceBytes);
-  args.window_right = 0; // as in a cleared struct
+  args.window_right = 0; // as in a zeroed struct
   EXPECT_C_FAILURE(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes),
                    TILEWRIGHT_INVALID_ARGUMENT,
                    "the window of attention must be -1 and -1, since it was planned without one, "
@@ -364,7 +365,7 @@ TEST_F(BackwardCApi, Runs) {
   ASSERT_EQ(tilewright_attention_backward_prepare(plan, 0), TILEWRIGHT_OK);
   EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 2u) << "the deterministic form";
-  args.num_captures = 0; // slopes is needed
+  args.num_captures = 0; // slopes is required
   EXPECT_EQ(run(), TILEWRIGHT_INVALID_ARGUMENT);
 }
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bundles as the compiler writes them and as they should not be; JSON and expressions.
+// Valid and malformed bundles; JSON and expressions.
 
 #include "RuntimeTesting.h"
 
@@ -20,14 +20,14 @@ using namespace tilewright::runtime::testing;
 
 namespace {
 
-/// Puts the checksum of what follows into a header.
+/// Writes the checksum of the following bytes into a header.
 std::string sealed(std::string file) {
   uint64_t sum = checksum(file.data() + 32, file.size() - 32);
   std::memcpy(&file[24], &sum, 8);
   return file;
 }
 
-/// A bundle with this manifest and one blob of PTX, whatever the manifest says.
+/// A bundle with this manifest and one blob of PTX.
 std::string fileWith(const std::string &manifest) {
   std::string file = *BundleWriter().bytes();
   file.resize(48);
@@ -151,7 +151,7 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   cubin.manifest.kernels[0].codes[0].kind = CodeSpec::Kind::Cubin;
   EXPECT_FAILURE(statusOf(*cubin.bytes()), Code::BadBundle,
                  "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code");
-  // One bit anywhere.
+  // Flips one bit at every position.
   for (size_t i = 0; i < file.size(); ++i) {
     other = file;
     other[i] ^= 1;
@@ -227,8 +227,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"(["dim","x",0])", R"(["dim","z",0])",
        "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
       {R"(["dim","x",0])", R"(["dim","x",2])",
-       "'dim(x, 2)' of kernel 'scale' names no dimension of a "
-       "view"},
+       "'dim(x, 2)' of kernel 'scale' is not a dimension of a view"},
       {R"(["dim","x",0])", R"(["name","scale"])",
        "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar"},
       {R"("blob":0)", R"("blob":1)", "kernel 'scale' names blob 1, but the bundle has 1"},
@@ -240,25 +239,26 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"("requires":[])", R"("requires":[{"argument":"x","alignment":24}])",
        "kernel 'scale' requires an alignment of 24 bytes, which must be a power of two up to 4096"},
       {R"("requires":[])", R"("requires":[{"argument":"scale","alignment":16}])",
-       "a requirement of kernel 'scale' names no view"},
+       "a requirement of kernel 'scale' does not name a view"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"scale","box":[64,64],"swizzle":0}])",
-       "a tensor map of kernel 'scale' names no view"},
+       "a tensor map of kernel 'scale' does not name a view"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64],"swizzle":0}])",
        "the tensor map over 'x' of kernel 'scale' has a box of rank 1, but 'x' has rank 2"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[257,64],"swizzle":0}])",
        "the tensor map over 'x' of kernel 'scale' has a box extent of 257, which must be 1 to 256"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,4],"swizzle":0}])",
-       "the tensor map over 'x' of kernel 'scale' has a box of 8 bytes a row, which must be a "
+       "the tensor map over 'x' of kernel 'scale' has a box of 8 bytes per row, which must be a "
        "multiple of 16"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":64}])",
-       "the tensor map over 'x' of kernel 'scale' has a box of 128 bytes a row; its swizzle allows "
+       "the tensor map over 'x' of kernel 'scale' has a box of 128 bytes per row; its swizzle "
+       "allows "
        "64"},
       {R"([null,64])", R"([1,1,1,1,1,1,1,1,1])",
        "argument 'x' of kernel 'scale' has rank 9; the limit is 8"},
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
        R"("launches":[{"kernels":[],"arguments":[]}]}])",
-       "a launch of program 'p' names no kernel"},
+       "a launch of program 'p' does not name a kernel"},
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
        R"("launches":[{"kernels":[1],"arguments":[]}]}])",
@@ -356,7 +356,7 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
     EXPECT_FAILURE(statusOf(fileWith(text)), Code::BadBundle,
                    std::string("'b' has a bad manifest: ") + wrong.message);
   }
-  // What is not of an argument has no name to be written by.
+  // An expression that is not about an argument has no name to write.
   for (uint32_t ElementRuleSpec::*place : {&ElementRuleSpec::argument, &ElementRuleSpec::counts}) {
     BundleWriter other = writer;
     other.manifest.kernels[0].elements[0].*place = 7;
@@ -395,23 +395,22 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
                  "the tensor map over 'r6' of kernel 'scale' has rank 6; tensor maps have 1 to 5");
   kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/1}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
-                 "the tensor map over 'x' of kernel 'scale' is ragged along dimension 1 of 2; of 2 "
-                 "to 4 dimensions it may be any but the last, and of 4 not the first");
+                 "the tensor map over 'x' of kernel 'scale' is ragged along dimension 1 of 2; the "
+                 "dimension must not be the last of 2 to 4 dimensions, nor the first of 4");
   kernel.arguments[5] = ArgumentSpec::view("r4", ElementType::F32, {-1, -1, -1, 64});
   kernel.tensorMaps = {{5, {1, 1, 8, 4}, Swizzle::None, /*isStored=*/false, /*ragged=*/0}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
-                 "the tensor map over 'r4' of kernel 'scale' is ragged along dimension 0 of 4; of "
-                 "2 to 4 dimensions it may be any but the last, and of 4 not the first");
+                 "the tensor map over 'r4' of kernel 'scale' is ragged along dimension 0 of 4; the "
+                 "dimension must not be the last of 2 to 4 dimensions, nor the first of 4");
   kernel.tensorMaps = {{5, {2, 1, 8, 4}, Swizzle::None, /*isStored=*/false, /*ragged=*/2}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
                  "the tensor map over 'r4' of kernel 'scale' has a box of 2 elements along its "
-                 "first dimension; a ragged map of rank 4 leaves that out, and copies 1");
+                 "first dimension; a ragged map of rank 4 omits that dimension and copies 1");
   kernel.arguments[5] = ArgumentSpec::view("mask", ElementType::I1, {-1});
   kernel.tensorMaps = {{5, {16}, Swizzle::None}};
-  EXPECT_FAILURE(
-      writer.bytes().status(), Code::BadBundle,
-      "the tensor map over 'mask' of kernel 'scale' has element type i1, which tensor maps "
-      "lack");
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'mask' of kernel 'scale' has element type i1, which tensor "
+                 "maps do not support");
 }
 
 TEST(RuntimeJson, ReadsAndWrites) {
@@ -485,7 +484,7 @@ protected:
   }
   int64_t integer(const std::string &text) { return value(text, expr::Kind::Integer); }
   bool flag(const std::string &text) { return value(text, expr::Kind::Flag) != 0; }
-  /// What an integer has no value for, here or anywhere.
+  /// Results that no integer type can represent.
   std::string failure(const std::string &text) {
     int64_t value;
     Expr expr = read(text);

@@ -14,7 +14,7 @@ using namespace tilewright::runtime::testing;
 
 /// Defined in C: the number of the first check that fails there, or 0.
 extern "C" int tilewrightCheckFromC(const void *bundle, size_t size);
-/// Defined in C: runs rms_norm, as docs/runtime.md does.
+/// Defined in C: runs rms_norm, as in docs/runtime.md.
 extern "C" tilewright_code tilewrightRunKernelFromC(const tilewright_bundle *bundle, void *x,
                                                     void *y, void *stream);
 
@@ -121,10 +121,10 @@ Status runAttention(const AttentionForwardArguments &arguments, uint64_t workspa
   desc.headDim = 128;
   auto plan = AttentionForward::create(**driver, *bundle, desc); // no GPU needed
   if (!plan)
-    return plan.status(); // names what is missing, and the command that makes it
-  if (Status status = plan->prepare(0); !status) // loads code, once for each device
+    return plan.status(); // names what is missing, and the command that compiles it
+  if (Status status = plan->prepare(0); !status) // loads code, once per device
     return status;
-  return plan->run(arguments, workspace, bytes, stream); // allocates and synchronises nothing
+  return plan->run(arguments, workspace, bytes, stream); // does not allocate or synchronise
 }
 
 TEST_F(Attention, ReportsWhatAMachineLacks) {
@@ -158,7 +158,7 @@ TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
   desc.hasWindow = true;
   EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::MissingVariant,
                  "'test.twb' has no variant of 'attention_forward' for D = 96, DV = 96, T = f16, "
-                 "CAUSAL = \"bottom_right\", WINDOW = true; make it with: tilewrightc "
+                 "CAUSAL = \"bottom_right\", WINDOW = true; compile it with: tilewrightc "
                  "kernels/attention_forward.mlir --kernel=attention_forward --param=D=96 "
                  "--param=DV=96 --param=T=f16 --param=CAUSAL=bottom_right --param=WINDOW=true "
                  "--target=sm_80 --emit=bundle -o FILE");
@@ -177,7 +177,7 @@ TEST_F(Attention, RefusesOtherKernels) {
   arguments[3].name = "out";
   arguments[3].isCapture = true;
   EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
-                 "'attention_forward' takes no 'o', which attention has");
+                 "'attention_forward' has no argument 'o', which attention requires");
 }
 
 TEST_F(Attention, RefusesShapesThatDoNotMatch) {
@@ -270,7 +270,7 @@ TEST_F(CApi, RunsAttention) {
   uint64_t size = 1;
   EXPECT_EQ(tilewright_attention_forward_workspace_size(plan, &args, 0, &size), TILEWRIGHT_OK);
   EXPECT_EQ(size, 0u);
-  tilewright_bundle_close(bundle); // the plan keeps what it needs
+  tilewright_bundle_close(bundle); // the plan retains the data that it needs
   bundle = nullptr;
   EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 1u);
@@ -333,7 +333,7 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_EQ(tilewright_operation_workspace_size(operation, list, 8, 0, &size), TILEWRIGHT_OK);
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 1u);
-  // Of a later version, whose structs are longer.
+  // Structs of a later version, which are longer.
   struct Later {
     tilewright_argument known;
     char more[24];
@@ -367,7 +367,7 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   for (tilewright_argument &argument : many)
     argument = view(nullptr, nullptr);
   EXPECT_C_FAILURE(tilewright_operation_run(operation, many, 10, nullptr, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "there are 9 arguments, but got 10");
+                   TILEWRIGHT_INVALID_ARGUMENT, "expected 9 arguments, but got 10");
 }
 
 TEST_F(CApi, ChecksStructs) {
@@ -375,7 +375,7 @@ TEST_F(CApi, ChecksStructs) {
   q.struct_size = 3;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
                    "struct_size of tilewright_view is 3, less than 40");
-  q.struct_size = sizeof(q) + 64; // of a later version
+  q.struct_size = sizeof(q) + 64; // from a later version
   EXPECT_EQ(run(), TILEWRIGHT_OK);
   q.rank = 9;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has rank 9; the limit is 8");

@@ -26,7 +26,7 @@ namespace {
 /// Tests run in the root of the source tree.
 constexpr char folder[] = "test/Unit/Inputs/bundles";
 
-/// The manifest as it stands in a file (Bundle.h), after the header and the sizes of the blobs.
+/// The manifest in a file (Bundle.h), after the header and the sizes of the blobs.
 std::string readManifestText(const std::string &file) {
   auto number = [&](size_t at, size_t bytes) {
     uint64_t value = 0;
@@ -36,7 +36,7 @@ std::string readManifestText(const std::string &file) {
   return file.substr(48 + 8 * number(40, 4), number(32, 8));
 }
 
-/// Grid, threads and bytes of shared memory of each launch, all along x.
+/// Grid, threads and bytes of shared memory of each launch; grids have one dimension.
 using Launches = std::vector<std::array<unsigned, 3>>;
 
 class Compatibility : public RuntimeTest {
@@ -47,7 +47,7 @@ protected:
   }
   void TearDown() override { setDriverForTesting(nullptr); }
 
-  /// As of an H200, or an A100.
+  /// Properties of an H200, or an A100.
   void useDevice(int major) {
     fake().major = major;
     fake().smCount = major == 9 ? 132 : 108;

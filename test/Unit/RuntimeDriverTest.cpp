@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Opening the driver, its versions and errors, and the cache of what it compiles.
+// Opening the driver, its versions and errors, and the cache of compiled code.
 
 #include "RuntimeTesting.h"
 
@@ -118,7 +118,7 @@ protected:
     std::filesystem::remove_all(root);
     setenv("TILEWRIGHT_CACHE_DIR", "", 1);
   }
-  /// Prepares in what stands for a new process.
+  /// Prepares as a new process would.
   void prepare() {
     fake() = FakeDriver();
     Result<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
@@ -159,16 +159,17 @@ TEST_F(Cache, CompilesAgainWhatIsDamaged) {
     std::string content;
     const char *message;
   };
-  const Case cases[] = {{"", "is truncated"},
-                        {good.substr(0, 55), "is truncated"},
-                        {good.substr(0, good.size() - 1), "is truncated"},
-                        {good + "x", "is corrupt"},
-                        {changed(good.size() - 1), "is corrupt"},
-                        {changed(0), "is not of Tilewright"},
-                        {changed(8), "is of another version"},
-                        {changed(12), "is of other PTX, another architecture or another driver"},
-                        {changed(16), "is of other PTX, another architecture or another driver"},
-                        {changed(32), "is of other PTX, another architecture or another driver"}};
+  const Case cases[] = {
+      {"", "is truncated"},
+      {good.substr(0, 55), "is truncated"},
+      {good.substr(0, good.size() - 1), "is truncated"},
+      {good + "x", "is corrupt"},
+      {changed(good.size() - 1), "is corrupt"},
+      {changed(0), "was not written by Tilewright"},
+      {changed(8), "is of another version"},
+      {changed(12), "was made from other PTX, or for another architecture or driver"},
+      {changed(16), "was made from other PTX, or for another architecture or driver"},
+      {changed(32), "was made from other PTX, or for another architecture or driver"}};
   for (const Case &damage : cases) {
     SCOPED_TRACE(damage.message);
     put(damage.content);
@@ -189,7 +190,7 @@ TEST_F(Cache, KeepsDriversApart) {
 
 TEST_F(Cache, CompilesAgainWhatTheDriverRefuses) {
   prepare();
-  // The driver takes neither the cached nor the linked cubin, then reports that of the PTX.
+  // The driver accepts neither the cached nor the linked cubin, then reports the error of the PTX.
   fake() = FakeDriver();
   fake().failures["cuLibraryLoadData"] = cuda::ErrorInvalidPtx;
   Result<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
@@ -199,7 +200,7 @@ TEST_F(Cache, CompilesAgainWhatTheDriverRefuses) {
 }
 
 TEST_F(Cache, IsNotNeeded) {
-  // A file where the directory should be.
+  // A file in place of the directory.
   directory = root + "/file/cache";
   std::ofstream(root + "/file") << "x";
   setenv("TILEWRIGHT_CACHE_DIR", directory.c_str(), 1);
@@ -207,7 +208,7 @@ TEST_F(Cache, IsNotNeeded) {
                  "cannot make the cache '" + directory + "': Not a directory");
   prepare();
   EXPECT_EQ(fake().images, std::vector<std::string>{"cubin"});
-  // None wanted.
+  // The cache is disabled.
   setenv("TILEWRIGHT_CACHE_DIR", "", 1);
   prepare();
   EXPECT_EQ(fake().calls["cuLinkCreate"], 0);
@@ -216,7 +217,7 @@ TEST_F(Cache, IsNotNeeded) {
 
 TEST_F(Cache, MayBeReadOnly) {
   std::filesystem::create_directories(directory);
-  // root may write anywhere, so it becomes another user for the rest of the test.
+  // root may write everywhere, so the process becomes another user for the rest of the test.
   struct OtherUser {
     bool isRoot = geteuid() == 0;
     OtherUser() { EXPECT_EQ(isRoot ? seteuid(65534) : 0, 0); }
@@ -256,7 +257,8 @@ TEST_F(Cache, IsFoundThroughTheEnvironment) {
   unsetenv("TILEWRIGHT_CACHE_DIR");
   setenv("XDG_CACHE_HOME", "/xdg", 1);
   EXPECT_EQ(directoryOf(), "/xdg/tilewright");
-  setenv("XDG_CACHE_HOME", "relative", 1); // must be ignored, says its specification
+  setenv("XDG_CACHE_HOME", "relative",
+         1); // the specification requires relative paths to be ignored
   setenv("HOME", "/home/x", 1);
   EXPECT_EQ(directoryOf(), "/home/x/.cache/tilewright");
   unsetenv("HOME");

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flat code of expressions against values that are computed as the expressions are made up, and
-// what launches ask for.
+// Compiled expressions against values computed during their random generation, and the expressions
+// of launches.
 
 #include "runtime/ExprCode.h"
 #include "runtime/Manifest.h"
@@ -27,20 +27,19 @@ const std::vector<ArgumentSpec> contract = {
     ArgumentSpec::scalar("scale", ElementType::F32),
     ArgumentSpec::scalar("wide", ElementType::F64)};
 
-/// An expression, and the value that it must have; none where it must fail.
+/// An expression, and its expected value; none if it must fail.
 template <typename Value> struct Made {
   Expr expr;
   std::optional<Value> value;
 };
 
-/// Makes up expressions over random arguments. What an operand that is not due has for a value does
-/// not count.
+/// Generates expressions over random arguments. The values of unevaluated operands do not matter.
 class Generator {
 public:
   explicit Generator(unsigned seed) : random(seed) {}
 
   Argument arguments[7];
-  bool readsAbsent = false; // what was made since this was set
+  bool readsAbsent = false; // an expression made since the last reset reads an absent view
 
   size_t pick(size_t n) { return random() % n; }
 
@@ -278,13 +277,13 @@ TEST(RuntimeExprCode, AnswersWhatKernelsAsk) {
   const std::vector<Expr> all = {same, groups, same};
   ExprCode code(all, contract);
   auto allHold = [&](const ExprCode &code) { return !code.findBroken(inputs).expr; };
-  EXPECT_TRUE(allHold(code)); // of an absent view
+  EXPECT_TRUE(allHold(code)); // a condition on an absent view
   arguments[1] = Argument::dense(16, ElementType::F32, {12, 1});
   EXPECT_TRUE(allHold(code));
   arguments[1] = Argument::dense(16, ElementType::F32, {13, 1});
   EXPECT_FALSE(allHold(code));
   arguments[0] = arguments[1];
-  EXPECT_FALSE(allHold(code)); // 13 is no multiple of 4
+  EXPECT_FALSE(allHold(code)); // 13 is not a multiple of 4
   EXPECT_TRUE(allHold(ExprCode()));
 
   Expr finite = *Expr::call("finite", {Expr::name("scale")});

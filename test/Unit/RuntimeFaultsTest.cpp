@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Faults of the machine below the runtime: a driver that fails at any call, a device or a context
-// that is gone, a fork, a full disk, and other users of the cache. Each ends in a Status, leaves
-// nothing behind, and what can be tried again can.
+// Faults below the runtime: a driver that fails at any call, a lost device or context, a fork, a
+// full disk, and other users of the cache. Each gives a Status and releases everything, and
+// operations that can be repeated succeed afterwards.
 
 #include "RuntimeTesting.h"
 
@@ -57,7 +57,7 @@ TEST_F(Faults, AtEachCallOfTheDriver) {
     EXPECT_OK(plan.prepare(0));
     EXPECT_OK(run(plan));
     numLaunches = int(fake().launches.size());
-    numCalls = fake().numCalls - 1; // the last pops the context: it cannot be reported
+    numCalls = fake().numCalls - 1; // the last call pops the context, which cannot be reported
   }
   EXPECT_EQ(numLaunches, 3);
   EXPECT_GT(numCalls, 25);
@@ -80,7 +80,7 @@ TEST_F(Faults, AtEachCallOfTheDriver) {
         } else {
           fake().contexts.clear();
         }
-        // It was only once: both can be tried again.
+        // The fault occurred once: both can be repeated.
         EXPECT_OK(plan.prepare(0));
         EXPECT_OK(run(plan));
       }
@@ -109,7 +109,7 @@ TEST_F(Faults, MemoryIsShortBetweenLaunches) {
   expectNothingHeld();
 }
 
-/// Every call fails from the second launch on, for good: that is how a lost device shows.
+/// From the second launch on, every call fails, as with a lost device.
 TEST_F(Faults, TheDeviceIsLost) {
   {
     AttentionBackward plan = create();
@@ -127,9 +127,9 @@ TEST_F(Faults, TheDeviceIsLost) {
     EXPECT_FAILURE(plan.prepare(1), Code::Driver,
                    "cannot count the devices: cuDeviceGetCount returned CUDA_ERROR_FAKE (700), as "
                    "told");
-    EXPECT_OK(plan.prepare(0)); // was done before
+    EXPECT_OK(plan.prepare(0)); // already prepared
   }
-  // Each was released once, whatever the driver answered.
+  // Each was released once, regardless of the driver's result.
   expectNothingHeld();
 }
 
@@ -142,12 +142,12 @@ TEST_F(Faults, TheContextIsDestroyedUnderAPlan) {
                    "cannot make a context current: cuCtxPushCurrent returned CUDA_ERROR_FAKE "
                    "(709), as told");
     EXPECT_EQ(fake().calls["cuCtxPopCurrent"], 1) << "that of prepare only";
-    // Of a stream whose context is gone.
+    // A stream whose context is destroyed.
     fake().failures = {{"cuStreamGetCtx", contextIsDestroyed}};
     EXPECT_FAILURE(run(plan), Code::Driver,
                    "cannot find the context of the stream: cuStreamGetCtx returned "
                    "CUDA_ERROR_FAKE (709), as told");
-    // In the current context, which is destroyed but current.
+    // The current context, which is destroyed but current.
     fake().contexts = {contextOf(0)};
     fake().failures = {{"cuMemsetD32Async", contextIsDestroyed}};
     EXPECT_FAILURE(run(plan, nullptr), Code::Driver,
@@ -160,8 +160,8 @@ TEST_F(Faults, TheContextIsDestroyedUnderAPlan) {
   expectNothingHeld();
 }
 
-/// The driver serves no child of a process that has used it. There a plan fails and can be
-/// destroyed; in the parent it still works.
+/// The driver does not work in a child of a process that has used it. There, a plan fails and can
+/// be destroyed; in the parent it still works.
 TEST_F(Faults, AForkAfterPrepare) {
   auto plan = std::make_unique<AttentionBackward>(create());
   EXPECT_OK(plan->prepare(0));
@@ -202,7 +202,7 @@ protected:
       found.push_back(entry.path().filename());
     return found;
   }
-  /// Stores and looks up, often. Whichever is last, a file is whole.
+  /// Repeated stores and lookups. Regardless of their order, a file is complete.
   bool hammer(char letter) const {
     const std::string code(20000, letter);
     for (int i = 0; i < 50; ++i) {
@@ -247,7 +247,7 @@ TEST_F(CacheFaults, ThreadsShareIt) {
   EXPECT_EQ(files().size(), 1u);
 }
 
-/// A limit on the size of files stands for the end of the disk: a write is cut short, then fails.
+/// A limit on the size of files simulates a full disk: a write is truncated, then fails.
 TEST_F(CacheFaults, TheDiskIsFull) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -259,7 +259,7 @@ TEST_F(CacheFaults, TheDiskIsFull) {
   Status stored = cache.store(key, std::string(100000, 'x'));
   // A bundle is written in the same way.
   Status written = writeFileAtomically(directory + "/b.twb", std::string(100000, 'x'));
-  // An operation is prepared without it.
+  // An operation is prepared without the cache.
   setenv("TILEWRIGHT_CACHE_DIR", directory.c_str(), 1);
   fake().linkedCubin = std::string(100000, 'x');
   Result<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
@@ -275,7 +275,7 @@ TEST_F(CacheFaults, TheDiskIsFull) {
 TEST_F(CacheFaults, AFileIsNone) {
   CubinCache cache(directory);
   std::string path = cache.path(key);
-  // To open a pipe would wait for a writer for ever, and a device never ends.
+  // Opening a pipe would wait for a writer forever, and a device never ends.
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_FAILURE(cache.lookup(key).status(), Code::Io, "cached code '" + path + "' is not a file");
   std::remove(path.c_str());

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The runtime on a real GPU, with a kernel that is written by hand after KernelAbi.h. Skipped where
-// there is no driver.
+// The runtime on a real GPU, with a handwritten kernel that follows KernelAbi.h. Skipped without a
+// driver.
 
 #include "runtime/Operation.h"
 
@@ -83,7 +83,7 @@ BundleWriter gpuBundle() {
   KernelSpec wrong = scale;
   wrong.name = "wrong";
   wrong.arguments.push_back(ArgumentSpec::scalar("more", ElementType::I32));
-  KernelSpec indexed = scale; // its code never looks at the elements of x as what they are
+  KernelSpec indexed = scale; // its code does not use the elements of x as indices
   indexed.name = "indexed";
   indexed.arguments[0].type = ElementType::I32;
   indexed.elements.resize(1);
@@ -189,7 +189,7 @@ TEST_F(RuntimeGpu, RunsAProgramWithoutACurrentContext) {
 }
 
 TEST_F(RuntimeGpu, IsCapturedIntoAGraph) {
-  // Found as an application would find them: the runtime itself needs no graphs.
+  // Looked up as an application would: the runtime itself does not use graphs.
   void *library = dlopen("libcuda.so.1", RTLD_NOW);
   auto find = [&](const char *name) { return dlsym(library, name); };
   auto begin = reinterpret_cast<int (*)(cuda::Stream, int)>(find("cuStreamBeginCapture_v2"));
@@ -254,7 +254,7 @@ TEST_F(RuntimeGpu, ChecksIndicesBehindTheWorkOfTheStream) {
   ASSERT_EQ(driver->cuStreamBeginCapture(stream, 0), cuda::Success);
   Status status = operation.run(pointers, 3, workspace, 1 << 20, stream);
   cuda::Graph graph = nullptr;
-  // A refusal leaves the capture as it was.
+  // An error does not affect the capture.
   EXPECT_EQ(driver->cuStreamEndCapture(stream, &graph), cuda::Success);
   EXPECT_EQ(status.code(), Code::Unsupported) << status.message();
 }

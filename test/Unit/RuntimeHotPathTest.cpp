@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A run that succeeds allocates nothing on the host, and runs of several threads do not disturb
-// each other.
+// A successful run allocates no host memory, and runs of several threads do not interfere.
 
 #include "RuntimeBackwardBundle.h"
 #include "RuntimeQuietDriver.h"
@@ -18,7 +17,7 @@ using namespace tilewright;
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::testing;
 
-// The operators below, once they are inlined, look like a mismatch to GCC.
+// When inlined, the operators below look like a mismatch to GCC.
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
@@ -26,7 +25,7 @@ namespace {
 thread_local long numAllocations = 0;
 }
 
-// ThreadSanitizer has operators of its own, and what it is for is not to count.
+// ThreadSanitizer has its own operators, and allocations need not be counted there.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TILEWRIGHT_COUNTS_NOTHING
@@ -97,7 +96,7 @@ TEST(RuntimeHotPath, ServesSeveralThreads) {
   driver.cuLaunchKernel = [](cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned,
                              unsigned, unsigned, cuda::Stream, void **params,
                              void **) -> cuda::Result {
-    // Each thread passes its own number of rows in q; its copy in o must be the same.
+    // Each thread passes its own number of rows in q; its copy in o must be equal.
     return *static_cast<int32_t *>(params[3]) == *static_cast<int32_t *>(params[30]) ? 0 : 1;
   };
   driver.cuGetErrorName = [](cuda::Result, const char **) -> cuda::Result { return 1; };
@@ -121,7 +120,7 @@ TEST(RuntimeHotPath, ServesSeveralThreads) {
   EXPECT_EQ(failures, 0);
 }
 
-/// What the driver was last given by this thread.
+/// The last values that this thread passed to the driver.
 struct LastLaunch {
   cuda::Function function;
   unsigned grid;
@@ -138,7 +137,7 @@ template <typename T> T paramAt(void **params, size_t index) {
   return *static_cast<T *>(params[index]);
 }
 
-/// In place of a map over a view of rank 4: a number that depends on all of it, in every word.
+/// Replaces a map over a view of rank 4: every word depends on all of its contents.
 uint64_t numberOf(uint64_t address, const uint64_t *extents, const uint64_t *strides) {
   for (int i = 0; i < 4; ++i)
     address = address * 1000003 + extents[i];
@@ -147,7 +146,7 @@ uint64_t numberOf(uint64_t address, const uint64_t *extents, const uint64_t *str
   return address;
 }
 
-/// Whether the maps over q, k, v and o, behind lse and three scalars, are those of their views.
+/// Whether the maps over q, k, v and o, after lse and three scalars, belong to their views.
 bool areMapsOfViews(void **params) {
   bool ok = true;
   for (size_t view = 0; view < 4; ++view) {
@@ -163,7 +162,7 @@ bool areMapsOfViews(void **params) {
   return ok;
 }
 
-/// A driver that keeps each launch; the function of an entry is its first letter.
+/// A driver that records each launch; the function of an entry is its first letter.
 DriverTable keepingTable() {
   DriverTable driver = quietTable();
   driver.cuTensorMapEncodeTiled = [](cuda::TensorMap *map, int, uint32_t, void *address,
@@ -194,7 +193,7 @@ DriverTable keepingTable() {
   return driver;
 }
 
-/// quietAttention, and code for what its tensor maps and requirements refuse.
+/// quietAttention, and code for arguments that its tensor maps and requirements exclude.
 Result<AttentionForward> twoForms(const DriverTable &driver) {
   BundleWriter writer = quietAttention();
   KernelSpec general = writer.manifest.kernels[0];
@@ -207,8 +206,8 @@ Result<AttentionForward> twoForms(const DriverTable &driver) {
   return AttentionForward::create(driver, *Bundle::fromBytes(*writer.bytes()), desc);
 }
 
-/// Runs in which one thing differs from the one before, and says whether the driver was given all
-/// of it.
+/// Runs that differ from the previous one in one property; checks that the driver received all of
+/// them.
 bool runChangingArguments(const AttentionForward &plan, int64_t rows) {
   bool ok = true;
   AttentionForwardArguments arguments = quietArguments();
@@ -234,7 +233,7 @@ bool runChangingArguments(const AttentionForward &plan, int64_t rows) {
   check('a');
   arguments.q.bits += 2; // not aligned
   check('g');
-  arguments.q.bits += 1; // not to an element either
+  arguments.q.bits += 1; // not even to an element
   refuses();
   arguments.q.bits -= 3;
   check('a');

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The checking mode: rules for elements of arrays in device memory, which is memory of the host
-// here, and what a run does where it is not asked for.
+// The checking mode: rules for elements of arrays in device memory, which is host memory here, and
+// runs without the check.
 
 #include "RuntimeTesting.h"
 
@@ -126,7 +126,7 @@ TEST_F(IndexChecks, AcceptWhatKernelsRequire) {
   EXPECT_EQ(fake().launches.size(), 1u);
   EXPECT_EQ(fake().calls["cuStreamSynchronize"], fake().calls["cuMemcpyDtoHAsync"]);
   EXPECT_TRUE(fake().contexts.empty()) << "the stack of contexts is left as it was";
-  // Bounds are reached, and what stands behind a row's pages may be anything.
+  // Bounds are inclusive, and elements after a row's pages are arbitrary.
   offsets = {0, 0, 5, 5};
   lengths = {17, 0};
   table = {0, 4, -7, 2147483647};
@@ -168,7 +168,7 @@ TEST_F(IndexChecks, NameTheElementThatBreaksARule) {
 
 TEST_F(IndexChecks, ReadNothingButElements) {
   Operation operation = createChecking(indexedBundle());
-  // The first column of a wider table, backwards offsets, and one length for both rows.
+  // The first column of a wider table, offsets in reverse order, and one length for both rows.
   table = {1, 77, 78, 2, 79, 80};
   std::vector<int32_t> reversed = {5, 77, 2, 78, 0}, length = {1};
   auto withStrides = [](Argument view, std::initializer_list<int64_t> strides) {
@@ -191,7 +191,7 @@ TEST_F(IndexChecks, ReadNothingButElements) {
   reversed[2] = 6;
   EXPECT_FAILURE(run(operation, strided), Code::InvalidArgument,
                  "kernel 'indexed' requires 'ascending(offsets)', but got offsets[2] = 5 after 6");
-  // Strides that leave the address space are numbers to a driver, which refuses them.
+  // Strides beyond the address space are rejected by the driver.
   fake().failures["cuMemcpyDtoHAsync"] = cuda::ErrorInvalidValue;
   strided.values[1].strides[0] = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(run(operation, strided).code(), Code::Driver);
@@ -221,7 +221,7 @@ TEST_F(IndexChecks, HoldForWhatIsAbsentOrEmpty) {
                       Argument::absent(), Argument::scalar(int32_t(-1))};
   EXPECT_OK(run(operation, absent));
   EXPECT_TRUE(copies.empty());
-  // A table without lengths has no row that counts.
+  // A table without lengths has no rows that count.
   table = {-1, -1, -1, -1};
   absent.values[2] = viewOf(table, {2, 2});
   EXPECT_OK(run(operation, absent));
@@ -237,7 +237,7 @@ TEST_F(IndexChecks, AreRefusedWhileTheStreamIsCaptured) {
                  "captured; check a run before the capture, and capture without checking");
   EXPECT_TRUE(fake().launches.empty());
   EXPECT_TRUE(copies.empty());
-  // Where there is nothing to check, nothing stands against it.
+  // Without elements to check, a capture is possible.
   Operation plain = createChecking(scaleBundle(), "scale");
   Arguments scaled = scaleArguments();
   EXPECT_OK(plain.run(scaled.data(), scaled.size(), 0, 0, streamOf(0)));
@@ -318,7 +318,7 @@ TEST_F(IndexChecks, OfAProgramComeFirstAndOfAKernelBeforeItsLaunch) {
                  "kernel 'indexed' requires 'within(offsets, 0, dim(x, 0) + 1)', but got "
                  "offsets[3] = 9; it must be from 0 to 5");
   EXPECT_TRUE(fake().launches.empty());
-  // What an earlier launch writes is known behind it only.
+  // Values written by an earlier launch are known only after it.
   offsets = {0, 2, 3, 5};
   EXPECT_FAILURE(runProgram(), Code::InvalidArgument,
                  "kernel 'indexed' requires 'ascending(offsets)', but got offsets[3] = 2 after 3");

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a bundle may hold, and what fuzzing found that callers and files may do.
+// The limits of a bundle, and regressions that fuzzing found in the handling of callers and files.
 
 #include "RuntimeTesting.h"
 
@@ -29,7 +29,7 @@ TEST(RuntimeLimits, OfJson) {
   EXPECT_EQ(messageOf(repeated("[", 101) + repeated("]", 101)), "");
   EXPECT_EQ(messageOf(repeated("[", 102) + repeated("]", 102)),
             "malformed JSON at offset 101: more than 100 levels of nesting");
-  // The list itself is a value.
+  // The list itself counts as a value.
   const size_t most = (size_t(1) << 20) - 1;
   EXPECT_EQ(messageOf("[" + repeated("0,", most - 1) + "0]"), "");
   EXPECT_EQ(messageOf("[" + repeated("0,", most) + "0]"),
@@ -92,7 +92,7 @@ TEST(RuntimeLimits, OfManifests) {
             "manifest: 'arguments' of kernel 'scale' has 65 items; the limit is 64");
 }
 
-/// A writer must not write what no reader reads.
+/// A writer must not write bundles that readers reject.
 TEST(RuntimeLimits, OfExpressionsThatAreWritten) {
   for (int levels : {64, 65}) {
     BundleWriter writer = scaleBundle();
@@ -109,8 +109,8 @@ TEST(RuntimeLimits, OfExpressionsThatAreWritten) {
   }
 }
 
-/// A run checks the arguments against one variant; another with a view of a larger rank would read,
-/// and a tensor map write, beyond the dimensions that there are.
+/// A run checks the arguments against one variant; a variant with a view of larger rank would read,
+/// and a tensor map would write, beyond the existing dimensions.
 TEST(RuntimeLimits, OfVariantsOfALaunch) {
   BundleWriter writer = scaleBundle();
   KernelSpec other = scaleKernel();
@@ -134,7 +134,7 @@ TEST(RuntimeLimits, OfVariantsOfALaunch) {
   EXPECT_OK(writer.bytes().status());
 }
 
-/// One pass over the code serves all kernels that name it.
+/// The code is scanned once for all kernels that name it.
 TEST(RuntimeLimits, OfTheSearchForEntries) {
   BundleWriter writer = scaleBundle();
   std::string cubin(1, '\0');

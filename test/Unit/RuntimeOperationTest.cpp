@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Preparing and running kernels on a driver that records, and every driver call failing.
+// Preparing and running kernels on a driver that records calls, and failures of every driver call.
 
 #include "RuntimeTesting.h"
 
@@ -75,23 +75,23 @@ TEST_F(Operations, FindsTheContext) {
   EXPECT_TRUE(fake().contexts.empty()) << "prepare leaves the stack as it was";
   EXPECT_EQ(fake().retained, 1);
 
-  // No stream, no current context: the primary one, whose device is known.
+  // Without a stream and a current context, the primary context of the known device is used.
   EXPECT_OK(run(operation, scaleArguments()));
   EXPECT_EQ(fake().launches.back().context, contextOf(1));
   EXPECT_TRUE(fake().contexts.empty());
   EXPECT_EQ(fake().calls["cuCtxGetDevice"], 0);
 
-  // The stream's, whatever is current.
+  // The context of the stream, regardless of the current one.
   fake().contexts = {contextOf(0)};
   EXPECT_OK(run(operation, scaleArguments(), streamOf(1)));
   EXPECT_EQ(fake().launches.back().context, reinterpret_cast<cuda::Context>(0x2001));
   EXPECT_EQ(fake().launches.back().stream, streamOf(1));
   EXPECT_EQ(fake().contexts, std::vector<cuda::Context>{contextOf(0)});
 
-  // The current one, and it is of a device without code.
+  // The current context belongs to a device without code.
   EXPECT_FAILURE(run(operation, scaleArguments()), Code::NotPrepared,
                  "kernel 'scale' is not prepared for this device; call prepare before run");
-  // The per-thread default stream has the current context, too.
+  // The per-thread default stream also uses the current context.
   fake().contexts = {contextOf(1)};
   EXPECT_OK(run(operation, scaleArguments(), cuda::streamPerThread));
   EXPECT_EQ(fake().launches.back().context, contextOf(1));
@@ -117,7 +117,7 @@ TEST_F(Operations, RunsInOtherThreadsInThePrimaryContextThatWasCurrent) {
     Operation operation = create(scaleBundle());
     EXPECT_OK(operation.prepare(2));
     EXPECT_EQ(fake().retained, 1);
-    fake().contexts.clear(); // as in a thread that has none
+    fake().contexts.clear(); // as in a thread without a context
     EXPECT_OK(run(operation, scaleArguments()));
     EXPECT_EQ(fake().launches.back().context, contextOf(2));
   }
@@ -148,7 +148,7 @@ TEST_F(Operations, RefusesToRunUnprepared) {
       "call prepare before the capture begins");
 }
 
-constexpr char noDriver[] = "no CUDA driver: the table of its functions is empty; take that of "
+constexpr char noDriver[] = "no CUDA driver: the table of its functions is empty; use "
                             "DriverTable::system(), or run the kernel with tilewright-run "
                             "--device=cpu";
 
@@ -175,8 +175,8 @@ TEST_F(Operations, UsesModulesOnOldDrivers) {
   EXPECT_EQ(fake().calls["cuFuncSetAttribute"], 1);
   EXPECT_OK(run(operation, scaleArguments()));
   EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
-                 "kernel 'scale' was prepared in another context; before CUDA 12.0 drivers load "
-                 "code for one context");
+                 "kernel 'scale' was prepared in another context; drivers before CUDA 12.0 load "
+                 "code for a single context");
 }
 
 struct Injection {
@@ -219,7 +219,7 @@ TEST_F(Operations, ReportsEachDriverCallOfPrepare) {
     EXPECT_EQ(fake().retained, 0) << "nothing is left behind";
     EXPECT_EQ(fake().loaded, 0);
     fake().failures.clear();
-    EXPECT_OK(operation.prepare(1)); // and it can be tried again
+    EXPECT_OK(operation.prepare(1)); // and can be retried
   }
 }
 
@@ -303,7 +303,7 @@ TEST_F(Operations, RefusesDevicesAndDrivers) {
                  "there is no device -1: the driver has 3");
   fake().numDevices = 100;
   EXPECT_FAILURE(operation.prepare(64), Code::Unsupported,
-                 "device 64 is beyond the 64 that the runtime serves");
+                 "device 64 exceeds the limit of 64 devices");
   fake().driverVersion = 11040;
   EXPECT_FAILURE(operation.prepare(0), Code::NoDriver,
                  "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, "
@@ -326,7 +326,8 @@ TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
   KernelSpec small = writer.manifest.kernels[0];
   small.sharedBytes = 32768;
   writer.manifest.kernels.push_back(small);
-  // What the code declares itself is not told to the driver, but it counts.
+  // Shared memory declared by the code is not requested from the driver, but counts toward the
+  // limit.
   writer.manifest.kernels[0].staticSharedBytes = 1024;
   for (auto [limit, expected] :
        {std::pair(166912, 65536u), {66560, 65536u}, {66559, 32768u}, {40000, 32768u}}) {
@@ -337,12 +338,13 @@ TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
     EXPECT_OK(run(operation, scaleArguments()));
     ASSERT_EQ(fake().launches.size(), 1u);
     EXPECT_EQ(fake().launches[0].sharedBytes, expected);
-    // The larger asks first; a device that has room for it never hears of the smaller.
+    // The larger kernel is loaded first; on a device with enough memory, the smaller one is never
+    // loaded.
     EXPECT_EQ(fake().functionAttributes[cuda::FunctionMaxDynamicShared], int(expected));
   }
 }
 
-// What a condition keeps from the first variant is left to the next, which is prepared then.
+// If a condition excludes the first variant, the next one is used, and prepared at that time.
 TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
   BundleWriter writer = scaleBundle();
   KernelSpec &large = writer.manifest.kernels[0];
@@ -363,7 +365,7 @@ TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
     return *Expr::call("<", {Expr::name("rows"), Expr::integer(rows)});
   };
   writer.manifest.kernels[0].conditions = {isShort(10)};
-  EXPECT_EQ(preparedBytes(), 32768); // the last that was prepared
+  EXPECT_EQ(preparedBytes(), 32768); // the last one prepared
   writer.manifest.kernels[1].conditions = {isShort(20)};
   EXPECT_EQ(preparedBytes(), 32768);
   writer.manifest.kernels[1].conditions = {isShort(20), isShort(10)};
@@ -409,7 +411,7 @@ TEST_F(Operations, RefusesArguments) {
   EXPECT_FAILURE(operation.run(arguments.data(), 4, 0, 0, nullptr), Code::InvalidArgument,
                  "kernel 'scale' takes 5 arguments, but got 4");
   EXPECT_TRUE(fake().launches.empty());
-  // No elements, no pointer.
+  // An empty view may have a null pointer.
   EXPECT_OK(run(operation, {Argument::dense(0, ElementType::BF16, {0, 64}),
                             Argument::dense(0, ElementType::BF16, {0, 64}), Argument::absent(),
                             Argument::scalar(1.0f), Argument::scalar(int32_t(0))}));
@@ -436,7 +438,7 @@ TEST_F(Operations, ChoosesTheVariantThatFits) {
   arguments.values[0].strides[0] = 65;
   EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
   arguments = scaleArguments(1);
-  arguments.values[0].strides[0] = 65; // of one row: moves nothing
+  arguments.values[0].strides[0] = 65; // a stride of an extent of 1: has no effect
   EXPECT_EQ(entryOf(arguments), "fast");
   arguments.values[4] = Argument::scalar(int32_t(-1));
   EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
@@ -458,7 +460,7 @@ TEST_F(Operations, SaysWhyNoVariantFits) {
   arguments.values[0].strides[0] = 65;
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  prefix + "the stride 65 along dimension 0 of 'x' must be a multiple of 16 bytes");
-  // More bytes than 64 bits count.
+  // The number of bytes does not fit in 64 bits.
   arguments.values[0].strides[0] = INT64_MAX;
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  prefix + "the stride 9223372036854775807 along dimension 0 of 'x' must be a "
@@ -499,10 +501,9 @@ TEST_F(Operations, LaunchesClusters) {
   EXPECT_OK(operation.prepare(0));
   EXPECT_OK(run(operation, scaleArguments(256)));
   EXPECT_EQ(fake().launches.back().cluster[0], 2u);
-  EXPECT_FAILURE(
-      run(operation, scaleArguments(300)), Code::InvalidArgument,
-      "the grid of kernel 'scale' has 3 blocks along axis 0, no multiple of its clusters "
-      "of 2");
+  EXPECT_FAILURE(run(operation, scaleArguments(300)), Code::InvalidArgument,
+                 "the grid of kernel 'scale' has 3 blocks along axis 0, which is not a multiple of "
+                 "its clusters of 2");
   fake().failures["cuLaunchKernelEx"] = 999;
   EXPECT_FAILURE(run(operation, scaleArguments(256)), Code::Driver,
                  "cannot launch kernel 'scale' on a grid of 2 x 1 x 1: cuLaunchKernelEx returned "
@@ -549,13 +550,13 @@ TEST_F(Operations, FindsVariantsByParameters) {
   EXPECT_EQ(operation.arguments()[0].extents[1], 128);
   EXPECT_FAILURE(Operation::create(driver, bundle, "scale").status(), Code::InvalidArgument,
                  "kernel 'scale' of 'test.twb' has variants of different arguments (D = 128, T = "
-                 "bf16); name more parameters");
+                 "bf16); give more parameters");
   EXPECT_FAILURE(Operation::create(driver, bundle, "softmax").status(), Code::MissingVariant,
                  "'test.twb' has no kernel or program 'softmax'");
   EXPECT_FAILURE(
       Operation::create(driver, bundle, "scale", {{"D", Expr::integer(96)}}).status(),
       Code::MissingVariant,
-      "'test.twb' has no variant of 'scale' for D = 96; make it with: tilewrightc scale.mlir "
+      "'test.twb' has no variant of 'scale' for D = 96; compile it with: tilewrightc scale.mlir "
       "--kernel=scale --param=D=96 --target=sm_80 --emit=bundle -o FILE");
 }
 
@@ -567,11 +568,11 @@ TEST_F(Operations, SaysWhatItSupportsWithoutADevice) {
   EXPECT_FAILURE(
       operation.checkSupport({10, 0, 0}), Code::MissingVariant,
       "no variant of kernel 'scale' runs on compute capability 10.0: that of entry "
-      "'scale_bf16_64' is for sm_90a; make it with: tilewrightc scale.mlir --kernel=scale "
+      "'scale_bf16_64' is for sm_90a; compile it with: tilewrightc scale.mlir --kernel=scale "
       "--target=sm_80 --emit=bundle -o FILE");
   EXPECT_FAILURE(operation.checkSupport({9, 0, 1024}), Code::MissingVariant,
                  "no variant of kernel 'scale' runs on compute capability 9.0: that of entry "
-                 "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; make it with: "
+                 "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; compile it with: "
                  "tilewrightc scale.mlir --kernel=scale --target=sm_90a --emit=bundle -o FILE");
 }
 

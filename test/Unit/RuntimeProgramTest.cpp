@@ -214,7 +214,7 @@ TEST_F(TensorMaps, AreMadeOnceForAView) {
     EXPECT_OK(run(operation, list));
   EXPECT_EQ(fake().maps.size(), 1u);
   EXPECT_EQ(fake().launches[2].params, fake().launches[0].params);
-  // Whatever a map depends on is another view.
+  // A different value of any field that a map depends on gives a new map.
   size_t numMaps = 1;
   auto expectAnother = [&] {
     EXPECT_OK(run(operation, list));
@@ -235,12 +235,12 @@ TEST_F(TensorMaps, AreMadeOnceForAView) {
   EXPECT_EQ(fake().maps.back().strides, (std::vector<uint64_t>{128, 300 * 128 + 16}));
   list.values[0].strides[1] += 8;
   expectAnother();
-  // What is empty gets zeros, which are not taken for the map of what has elements.
+  // An empty view gets a map of zeros, which is not reused for a view with elements.
   list.values[0].extents[1] = 0;
   EXPECT_OK(run(operation, list));
   list.values[0].extents[1] = 300;
   expectAnother();
-  // Other plans and devices make their own.
+  // Other plans and devices encode their own maps.
   Operation other = create(writer, "scale");
   EXPECT_OK(other.prepare(0));
   EXPECT_OK(run(other, list));
@@ -292,14 +292,14 @@ TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
     EXPECT_FAILURE(run(operation, list), Code::Unsupported, prefix + wrong.message);
   }
   EXPECT_TRUE(fake().launches.empty());
-  // Strides along dimensions of one element do not count.
+  // Strides along dimensions of one element do not matter.
   Arguments list = arguments(1, 300);
   list.values[0].strides[0] = -3;
   EXPECT_OK(run(operation, list));
   EXPECT_EQ(fake().maps[0].strides[1] % 16, 0u);
 }
 
-/// x, y and z of KernelAbi.h run over the same rows, and z leads back to where they begin.
+/// x, y and z of KernelAbi.h cover the same rows; z goes back to their start.
 TEST_F(TensorMaps, ThatAreRaggedHaveTheirRowsThreeTimes) {
   KernelSpec &kernel = writer.manifest.kernels[0];
   kernel.tensorMaps = {{0, {128, 1, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/0}};
@@ -331,7 +331,7 @@ TEST_F(TensorMaps, ThatAreRaggedHaveTheirRowsThreeTimes) {
                           "17179869184 bytes for a ragged tensor map");
 }
 
-/// Of rank 4 the first dimension is left out: five are the limit.
+/// With rank 4, the first dimension is omitted, since five is the limit.
 TEST_F(TensorMaps, ThatAreRaggedLeaveOutTheFirstOfFourDimensions) {
   KernelSpec &kernel = writer.manifest.kernels[0];
   kernel.arguments[0] = ArgumentSpec::view("x", ElementType::F16, {-1, -1, -1, 64});
@@ -351,7 +351,7 @@ TEST_F(TensorMaps, ThatAreRaggedLeaveOutTheFirstOfFourDimensions) {
   EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 128, 1, 1, 1}));
 }
 
-/// A store writes the chunk of 16 bytes that holds the end of a row as a whole.
+/// A store writes the whole 16-byte chunk that contains the end of a row.
 TEST_F(TensorMaps, ThatAreStoredThroughNeedRowsOfWholeChunks) {
   KernelSpec kernel = writer.manifest.kernels[0];
   kernel.arguments[0] = ArgumentSpec::view("x", ElementType::BF16, {-1, -1, -1});
@@ -361,7 +361,7 @@ TEST_F(TensorMaps, ThatAreStoredThroughNeedRowsOfWholeChunks) {
     Operation operation = create(writer, "scale");
     EXPECT_OK(operation.prepare(0));
     for (int64_t extent : {1, 8, 64, 65, 71, 72}) {
-      // In a padded array, so that the strides are those of whole chunks.
+      // In a padded array, so that strides are multiples of a chunk.
       Arguments list = arguments();
       list.values[0].extents[2] = extent;
       list.values[0].strides[1] = 72;

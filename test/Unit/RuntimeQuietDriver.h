@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A driver whose functions do nothing and succeed at once: what is left of a run is the runtime's
-// own work, which a test and a benchmark look at.
+// A driver whose functions do nothing and succeed: a test and a benchmark use it to measure the
+// runtime alone.
 
 #ifndef TILEWRIGHT_TEST_UNIT_RUNTIMEQUIETDRIVER_H
 #define TILEWRIGHT_TEST_UNIT_RUNTIMEQUIETDRIVER_H
@@ -14,7 +14,7 @@
 namespace tilewright::runtime::testing {
 
 inline std::atomic<unsigned long> numQuietLaunches{0};
-inline std::atomic<unsigned long> numQuietMaps{0}; // that were made
+inline std::atomic<unsigned long> numQuietMaps{0}; // number of maps encoded
 
 inline DriverTable quietTable() {
   DriverTable table;

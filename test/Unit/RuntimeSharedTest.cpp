@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libtilewright.so as an application sees it: what it shows, and that it works without a GPU.
+// libtilewright.so as an application sees it: its exported symbols, and that it works without a
+// GPU.
 
 #include "runtime/tilewright.h"
 
@@ -19,10 +20,10 @@ namespace {
 
 struct Library {
   std::string path;
-  std::vector<std::string> symbols; // that it defines and shows
+  std::vector<std::string> symbols; // symbols that it exports
 };
 
-/// The number of dynamic symbols, which only the hash table tells.
+/// The number of dynamic symbols, which is stored only in the hash table.
 size_t countSymbols(const uint32_t *hash) {
   uint32_t numBuckets = hash[0], firstSymbol = hash[1], bloomWords = hash[2];
   const uint32_t *buckets = hash + 4 + bloomWords * (sizeof(ElfW(Addr)) / 4);

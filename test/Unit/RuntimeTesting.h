@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A driver without a GPU: functions for a DriverTable that record what they are given and fail when
-// they are told to; and the bundles that the tests of the runtime share.
+// A driver without a GPU: functions for a DriverTable that record their arguments and fail on
+// request; and the bundles that the tests of the runtime share.
 
 #ifndef TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
 #define TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
@@ -19,7 +19,7 @@ namespace tilewright::runtime::testing {
 inline cuda::Context contextOf(int device) {
   return reinterpret_cast<cuda::Context>(uintptr_t(0x1000 + device));
 }
-/// A stream of the device's other context, which is not the primary one.
+/// A stream of the device's second context, which is not the primary one.
 inline cuda::Stream streamOf(int device) {
   return reinterpret_cast<cuda::Stream>(uintptr_t(0x5000 + device));
 }
@@ -43,24 +43,24 @@ struct FakeMap {
 };
 
 struct FakeDriver {
-  // What the fake is told.
-  std::map<std::string, cuda::Result> failures; // by function
-  int failsFrom = -1, failsTo = -1;             // calls by their number, with `failure`
+  // Settings of the fake.
+  std::map<std::string, cuda::Result> failures; // indexed by function
+  int failsFrom = -1, failsTo = -1;             // numbers of the calls that fail with `failure`
   cuda::Result failure = 999;
   std::string jitLog;
   int driverVersion = 12040, numDevices = 3, major = 8, minor = 0, smCount = 108;
   int sharedLimit = 166912;
   bool isCapturing = false;
-  const ParamLayout *layout = nullptr;     // of launches
-  size_t numWithLayout = SIZE_MAX;         // so many, from the first
-  const ParamLayout *codeLayout = nullptr; // what the code itself says; null: as `layout`
+  const ParamLayout *layout = nullptr;     // parameter layout of launches
+  size_t numWithLayout = SIZE_MAX;         // number of launches with this layout, from the first
+  const ParamLayout *codeLayout = nullptr; // layout that the code declares; null: `layout`
   std::string linkedCubin = "cubin";
 
-  // What it saw.
+  // Recorded calls.
   std::map<std::string, int> calls;
-  int numCalls = 0; // of functions that may fail
+  int numCalls = 0; // calls of functions that may fail
   std::string failedCall;
-  std::vector<cuda::Context> contexts; // the stack of the thread
+  std::vector<cuda::Context> contexts; // context stack of the thread
   std::vector<FakeLaunch> launches;
   std::vector<FakeFill> fills;
   std::vector<FakeMap> maps;
@@ -72,7 +72,7 @@ struct FakeDriver {
   cuda::Result enter(const char *name) {
     ++calls[name];
     bool isError =
-        !std::strncmp(name, "cuGetError", 10); // the names of errors are no step of a run
+        !std::strncmp(name, "cuGetError", 10); // looking up error names is not a step of a run
     int number = isError ? -1 : numCalls++;
     if (number >= 0 && number >= failsFrom && number <= failsTo) {
       failedCall = name;
@@ -114,7 +114,7 @@ inline void recordLaunch(const cuda::LaunchConfig &config, cuda::Function functi
   fake().launches.push_back(std::move(launch));
 }
 
-/// A complete table; tests set optional functions to null where they want an older driver.
+/// A complete table; tests set optional functions to null to simulate an older driver.
 inline DriverTable fakeTable() {
   DriverTable table;
 #define ENTER(name)                                                                                \
@@ -324,8 +324,8 @@ inline DriverTable fakeTable() {
   return table;
 }
 
-/// The parameters of the code, from fake().codeLayout; apart from fakeTable because most tests have
-/// kernels of several layouts.
+/// The parameters of the code, from fake().codeLayout; not part of fakeTable because most tests
+/// have kernels with several layouts.
 inline cuda::Result fakeParamInfo(cuda::Kernel, size_t index, size_t *offset, size_t *bytes) {
   const std::vector<ParamLayout::Param> &params = fake().codeLayout->params;
   if (index >= params.size())
@@ -408,7 +408,7 @@ protected:
     EXPECT_TRUE(status_.ok()) << status_.message();                                                \
   } while (false)
 
-/// A failure of this code and exactly this text.
+/// Expects a failure with this code and exactly this text.
 #define EXPECT_FAILURE(expression, wantedCode, text)                                               \
   do {                                                                                             \
     ::tilewright::Status status_ = (expression);                                                   \
@@ -416,7 +416,7 @@ protected:
     EXPECT_EQ(status_.message(), text);                                                            \
   } while (false)
 
-/// The same of the C interface; include runtime/tilewright.h.
+/// The same for the C interface; include runtime/tilewright.h.
 #define EXPECT_C_FAILURE(expression, code, text)                                                   \
   do {                                                                                             \
     EXPECT_EQ(expression, code);                                                                   \

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timelines: buffers as kernels leave them, and the traces that come of them.
+// Timelines: buffers as kernels write them, and the resulting traces.
 
 #include "RuntimeTesting.h"
 
@@ -39,7 +39,7 @@ Manifest manifest() {
   return manifest;
 }
 
-/// A buffer for so many chunks, written as EmitTimeline.cpp writes it.
+/// A buffer with a number of chunks, in the format of EmitTimeline.cpp.
 struct Buffer {
   explicit Buffer(size_t chunks) : data((chunks + 1) * words) {}
 
@@ -48,7 +48,7 @@ struct Buffer {
   }
   void put64(size_t byte, uint64_t value) { data[byte / 8] = value; }
 
-  /// Records are event, whether it ends, and the clock.
+  /// A record has an event, a flag for its end, and the clock.
   struct Record {
     uint64_t event;
     bool isEnd;
@@ -111,11 +111,11 @@ using Strings = std::vector<std::string>;
 
 TEST(RuntimeTimeline, SlicesAreWhatRecordsSay) {
   Buffer buffer(4);
-  // Two ticks a nanosecond. A round: wait, issue two products, wait for the first, work.
+  // Two ticks per nanosecond. An iteration: wait, issue two products, wait for the first, work.
   buffer.add(1, 0, 3, 9, {1000, 50000}, {2000, 52000},
              {{Round, false, 50200},
               {Wait, false, 50200},
-              {Issue, false, 50400}, // the wait marked no end
+              {Issue, false, 50400}, // the wait did not mark its end
               {Issue, false, 50500},
               {Drain, false, 50600},
               {Drain, true, 50800},
@@ -128,7 +128,8 @@ TEST(RuntimeTimeline, SlicesAreWhatRecordsSay) {
             (Strings{"wait k @ 0.100 + 0.100", "wgmma_wait @ 0.300 + 0.100"}));
   EXPECT_EQ(slices(*trace, "product"),
             (Strings{"wgmma 64x64x16 @ 0.200 + 0.050", "wgmma 64x64x16 @ 0.250 + 0.050"}));
-  // One group may stay in flight: the first product ended, of the second nothing is known.
+  // One group may remain in flight: the first product has ended, the state of the second is
+  // unknown.
   EXPECT_EQ(slices(*trace, "in flight"),
             (Strings{"b wgmma 64x64x16 @ 0.200", "e wgmma 64x64x16 @ 0.400"}));
   EXPECT_EQ(slices(*trace, "store"), (Strings{"tma_store o @ 0.600 + 0.050"}));
@@ -155,7 +156,7 @@ TEST(RuntimeTimeline, TracksAreNamed) {
 
 TEST(RuntimeTimeline, MultiprocessorsGetOneTime) {
   Buffer buffer(2);
-  // Their clocks began elsewhere, one is beyond 48 bits; together 110000 ticks in as many ns.
+  // The clocks have different origins, one is beyond 48 bits; together 110000 ticks in as many ns.
   uint64_t far = (uint64_t(5) << format::clockBits) - 300;
   std::vector<Buffer::Record> store = {{Write, false, 782000}, {Write, true, 782500}};
   buffer.add(0, 0, 0, 1, {10000, 777000}, {110000, 877500}, store);
@@ -164,7 +165,7 @@ TEST(RuntimeTimeline, MultiprocessorsGetOneTime) {
   Result<Json> trace = buffer.trace();
   ASSERT_TRUE(trace) << trace.status().message();
   EXPECT_EQ(trace->find("otherData")->find("clock GHz")->real, 1.0);
-  // The timer lags: of the second one's pairs, the end says that it began 500 ns later.
+  // The timer lags: according to the end pair of the second chunk, it began 500 ns later.
   EXPECT_EQ(slices(*trace, "store"),
             (Strings{"tma_store o @ 5.000 + 0.500", "tma_store o @ 5.500 + 0.500"}));
 }
@@ -207,13 +208,13 @@ TEST(RuntimeTimeline, RefusesWhatItCannotRead) {
   EXPECT_EQ(Buffer(1).trace(none).status().message(),
             "no kernel of the bundle has a timeline; compile it with tilewrightc --timeline");
   EXPECT_EQ(timelineToJson(manifest(), "", 1).status().message(),
-            "a timeline takes 1024 bytes or more, but got 1");
+            "a timeline requires 1024 bytes or more, but got 1");
   Manifest mixed = manifest();
   mixed.kernels.push_back(mixed.kernels[0]);
   mixed.kernels[1].timeline.words = 128;
   EXPECT_EQ(Buffer(2).trace(mixed).status().message(),
             "kernels of the bundle write timelines in chunks of 64 and of 128 words, so one buffer "
-            "cannot have both; compile them alike");
+            "cannot have both; compile them with the same --timeline");
 
   Buffer foreign(1);
   foreign.add(0, 0, 0, 0, {1, 1}, {2, 2}, {});

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the simulator reports: one small kernel for each kind of fault.
+// Faults reported by the simulator: one small kernel for each kind.
 
 #include "SimulatorTesting.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 class SimulatorFaultsTest : public SimulatorTest {
 protected:
-  /// A kernel of two roles: "load" of one warp beside three idle ones, "compute" of one warpgroup.
+  /// A kernel of two roles: "load" with one of four warps, and "compute" with one warpgroup.
   static std::string roles(const std::string &load, const std::string &compute) {
     return "tgpu.roles\n role \"load\" warps 1 {\n" + load +
            "}\n role \"idle\" warps 3 {\n}\n role \"compute\" warps 4 {\n" + compute + "}\n";
@@ -119,11 +119,11 @@ TEST_F(SimulatorFaultsTest, Phases) {
                     "tgpu.expect %full[%c0] bytes 8192 : !bar\n" + kLoad + kLoad, kWait);
   expectHopperFault("'tgpu.tma_load' op is unfinished: no wait follows the copy", kFull,
                     kExpect + kLoad, "");
-  expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' does not know that the "
-                    "phase before is over",
+  expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' has not observed the end "
+                    "of the previous phase",
                     kFull, "tgpu.expect %full[%c1] bytes 8192 : !bar\n", "");
   expectHopperFault("waits for phase 1 of stage 0 and may return too early: warp 4 of role "
-                    "'compute' does not know that the phase before is over",
+                    "'compute' has not observed the end of the previous phase",
                     kFull, kExpect + kLoad, "tgpu.wait %full[%c1] : !bar\n");
 }
 
@@ -137,13 +137,13 @@ TEST_F(SimulatorFaultsTest, RaggedMaps) {
            ", 0] from %c1 size %c1, %b, %full[%c0] : " + type + ", !buffer, !bar\n";
   };
   expectClean("sm_90a", 8, full + roles(load("1"), kWait + kRead));
-  expectHopperFault("'tgpu.tma_load' op begins before the part of its view, at row -1; a ragged "
-                    "tensor map cuts at the end of a part only",
+  expectHopperFault("'tgpu.tma_load' op begins before its part of the view, at row -1; a ragged "
+                    "tensor map clips only at the end of a part",
                     full, load("-1"), kWait + kRead);
 }
 
 TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
-  // One of four warps releases the slot, so the others may sleep through the second phase.
+  // One of four warps releases the slot, so the others may miss the second phase.
   const std::string prologue = kFull + "%empty = tgpu.alloc_barriers arrivals 1 : !bar\n";
   const std::string load = kExpect + kLoad +
                            "tgpu.acquire %empty[%c1] : !bar\n"
@@ -153,8 +153,8 @@ TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
                               "tgpu.arrive %empty[%c0] per $SCOPE : !bar\n"
                               "tgpu.wait %full[%c1] : !bar\n" +
                               kRead;
-  expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the phase "
-                    "before, and then misses it",
+  expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the previous "
+                    "phase and miss its end",
                     prologue, load, substitute(compute, {{"SCOPE", "role"}}));
   expectHopperFault("'tgpu.arrive' op is for phase 0 of stage 0, which is over", prologue, load,
                     substitute(compute, {{"SCOPE", "warp"}}));
@@ -214,12 +214,12 @@ TEST_F(SimulatorFaultsTest, TurnsOfBlocks) {
   expectHopperFault("'tgpu.await_turn' op is never ended: a turn of role 'load'", done,
                     await + add + wait, write);
   expectHopperFault("'tgpu.await_turn' op awaits a turn while its thread has another, so that "
-                    "blocks may wait for each other",
+                    "blocks may deadlock",
                     done, await + await + add + wait + end, write);
   expectHopperFault("'tgpu.await_turn' op never returns: role 'load' waits for turn 1, but the "
                     "counter is 0 and all blocks before have ended",
                     done, "tgpu.await_turn %c1 of %counters[1] : !turns\n" + add + wait, write);
-  // That shared memory has been read is not enough.
+  // It is not sufficient that shared memory has been read.
   expectHopperFault("'tgpu.end_turn' op releases the turn before its writes to the view have "
                     "completed: the wait covers only their reads of shared memory",
                     done, await + add + "tgpu.bulk_wait pending 0 read\n" + end, write);
@@ -275,7 +275,7 @@ TEST_F(SimulatorFaultsTest, Stores) {
   expectHopperFault("'tgpu.tma_store' op is unfinished: a store that reads shared memory when role "
                     "'compute' ends",
                     prologue, "", write + "tgpu.bulk_commit\n");
-  // A row of 60 columns ends inside of a chunk.
+  // A row of 60 columns ends inside a chunk.
   messages.clear();
   EXPECT_TRUE(mlir::failed(
       run("sm_90a", 8,
@@ -288,7 +288,7 @@ TEST_F(SimulatorFaultsTest, Stores) {
       run("sm_90a", 8,
           prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0\n"), 56)))
       << messages;
-  // Only the thread that issued the store knows that it is done.
+  // Only the thread that issued the store can wait for it.
   const std::string again = "tgpu.write %value, %b : !r, !buffer\n";
   expectHopperFault("accessed by warp 5 of role 'compute'", prologue, "",
                     write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n" + again);

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each synchronisation of the kernels of test/Tgpu, and of what tile-to-tgpu makes of the shipped
-// ones, is needed: without it the simulator reports a fault. What is not needed carries a proof,
-// the attribute tgpu.redundant; and a proof stands only where the kernel runs without it.
+// Each synchronization in the kernels of test/Tgpu, and in the shipped kernels after tile-to-tgpu,
+// is necessary: without it, the simulator reports a fault. A redundant synchronization has the
+// attribute tgpu.redundant, and the test checks that the kernel runs without it.
 
 #include "SimulatorTesting.h"
 
@@ -15,15 +15,15 @@
 namespace tilewright {
 namespace {
 
-/// Why operations that passes write may be missing from a kernel, by their names; "unreached" is
-/// why some are never executed.
+/// Reasons why operations that passes create are redundant, by the names of the operations;
+/// "unreached" is why some are never executed.
 using Proofs = std::map<std::string, std::string>;
 
 class SimulatorMutationTest : public SimulatorTest {
 protected:
   void expectAllFoundInForward(const std::string &kind, int64_t depth, const Proofs &proofs = {});
 
-  /// In one of the calls at least.
+  /// In at least one of the calls.
   void expectAllFound(mlir::ModuleOp module, const std::string &entry,
                       llvm::ArrayRef<SimulatedCall> calls, Proofs proofs = {}) {
     SimulationOptions options;
@@ -72,7 +72,7 @@ TEST_F(SimulatorMutationTest, AttentionForwardForAmpere) {
   expectAllFound(*module, "attention_forward", attentionForward(1, 1, 100, 250, 128));
 }
 
-/// More tiles than blocks of threads, several blocks of keys each; one call in which Q is negated.
+/// More tiles than thread blocks, with several blocks of keys each; Q is negated in one call.
 void SimulatorMutationTest::expectAllFoundInForward(const std::string &kind, int64_t depth,
                                                     const Proofs &proofs) {
   auto module = load("test/Tgpu/attention_forward_sm90_" + kind + ".mlir");
@@ -118,10 +118,10 @@ const std::string kHeadOfRound =
     "a round that writes shared memory begins with a barrier; where a vote or the exchange of a "
     "tile is a barrier as well, it lies between the last read of each buffer and its next write";
 
-// Backwards have APART = false: the kernel for keys that the launches here reach, without that for
-// single heads (SynchronisationMutationTest has both).
+// Backwards have APART = false: the kernel for keys that the launches here use, without the kernel
+// for single heads (SynchronisationMutationTest has both).
 
-/// A window, so that blocks at both ends of a loop are masked and those between are full.
+/// A window, so that blocks at both ends of a loop are masked and those between them are full.
 const std::map<std::string, Argument> kWindow = {
     {"scale", 0.25}, {"window_left", int64_t(60)}, {"window_right", int64_t(60)}};
 
@@ -154,9 +154,9 @@ TEST_F(SimulatorMutationTest, MappedBackward) {
                  {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
 }
 
-/// With the blocks and warps that it has by default: there products have grids of warps, and take
-/// what others computed from shared memory. Some blocks are full; the last ones, of the keys of one
-/// call and of the queries of the other, attend nothing.
+/// With the default blocks and warps: there, products have grids of warps, and read computed
+/// operands from shared memory. Some blocks are full; the last ones, of the keys of one call and of
+/// the queries of the other, attend nothing.
 TEST_F(SimulatorMutationTest, MappedBackwardByDefault) {
   for (int64_t depth : {64, 128})
     for (const char *deterministic : {"false", "true"}) {
@@ -186,8 +186,8 @@ TEST_F(SimulatorMutationTest, MappedBackwardByDefault) {
     }
 }
 
-/// With gradients of everything that the modifier captures: sums over a tile, over its rows and
-/// over its columns, and additions of single elements.
+/// With gradients of all captures of the modifier: sums over a tile, over its rows and over its
+/// columns, and additions of single elements.
 TEST_F(SimulatorMutationTest, MappedBackwardOfAModifiedScore) {
   auto module = map("attention_backward.mlir",
                     {{"T", "bf16"},
@@ -273,13 +273,13 @@ TEST_F(SimulatorMutationTest, MappedMatMul) {
   }
 }
 
-/// The other kernels, with arguments by their names.
+/// The other kernels, with named arguments.
 struct OtherKernel {
   const char *name;
   std::vector<std::pair<std::string, std::string>> params;
   Proofs proofs;
   std::vector<std::string> with = {}; ///< files of kernels/mods
-  const char *form = nullptr;         ///< for the name of the test
+  const char *form = nullptr;         ///< part of the test name
 };
 void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; }
 
@@ -360,7 +360,7 @@ TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {
   }
 }
 
-/// Two sums whose products share an operand and a group, and are waited for a round later.
+/// Two sums whose products share an operand and a group, with a wait one iteration later.
 TEST_F(SimulatorMutationTest, MappedSwigluForHopper) {
   for (const char *transposed : {"false", "true"}) {
     auto module = map("swiglu.mlir", {{"T", "bf16"}, {"TRANSPOSED", transposed}}, "sm_90a", 8);
@@ -377,7 +377,7 @@ TEST_F(SimulatorMutationTest, MappedSwigluForHopper) {
   }
 }
 
-/// The state and the results pass through shared memory, the next chunk's product runs meanwhile.
+/// The state and the results pass through shared memory while the product of the next chunk runs.
 TEST_F(SimulatorMutationTest, MappedLinearAttentionForHopper) {
   auto module = map("linear_attention.mlir", {{"T", "bf16"}, {"D", "128"}}, "sm_90a", 8);
   ASSERT_TRUE(module);

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels of test/Tgpu run on the simulator without a fault, and give the right numbers.
+// The kernels of test/Tgpu run on the simulator without a fault, with correct results.
 
 #include "SimulatorTesting.h"
 

@@ -21,7 +21,7 @@
 
 namespace tilewright {
 
-/// Numbers in [-1, 1) that look random, by the position alone.
+/// Pseudo-random numbers in [-1, 1) that depend only on the position.
 inline double noise(int64_t i, int64_t stream) {
   uint64_t x = (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
   x += static_cast<uint64_t>(stream) * 0xbf58476d1ce4e5b9u;
@@ -35,7 +35,7 @@ inline Tensor randomTensor(ElementType type, llvm::SmallVector<int64_t> shape, i
   return Tensor(type, std::move(shape), [=](int64_t i) { return noise(i, stream); });
 }
 
-/// One call of a kernel: inputs, and what its outputs must be.
+/// One call of a kernel: inputs and expected outputs.
 struct SimulatedCall {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, Argument> scalars;
@@ -60,13 +60,13 @@ struct SimulatedCall {
         expectValue(tensor.get(i), expectation.values[i], expectation.tolerance,
                     name + "[" + std::to_string(i) + "]");
         if (testing::Test::HasFailure())
-          return; // the first is enough
+          return; // one failure is enough
       }
     }
   }
 };
 
-/// Attention of one shape, all heads with keys of their own; without keys O = 0 and LSE = -inf.
+/// Attention of one shape, with separate keys for all heads; without keys, O = 0 and LSE = -inf.
 struct AttentionReference {
   AttentionReference(const Tensor &q, const Tensor &k, const Tensor &v, double scale)
       : heads(q.shape[0] * q.shape[1]), rows(q.shape[2]), keys(k.shape[2]), depth(q.shape[3]),
@@ -186,14 +186,14 @@ inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k, ElementType type = 
   return call;
 }
 
-/// Extents of a call whose arguments are told apart by their names. There are two heads of queries.
+/// Extents of a call with named arguments. There are two heads of queries.
 struct CallExtents {
   int64_t rows = 130, keys = 250, depth = 16;
-  int64_t blockM = 32, blockN = 16; ///< of lists of blocks
+  int64_t blockM = 32, blockN = 16; ///< block sizes of lists of blocks
   int64_t batch = 1;
-  bool isOneSequence = false; ///< keys are as many as queries, in as many heads
-  bool isRowBias = false;     ///< a bias is the same for all queries
-  int64_t keyHeads = 1;       ///< for two heads of queries
+  bool isOneSequence = false; ///< keys have the length and the heads of queries
+  bool isRowBias = false;     ///< the bias is the same for all queries
+  int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
 
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
     if (rank == 1)
@@ -272,7 +272,7 @@ struct CallExtents {
 
 class SimulatorTest : public InterpreterTest {
 protected:
-  /// A file of the source tree, where tests are run; its buffers in their places.
+  /// Loads a file of the source tree, where tests run, and assigns offsets to its buffers.
   mlir::OwningOpRef<mlir::ModuleOp> load(const std::string &path) {
     auto file = llvm::MemoryBuffer::getFile(path);
     EXPECT_TRUE(file) << path;
@@ -289,9 +289,9 @@ protected:
 
   using Params = std::vector<std::pair<std::string, std::string>>;
 
-  llvm::SmallVector<ArgumentInfo> entryArguments; ///< of what was mapped last
+  llvm::SmallVector<ArgumentInfo> entryArguments; ///< arguments of the entry mapped last
 
-  /// A shipped kernel, as the compiler maps it; `with` are files that it links.
+  /// A shipped kernel, as the compiler maps it; `with` are linked files.
   mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,
                                         const std::string &target = "sm_80", int64_t warps = 4,
                                         const std::vector<std::string> &with = {},

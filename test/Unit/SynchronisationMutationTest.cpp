@@ -25,16 +25,16 @@
 namespace tilewright {
 namespace {
 
-/// Why operations may be missing, by their names; "unreached": why some are never executed.
+/// Reasons why operations are redundant, by their names; "unreached": why some are never executed.
 using Reasons = std::map<std::string, std::string>;
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// One more launch of a kernel than the two that all get.
+/// A launch of one kernel in addition to the two that all kernels get.
 struct Launch {
   CallExtents extents;
-  std::map<std::string, Argument> scalars = {}; ///< in place of what a call has by default
-  std::map<std::string, double> arrays = {};    ///< the same: one number, in all elements
+  std::map<std::string, Argument> scalars = {}; ///< replace the default arguments of a call
+  std::map<std::string, double> arrays = {};    ///< likewise for arrays: the value of all elements
 };
 
 struct Kernel {
@@ -42,20 +42,20 @@ struct Kernel {
   const char *name;
   std::string target;
   Pairs params;
-  int64_t warps; ///< 0: chosen
+  int64_t warps; ///< 0: chosen by the compiler
   CallExtents extents;
   Reasons reasons;
-  int mostRedundant; ///< of operations that are executed, under any mask
+  int mostRedundant; ///< limit for redundant operations that are executed under some mask
   std::vector<Launch> launches = {};
   std::vector<std::string> with = {}; ///< files of kernels/mods
-  /// That all of it runs, no mutants: of a binding whose code is much like another's, or where they
-  /// would take minutes.
+  /// Only checks that all code is executed, without mutants: for bindings with similar code, or
+  /// where mutants would take minutes.
   bool isOnlyReached = false;
   std::vector<std::string> schedule = {};
-  /// A backward is of two kernels for keys, one of which has blocks (see APART), and not of that
-  /// alone which goes over all heads that share one of K.
+  /// A backward has two kernels for keys, one of which has blocks (see APART), not only the one
+  /// that processes all heads that share a head of K.
   bool isApart = false;
-  /// Of a backward: ORDERED_UP_TO.
+  /// For a backward: ORDERED_UP_TO.
   std::string orderedUpTo = "0";
 };
 void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
@@ -77,13 +77,13 @@ protected:
     });
   }
 
-  /// Whether the simulator finds nothing, whenever asynchronous work is done.
+  /// Whether the simulator finds no fault at any time of asynchronous work.
   bool survives(mlir::ModuleOp module, const std::string &entry,
                 llvm::ArrayRef<SimulatedCall> calls) {
     SimulatedModule simulated(module);
     SimulationOptions options;
     for (options.seed = 0; options.seed < 20; ++options.seed) {
-      // Launches for parts that the first two do not enter are long: they run with one seed.
+      // Launches for code that the first two do not reach are long: they run with one seed.
       bool isFirst = options.seed == 0;
       if (!runs(simulated, entry, isFirst ? calls : calls.take_front(2), options))
         return false;
@@ -92,7 +92,7 @@ protected:
     return true;
   }
 
-  /// The kernel, mapped, and the launches that it is tried in. Null after a failure.
+  /// The mapped kernel and its launches. Null after a failure.
   mlir::OwningOpRef<mlir::ModuleOp> makeKernel() {
     const auto &[kernel, mask] = GetParam();
     Params params = kernel.params;
@@ -138,16 +138,17 @@ protected:
   void expectAllReached(mlir::ModuleOp module);
 
   std::vector<SimulatedCall> calls;
-  std::set<unsigned> executed; ///< by one of the calls at least
+  std::set<unsigned> executed; ///< executed by at least one call
 };
 
-/// Whether it is in a loop of rounds that a warpgroup leaves out. The simulator plays a role as
-/// one, and its warpgroups leave out nothing together: tgpu-verify-sync alone plays these.
+/// Whether the operation is in a loop with iterations that a warpgroup skips. The simulator
+/// executes a role as a unit, and its warpgroups never skip an iteration together: only
+/// tgpu-verify-sync simulates this case.
 bool isOfIdleRound(mlir::ModuleOp module, const Mutation &mutation) {
   auto loop = findMutated(module, mutation)->getParentOfType<mlir::scf::ForOp>();
   return loop && loop->hasAttr("tgpu.idle_rounds");
 }
-constexpr int kMostWaitsOfIdleRounds = 3; ///< one for each ring, but for the last
+constexpr int kMostWaitsOfIdleRounds = 3; ///< one per ring, except the last
 
 void SynchronisationMutationTest::expectAllReached(mlir::ModuleOp module) {
   std::set<unsigned> seen;
@@ -159,17 +160,17 @@ void SynchronisationMutationTest::expectAllReached(mlir::ModuleOp module) {
 
 const char *const kMasks[] = {"none", "top_left", "bottom_right"};
 
-/// In the usual tier each kernel has one mask, which follows from its label, so that all masks are
-/// tried with some kernels.
+/// In the smoke tier, each kernel has one mask, which follows from its label, so that each mask is
+/// used with some kernels.
 bool isOfTier(const Kernel &kernel, llvm::StringRef mask) {
   if (mask.empty() || reference::currentTier() == reference::Tier::Full)
     return true;
   return mask == kMasks[llvm::djbHash(kernel.label, 0) % std::size(kMasks)];
 }
 
-/// Where a kernel has roles, no part of a loop is left to chance: one that no launch can enter is
-/// not written, and for all others there is a launch here. (On other machines parts that a mask
-/// leaves empty are ordinary.) Then each synchronisation is left out, in turn.
+/// For kernels with roles, the launches reach every part of a loop: parts that no launch can reach
+/// are not generated. (On other targets, a mask may leave parts empty.) Then each synchronization
+/// is removed, one at a time.
 TEST_P(SynchronisationMutationTest, EverySynchronisationIsReachedAndMissed) {
   const auto &[kernel, mask] = GetParam();
   bool mustReach = kernel.target == "sm_90a", hasMutants = !kernel.isOnlyReached;
@@ -197,7 +198,7 @@ TEST_P(SynchronisationMutationTest, EverySynchronisationIsReachedAndMissed) {
       continue;
     }
     if (isOfIdleRound(*module, mutation)) {
-      // Without the wait of one ring that of the next still comes behind the copies of both.
+      // Without the wait for one ring, the wait for the next still follows the copies of both.
       EXPECT_TRUE(llvm::isa<tgpu::WaitOp>(findMutated(*module, mutation)))
           << "survives: " << describe(*module, mutation);
       ++numOfIdleRounds;
@@ -218,7 +219,8 @@ TEST_P(SynchronisationMutationTest, EverySynchronisationIsReachedAndMissed) {
   }
   EXPECT_LE(numRedundant, kernel.mostRedundant) << "survive:" << redundant;
   EXPECT_LE(numOfIdleRounds, kMostWaitsOfIdleRounds);
-  // A verifier that gives up on a kernel accepts it, and the simulator tries a few launches alone.
+  // A verifier that cannot analyze a kernel accepts it, and the simulator only tries a few
+  // launches.
   EXPECT_GE(2 * numRefused, static_cast<int>(mutations.size()))
       << "tgpu-verify-sync does not follow the kernel";
   std::printf("%s under %s: %zu mutants, %d refused by tgpu-verify-sync, %d found by the "
@@ -257,14 +259,14 @@ const std::string kLastGroup =
     "second closes both groups";
 const Reasons kBackwardRoles = {{"tgpu.bulk_commit", kLastGroup}, {"tgpu.sync", kHeadOfRound}};
 
-/// Results leave through buffers of their own.
+/// Results are stored through separate buffers.
 const Reasons kBackwardVotes = {
     {"tgpu.bulk_commit", kLastGroup},
     {"tgpu.bulk_wait", "there are two results, and before each is written all copies are waited "
                        "for: the one wait of a tile does what the other does"},
     {"tgpu.sync", kHeadOfRound + "; and the same of the barriers behind those waits"}};
 
-/// The same where a list names the blocks.
+/// The same with a list of blocks.
 const Reasons kBackwardLists = {
     {"tgpu.bulk_commit", kLastGroup},
     {"tgpu.bulk_wait", kBackwardVotes.at("tgpu.bulk_wait")},
@@ -272,7 +274,7 @@ const Reasons kBackwardLists = {
                       "; and of a round, one before the entry of the list is looked at, and one "
                       "where it names a block"}};
 
-/// Results leave through an operand's buffer, which is given back when the copies have read it.
+/// Results are stored through an operand's buffer, which is released when the copies have read it.
 const Reasons kBackwardWide = {
     {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
     {"tgpu.acquire", "of the number of a tile: operands are copied when the results of the tile "
@@ -288,7 +290,7 @@ const std::vector<std::pair<std::string, std::string>> kListed = {{"LISTED", "tr
 const std::vector<std::pair<std::string, std::string>> kSmallLists = {
     {"LISTED", "true"}, {"LIST_BLOCK_M", "32"}, {"LIST_BLOCK_N", "16"}};
 
-/// The parameters, with those of `more` in their place.
+/// The parameters, overridden by those of `more`.
 Pairs with(Pairs params, const Pairs &more) {
   for (const auto &[name, value] : more) {
     auto found =
@@ -301,7 +303,7 @@ Pairs with(Pairs params, const Pairs &more) {
   return params;
 }
 
-/// A backward of both kernels for keys, and launches for either.
+/// A backward with both kernels for keys, and launches for both.
 Kernel apart(Kernel kernel) {
   kernel.isApart = true;
   std::vector<Launch> launches = kernel.launches;
@@ -313,13 +315,13 @@ Kernel apart(Kernel kernel) {
   return kernel;
 }
 
-/// A backward that chooses by length between two kernels for keys, and launches for either.
+/// A backward that selects between two kernels for keys by length, and launches for both.
 Kernel byLength(Kernel kernel) {
   constexpr int64_t longest = 600, more = 384; // whole blocks
   kernel.orderedUpTo = std::to_string(longest);
   for (size_t i = 0, n = kernel.launches.size(); i < n; ++i) {
     Launch launch = kernel.launches[i];
-    launch.extents.keyHeads = 2; // where heads share keys, lengths do not matter
+    launch.extents.keyHeads = 2; // if heads share keys, lengths do not matter
     kernel.launches.push_back(launch);
     launch.extents.rows += more;
     launch.extents.keys += launch.extents.keys ? more : 0;
@@ -427,11 +429,11 @@ const Pairs kHalf = {{"T", "f16"}, {"D", "64"}};
 const Pairs kForwardBlocks = with(kHalf, {{"BLOCK_M", "128"}, {"BLOCK_N", "64"}});
 const Pairs kBackwardBlocks = with(kHalf, {{"BLOCK_M", "128"}, {"BLOCK_N", "128"}});
 const CallExtents kWide = {136, 272, 64, 128, 128};
-/// Enough rounds of every kind, for each of the parts that a loop may have; and tiles without keys.
+/// Enough iterations of every kind, for each possible part of a loop; and tiles without keys.
 const CallExtents kQueries = {600, 280, 64, 128, 128}, kKeys = {280, 600, 64, 128, 128},
                   kEven = {600, 536, 64, 128, 128}, kNoKeys = {600, 0, 64, 128, 128};
 const std::vector<Launch> kLaunches = {{kQueries}, {kKeys}, {kEven}, {kNoKeys}};
-/// For a negative scale there is another loop.
+/// A negative scale has a separate loop.
 const std::vector<Launch> kScaledLaunches = {
     {kQueries}, {kKeys}, {kNoKeys}, {kQueries, {{"scale", -0.25}}}, {kKeys, {{"scale", -0.25}}}};
 
@@ -441,7 +443,7 @@ std::vector<Launch> ofDepth(std::vector<Launch> launches, int64_t depth) {
   return launches;
 }
 
-/// The launches, and each again with a bias that all queries share.
+/// The launches, and each of them with a bias that all queries share.
 std::vector<Launch> withRowBias(std::vector<Launch> launches) {
   for (size_t i = 0, n = launches.size(); i < n; ++i) {
     launches.push_back(launches[i]);
@@ -450,9 +452,9 @@ std::vector<Launch> withRowBias(std::vector<Launch> launches) {
   return launches;
 }
 
-/// The launches with a window around a diagonal that lies near; and around one so far away that the
-/// positions of the last rows wrap, while the first attend all keys. The ranges of such a mask
-/// promise nothing.
+/// The launches with a window around a close diagonal; and with one around a diagonal so far away
+/// that the positions of the last rows wrap, while the first rows attend all keys. The ranges of
+/// such a mask guarantee nothing.
 std::vector<Launch> withShift(const std::vector<Launch> &launches) {
   constexpr int64_t largest = std::numeric_limits<int32_t>::max();
   std::vector<Launch> result;
@@ -466,8 +468,8 @@ std::vector<Launch> withShift(const std::vector<Launch> &launches) {
   return result;
 }
 
-/// The launches, with windows that leave pairs out on both sides; the first also with one within a
-/// tile.
+/// The launches, with windows that exclude pairs on both sides; the first also with a window within
+/// a tile.
 std::vector<Launch> withWindow(std::vector<Launch> launches) {
   launches.push_back(launches.front());
   for (Launch &launch : launches) {
@@ -600,7 +602,7 @@ INSTANTIATE_TEST_SUITE_P(Roles, SynchronisationMutationTest,
                          });
 
 const CallExtents kProduct = {136, 264, 328};
-/// More tiles than blocks of threads.
+/// More tiles than thread blocks.
 const CallExtents kSequence = {300, 300, 64, 128, 128, /*batch=*/6, /*isOneSequence=*/true};
 
 const std::vector<Kernel> kOtherKernels = {
@@ -627,7 +629,7 @@ INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronisationMutationTest,
 
 class KernelsWithRoles : public SimulatorTest {};
 
-/// A kernel that is new, or gets roles, must be in one of the lists.
+/// A new kernel, or one that gets roles, must be in one of the lists.
 TEST_F(KernelsWithRoles, AreListed) {
   std::set<std::string> listed, found;
   for (const auto *kernels : {&kCausalKernels, &kOtherKernels})

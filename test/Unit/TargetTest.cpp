@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The table of architectures: what every row must satisfy, and which is taken for what.
+// The table of architectures: invariants of every row, and the lookup.
 
 #include "base/Target/Target.h"
 
@@ -33,11 +33,11 @@ TEST(Target, RowsAreConsistent) {
     EXPECT_GT(target.multiprocessors, 0);
     EXPECT_GT(target.exponentialsOfClock, 0);
     EXPECT_GT(target.operationsOfClock, 0);
-    // What one chip leaves to a block, all that run only this code do.
+    // Targets for exactly one chip may use all of its shared memory.
     if (target.isExact) {
       EXPECT_EQ(target.leastSharedOfBlock, target.sharedOfBlock);
     }
-    // Operands of wgmma come by TMA, in passes as in kernels.
+    // Operands of wgmma are copied by TMA, in passes as in kernels.
     if (target.has(Feature::Wgmma)) {
       EXPECT_TRUE(target.hasRoles());
     }

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-to-tgpu keeps the meaning of kernels: the mapped kernel, run without threads on the CPU,
-// gives what the tile kernel gives, bit for bit unless a test says why not.
+// tile-to-tgpu preserves the semantics of kernels: the mapped kernel, run without threads on the
+// CPU, gives the results of the tile kernel, bitwise unless a test states a reason.
 
 #include "InterpreterTesting.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using Params = std::vector<std::pair<std::string, std::string>>;
 
-/// Numbers in [-1, 1) that look random, by the position alone.
+/// Pseudo-random numbers in [-1, 1) that depend only on the position.
 double noise(int64_t i, int64_t stream) {
   uint64_t x = (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
   x += static_cast<uint64_t>(stream) * 0xbf58476d1ce4e5b9u;
@@ -42,7 +42,7 @@ protected:
     return compileFile(context, file, options);
   }
 
-  /// The passes up to where copies and buffers have their places.
+  /// The passes up to the assignment of offsets to buffers.
   bool mapOntoGpu(mlir::ModuleOp module, int64_t warps) {
     mlir::PassManager manager(&context);
     manager.addPass(createTileToTgpu({target, warps}));
@@ -60,11 +60,11 @@ protected:
     for (const auto &[name, argument] : arguments)
       map[name] = argument;
     RunOptions options;
-    options.threads = 1; // atomic additions in one order
+    options.threads = 1; // gives atomic additions a fixed order
     return mlir::succeeded(runOnCpu(entry, map, options));
   }
 
-  /// Runs the kernel as it is and mapped, and compares what both leave in `outputs`.
+  /// Runs the kernel before and after mapping, and compares `outputs`.
   void compare(const std::string &file, const Params &params, Arguments arguments,
                std::map<std::string, Tensor *> outputs, double tolerance = 0, int64_t warps = 4) {
     messages.clear();
@@ -89,12 +89,12 @@ protected:
       for (int64_t i = 0; i < got.count; ++i) {
         expectValue(got.get(i), expected->get(i), tolerance, name + "[" + std::to_string(i) + "]");
         if (HasFailure())
-          return; // the first is enough
+          return; // one failure is enough
       }
     }
   }
 
-  /// Mapping fails with this among its diagnostics.
+  /// Expects mapping to fail with this text among its diagnostics.
   void expectRefused(const std::string &file, const Params &params, const std::string &message,
                      int64_t warps = 4) {
     messages.clear();
@@ -201,7 +201,7 @@ TEST_F(AttentionMappingTest, ForwardByWarpgroups) {
 }
 
 TEST_F(AttentionMappingTest, ForwardWithinAWindow) {
-  // Rows without a key, and blocks that the ranges do not exclude but that hold no pair.
+  // Rows without keys, and blocks within the ranges that contain no pair.
   forward(ElementType::F16,
           {{"T", "f16"},
            {"WINDOW", "true"},
@@ -218,8 +218,8 @@ TEST_F(AttentionMappingTest, ForwardRoundsTheInnerExtentUp) {
 }
 
 TEST_F(AttentionMappingTest, ListedBlocks) {
-  // In no order; one beyond the keys, one negative, some beyond the count. An entry stands for one
-  // block, or for two.
+  // Unordered; one beyond the keys, one negative, some beyond the count. An entry covers one block,
+  // or two.
   Tensor q = input(ElementType::F16, {1, 2, 100, 32}), k = input(ElementType::F16, {1, 1, 70, 32}),
          v = input(ElementType::F16, {1, 1, 70, 32});
   const double numbers[] = {3, 0, 7, 4, 1, -1, 2, 0, 1, 1, 4, 2, 3, 0, 9, 1};
@@ -280,7 +280,7 @@ TEST_F(AttentionMappingTest, ForwardInF64) {
 }
 
 TEST_F(AttentionMappingTest, Float8) {
-  // Products of f16 hold those of 8 bits; the CPU adds as before.
+  // Products of f16 represent those of 8 bits; the CPU adds as before.
   for (auto [name, type] : {std::pair("e4m3", ElementType::E4M3), {"e5m2", ElementType::E5M2}}) {
     Tensor q = input(type, {1, 2, 70, 32}), k = input(type, {1, 1, 90, 32}),
            v = input(type, {1, 1, 90, 32});
@@ -314,11 +314,12 @@ TEST_F(AttentionMappingTest, HeadsPackedIntoRows) {
               {{"T", name},
                {"D", std::to_string(d)},
                {"GROUP", std::to_string(group)},
-               {"QUERIES", "16"}, // rows in sixteens, whatever the group
+               {"QUERIES", "16"}, // 16 rows for any group
                {"CAUSAL", "bottom_right"},
                {"BLOCK_N", "32"}},
               {{"q", q.argument()}, {"k", k.argument()}, {"v", v.argument()}, {"scale", 0.5}},
-              {{"o", &o}, {"lse", &lse}}, d % 16 == 0 ? 0 : 2e-3); // 40 becomes 48: added otherwise
+              {{"o", &o}, {"lse", &lse}},
+              d % 16 == 0 ? 0 : 2e-3); // 40 is padded to 48: the order of additions differs
     }
 }
 
@@ -331,7 +332,7 @@ TEST_F(AttentionMappingTest, PagesAndSplits) {
   Tensor table(ElementType::I32, {2, 3}, [&](int64_t i) { return pages[i]; });
   Tensor keys(ElementType::I32, {2}, [&](int64_t i) { return lengths[i]; });
   Tensor o(type, {2, 4, 32}), lse(ElementType::F32, {2, 4});
-  // A product of 16 x 16 is shared by two warps, though four are offered.
+  // A product of 16 x 16 is divided between two warps, though four are available.
   compare("attention_paged_decode.mlir",
           {{"T", "f16"}, {"D", "32"}, {"GROUP", "2"}, {"PAGE", std::to_string(page)}},
           {{"q", q.argument()},
@@ -345,7 +346,7 @@ TEST_F(AttentionMappingTest, PagesAndSplits) {
 
 TEST_F(TgpuMappingTest, TilesOfHigherRankAndIndices) {
   Tensor x = input(ElementType::F32, {7, 6, 16}), table = input(ElementType::F32, {9, 12});
-  // Some twice, some outside.
+  // Some indices twice, some out of bounds.
   const double which[] = {3, 0, 11, 8, -1, 3, 20, 5, 1, 7, 2, 8, 6, 4, 10, 3};
   Tensor rows(ElementType::I32, {16}, [&](int64_t i) { return which[i]; });
   Tensor y(ElementType::F32, {7, 6, 16}), sums(ElementType::F32, {7, 6});
@@ -359,12 +360,12 @@ TEST_F(TgpuMappingTest, Refusals) {
   expectRefused("attention_forward.mlir", {{"D", "256"}, {"T", "f32"}},
                 "bytes of shared memory, but the limit of sm_80 is 166912; use smaller blocks");
   expectRefused("matmul.mlir", {{"T", "f16"}},
-                "must be a power of two from 1 to 32, on sm_90a or a multiple of 4, or 0 to have "
-                "it chosen, but got 3",
+                "must be a power of two from 1 to 32, on sm_90a also a multiple of 4, or 0 for an "
+                "automatic choice, but got 3",
                 3);
 }
 
-/// The simulator counts the threads of a row by a formula, code generation by digits of layouts.
+/// The simulator counts the threads of a row by a formula, code generation from the layout.
 TEST_F(TgpuMappingTest, ThreadsOfARowAreCountedAlike) {
   context.loadDialect<tgpu::TgpuDialect>();
   mlir::Type f32 = mlir::Float32Type::get(&context);

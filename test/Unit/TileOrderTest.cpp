@@ -43,14 +43,14 @@ protected:
     context.allowUnregisteredDialects(false);
   }
 
-  /// All tiles in their order. `blocks`: 0 does not unite the last ones. `bytes` of a step: half of
-  /// the cache leaves a group of one step.
+  /// All tiles in their order. `blocks`: 0 does not merge the last groups. `bytes` of a step: with
+  /// half of the cache, a group has one step.
   std::vector<Tile> getTiles(int64_t batches, bool goesOn, int64_t blocks, bool onlyFew = false,
                              int64_t bytes = 1) {
     return getTilesOf("%b = " + std::to_string(batches), batches, goesOn, blocks, onlyFew, bytes);
   }
 
-  /// The same, `batches` tiles of `outer` ids behind the first two.
+  /// The same, with `batches` tiles of `outer` ids after the first two.
   std::vector<Tile> getTilesOf(const std::string &outer, int64_t batches, bool goesOn,
                                int64_t blocks, bool onlyFew = false, int64_t bytes = 1) {
     std::string text = "tgpu.kernel @k target \"sm_90a\" warps 4 () grid(%x = 5, %h = 3" +
@@ -83,7 +83,7 @@ protected:
     return tiles;
   }
 
-  /// How many tiles at the end go by the first id, whatever the others.
+  /// The number of tiles at the end that are ordered by the first id only.
   static size_t countLastGroup(const std::vector<Tile> &tiles) {
     size_t count = 1;
     while (count < tiles.size() &&
@@ -117,7 +117,7 @@ private:
 
 TEST_F(TileOrderTest, GroupsOfTwoHeadsEndWithABatch) {
   std::vector<Tile> tiles = getTiles(/*batches=*/2, /*goesOn=*/false, /*blocks=*/0);
-  // Heads 0 and 1 by turns, then head 2 alone.
+  // Heads 0 and 1 alternate, then head 2 alone.
   EXPECT_EQ(tiles[1].head, 1);
   EXPECT_EQ(tiles[9].x, columns - 1);
   for (size_t t = 10; t < 15; ++t)
@@ -137,7 +137,7 @@ TEST_F(TileOrderTest, TheLastGroupIsTwiceAsHigh) {
   for (bool goesOn : {false, true}) {
     std::vector<Tile> tiles = getTiles(5, goesOn, /*blocks=*/3);
     EXPECT_EQ(countLastGroup(tiles), 2 * group * columns);
-    // Four of fifteen heads: of the fourth batch the last, of the fifth all.
+    // Four of fifteen heads: the last one of the fourth batch, all of the fifth.
     EXPECT_EQ(tiles[11 * columns].batch, 3);
     EXPECT_EQ(tiles[11 * columns].head, 2);
   }
@@ -151,7 +151,7 @@ TEST_F(TileOrderTest, FewTilesAreOneGroup) {
 }
 
 TEST_F(TileOrderTest, OneBatchHasNoThirdId) {
-  EXPECT_EQ(countLastGroup(getTiles(1, false, /*blocks=*/1)), 15U); // two groups are more
+  EXPECT_EQ(countLastGroup(getTiles(1, false, /*blocks=*/1)), 15U); // two groups need more
   std::vector<Tile> tiles = getTiles(1, false, 0);
   EXPECT_EQ(countLastGroup(tiles), 5U);
 }
@@ -160,7 +160,7 @@ TEST_F(TileOrderTest, GridsOfOtherRanks) {
   // Three heads of five tiles are fewer than four tiles for each of four blocks.
   EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/4, /*onlyFew=*/true)), 15U);
   EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/3, /*onlyFew=*/true)), 5U);
-  // The third id and those behind it count as one.
+  // The third id and those after it count as one.
   std::vector<Tile> tiles = getTilesOf("%b = 2, %c = 3", 6, false, /*blocks=*/3);
   EXPECT_EQ(countLastGroup(tiles), 2 * group * columns);
   EXPECT_EQ(tiles[14 * columns].batch, 4);
@@ -169,7 +169,7 @@ TEST_F(TileOrderTest, GridsOfOtherRanks) {
 TEST_F(TileOrderTest, AGroupIsNoHigherThanTheCache) {
   constexpr int64_t allOfCache = 16 << 20;
   std::vector<Tile> tiles = getTiles(5, false, /*blocks=*/3, /*onlyFew=*/false, allOfCache);
-  EXPECT_EQ(tiles[1].head, 0); // a head alone
+  EXPECT_EQ(tiles[1].head, 0); // a single head
   EXPECT_EQ(countLastGroup(tiles), 2 * columns);
 }
 

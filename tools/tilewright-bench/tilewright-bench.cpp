@@ -37,20 +37,20 @@ struct BenchCommandLine {
                    cl::value_desc("operation,..."), cl::cat(category)),
         sizes("size", cl::desc("Rows, columns and depth of a matrix product"), cl::CommaSeparated,
               cl::value_desc("n,..."), cl::cat(category)),
-        device("device", cl::desc("Where to run: cpu (the default), cuda[:N], auto"),
-               cl::init("cpu"), cl::value_desc("cpu|cuda|auto"), cl::cat(category)),
-        target("target", cl::desc("The target of code for a GPU; by default what the device is"),
+        device("device", cl::desc("Device: cpu (the default), cuda[:N], auto"), cl::init("cpu"),
+               cl::value_desc("cpu|cuda|auto"), cl::cat(category)),
+        target("target", cl::desc("Target of code for a GPU; by default that of the device"),
                cl::value_desc(targetWords()), cl::cat(category)),
-        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
+        warps("warps", cl::desc("Warps per thread block on a GPU; 0: chosen by the compiler"),
               cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
-        schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
+        schedule("schedule", cl::desc("Override a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),
         warm("warm", cl::desc("Do not overwrite the L2 of a GPU before each run"),
              cl::cat(category)),
-        batch("batch", cl::desc("Batch"), cl::init(1), cl::cat(category)),
+        batch("batch", cl::desc("Batch size"), cl::init(1), cl::cat(category)),
         heads("heads", cl::desc("Heads of queries"), cl::init(8), cl::cat(category)),
-        kvHeads("kv-heads", cl::desc("Heads of keys; those of queries by default"), cl::init(0),
-                cl::cat(category)),
+        kvHeads("kv-heads", cl::desc("Heads of keys; as many as of queries by default"),
+                cl::init(0), cl::cat(category)),
         queries("queries", cl::desc("Queries"), cl::init(1024), cl::cat(category)),
         keys("keys", cl::desc("Keys; as many as queries by default"), cl::init(0),
              cl::cat(category)),
@@ -60,11 +60,11 @@ struct BenchCommandLine {
               cl::value_desc("type,..."), cl::cat(category)),
         masks("causal", cl::desc("Masks: none, top_left, bottom_right"), cl::CommaSeparated,
               cl::value_desc("mask,..."), cl::cat(category)),
-        directions("direction", cl::desc("forward, backward; fwd, bwd for short"),
-                   cl::CommaSeparated, cl::value_desc("direction,..."), cl::cat(category)),
-        params("param", cl::desc("A further parameter, such as BLOCK_M=64"),
+        directions("direction", cl::desc("forward (fwd), backward (bwd)"), cl::CommaSeparated,
+                   cl::value_desc("direction,..."), cl::cat(category)),
+        params("param", cl::desc("An additional parameter, such as BLOCK_M=64"),
                cl::value_desc("NAME=VALUE"), cl::cat(category)),
-        rounds("rounds", cl::desc("Rounds, of which the median counts (7; 20 on a GPU)"),
+        rounds("rounds", cl::desc("Runs, of which the median is reported (7; 20 on a GPU)"),
                cl::init(0), cl::cat(category)),
         cores("cores", cl::desc("Threads; as many as there are cores by default"), cl::init(0),
               cl::cat(category)),
@@ -86,7 +86,7 @@ struct BenchCommandLine {
   cl::opt<bool> json, quiet;
 };
 
-/// What the cases run on.
+/// The device of the cases.
 struct BenchDevice {
   DeviceName name;
   GpuOptions gpu;
@@ -104,7 +104,7 @@ struct BenchDevice {
 
 struct BenchCase {
   std::string name;
-  std::optional<AttentionConfig> attention; ///< else a matrix product
+  std::optional<AttentionConfig> attention; ///< otherwise a matrix
   MatmulConfig matmul;
   std::unique_ptr<KernelRun> kernel;
   std::unique_ptr<BenchRunner> runner;
@@ -258,13 +258,13 @@ llvm::Error prepare(llvm::StringRef kernels, BenchCase &bench, BenchDevice &devi
   return warmUp.takeError();
 }
 
-/// Of the options that name it. Errors: no such device.
+/// The device that the options name. Errors: no such device.
 llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
   llvm::Expected<DeviceName> name = DeviceName::parse(options.device);
   if (!name)
     return usage("--device: " + llvm::toString(name.takeError()));
   if (name->kind == DeviceName::Kind::Simulator)
-    return usage("--device: a simulator has no times");
+    return usage("--device: a simulator cannot be timed; give cpu or cuda");
   BenchDevice device;
   device.name = *name;
   device.threads = options.cores;
@@ -272,7 +272,7 @@ llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
     if (llvm::Expected<const Target &> known = findTarget(options.target); !known)
       return known.takeError();
     if (!device.isGpu())
-      return usage("--target: the device is a CPU");
+      return usage("--target requires a GPU, but the device is a CPU");
     device.name.target = options.target;
   }
   device.gpu.target = device.name.target;
@@ -374,7 +374,7 @@ int main(int argc, char **argv) {
     return reportUsage(tool, cases.takeError());
   std::string kernels = findKernelsFolder(argv[0], options.kernels);
   if (kernels.empty())
-    return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
+    return reportFailure(tool, "cannot find the folder of the kernels; give it with --kernels");
   if (device->isGpu())
     if (llvm::Error error = startGpu(*device, options.warm))
       return reportFailure(tool, std::move(error));

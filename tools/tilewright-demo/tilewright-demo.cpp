@@ -28,7 +28,7 @@ namespace {
 struct DemoCase {
   std::string name;
   AttentionConfig config;
-  reference::ScoreMod score; ///< what the linked file computes
+  reference::ScoreMod score; ///< description of what the linked file computes
   std::function<llvm::Error(KernelRun &)> bindCaptures;
 };
 
@@ -283,7 +283,7 @@ int main(int argc, char **argv) {
   }
   std::string kernels = findKernelsFolder(argv[0], kernelsOption);
   if (kernels.empty())
-    return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
+    return reportFailure(tool, "cannot find the folder of the kernels; give it with --kernels");
 
   llvm::outs() << llvm::format("%-39s %-18s %-6s %-18s  %-18s %9s %9s\n", "case",
                                "B x H x Sq x Skv x D", "device", "max error (allowed)",

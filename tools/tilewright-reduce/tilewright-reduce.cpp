@@ -28,12 +28,12 @@ int main(int argc, char **argv) {
   cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("FILE"), cl::cat(category));
   cl::opt<std::string> script(
       "test",
-      cl::desc("The test script: a program that gets a file as its last argument and exits with 1 "
-               "if the file is interesting, else with 0 (as for mlir-reduce)"),
+      cl::desc("The test script: a program that is called with a file as its last argument and "
+               "exits with 1 if the file is interesting, else with 0 (as for mlir-reduce)"),
       cl::Required, cl::value_desc("program"), cl::cat(category));
-  cl::list<std::string> scriptArguments("test-arg", cl::desc("Further argument of the program"),
+  cl::list<std::string> scriptArguments("test-arg", cl::desc("Additional argument of the program"),
                                         cl::value_desc("text"), cl::cat(category));
-  cl::opt<std::string> output("o", cl::desc("Where to print; standard output by default"),
+  cl::opt<std::string> output("o", cl::desc("Output file; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
   cl::opt<bool> quiet("quiet", cl::desc("Do not show progress on a terminal"), cl::cat(category));
   if (!parseOptions(

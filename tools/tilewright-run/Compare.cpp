@@ -128,7 +128,7 @@ ExitCode tilewright::compareRuns(llvm::StringRef tool, mlir::MLIRContext &contex
   std::optional<Progress> progress(std::in_place, tool, isQuiet);
   auto fail = [&](const ComparedSide *side, llvm::Error error) {
     if (diagnostics.sawError())
-      llvm::consumeError(std::move(error)); // the diagnostic says it better
+      llvm::consumeError(std::move(error)); // the diagnostic is more precise
     else
       reportFailure(tool, std::move(error));
     Progress::hide();

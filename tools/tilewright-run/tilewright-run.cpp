@@ -30,34 +30,34 @@ struct RunCommandLine {
   explicit RunCommandLine(cl::OptionCategory &category)
       : compile(category),
         device("device",
-               cl::desc("Where to run: cpu (the default), cuda[:N], auto (a GPU if there is one), "
-                        "or sim: and a target (a simulated block of threads)"),
+               cl::desc("Device: cpu (the default), cuda[:N], auto (a GPU if there is one), "
+                        "or sim: and a target (a simulated thread block)"),
                cl::init("cpu"), cl::value_desc(deviceWords()), cl::cat(category)),
         compare("compare",
-                cl::desc("Run twice, print where the results part, and exit with 1 if they do; a "
-                         "side is DEVICE[+NAME=VALUE]..., where NAME is an option of this side: "
+                cl::desc("Run twice, print where the results differ, and exit with 1 if they do; a "
+                         "side is DEVICE[+NAME=VALUE]..., where NAME is an option for this side: "
                          "file, with, param, fast-math, blocks, length, target, schedule, warps or "
                          "precision"),
                 cl::value_desc("A,B"), cl::cat(category)),
         tolerance("tolerance",
-                  cl::desc("What --compare lets elements differ by, relative to the larger and "
-                           "absolute; by default what the element type justifies"),
+                  cl::desc("Tolerance of --compare, relative to the larger element and absolute; "
+                           "by default chosen by element type"),
                   cl::value_desc("REL[,ABS]"), cl::cat(category)),
         saveReproducer("save-reproducer",
-                       cl::desc("Before the run, write a text with the kernel, the files that it "
-                                "links and all options; tilewright-run FILE.repro repeats the run"),
+                       cl::desc("Before the run, write the kernel, the files that it links and all "
+                                "options to a file; tilewright-run FILE.repro repeats the run"),
                        cl::value_desc("FILE.repro"), cl::cat(category)),
         embedData("embed-data",
-                  cl::desc("With --save-reproducer: .npy files of up to 1 MiB, too; without it "
-                           "random numbers stand for floats"),
+                  cl::desc("With --save-reproducer: include .npy files of up to 1 MiB; without it, "
+                           "floats are replaced by random numbers"),
                   cl::cat(category)),
-        target("target", cl::desc("The target of code for a GPU; by default what the device is"),
+        target("target", cl::desc("Target of code for a GPU; by default that of the device"),
                cl::value_desc(targetWords()), cl::cat(category)),
-        schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
+        schedule("schedule", cl::desc("Override a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),
-        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
+        warps("warps", cl::desc("Warps per thread block on a GPU; 0: chosen by the compiler"),
               cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
-        precision("precision", cl::desc("f64: hold every float in f64 and round nothing"),
+        precision("precision", cl::desc("f64: compute all floats in f64, without rounding"),
                   cl::value_desc("f64"), cl::cat(category)),
         in("in",
            cl::desc("Array that the kernel reads; NAME=random[:TYPE]@DIMxDIM... is filled with "
@@ -72,27 +72,23 @@ struct RunCommandLine {
         strides("strides",
                 cl::desc("Strides of an array in memory, in elements; row-major by default"),
                 cl::value_desc("NAME=s0,s1,..."), cl::cat(category)),
-        checkIndices(
-            "check-indices",
-            cl::desc(
-                "On a GPU, check the elements of index arrays on the device before each launch, "
-                "also those that launches write, and those of mapped kernels; elsewhere they "
-                "are always checked"),
-            cl::cat(category)),
-        timeline(
-            "timeline",
-            cl::desc("Write when waits, copies, products and stores of each warpgroup ran on a "
-                     "GPU: a trace for Perfetto"),
-            cl::value_desc("trace.json"), cl::cat(category)),
-        timelineMib(
-            "timeline-mib",
-            cl::desc("Size of the buffer for --timeline (1): the blocks that find no room in it "
-                     "are left out"),
-            cl::init(1), cl::value_desc("MiB"), cl::cat(category)),
-        repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
+        checkIndices("check-indices",
+                     cl::desc("On a GPU, check the elements of index arrays on the device before "
+                              "each launch, including arrays that launches write and those of "
+                              "mapped kernels; on other devices they are always checked"),
+                     cl::cat(category)),
+        timeline("timeline",
+                 cl::desc("Write a trace for Perfetto: the times of waits, copies, products and "
+                          "stores of each warpgroup on a GPU"),
+                 cl::value_desc("trace.json"), cl::cat(category)),
+        timelineMib("timeline-mib",
+                    cl::desc("Size of the buffer for --timeline (1); blocks for which it has no "
+                             "room are omitted"),
+                    cl::init(1), cl::value_desc("MiB"), cl::cat(category)),
+        repeat("repeat", cl::desc("Run this many times and print the median time"), cl::init(0),
                cl::value_desc("count"), cl::cat(category)),
         quiet("quiet", cl::desc("Do not show progress"), cl::cat(category)),
-        seed("seed", cl::desc("Of random arrays, and of the simulator's order of events"),
+        seed("seed", cl::desc("Seed of random arrays, and of the simulator's order of events"),
              cl::init(0), cl::value_desc("number"), cl::cat(category)) {}
 
   /// Everything the options say of a run.
@@ -169,9 +165,7 @@ static ExitCode compare(const RunCommandLine &commandLine, const FileRunRequest 
         std::pair("--repeat", commandLine.repeat.getNumOccurrences()),
         std::pair("--timeline", commandLine.timeline.getNumOccurrences())})
     if (occurs)
-      return reportUsage(tool,
-                         llvm::Twine("--compare names its devices and runs each once; leave ") +
-                             option + " out");
+      return reportUsage(tool, llvm::Twine("--compare cannot be combined with ") + option);
   std::optional<Tolerance> tolerance;
   if (!commandLine.tolerance.empty()) {
     llvm::Expected<Tolerance> parsed = parseTolerance(commandLine.tolerance);
@@ -204,7 +198,7 @@ static ExitCode saveReproducer(const RunCommandLine &commandLine, const FileRunR
   if (!probe)
     return reportUsage(tool, probe.takeError());
   {
-    // What is wrong with the file is for the run to report.
+    // The run reports errors of the file.
     mlir::ScopedDiagnosticHandler silence(&context, [](mlir::Diagnostic &) {});
     llvm::consumeError((*probe)->read());
   }

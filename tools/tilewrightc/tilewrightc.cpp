@@ -50,47 +50,49 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::OptionCategory category("tilewrightc");
   CompileOptions compile(category);
-  cl::opt<std::string> emit(
-      "emit",
-      cl::desc("What to print: tile (specialised tile IR), or for a GPU tgpu, llvm, "
-               "ptx, cubin or bundle (all that the runtime needs)"),
-      cl::init("tile"), cl::value_desc("tile|tgpu|llvm|ptx|cubin|bundle"), cl::cat(category));
+  cl::opt<std::string> emit("emit",
+                            cl::desc("Output: tile (specialised tile IR), or for a GPU tgpu, llvm, "
+                                     "ptx, cubin or bundle (the file for the runtime)"),
+                            cl::init("tile"), cl::value_desc("tile|tgpu|llvm|ptx|cubin|bundle"),
+                            cl::cat(category));
   GpuOptions gpu;
   cl::list<std::string> targets(
       "target",
-      cl::desc("The GPU: sm_80 (and newer; the default) or sm_90a; several for a bundle, "
-               "which by default has sm_80, and sm_90a if kernels have roles there"),
+      cl::desc("Target GPU: sm_80 (and newer; the default) or sm_90a. A bundle can have several; "
+               "by default sm_80, and sm_90a if kernels have roles there"),
       cl::value_desc(targetWords()), cl::cat(category));
   cl::list<std::string> variants("variant",
-                                 cl::desc("Further parameters of one variant in a bundle"),
+                                 cl::desc("Additional parameters of one variant of a bundle"),
                                  cl::value_desc("NAME=VALUE,..."), cl::cat(category));
-  cl::opt<int64_t> warps("warps", cl::desc("Warps of a thread block; 0: by the kernel's products"),
+  cl::opt<int64_t> warps("warps", cl::desc("Warps per thread block; 0: chosen by the compiler"),
                          cl::init(gpu.warps), cl::value_desc("n"), cl::cat(category));
   cl::list<std::string> schedule(
       "schedule",
-      cl::desc("Overrides a decision about loops (skeleton, stages, in_flight, "
+      cl::desc("Override a decision about loops (skeleton, stages, in_flight, "
                "keep_in_registers) or roles (turns, group, store_buffers and others: see the "
                "author's guide)"),
       cl::value_desc("KEY=VALUE"), cl::cat(category));
-  cl::opt<std::string> code("code",
-                            cl::desc("LLVM IR (.ll) or PTX (.ptx), such as an edited dump, to take "
-                                     "for the code of a bundle"),
-                            cl::value_desc("file"), cl::cat(category));
-  cl::opt<std::string> output("o", cl::desc("Where to print; standard output by default"),
+  cl::opt<std::string> code(
+      "code",
+      cl::desc(
+          "LLVM IR (.ll) or PTX (.ptx), such as an edited dump, to use as the code of a bundle"),
+      cl::value_desc("file"), cl::cat(category));
+  cl::opt<std::string> output("o", cl::desc("Output file; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
-  cl::opt<bool> report("report",
-                       cl::desc("Say on standard error what each kernel takes and does on the GPU"),
-                       cl::cat(category));
+  cl::opt<bool> report(
+      "report",
+      cl::desc(
+          "Print the resources, schedule and memory accesses of each kernel on standard error"),
+      cl::cat(category));
   cl::opt<std::string> timelineText(
       "timeline",
-      cl::desc(
-          "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
-          "for each warpgroup of a role of a block (4096)"),
+      cl::desc("Kernels write the times of their operations to an argument 'timeline', with this "
+               "many 64-bit words per warpgroup of a role of a block (4096)"),
       cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
   cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"), cl::cat(category));
   cl::opt<std::string> crashReproducer(
       "crash-reproducer",
-      cl::desc("Where to write the pass and its input if a pass fails or crashes; tilewright-opt "
+      cl::desc("Output file for the pass and its input if a pass fails or crashes; tilewright-opt "
                "--run-reproducer runs it"),
       cl::value_desc("file"), cl::cat(category));
   if (!parseOptions(
@@ -106,9 +108,9 @@ int main(int argc, char **argv) {
     return reportUsage(tool, "--emit: expected tile, tgpu, llvm, ptx, cubin or bundle but got '" +
                                  emit + "'");
   if (!isBundle && targets.size() > 1)
-    return reportUsage(tool, "--target: several targets make a bundle, so give --emit=bundle");
+    return reportUsage(tool, "--target: several targets require --emit=bundle");
   if (!isBundle && !variants.empty())
-    return reportUsage(tool, "--variant: several variants make a bundle, so give --emit=bundle");
+    return reportUsage(tool, "--variant: variants require --emit=bundle");
   bool hasTimeline = timelineText.getNumOccurrences() != 0;
   if (hasTimeline && !form && !isBundle)
     return reportUsage(
@@ -121,16 +123,15 @@ int main(int argc, char **argv) {
                   " to " + llvm::Twine(timeline::mostWords) + " but got '" + timelineText + "'");
   if (report && !form && !isBundle)
     return reportUsage(
-        tool, "--report describes what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
+        tool, "--report requires GPU output: give --emit=tgpu, llvm, ptx, cubin or bundle");
   if (!code.empty() && !isBundle)
-    return reportUsage(tool, "--code: code is taken for a bundle, so give --emit=bundle");
+    return reportUsage(tool, "--code requires --emit=bundle");
   bool isCode = llvm::StringRef(compile.file).ends_with(".ll") ||
                 llvm::StringRef(compile.file).ends_with(".ptx");
   if (isCode && form != GpuForm::Cubin &&
       !(form == GpuForm::Ptx && llvm::StringRef(compile.file).ends_with(".ll")))
-    return reportUsage(tool,
-                       "--emit: code becomes ptx (from a .ll file) or cubin; for a bundle give "
-                       "the kernel, and this file by --code");
+    return reportUsage(tool, "--emit: expected ptx (from a .ll file) or cubin for a file of code; "
+                             "for a bundle, give the kernel, and this file with --code");
   if (!targets.empty())
     gpu.target = targets.front();
   gpu.warps = warps;

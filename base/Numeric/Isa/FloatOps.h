@@ -28,8 +28,8 @@ TILEWRIGHT_INLINE uint64_t wordOf(double value) { return bitsAs<uint64_t>(value)
 
 struct Maximum {
   template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
-    T larger = a > b ? a : b;                   // b if it is a NaN
-    T equal = bitsAs<T>(wordOf(a) & wordOf(b)); // +0 of the two zeroes
+    T larger = a > b ? a : b;                   // b if b is a NaN
+    T equal = bitsAs<T>(wordOf(a) & wordOf(b)); // +0 if both are zeros
     T result = a == b ? equal : larger;
     return a != a ? a : result;
   }

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the files of Isa/ share: bit casts and the loops around a scalar function. The loops are
-// plain C++ that the compiler vectorises, so an operation is one function without branches.
+// Shared code of the files of Isa/: bit casts and the loops around a scalar function. The loops are
+// plain C++ that the compiler vectorizes, so an operation is one function without branches.
 //
 // An operation is a struct with `template <typename T> static R apply(T...)`, or the same without
 // the template.

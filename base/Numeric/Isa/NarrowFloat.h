@@ -18,15 +18,15 @@ namespace tilewright::numeric::TILEWRIGHT_ISA {
 template <typename BitsT, unsigned E, unsigned M, bool hasInfinity> struct NarrowFormat {
   using Bits = BitsT;
 
-  static constexpr unsigned dropped = 23 - M; ///< mantissa bits that float has in addition
+  static constexpr unsigned dropped = 23 - M; ///< additional mantissa bits of float
   static constexpr uint32_t bias = (1u << (E - 1)) - 1;
   static constexpr uint32_t rebias = 127 - bias;
   static constexpr uint32_t signBit = 1u << (E + M);
-  static constexpr uint32_t infinityBits = ((1u << E) - 1) << M; ///< where hasInfinity
+  static constexpr uint32_t infinityBits = ((1u << E) - 1) << M; ///< if hasInfinity
   static constexpr uint32_t nanBits = hasInfinity ? infinityBits | (1u << (M - 1)) : signBit - 1;
   /// The first pattern that is no finite number.
   static constexpr uint32_t overflowBits = hasInfinity ? infinityBits : nanBits;
-  static constexpr uint32_t smallestNormal = (rebias + 1) << 23; ///< as a float's bits
+  static constexpr uint32_t smallestNormal = (rebias + 1) << 23; ///< as bits of a float
   /// Adding it to a float below smallestNormal leaves the multiple of the smallest subnormal in the
   /// low bits, rounded by the addition.
   static constexpr uint32_t subnormalMagic = (rebias + 1 + dropped) << 23;

@@ -3,8 +3,8 @@
 //
 // Reductions of contiguous rows, and the rounds of Philox.
 //
-// A row is reduced in four vectors of partial results, whatever its length, which are then combined
-// in a fixed order: the order of a sum depends on the row's length alone.
+// A row of any length is reduced to four vectors of partial results, which are then combined in a
+// fixed order: the order of a sum depends only on the length of the row.
 
 #include "base/Numeric/Isa/FloatOps.h"
 
@@ -99,8 +99,8 @@ template <bool isMax, typename T> TILEWRIGHT_INLINE T better(T a, T b) {
   return (isMax ? b > a : b < a) ? b : a;
 }
 
-/// Maximum or minimum of a row of floats: the processor's own, which loses NaNs and the sign of
-/// zero, with a note of NaNs beside it. Where one of the two matters the exact loop decides.
+/// Maximum or minimum of a row of floats: the processor's instruction, which loses NaNs and the
+/// sign of zero, and a flag for NaNs. If one of the two matters, the exact loop is used.
 template <typename T, typename Word, bool isMax, typename Exact>
 TILEWRIGHT_INLINE T extremumOfRow(const T *row, size_t columns, T identity) {
   constexpr size_t lanes = accumulators * vectorBytes / sizeof(T);

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// By <ucontext.h>: a simulated block changes between its roles some hundred thousand times, and a
-// change of threads takes longer than what is done in between. Sanitizers follow threads better
-// than changes of the stack, so under them a coroutine is a thread, of which one runs at a time.
+// Implemented with <ucontext.h>: a simulated block switches between its roles some hundred thousand
+// times, and a switch of threads takes longer than the work in between. Sanitizers support threads
+// better than stack switches, so with them a coroutine is a thread, and one runs at a time.
 
 #include "lib/Interpreter/Simulator/Coroutine.h"
 
@@ -28,19 +28,19 @@ namespace tilewright::simulator {
 #if TILEWRIGHT_COROUTINES_BY_CONTEXT
 
 struct Coroutine::Impl {
-  /// As much as a thread has; pages exist once they are touched.
+  /// The stack size of a thread; pages are allocated at the first access.
   static constexpr size_t stackBytes = size_t(8) << 20;
 
   explicit Impl(std::function<void()> body) : body(std::move(body)) {
     stack = mmap(nullptr, stackBytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    // The lowest page is no memory, so that an overflow is found.
+    // The lowest page is protected, so that an overflow is detected.
     if (stack == MAP_FAILED || mprotect(stack, static_cast<size_t>(getpagesize()), PROT_NONE) != 0)
       llvm::report_bad_alloc_error("no memory for the stack of a role");
     getcontext(&inside);
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = stackBytes;
-    inside.uc_link = &outside; // where it goes on when `start` returns
+    inside.uc_link = &outside; // where execution continues when `start` returns
     auto address = reinterpret_cast<uintptr_t>(this);
     // makecontext passes numbers of type int.
     makecontext(&inside, reinterpret_cast<void (*)()>(&start), 2, static_cast<unsigned>(address),

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A function with a stack of its own, so that it can stop anywhere and go on later.
+// A function with its own stack, so that it can be suspended anywhere and resumed.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_COROUTINE_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_COROUTINE_H

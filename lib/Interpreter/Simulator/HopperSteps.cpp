@@ -28,7 +28,7 @@ struct TmaCopy {
   template <typename OpT> static FailureOr<TmaCopy> of(Lowering &lowering, OpT op) {
     auto definition = op.getMap().template getDefiningOp<tgpu::TensorMapOp>();
     if (!definition)
-      return op.emitOpError("takes the result of tgpu.tensor_map");
+      return op.emitOpError("requires the result of tgpu.tensor_map");
     TmaCopy copy;
     copy.op = op;
     copy.map = cast<tgpu::TensorMapType>(definition.getMap().getType());
@@ -58,8 +58,8 @@ struct TmaCopy {
                               "multiples of 16 bytes, and its last dimension contiguous");
     int64_t row = map.getRagged() < 0 ? 0 : indices[map.getRagged()].read(frame);
     return row >= 0 ||
-           machine.fail(op, "begins before the part of its view, at row " + std::to_string(row) +
-                                "; a ragged tensor map cuts at the end of a part only");
+           machine.fail(op, "begins before its part of the view, at row " + std::to_string(row) +
+                                "; a ragged tensor map clips only at the end of a part");
   }
 
   struct Box {
@@ -123,7 +123,7 @@ struct TmaCopy {
   tgpu::SharedType type;
   Slot view = 0, buffer = 0;
   llvm::SmallVector<IntOperand, 4> indices;
-  IntOperand begin, size; ///< of a part, where the map is ragged
+  IntOperand begin, size; ///< of the part, if the map is ragged
 };
 
 /// A copy that arrives at a barrier.
@@ -312,7 +312,7 @@ private:
 
 struct WgmmaCode {
   Operation *op;
-  std::shared_ptr<WgmmaOperandPatterns> a, b; ///< a: null in registers
+  std::shared_ptr<WgmmaOperandPatterns> a, b; ///< a is null if it is in registers
   Slot aSlot, bSlot;
   ElementType element;
   std::optional<Slot> acc;

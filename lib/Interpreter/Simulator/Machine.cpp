@@ -390,7 +390,7 @@ int64_t Machine::takeTileOfAll(int64_t tiles) {
 
 bool Machine::awaitTurn(Context &context, Operation *op, const int32_t *counter, int64_t number) {
   if (context.turn) {
-    fail(op, "awaits a turn while its thread has another, so that blocks may wait for each other");
+    fail(op, "awaits a turn while its thread has another, so that blocks may deadlock");
     note(context.turn, "the other turn");
     return false;
   }

@@ -52,7 +52,7 @@ struct GroupQueue {
   std::vector<Item> items; ///< unfinished
   Time committed = 0, finished = 0;
   mlir::Operation *last = nullptr; ///< the last operation that started work
-  Time complete = 0;               ///< stores: groups that are known to have reached memory
+  Time complete = 0;               ///< for stores: groups known to have reached memory
 
   Time open() const { return committed + 1; }
   bool hasOpen() const { return !items.empty() && items.back().group == open(); }
@@ -73,7 +73,7 @@ struct Context {
   GroupQueue copies, stores, products;
   std::vector<std::shared_ptr<Product>> started; ///< indexed by values of type !tgpu.pending
 
-  mlir::Operation *turn = nullptr;         ///< the operation that awaits a turn among blocks
+  mlir::Operation *turn = nullptr;         ///< operation that waits for a turn among blocks
   std::pair<const void *, int64_t> turnOf; ///< its counter and number
 
   // Set while the context waits.
@@ -81,14 +81,14 @@ struct Context {
   llvm::function_ref<std::string()> waitsFor = nullptr;
   mlir::Operation *waitsAt = nullptr;
 
-  std::unique_ptr<Coroutine> coroutine; ///< of a role
+  std::unique_ptr<Coroutine> coroutine; ///< coroutine of a role
 };
 
 /// Properties of a kernel that are known before it runs.
 struct BlockPlan {
   unsigned warps = 0;
   int64_t sharedBytes = 0, granule = 1;
-  llvm::DenseMap<mlir::Operation *, unsigned> barriers, namedBarriers; ///< the first number of each
+  llvm::DenseMap<mlir::Operation *, unsigned> barriers, namedBarriers; ///< first number of each
   unsigned numBarriers = 0, numNamedBarriers = 0;
 };
 
@@ -223,7 +223,7 @@ private:
       Time time;
       mlir::Operation *op;
     };
-    std::vector<Waiter> waiters; ///< for the previous phase
+    std::vector<Waiter> waiters; ///< waiters for the previous phase
     mlir::Operation *lastCopy = nullptr;
     Time lastCopyPhase = 0;
   };
@@ -247,7 +247,7 @@ private:
   AsyncMoment moment;
   std::mt19937_64 random;
   std::optional<Fault> firstFault;
-  std::vector<Clock> clocks; ///< of the warps
+  std::vector<Clock> clocks; ///< clocks of the warps
   std::vector<char> bytes;
   ShadowMemory shadow;
   std::vector<Barrier> barriers;

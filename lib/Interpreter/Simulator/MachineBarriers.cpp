@@ -61,7 +61,7 @@ bool Machine::complete(unsigned number, Operation *op) {
     if (barrier.arriving[components.warp(waiter.warp)] < waiter.time) {
       fail(op, "completes phase " + std::to_string(barrier.phase) + " of stage " +
                    std::to_string(barrier.stage) + " while warp " + std::to_string(waiter.warp) +
-                   " may still wait for the phase before, and then misses it");
+                   " may still wait for the previous phase and miss its end");
       note(waiter.op, "the wait");
       return false;
     }
@@ -83,7 +83,7 @@ bool Machine::checkPhase(Context &context, Operation *op, unsigned number, int64
   if (clocks[warp][components.barrier(number)] < phase)
     return fail(op, "is for phase " + std::to_string(phase) + " of stage " +
                         std::to_string(barrier.stage) + ", but warp " + std::to_string(warp) +
-                        " of " + context.name + " does not know that the phase before is over");
+                        " of " + context.name + " has not observed the end of the previous phase");
   if (barrier.phase != phase)
     return fail(op, "is for phase " + std::to_string(phase) + " of stage " +
                         std::to_string(barrier.stage) + ", which is over: too few bytes or " +
@@ -136,14 +136,14 @@ bool Machine::wait(Context &context, Operation *op, unsigned number, int64_t pha
       return fail(op, "waits for phase " + std::to_string(phase) + " of stage " +
                           std::to_string(barrier.stage) + " and may return too early: warp " +
                           std::to_string(w) + " of " + context.name +
-                          " does not know that the phase before is over");
+                          " has not observed the end of the previous phase");
   if (!waitUntil(
           context, op, [&] { return barrier.phase > phase; }, [&] { return describe(barrier); }))
     return false;
   if (barrier.phase > phase + 1)
     return fail(op, "waits for phase " + std::to_string(phase) + " of stage " +
                         std::to_string(barrier.stage) + ", but phase " +
-                        std::to_string(barrier.phase) + " is under way: it is missed");
+                        std::to_string(barrier.phase) + " is under way, so the wait misses it");
   for (unsigned w = context.firstWarp; w < end; ++w) {
     join(clocks[w], barrier.completed);
     barrier.waiters.push_back({w, clocks[w][components.warp(w)], op});
@@ -168,7 +168,7 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   for (unsigned w = context.firstWarp; w < end; ++w) {
     if (clocks[w][component] < std::max(generation, barrier.due[w]))
       return fail(op, "may arrive a second time before the other warps: warp " + std::to_string(w) +
-                          " of " + context.name + " does not know that they have arrived");
+                          " of " + context.name + " has not observed their arrival");
     barrier.due[w] = generation + 1;
     join(barrier.arriving, clocks[w]);
     tick(w);

@@ -19,7 +19,7 @@ namespace tilewright {
 constexpr llvm::StringLiteral kRedundantAttr = "tgpu.redundant";
 
 struct Mutation {
-  unsigned number = 0; ///< of the operation, in the order of a walk
+  unsigned number = 0; ///< number of the operation, in the order of a walk
   /// Waits for groups: the number of additional groups that may be incomplete. 0: the operation is
   /// dropped.
   int64_t weakenedBy = 0;

@@ -25,7 +25,7 @@ class Operation;
 namespace tilewright::simulator {
 
 using Time = uint32_t;
-using Clock = std::vector<Time>; ///< by component
+using Clock = std::vector<Time>; ///< indexed by component
 
 /// Merges the knowledge of `from` into `into`.
 void join(Clock &into, const Clock &from);
@@ -84,7 +84,7 @@ struct Conflict {
   Kind kind;
   int64_t byte;
   mlir::Operation *earlier;
-  unsigned component; ///< of the earlier access
+  unsigned component; ///< component of the earlier access
 };
 
 class ShadowMemory {
@@ -118,7 +118,7 @@ private:
 
   Components components;
   int64_t granule;
-  std::vector<uint32_t> cells; ///< numbers of states
+  std::vector<uint32_t> cells; ///< state numbers
   std::deque<State> states;
 };
 

@@ -18,8 +18,8 @@ namespace tilewright {
 
 /// When asynchronous work is executed: copies deliver, products read their operands.
 enum class AsyncMoment {
-  Earliest, ///< when it is started
-  Latest,   ///< when it is waited for
+  Earliest, ///< at its start
+  Latest,   ///< at the wait for it
   Random    ///< in between, by the seed; roles also run in a random order
 };
 

@@ -68,7 +68,7 @@ LogicalResult lower(Lowering &lowering, tgpu::GridExtentOp op) {
   return success();
 }
 
-/// Blocks run one after the other, so the last does what waits for others.
+/// Blocks run one after the other, so the last one executes work that waits for others.
 LogicalResult lower(Lowering &lowering, tgpu::ShareOp op) {
   Slot first = lowering.define(op.getFirst()), step = lowering.define(op.getStep());
   IntOperand count = lowering.intOperand(op.getCount());

@@ -13,7 +13,7 @@
 
 namespace tilewright::simulator {
 
-using Offsets = std::vector<int32_t>; ///< in bytes, of the elements of a tile in row-major order
+using Offsets = std::vector<int32_t>; ///< in bytes, for the elements of a tile in row-major order
 
 struct TilePattern {
   Offsets offsets;
@@ -40,7 +40,7 @@ Result<TilePattern> patternOfWgmmaOperand(tgpu::SharedType buffer, int64_t addre
 
 /// One box of a tensor map, in a buffer made of such boxes.
 struct BoxPattern {
-  int64_t row, column; ///< of the buffer
+  int64_t row, column; ///< position in the buffer
   Offsets offsets;     ///< of the box's elements in row-major order, from the start of the window
 };
 std::vector<BoxPattern> patternOfBoxes(tgpu::TensorMapType map, tgpu::SharedType buffer,

@@ -51,7 +51,7 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %c22 = arith.constant 22 : i32
   %c23 = arith.constant 23 : i32
 
-  // Of small arguments first, which tanh makes of any score.
+  // First, functions of small arguments, which tanh produces from any score.
   %a0 = func.call @shift(%c0) : (i32) -> !tile.param<ACC>
   %t0 = arith.addf %s, %a0 : !tile.param<ACC>
   %x0 = math.tanh %t0 : !tile.param<ACC>
@@ -175,7 +175,7 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %f21 = arith.mulf %g21, %g21 : !tile.param<ACC>
   %x21 = func.call @step(%x20, %f21) : (!tile.param<ACC>, !tile.param<ACC>) -> !tile.param<ACC>
 
-  // A choice: x^2 above 0, -x^2 below.
+  // A select: x^2 above 0, -x^2 below.
   %a22 = func.call @shift(%c22) : (i32) -> !tile.param<ACC>
   %t22 = arith.subf %x0, %a22 : !tile.param<ACC>
   %u22 = arith.mulf %t22, %t22 : !tile.param<ACC>
@@ -184,7 +184,7 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %f22 = arith.select %is_up, %u22, %d22 : !tile.param<ACC>
   %x22 = func.call @step(%x21, %f22) : (!tile.param<ACC>, !tile.param<ACC>) -> !tile.param<ACC>
 
-  // The remainder by a divisor beyond the argument: (x + 3) mod (x^2 + 7 + shift) is x + 3.
+  // The remainder for a divisor larger than the argument: (x + 3) mod (x^2 + 7 + shift) is x + 3.
   %a23 = func.call @shift(%c23) : (i32) -> !tile.param<ACC>
   %v23 = arith.addf %x0, %three : !tile.param<ACC>
   %w23 = arith.addf %t4, %three : !tile.param<ACC>
@@ -192,7 +192,7 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %z23 = arith.addf %y23, %a23 : !tile.param<ACC>
   %f23 = arith.remf %v23, %z23 : !tile.param<ACC>
   %x23 = func.call @step(%x22, %f23) : (!tile.param<ACC>, !tile.param<ACC>) -> !tile.param<ACC>
-  // Steps count as constant; this one is 0 for all.
+  // Step functions count as constant; this one is 0 for all arguments.
   %eighth = arith.constant 0.125 : !tile.param<ACC>
   %small = arith.mulf %f23, %eighth : !tile.param<ACC>
   %whole = math.floor %small : !tile.param<ACC>

@@ -305,7 +305,7 @@ class TimelineTest(unittest.TestCase):
         self.assertEqual(tracks, {1: "load 0", 65: "compute 0", 66: "compute 1"})
         self.assertIn((65, "in flight", "wgmma", 3, 2), slices)
         self.assertNotIn("round", [name for _, _, name, _, _ in slices])
-        # From 2 us on, 4 us: the copy has ended; the wait is cut on the left and the work on the right.
+        # 4 us from 2 us on: the copy has ended; the wait is clipped on the left and the work on the right.
         picture = timeline_plot.svg_timeline(trace, "D & V", begin=2.0, length=4.0)
         self.assertNotIn("tma_load", picture)
         self.assertIn("D &amp; V", picture)

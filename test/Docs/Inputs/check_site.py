@@ -12,7 +12,7 @@ def main():
     pages = {}
     for folder, _, files in os.walk(root):
         for name in files:
-            # What mkdocs shows for a page that is missing has links from the root of a server.
+            # The page that mkdocs shows for a missing page has links from the root of a server.
             if name.endswith(".html") and name != "404.html":
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
                     pages[os.path.join(folder, name)] = file.read()

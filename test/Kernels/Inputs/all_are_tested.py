@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# all_are_tested.py KERNELS TESTS: each .mlir below KERNELS must be named in a .test of TESTS.
+# all_are_tested.py KERNELS TESTS: each .mlir file in KERNELS must be mentioned by a .test file in TESTS.
 
 import glob
 import os

@@ -2,7 +2,7 @@
 #
 # Runs a kernel of the corpus on small cases and compares it with reference.py.
 #
-#   check.py NAME...    where NAME is a function below
+#   check.py NAME...    NAME: a function below
 
 import os
 import sys
@@ -36,7 +36,7 @@ def gradients(q, k, v, kind):
     return {"dq": (q.shape, kind), "dk": (k.shape, kind), "dv": (v.shape, kind)}
 
 
-# Few queries, many keys, odd sizes, a padded head, groups; each with the element type and mask.
+# Few queries, many keys, odd sizes, a padded head, groups; each with an element type and mask.
 SHAPES = [
     # kind, batch, heads, kv_heads, queries, keys, width, v_width, causal
     ("f64", 2, 4, 2, 37, 53, 24, 40, "none"),
@@ -101,9 +101,9 @@ def attention_backward():
 
 
 def backward_by_default_blocks():
-    """Large ones, whose products share results through shared memory on a GPU."""
+    """Large sizes, whose products exchange results through shared memory on a GPU."""
     cases = [(width, form) for width in (64, 128) for form in ("false", "true")]
-    # A gradient by each kernel where heads are wide.
+    # One kernel per gradient for wide heads.
     for width, deterministic in [(8, "false"), (40, "false"), (96, "false"), (192, "false"), (256, "false")] + cases:
         q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
         keep = keep_mask(150, 280, "bottom_right")
@@ -117,7 +117,7 @@ def backward_by_default_blocks():
 
 
 def masked_backward_by_default_blocks():
-    """A mask that no range bounds, whose blocks are skipped by a vote, and the same as spans, which bound it."""
+    """A mask without bounds, whose blocks are skipped by a vote, and the same mask as spans, which have bounds."""
     sq, sk = 150, 280
     queries, keys = documents_of(np.arange(sq) // 60, sk, 60), documents_of(np.arange(sk) // 60, sq, 60)
     masks = {"document": {"query_document": np.arange(sq)[None] // 60, "key_document": np.arange(sk)[None] // 60},
@@ -138,13 +138,13 @@ def masked_backward_by_default_blocks():
 
 
 def documents_of(numbers, rows, length):
-    """Where the document of each row begins and ends, documents of `length` rows in one of `rows`."""
+    """Returns the begin and end of the document of each row, for documents of `length` rows in a sequence of `rows`."""
     begin = np.minimum(numbers * length, rows)
     return begin[None], np.minimum(begin + length, rows)[None]
 
 
 def backward_is_deterministic():
-    """Two runs of the deterministic form are equal bit by bit."""
+    """Two runs of the deterministic form are bitwise equal."""
     q, k, v, do = tensors(50, "f32", 1, 4, 2, 130, 150, 16)
     o, lse, _ = forward(q, k, v, SCALE)
     runs = [
@@ -159,8 +159,8 @@ def backward_is_deterministic():
 
 
 def backward_in_order():
-    """Blocks of keys add to dQ one after the other: whichever block of threads takes which of them,
-    all bits are the same."""
+    """Blocks of keys add to dQ in a fixed order, so results are bitwise equal for any assignment to
+    thread blocks."""
     for width, causal, heads, kv_heads, sq, sk in [
             (64, "none", 2, 1, 150, 300), (64, "top_left", 2, 1, 300, 300), (128, "none", 1, 1, 150, 270),
             (128, "top_left", 2, 1, 280, 200), (64, "bottom_right", 1, 1, 150, 400),
@@ -183,8 +183,8 @@ def backward_in_order():
 
 
 def precision_f64():
-    """--precision=f64 computes the f16 kernel without rounding, but for its literals: log2(e) is that
-    of f32, and wrong by 1e-8."""
+    """--precision=f64 computes the f16 kernel without rounding, except its literals: log2(e) is rounded
+    to f32, an error of 1e-8."""
     q, k, v, _ = tensors(51, "f64", 1, 2, 2, 40, 50, 24)
     got = run("attention_forward", {"T": "f16", "D": 24, **BLOCKS}, {"q": q, "k": k, "v": v},
               {"o": (q.shape, None), "lse": (q.shape[:3], None)},
@@ -209,7 +209,7 @@ def nan_stays_in_its_row():
 
 
 def t5_buckets(sq, sk, count, max_distance, bidirectional):
-    """The bucket of each pair, of `count`, in integers: d is in bucket E + n from (d / E)^(C - E) =
+    """Returns the bucket of each pair, of `count`, in integers: d is in bucket E + n from (d / E)^(C - E) =
     (max_distance / E)^n on."""
     per_direction = count // 2 if bidirectional else count
     exact = per_direction // 2
@@ -241,7 +241,7 @@ def mods():
     of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
     begin = np.sort(np.random.default_rng(6).integers(0, sk, (b, sq)), axis=1).astype(np.int32)
     end = np.sort(np.random.default_rng(7).integers(0, sk + 9, (b, sq)), axis=1).astype(np.int32)
-    # The queries that attend a key: from the first whose keys end behind it to the first whose keys begin behind it.
+    # Queries that attend a key: from the first whose keys end after it to the first whose keys begin after it.
     first, behind = (np.array([np.searchsorted(row, j[0], side="right") for row in x], np.int32) for x in (end, begin))
     each_slope, shift = normal(6, (b, h), "f32"), np.array([sk - sq, -5], np.int32)
     used_q, used_k = np.array([17, sq], np.int32), np.array([sk, 33], np.int32)
@@ -254,14 +254,14 @@ def mods():
         "relative_bias": (lambda s: s + table[:, np.clip(j - i, -9, 9) + 9],
                           {"relative_bias": table}, {"relative_radius": 9}),
     }
-    # Some distances are where a bucket begins (32 of 64, say), some beyond the last one.
+    # Some distances are at the start of a bucket (32 of 64, say), some beyond the last one.
     for count, far, both in (32, 128, 1), (32, 128, 0), (8, 20, 1), (12, 48, 0), (3, 4, 0):
         t5_table = normal(8, (h, count), "f32")
         bucket = t5_buckets(sq, sk, count, far, both)
         modifiers[f"t5_bias {count} {far} {both}"] = (
             lambda s, t5_table=t5_table, bucket=bucket: s + t5_table[:, bucket], {"t5_bias": t5_table},
             {"t5_max_distance": far, "t5_bidirectional": both})
-    # Broadcast along any dimensions, and shorter than the scores: outside it is 0.
+    # Broadcast along any dimensions, and smaller than the scores: 0 outside.
     for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1), (1, 1, 1, 1), (b, h, sq - 9, sk - 7):
         bias = normal(8, shape, "f64")
         ends = [(0, n - m if m > 1 else 0) for n, m in zip((b, h, sq, sk), shape)]
@@ -280,7 +280,7 @@ def mods():
         "used_lengths": ((i < used_q[:, None, None, None]) & (j < used_k[:, None, None, None]),
                          {"seqused_q": used_q, "seqused_k": used_k}, {}),
     }
-    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):  # one row sees nothing
+    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):  # one row without keys
         mask = np.random.default_rng(7).random(shape) < 0.5
         mask[:, 0, :1] = False
         masks[f"mask {shape}"] = (np.broadcast_to(mask, (b, h, sq, sk)), {"mask": mask}, {})
@@ -308,7 +308,7 @@ def mods():
 
 
 def run_dense_backward(params, inputs, arrays, outputs, numbers, mod):
-    """attention_backward with a modifier that captures `arrays` and `numbers`."""
+    """Runs attention_backward with a modifier that captures `arrays` and `numbers`."""
     q, k, v = (inputs[name] for name in "qkv")
     return run("attention_backward", params, {**inputs, **arrays},
                {**gradients(q, k, v, params["T"]), **outputs},
@@ -318,7 +318,7 @@ def run_dense_backward(params, inputs, arrays, outputs, numbers, mod):
 
 
 def run_packed_backward(params, inputs, arrays, outputs, numbers, mod):
-    """The same as packed sequences, one for each of the batch."""
+    """Runs the same as packed sequences, one per batch."""
     packed = {name: np.concatenate(list(x), axis=1)[None] for name, x in inputs.items()}
     for name in "qk":
         batch, _, rows, _ = inputs[name].shape
@@ -339,8 +339,8 @@ def modified_packed_backward():
 
 
 def modified_backward(run_backward=run_dense_backward):
-    """The backward of modified scores, and the gradients of what the modifiers capture. Few pairs: it
-    runs on the simulator, too."""
+    """The backward of modified scores, and the gradients of captures of the modifiers. Few pairs, since
+    it also runs on the simulator."""
     b, h, sq, sk, d, far = 2, 4, 37, 50, 16, 5
     i, j = np.arange(sq)[:, None], np.arange(sk)[None, :]
     slopes, gain, row = normal(1, (h,), "f32"), normal(2, (h,), "f32"), normal(3, (sq,), "f32")
@@ -355,7 +355,7 @@ def modified_backward(run_backward=run_dense_backward):
         return x[:, None, None]
 
     def entries(shape, where, dt):
-        """dt [B, Hq, Sq, Skv] summed into the entries that `where` names; all into one without it."""
+        """Sums dt [B, Hq, Sq, Skv] into the entries given by `where`; without it, into one."""
         if not where:
             return dt.sum().reshape(shape)
         sums = np.zeros(shape)
@@ -367,8 +367,8 @@ def modified_backward(run_backward=run_dense_backward):
     tanh = np.tanh
     learned = lambda s: (0.75 * s + by_head(gain) * tanh(s) + row[:, None] + key[:, None, None, :]
                          + slope[:, distance] * s / 4)
-    # name: modifier, derivative, arrays, numbers, and for each gradient the entry that a pair reads
-    # and the derivative by it.
+    # name: modifier, derivative, arrays, numbers, and for each gradient the element that a pair reads and the
+    # derivative with respect to it.
     mods = {
         "softcap": (lambda s: 2.5 * tanh(s / 2.5), lambda s: 1 - tanh(s / 2.5) ** 2, {},
                     {"softcap": 2.5},
@@ -398,7 +398,7 @@ def modified_backward(run_backward=run_dense_backward):
                      "key": ((b, sk), (batch, j), lambda s: 1 + 0 * s),
                      "slope": (slope.shape, (head, distance), lambda s: s / 4)}),
     }
-    # A place for each pair, and sums over what shares one.
+    # One element per pair, and sums over pairs that share an element.
     for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):
         bias = normal(8, shape, "f16")
         where = [x if n > 1 else 0 * x for x, n in zip((batch, head, i, j), shape)]
@@ -420,8 +420,8 @@ def modified_backward(run_backward=run_dense_backward):
                 check_gradients(f"{name} {params}", got, wanted, kind)
                 for t, (shape, where, derivative) in tables.items():
                     terms = dt * derivative(s)
-                    # Terms of both signs cancel: the error is one of the terms. Of a term alone it is
-                    # that of P and of delta, whatever they cancel to.
+                    # Terms of both signs cancel, so the error is relative to the terms. The error of a term is that of
+                    # P and of delta, even if these cancel.
                     allowed = TOLERANCE[kind] * (1 + entries(shape, where, np.abs(terms)))
                     if len(where) == dt.ndim:
                         allowed = np.max(allowed)
@@ -430,7 +430,7 @@ def modified_backward(run_backward=run_dense_backward):
 
 
 def packed_sequences(kind):
-    """Sequences, one without queries, one without keys; packed arrays and where each begins."""
+    """Returns sequences, one without queries, one without keys, as packed arrays and their starts."""
     lengths_q, lengths_k = [33, 0, 5, 70], [40, 17, 0, 61]
     parts = [tensors(20 * n, kind, 1, 4, 2, lengths_q[n], lengths_k[n], 24, 16) for n in range(4)]
     packed = [np.concatenate([part[n] for part in parts], axis=2) for n in range(4)]
@@ -466,7 +466,7 @@ def packed_forward():
 
 
 def packed_forward_neighbours():
-    """By default blocks: the last block of a sequence ends in the rows of the next one, whose keys and
+    """With default blocks, the last block of a sequence includes rows of the next one, whose keys and
     values are NaN here and whose results must not be overwritten."""
     kind = "f16"
     lengths = [(70, 200), (0, 90), (150, 61), (130, 0), (1, 300)]
@@ -507,8 +507,8 @@ def packed_backward():
 
 
 def packed_backward_neighbours():
-    """By default blocks: a sequence whose rows are all NaN between others, empty ones, one of a row,
-    cuts beside whole blocks, by gradients that are summed atomically and by a kernel for dQ."""
+    """With default blocks: a sequence with only NaN between others, empty sequences, one of a single row,
+    partial beside whole blocks, for gradients summed atomically and for a kernel for dQ."""
     kind = "f16"
     lengths = [(70, 200), (0, 90), (150, 61), (130, 140), (128, 0), (1, 300), (260, 1)]
     poisoned = 2
@@ -563,7 +563,7 @@ def attention_split_kv():
 def attention_packed_gqa():
     for kind, q, k, v, _, keep, params in cases():
         group = q.shape[1] // k.shape[1]
-        # On the CPU any number of rows will do.
+        # On the CPU, any number of rows is valid.
         params = {**params, "GROUP": group, "QUERIES": 32 // group if DEVICE else 16 // group + 1}
         params.pop("BLOCK_M", None)
         got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
@@ -572,10 +572,10 @@ def attention_packed_gqa():
 
 
 def lists_of_blocks(rng, lists, queries, keys, size):
-    """Random lists [*lists, Mb, L] of blocks of `size` keys, their arguments, and the pairs that they keep."""
+    """Returns random lists [*lists, Mb, L] of blocks of `size` keys, their arguments, and the pairs that they keep."""
     rows, columns = -(-queries // size), -(-keys // size)
     chosen = rng.random((*lists, rows, columns)) < 0.6
-    # In no order, behind them numbers that must not be read, and two that are no blocks.
+    # Unordered, followed by numbers that must not be read, and two that are not blocks.
     counts = chosen.sum(axis=-1).astype(np.int32) + 2
     blocks = np.zeros((*lists, rows, columns + 3), np.int32)
     for at in np.ndindex(*lists, rows):
@@ -586,7 +586,7 @@ def lists_of_blocks(rng, lists, queries, keys, size):
 
 
 def listed_cases():
-    """Lists of each batch and head, or shared; of blocks as large as those of the kernel, or twice as large."""
+    """Lists per batch and head, or shared; blocks as large as those of the kernel, or twice as large."""
     rng = np.random.default_rng(8)
     for n, (kind, q, k, v, do, keep, params) in enumerate(cases()):
         size = 32 << n % 2
@@ -616,7 +616,7 @@ def listed_backward():
 
 
 def listed_by_default_blocks():
-    """Large ones, which divide blocks of 128; with a window, and blocks that hold no pair."""
+    """Large sizes, which divide blocks of 128; with a window, and blocks without pairs."""
     for width, causal, left in [(64, "none", -1), (64, "bottom_right", 90), (128, "top_left", -1), (256, "none", 70)]:
         q, k, v, do = tensors(20, "f16", 1, 2, 1, 300, 560, width)
         arrays, pairs = lists_of_blocks(np.random.default_rng(width), (1, 2), 300, 560, 128)
@@ -660,7 +660,7 @@ def attention_paged_decode():
         lengths = np.array([37, 0, 16, 80], np.int32)
         most = -(-80 // page)
         q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 80, 24, 40)
-        # Every page that no sequence owns, and every row beyond a sequence, is NaN.
+        # Every page without a sequence, and every row beyond a sequence, is NaN.
         total = 4 * most + 3
         table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
         k_pages = np.full((total, page, kv_heads, 24), np.nan)
@@ -705,7 +705,7 @@ def linked_dropout():
 def linked_dropout_backward():
     for kind, q, k, v, do, keep, params, factor, memory, scalars in dropout_cases():
         o, lse, _ = forward(q, k, v, SCALE, keep, factor=factor)
-        # Tiles other than the forward's: the mask does not depend on them.
+        # Other tiles than in the forward kernel: the mask does not depend on them.
         params = {**params, "DETERMINISTIC": "true", "BLOCK_M": 16, "BLOCK_N": 64}
         got = run("attention_backward", params,
                   {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse, **memory},
@@ -737,7 +737,7 @@ def linked_bias():
 
 
 def linked_bias_by_default_blocks():
-    """Tiles of a captured bias by the blocks of a GPU: whole and cut ones, rows that begin at odd
+    """Tiles of a captured bias for the blocks of a GPU: whole and partial tiles, rows that begin at odd
     elements, extents of 1, and -inf, which masks."""
     b, h, sq = 1, 2, 150
     for n, (kind, d, sk, causal, shared) in enumerate((
@@ -772,7 +772,7 @@ def linked_bias_by_default_blocks():
 
 def linked_bias_copied():
     """The same through tensor maps (a device with roles): blocks that end beyond the bias, rows of -inf, two heads of Q
-    to one of K, and a bias that all sequences share."""
+    per head of K, and a bias shared by all sequences."""
     for n, (kind, d, sq, sk, causal, batch) in enumerate((
             ("f16", 64, 150, 400, "none", 2), ("bf16", 64, 150, 400, "bottom_right", 1),
             ("f16", 128, 200, 264, "none", 1), ("bf16", 128, 70, 136, "top_left", 1))):
@@ -823,8 +823,8 @@ def fp8_forward():
                   {"o": (q.shape[:3] + v.shape[3:], "f32"), "lse": (q.shape[:3], "f32")},
                   {"scale": SCALE}, kinds={name: "f32" for name in descales})
         o, lse, p = forward(0.5 * q, 1.5 * k, 2.0 * v, SCALE, keep_mask(45, 90, causal))
-        # P is rounded to the type: half a place of each term, and half the smallest number, which
-        # P reaches multiplied by 256.
+        # P is rounded to the type: half a unit in the last place of each term, and half the smallest number, to which P
+        # is rounded after multiplication by 256.
         bits, smallest = {"e4m3": (3, 2.0**-9), "e5m2": (2, 2.0**-16)}[kind]
         magnitude = np.abs(np.repeat(2.0 * v, 2, axis=1))
         half_place = 2.0 ** -(bits + 1)
@@ -848,7 +848,7 @@ def differential_attention():
 
 
 def differential_attention_by_default_blocks():
-    """Large ones, whose four products overlap on a GPU; values in one piece, and in two."""
+    """Large sizes, whose four products overlap on a GPU; values in one piece, and in two."""
     for kind, d, dv, causal in (("f16", 64, 128, "none"), ("bf16", 64, 64, "top_left"),
                                 ("f16", 32, 200, "bottom_right")):
         q1, k1, v, _ = tensors(80, kind, 1, 2, 1, 150, 280, d, dv)
@@ -879,7 +879,7 @@ def linear_attention():
 
 
 def linear_attention_by_default_blocks():
-    """Large ones, whose state goes through shared memory to the next chunk on a GPU."""
+    """Large sizes, whose state reaches the next chunk through shared memory on a GPU."""
     for kind, d, dv, blocks in (("f16", 128, 128, {}), ("bf16", 128, 72, {}), ("f16", 96, 64, {}),
                                 ("f16", 192, 32, {"BLOCK_N": 128}), ("f16", 128, 128, {"BLOCK_V": 128}),
                                 ("f16", 64, 64, {})):
@@ -897,8 +897,7 @@ def check_linear(params, seed, outer, states):
               {"q": q, "k": k, "v": v, **({"state_in": first} if states else {})}, outputs,
               {"scale": SCALE}, kinds={"state_in": acc})
     o, last, magnitude = linear(q, k, v, first, SCALE)
-    # Terms of both signs cancel, and the state and P are rounded to the type: the error is one of
-    # the terms.
+    # Terms of both signs cancel, and the state and P are rounded to the type, so the error is relative to the terms.
     compare(f"{params} o", got["o"], o, kind, TOLERANCE[kind] * (1 + magnitude))
     if states:
         compare(f"{params} state", got["state_out"], last, acc,
@@ -944,7 +943,7 @@ def swiglu():
 
 
 def swiglu_by_default_blocks():
-    """Large ones, whose products stay in flight while the next are issued on a GPU."""
+    """Large sizes, whose products stay in flight while the next are issued on a GPU."""
     for kind, transposed, size in (("f16", "false", (300, 264, 328)), ("bf16", "true", (130, 392, 200)),
                                    ("bf16", "false", (8, 16, 8))):
         check_swiglu({"T": kind, "TRANSPOSED": transposed}, 400, size)
@@ -996,7 +995,7 @@ def layer_norm():
 
 
 def shifted_blocks():
-    """Loads that begin before an array: of a kernel beside this file."""
+    """Loads that begin before an array, in a kernel in this folder."""
     file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shifted_blocks")
     random = np.random.default_rng(3)
     for rows, width in ((5, 32), (100, 64), (130, 32)):

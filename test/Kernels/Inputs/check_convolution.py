@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# check_convolution.py NAME TOLERANCE: NAME.npy and NAME_shifted.npy against NumPy.
+# check_convolution.py NAME TOLERANCE: compares NAME.npy and NAME_shifted.npy with NumPy.
 
 import sys
 

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# check_functions.py write | check_functions.py NAME TOLERANCE: y of NAME.npy and derivatives of
-# NAME_d.npy, against Python's mathematics.
+# check_functions.py write | check_functions.py NAME TOLERANCE: compares y of NAME.npy and derivatives of NAME_d.npy
+# with the functions of Python.
 
 import math
 import sys
@@ -18,7 +18,7 @@ if sys.argv[1] == "write":
     sys.exit()
 name, tolerance = sys.argv[1], float(sys.argv[2])
 y, d = np.load(name + ".npy").astype(np.float64), np.load(name + "_d.npy").astype(np.float64)
-# As the kernel's elements have them.
+# Rounded to the element type of the kernel.
 element = np.load(name + ".npy").dtype
 x = np.load("x.npy").astype(element).astype(np.float64)
 seed = np.load("seed.npy").astype(element).astype(np.float64)
@@ -31,7 +31,7 @@ functions = [
     (cbrt, lambda v: 1 / (3 * cbrt(v) ** 2)),
     (math.erfc, lambda v: -2 / math.sqrt(math.pi) * math.exp(-v * v)),
 ]
-# The root of 0 has an infinite slope: not compared.
+# Not compared: the derivative of the root is infinite at 0.
 x[18] = 0.5
 keep = np.arange(37) != 18
 for row, (function, derivative) in enumerate(functions):
@@ -39,5 +39,5 @@ for row, (function, derivative) in enumerate(functions):
     np.testing.assert_allclose(y[row][keep], np.array(expected)[keep], rtol=tolerance, atol=tolerance)
     slopes = np.array([derivative(v) if s else 0 for v, s in zip(x, seed)]) * seed
     np.testing.assert_allclose(d[row][keep], slopes[keep], rtol=4 * tolerance, atol=tolerance)
-    # A gradient of zero stays zero, also where the derivative is infinite.
+    # A zero gradient remains zero, also if the derivative is infinite.
     assert d[row][-1] == 0

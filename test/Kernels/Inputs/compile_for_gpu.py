@@ -1,11 +1,10 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Compiles every kernel, alone and with each modifier that it takes, to PTX for sm_80, and in 16 bits
-# for sm_90a as well, with its default blocks, assembles that where there is a ptxas, and checks that blocks of 16 and 32 bits
-# fit the shared memory of the smallest chips (99 KB) up to D 128, if need be without rings, or else that a bundle has smaller
-# ones.
+# Compiles every kernel, without and with each modifier that it supports, to PTX for sm_80, and 16-bit kernels also for
+# sm_90a, with default blocks; assembles the PTX if there is a ptxas; and checks that blocks of 16 and 32 bits fit the
+# shared memory of the smallest chips (99 KB) up to D 128, if necessary without rings, or that a bundle has smaller ones.
 #
-# usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     all of the full tier, else a few of each
+# usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     full tier: all; else a few of each
 
 import concurrent.futures
 import os
@@ -17,9 +16,9 @@ import tempfile
 
 SMALLEST_SHARED_LIMIT = 99 * 1024
 SHOW_BUNDLE = os.path.join(os.path.dirname(__file__), "..", "..", "Tools", "Inputs", "show_bundle.py")
-# Serialised wgmma, and what ptxas says of products that it cannot keep in flight.
+# Messages of ptxas about serialized wgmma.
 BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
-# Which functions each modifier replaces.
+# The functions that each modifier replaces.
 MODS = {
     "alibi": "score_mod",
     "alibi_aligned": "score_mod",
@@ -41,7 +40,7 @@ IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 
 
 def list_cases(folder, names):
-    """(kernel, parameters, modifier or None)"""
+    """Returns (kernel, parameters, modifier or None) of each case."""
     cases = []
     for name in names:
         with open(os.path.join(folder, name + ".mlir")) as file:
@@ -54,7 +53,7 @@ def list_cases(folder, names):
         dims = ["64", "80", "128", "256"] if "D: int" in text else [None]
         for type_index, element in enumerate(types):
             for dim_index, dim in enumerate(dims):
-                # Otherwise each type and each width once.
+                # The smoke tier has each type and each width once.
                 if not IS_FULL and (type_index + dim_index) % max(len(types), len(dims)) != 0:
                     continue
                 params = {"T": element}
@@ -69,7 +68,7 @@ def list_cases(folder, names):
                 if name == "matmul" and element in ("e4m3", "e5m2"):
                     params["TC"] = "f16"
                 cases.append((name, params, None))
-        # Widths that no instruction has.
+        # Widths without a matrix instruction.
         if dims[0]:
             for element, dim in zip(types, ("8", "40", "7", "100")):
                 params = {"T": element, "D": dim, "PAGE": "16", "GROUP": "4"}
@@ -89,7 +88,7 @@ def find_shared(mapped):
 
 
 def find_shared_of_bundle(command):
-    """What each kernel of a bundle takes in the smallest of its forms; 0 where there is no bundle."""
+    """Returns the shared memory of the smallest form of each kernel of a bundle; 0 without a bundle."""
     with tempfile.TemporaryDirectory() as work:
         path = os.path.join(work, "kernels.twb")
         if run(*command, "--emit=bundle", "-o", path).returncode:
@@ -112,7 +111,7 @@ def assemble(label, ptx, chip, level):
 
 
 def check(folder, case):
-    """A message for each thing that is wrong."""
+    """Returns a message for each error."""
     name, params, mod = case
     label = " ".join([name] + [f"{k}={v}" for k, v in params.items()] + ([mod] if mod else []))
     command = ["tilewrightc", "--target=sm_80", os.path.join(folder, name + ".mlir")]
@@ -131,7 +130,7 @@ def check(folder, case):
             problems += assemble(label, hopper.stdout, "sm_90a", "-O3")
     shared = find_shared(mapped)
     is_wide = params["T"] == "f64" or params.get("D") == "256"
-    is_paged = "PAGE" in params  # as large as the pages that it is given
+    is_paged = "PAGE" in params  # its blocks are as large as the pages
     if not shared:
         problems.append(f"{label}: no kernel says how much shared memory it takes")
     elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide and not is_paged:
@@ -144,13 +143,13 @@ def check(folder, case):
     if ptx.returncode:
         return problems + [f"{label}: {ptx.stderr.strip()}"]
     entries = re.findall(r"^\.visible \.entry (\w+)", ptx.stdout, re.M)
-    # Some have another form, for aligned views.
+    # Some kernels have a second form, for aligned views.
     if len([entry for entry in entries if not entry.endswith("_aligned")]) != len(shared):
         problems.append(f"{label}: not every kernel has an entry in the PTX")
     if not PTXAS or not (IS_FULL or params["T"] in ("f16", "e4m3")):
         return problems
     for chip in ("sm_80", "sm_90") if IS_FULL else ("sm_80",):
-        # Spills are not looked at here, so nothing is gained by optimising.
+        # Spills are not checked here, so optimization is not needed.
         problems += assemble(label, ptx.stdout, chip, "-O3" if IS_FULL else "-O1")
     return problems
 

@@ -33,7 +33,7 @@ tile.kernel @convolution
   } {tile.unroll}
   %result = tile.cast %sum : !acc -> !out
   tile.store %result, %y[0, %first] : !out, !view
-  // Rows move down by one: the first is the fill.
+  // Rows are shifted down by one: the first is the fill.
   %up = arith.constant -1 : i32
   %minus_one = tile.constant -1.0 : !tile.param<T>
   %part = tile.slice %tile dim 1 from %c0 : !in -> !out

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Values and derivatives of functions, one after the other along the first dimension. The last element is at a pole of
-// some of them, with a seed of zero.
+// some of them, with a zero seed.
 
 !t = !tile.tile<[37], T>
 !view = !tile.view<[?, ?], T>

@@ -16,18 +16,18 @@ KERNELS = os.environ.get(
 # Modifiers that only tests use.
 MODIFIERS = os.path.join(os.path.dirname(__file__), "..", "..", "Acceptance", "Inputs")
 
-# Largest difference allowed, relative to 1 + the largest magnitude: some hundred roundings of f64 and
-# f32, four of the last place of f16 and bf16, whose results are rounded once.
+# Maximum difference relative to 1 + the largest magnitude: a few hundred roundings in f64 and f32, four units in the
+# last place in f16 and bf16, whose results are rounded once.
 TOLERANCE = {"f64": 1e-12, "f32": 1e-5, "f16": 4 * 2.0**-11, "bf16": 4 * 2.0**-8}
 
-# Of tilewright-run: cpu where it is not set.
+# --device of tilewright-run; default: cpu.
 DEVICE = os.environ.get("TILEWRIGHT_TEST_DEVICE")
 
 _checks = 0
 
 
 def round_to(x, kind):
-    """Nearest value of the element type, as float64."""
+    """Returns the nearest value of the element type, as float64."""
     x = np.asarray(x, dtype=np.float64)
     if kind == "f64":
         return x
@@ -94,7 +94,7 @@ def run(file, params, inputs, outputs, scalars=None, entry=None, with_files=(), 
 
 
 def compare(what, got, wanted, kind, allowed=None):
-    """Refuses a difference above the tolerance; infinities must agree, NaN is refused."""
+    """Fails if the difference exceeds the tolerance, infinities differ, or a value is NaN."""
     global _checks
     _checks += 1
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Compiles attention with its default tiles and sums what ptxas spills; every entry that spills is named. The code for
-# sm_80 is assembled for sm_80, in the full tier for sm_90 as well.
+# Compiles attention with default tiles and sums the spills of ptxas; lists every entry that spills. Code for sm_80 is
+# assembled for sm_80, in the full tier also for sm_90.
 #
 #   no_spills.py SCRATCH KERNEL.mlir...
 
@@ -12,7 +12,7 @@ import sys
 
 IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 CHIPS = ["sm_80", "sm_90"] if IS_FULL else ["sm_80"]
-# Each mask, and each type; their code differs little.
+# Each mask and each type once, since their code is similar.
 MASKS = [("bf16", "none"), ("bf16", "top_left"), ("f16", "bottom_right")]
 if IS_FULL:
     MASKS += [("bf16", "bottom_right"), ("f16", "top_left")]
@@ -20,7 +20,7 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores
 
 
 def run(*command):
-    """What a command prints on standard error, its own words where it fails."""
+    """Runs a command and returns its standard error; on failure exits with it."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# A line on a terminal that says how far a test is, where it takes longer than two seconds.
+# Shows a progress line on a terminal for tests that take longer than two seconds.
 
 import os
 import sys
@@ -9,11 +9,11 @@ import time
 
 
 class Progress:
-    """While it is entered, shows once a second what `describe` returns. The line is gone at the end."""
+    """A context manager that shows the result of `describe` once per second, and removes the line at the end."""
 
     def __init__(self, describe):
         self.describe = describe
-        # As of the tools (lib/Driver/Progress.h).
+        # As in the tools (lib/Driver/Progress.h).
         self.delay = float(os.environ.get("TILEWRIGHT_PROGRESS_DELAY", 2000)) / 1000
         self.is_done = threading.Event()
         self.thread = threading.Thread(target=self.show) if sys.stderr.isatty() else None

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def keep_mask(num_queries, num_keys, causal="none", left=-1, right=-1):
-    """CAUSAL and WINDOW as attention_forward.mlir states them: [Sq, Skv]."""
+    """Returns the mask [Sq, Skv] of CAUSAL and WINDOW as attention_forward.mlir defines it."""
     shift = num_keys - num_queries if causal == "bottom_right" else 0
     ahead = np.arange(num_keys)[None, :] - (np.arange(num_queries)[:, None] + shift)
     keep = np.ones((num_queries, num_keys), bool)
@@ -23,7 +23,7 @@ def keep_mask(num_queries, num_keys, causal="none", left=-1, right=-1):
 
 
 def _repeat(x, heads):
-    """Key heads repeated for each query head of their group."""
+    """Repeats key heads for each query head of their group."""
     return np.repeat(x, heads // x.shape[1], axis=1)
 
 
@@ -46,7 +46,7 @@ def _log_sum_exp(s):
 
 
 def forward(q, k, v, scale, keep=True, bias=None, score=None, factor=1.0):
-    """o, lse and P; a row without keys has o = 0, lse = -inf, P = 0. factor: dropout."""
+    """Returns o, lse and P; a row without keys has o = 0, lse = -inf, P = 0. factor: dropout."""
     s = _scores(q, k, scale, keep, bias, score)
     lse = _log_sum_exp(s)
     p = np.exp(s - np.where(np.isinf(lse), 0, lse)[..., None])
@@ -54,13 +54,13 @@ def forward(q, k, v, scale, keep=True, bias=None, score=None, factor=1.0):
 
 
 def differential(q1, q2, k1, k2, v, weights, scale, keep=True):
-    """The difference of two attentions over the same values, the second times the weight of its head."""
+    """Returns the difference of two attentions over the same values, the second times the weight of its head."""
     second = forward(q2, k2, v, scale, keep)[0]
     return forward(q1, k1, v, scale, keep)[0] - np.asarray(weights)[:, None, None] * second
 
 
 def linear(q, k, v, state, scale):
-    """Causal linear attention: o, the state behind the last row, and the magnitude of o's terms."""
+    """Returns o of causal linear attention, the state after the last row, and the magnitude of the terms of o."""
     def both(q, k, v, state):
         s = np.tril(q @ np.swapaxes(k, -1, -2))
         return scale * (s @ v + q @ state), state + np.swapaxes(k, -1, -2) @ v
@@ -69,13 +69,13 @@ def linear(q, k, v, state, scale):
 
 
 def scores(q, k, scale):
-    """scale * q . k of all pairs."""
+    """Returns scale * q . k of all pairs."""
     return _scores(q, k, scale, True, None, None)
 
 
 def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0, score=None,
              slope=None):
-    """dq, dk, dv and the gradient of the modified score; slope: the derivative of `score`."""
+    """Returns dq, dk, dv and the gradient of the modified score; slope: the derivative of `score`."""
     heads = q.shape[1]
     o, _, p = forward(q, k, v, scale, keep, bias, score, factor)
     delta = np.sum(do * o, axis=-1) - dlse
@@ -94,7 +94,7 @@ def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0, sco
 
 
 def philox(seed, offset, c0, c1, c2):
-    """Number c0 mod 8, of 16 bits, of Philox4x32-7 at (c0 / 8, c1, c2, offset low), key (seed low, seed high xor
+    """Returns the 16-bit number c0 mod 8 of Philox4x32-7 at (c0 / 8, c1, c2, offset low), key (seed low, seed high xor
     offset high): Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11)."""
     low, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     c0, c1, c2 = np.broadcast_arrays(*(np.asarray(c).astype(np.uint64) for c in (c0, c1, c2)))
@@ -111,12 +111,12 @@ def philox(seed, offset, c0, c1, c2):
 
 
 def dropout_factor(p, seed, offset, batch, heads, num_queries, num_keys):
-    """0 where a pair is dropped, else 1 / (1 - p), p in steps of 2^-16: [B, Hq, Sq, Skv]."""
+    """Returns 0 for dropped pairs, else 1 / (1 - p), p in steps of 2^-16: [B, Hq, Sq, Skv]."""
     threshold = int(np.floor(np.float64(np.float32(p)) * 2.0**16))
     row = np.arange(num_queries)[:, None]
     column = np.arange(num_keys)[None, :]
     number = (column >> 4 << 5) + (column >> 1 & 3) * 8 + (row >> 3 & 1) * 4 + (column >> 3 & 1) * 2 + (column & 1)
     head = np.arange(heads)[:, None, None]
-    # Each batch has an offset of its own.
+    # Each batch has a separate offset.
     bits = np.stack([philox(seed, offset + (b << 32), number, row & ~8, head) for b in range(batch)])
     return np.where(bits < np.uint64(threshold), 0.0, 2.0**16 / (2.0**16 - threshold))

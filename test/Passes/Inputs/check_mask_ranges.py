@@ -83,7 +83,7 @@ class Mask:
         a, b = rng.choice(self.ints[bits]), rng.choice(self.ints[bits])
         kind = rng.choice(["add", "sub", "sub", "add", "min", "max", "scale", "divide", "select", "cast"])
         ty = f"i{bits}"
-        # Some promise that they do not wrap.
+        # Some operations have flags that promise no wrap.
         promise = rng.random() < 0.3 if kind in ("add", "sub") else False
         flag, result = (" overflow<nsw>", kept_promise) if promise else ("", wrap)
         if kind == "add":
@@ -252,7 +252,7 @@ def main():
         derived = functions[mask.name]
         ends = derived.check_ends(case, (may_begin, may_end), (must_begin, must_end))
         try:
-            # Of a tight mask, the ranges of a row alone are what the row keeps.
+            # The ranges of one row of a tight mask are exactly the pairs that the row keeps.
             rows = {r: functions[mask.name]((r, r + 1, *case[2:])) for r in range(begin, end) if tight and r < 2**31 - 1}
             for c in range(lower, upper):
                 some = False

@@ -75,7 +75,7 @@ problems = []
 
 
 def compare(function, element, reference, inputs, allowed):
-    # Numbers that the element type does not hold are not for it.
+    # Skip numbers that the element type cannot represent.
     def fits(x):
         return not math.isfinite(x) or abs(x) <= largest(element)
 
@@ -83,7 +83,7 @@ def compare(function, element, reference, inputs, allowed):
     inputs = [tuple(from_bits(to_bits(x, element), element) for x in xs) for xs in inputs]
     for arguments, got in zip(inputs, apply(function, element, inputs)):
         expected = reference(*arguments)
-        # Where the element type has no such number, infinity is right.
+        # Infinity is correct for numbers beyond the range of the element type.
         if abs(expected) >= largest(element) + ulp(largest(element), element) / 2:
             expected = math.copysign(INF, expected)
         if math.isnan(expected) or math.isinf(expected):
@@ -125,7 +125,7 @@ def check_functions():
     far = [(random.uniform(-20, 20),) for _ in range(12)]
     wide = [(random.uniform(-600, 600),) for _ in range(12)]
     positive = [(10 ** random.uniform(-300, 300),) for _ in range(12)] + [(0.9,), (1.0,), (1.1,)]
-    # Beyond 1 the root is one of a negative number, which LLVM does not fold.
+    # Beyond 1, the root of a negative number, which LLVM does not fold.
     unit_ends = near + [(s * x,) for s in (1, -1) for x in (0.5, 0.5000001, 0.9, 0.999999, 1)]
     unit_ends += [(random.uniform(-1, 1),) for _ in range(60)] + [(0.0,), (-0.0,), (NAN,)]
     ends = [(s * x,) for s in (1, -1) for x in (1, 0.99999, 88.9, 89.3, 91, 710, 710.4, 711, INF)]
@@ -162,7 +162,7 @@ def check_functions():
     powers += [(0.0, 2.0), (0.0, 0.0), (1.0, NAN), (NAN, 0.0), (2.0, INF), (-0.0, 3.0)]
     for name, reference, inputs in f64:
         compare(name, "f64", reference, inputs, 4)
-    # The exponentials of softmax err by less than one ulp, also where results are subnormal.
+    # The exponentials of softmax have an error of less than one ulp, also for subnormal results.
     unit = [(random.uniform(-1, 1),) for _ in range(400)]
     tiny = [(random.uniform(-1076, -1020),) for _ in range(60)] + [(-1074.0,), (-1080.0,), (1023.5,)]
     compare("exp2", "f64", lambda x: 2.0**x, unit + far + wide + tiny, 1)
@@ -178,7 +178,7 @@ def check_functions():
             compare(name, "f32", reference, inputs, 1)
             compare(name, "f64", reference, inputs, 1)
         if name in ("asin", "acos", "sinh", "cosh", "cbrt", "erfc"):
-            # Rounded to 16 bits once, from f32.
+            # Rounded once from f32 to 16 bits.
             compare(name, "f16", reference, inputs, 0.51)
     compare("atan2", "f32", math.atan2, pairs, 3)
     compare("powf", "f32", math.pow, powers, 1)
@@ -203,7 +203,7 @@ def encode(value, name):
     if math.isnan(value):
         return None
     steps = [decode(code, name) for code in range(largest + 1)]
-    steps.append(2 * steps[-1] - steps[-2])  # where infinity, or NaN, begins
+    steps.append(2 * steps[-1] - steps[-2])  # the first infinity or NaN
     magnitude = min(abs(value), steps[-1])
     best = min(range(len(steps)), key=lambda code: (abs(steps[code] - magnitude), code % 2))
     if best > largest and name == "f8E4M3FN":
@@ -223,7 +223,7 @@ def check_casts():
             if not (got == expected or (math.isnan(got) and math.isnan(expected))):
                 problems.append(f"{name} 0x{i:02X}: {got}, not {expected}")
         values = [s * 2 ** random.uniform(-19, 15) for s in (1, -1) for _ in range(60)]
-        # Ties, and both sides of the largest.
+        # Ties, and the neighbours of the largest number.
         values += [(decode(i, name) + decode(i + 1, name)) / 2 for i in range(0x7B)]
         values += [0.0, -0.0, INF, -INF, NAN, 463.9, 464.0, 464.5, 61439.0, 61440.0]
         for element in ("f32", "f16"):

@@ -164,9 +164,9 @@ tile.kernel @k (%x: !x, %y: !tile.view<[?, 64], f32>) grid(%b = 1) {
 
 
 def softmax(*replacements):
-    """The first kernel of a test of first rounds, with texts replaced."""
+    """The first kernel of tile-to-tgpu-first-rounds.mlir, with texts replaced."""
     with open(os.path.join(folder, "tile-to-tgpu-first-rounds.mlir")) as source:
-        text = source.read().split("\n}\n\n// Each round")[0] + "\n}\n"
+        text = source.read().split("\n}\n\n// Each iteration")[0] + "\n}\n"
     for before, after in replacements:
         assert before in text
         text = text.replace(before, after)
@@ -174,14 +174,14 @@ def softmax(*replacements):
 
 
 def begun(n):
-    """The maximum begins with a maximum of maxima of nothing finite."""
+    """The initial maximum is a maximum of maxima of -inf."""
     chain = "".join(f"  %m{i + 1} = arith.maximumf %m{i}, %m{i} : !row\n" for i in range(n))
     softmax(("  %no_max = tile.full %lowest : !row\n", "  %m0 = tile.full %infinite : !row\n" + chain),
             ("%no_max", f"%m{n}"))
 
 
 def risen(n):
-    """The maximum goes on as what selects choose."""
+    """The carried maximum is the result of a chain of selects."""
     chain = "    %yes = arith.constant true\n    %flags = tile.full %yes : tensor<128xi1>\n"
     chain += "    %m0 = arith.maximumf %max, %most : !row\n"
     chain += "".join(f"    %m{i + 1} = tile.select %flags, %m{i}, %m{i} : tensor<128xi1>, !row\n" for i in range(n))
@@ -189,13 +189,13 @@ def risen(n):
 
 
 def applied(n):
-    """A function that applies itself."""
+    """A recursive function."""
     softmax(("  %h = arith.constant 0.5 : f32\n", "  %t = tile.full %p : tensor<8xf32>\n"
              "  %u = tile.map @half(%t) : (tensor<8xf32>) -> tensor<8xf32>\n  %h = arith.constant 0.5 : f32\n"))
 
 
 def called(n, times=1):
-    """A kernel whose functions call each the next one."""
+    """A kernel with a chain of functions, each of which calls the next."""
     calls = "".join(f"  %y{i} = func.call @f{{next}}(%x) : (f32) -> f32\n" for i in range(times))
     print("func.func private @f0(%x: f32) -> f32 {\n  return %x : f32\n}")
     for i in range(1, n + 1):

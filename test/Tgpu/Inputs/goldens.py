@@ -1,11 +1,11 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The goldens of attention, forward, beside what the compiler makes of attention_forward.
+# Compares the goldens of attention forward with the code that the compiler generates for attention_forward.
 #
-#   goldens.py loops SCRATCH ROOT     the main loop of each: whether both have the same products, waits, barriers and turns
-#                                     in the same order, and which has more instructions of PTX
-#   goldens.py spills SCRATCH ROOT    what ptxas spills in each golden, and whether its roles share out no more registers
-#                                     than the block has got at its launch: they would wait for them forever
+#   goldens.py loops SCRATCH ROOT     the main loops: whether both have the same products, waits, barriers and turns in
+#                                     the same order, and which has more PTX instructions
+#   goldens.py spills SCRATCH ROOT    the spills of each golden, and whether its roles request no more registers than
+#                                     the block has at its launch: they would wait for them forever
 
 import os
 import re
@@ -13,18 +13,18 @@ import shutil
 import subprocess
 import sys
 
-# Width, mask, and blocks where they are not those of the compiler's table.
+# Width, mask, and blocks if they are not those of the compiler's table.
 GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", ""), (128, "none", "128x128"), (128, "top_left", ""),
            (256, "none", ""), (256, "top_left", "")]
 ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
-# A selection that masks scores: of a row's maximum there is one in every round.
+# A select that masks scores; each iteration also has one select for the maximum of a row.
 MASK = re.compile(r"tile\.select .*: (!s_i1|tensor<\d+x\d+xi1)")
-# What takes no part in the order of a round: names of buffers, and what one thread does with its own registers.
+# Operations that do not matter for the order of an iteration: names of buffers, and register operations of a thread.
 LOCAL = ("tgpu.slot", "tgpu.columns", "tgpu.convert", "tgpu.thread_sum")
 
 
 def run(*command):
-    """What a command prints on standard error, its own words where it fails."""
+    """Runs a command and returns its standard error; on failure exits with it."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -41,7 +41,7 @@ def label(dim, causal, blocks):
 
 
 def golden(root, dim, causal, blocks, scratch):
-    """The golden, its buffers placed."""
+    """Returns the path of the golden, with offsets assigned to its buffers."""
     path = f"{scratch}.golden.mlir"
     suffix = "_causal" if causal == "top_left" else "_n128" if blocks else ""
     run("tilewright-opt", f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", "--tgpu-plan-shared-memory",
@@ -58,7 +58,7 @@ def generated(root, dim, causal, blocks, scratch):
 
 
 def innermost_loops(text):
-    """(lines of the body, last line) of each scf.for that holds products and no other loop."""
+    """Returns (lines of the body, last line) of each scf.for with products and without inner loops."""
     lines = text.splitlines()
     for begin, line in enumerate(lines):
         if "= scf.for " not in line:
@@ -71,7 +71,7 @@ def innermost_loops(text):
 
 
 def main_loop(text):
-    """The operations of tgpu of a round that neither masks nor is for rare cases, without the names of values."""
+    """Returns the tgpu operations, without value names, of an iteration that neither masks nor is for rare cases."""
     loops = [body for body, end in innermost_loops(text) if "tgpu.general" not in end and "tgpu.rare" not in end]
     body = [body for body in loops if not any(MASK.search(line) or "scf.if" in line for line in body)]
     if len(body) != 1:
@@ -82,7 +82,7 @@ def main_loop(text):
 
 
 def blocks_of(ptx):
-    """(instructions, numbers of the blocks that may follow) of each basic block."""
+    """Returns (instructions, numbers of the successors) of each basic block."""
     blocks, labels = [[]], {}
     for line in map(str.strip, ptx.splitlines()):
         if label := re.fullmatch(r"(\$\w+):.*", line):
@@ -104,7 +104,7 @@ def blocks_of(ptx):
 
 
 def leads(follow, inside, first, last):
-    """Whether a way leads from one block to the other that stays inside: else a jump back makes no loop."""
+    """Returns true if a path inside leads from one block to the other: otherwise a backward jump makes no loop."""
     found, reached = [first], {first}
     while found:
         for after in follow[found.pop()]:
@@ -115,13 +115,13 @@ def leads(follow, inside, first, last):
 
 
 def ptx_of_main_loop(path, scratch):
-    """How many instructions of PTX the shortest loop has that waits for one of two products: masks only add to it."""
+    """Returns the PTX instructions of the shortest loop that waits for one of two products: masks add to it."""
     run("tilewrightc", path, "--target=sm_90a", "--emit=ptx", "-o", f"{scratch}.ptx")
     blocks, follow = blocks_of(read(f"{scratch}.ptx"))
     counts = []
     for last, follows in enumerate(follow):
         for first in follows:
-            # What comes from the loop and leads only back into it is a part of it, wherever it stands.
+            # Blocks that are reached only from the loop and lead only back into it belong to it.
             loop, known = set(range(first, last + 1)), 0
             while known < len(loop):
                 known = len(loop)
@@ -153,7 +153,7 @@ def spills(scratch, root):
         report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
         entries = ENTRY.findall(report)
         spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
-        # ptxas says so where products wait for each other after all.
+        # ptxas prints this if it serialises products.
         serialized = " and serializes products" if "serializ" in report else ""
         roles = [tuple(map(int, role)) for role in re.findall(r'role "\w+" warps (\d+) registers (\d+)', read(ours))]
         launched = int(re.search(r"Used (\d+) registers", report)[1]) * sum(warps for warps, _ in roles)

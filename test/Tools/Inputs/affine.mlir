@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// y[i, j] = modify(x[i, j] * factor + bias[j]), and y2 = -y where it is given.
+// y[i, j] = modify(x[i, j] * factor + bias[j]), and y2 = -y if it is given.
 
 !x = !tile.tile<[BLOCK, N], T>
 !view = !tile.view<[?, N], T>

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A transposition through shared memory without a swizzle: a column is read from one bank.
+// A transpose through shared memory without a swizzle: all elements of a column are in one bank.
 
 tgpu.kernel @conflicts target "sm_80" warps 4
     (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>) grid(%b = 1)

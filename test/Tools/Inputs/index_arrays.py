@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Arrays of indices for index-arrays.test, some of them wrong.
+# Arrays of indices for index-arrays.test, some of them invalid.
 
 import numpy as np
 

@@ -9,7 +9,7 @@ import sys
 
 command, file, *rest = sys.argv[1:]
 if command in ("make", "show"):
-    import numpy as np  # takes longer than all the rest
+    import numpy as np  # only here, since the import is slow
 
 if command == "make":
     shape = tuple(int(extent) for extent in rest[1].split("x")) if rest[1] else ()

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every type of scalar, and views of integers: out = [a, b, c, d], and counts[i] increases by b.
+// All types of scalars, and views of integers: out = [a, b, c, d], and counts[i] increases by b.
 
 tile.kernel @scalars (%out: !tile.view<[4], f64>, %counts: optional !tile.view<[?], i32>, %a: f32, %b: i32, %c: i64, %d: i1, %e: f64)
     grid(%unused = 1) {

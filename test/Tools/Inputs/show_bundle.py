@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Prints what a bundle says of itself, after the description of the file in runtime/Bundle.h.
+# Prints the contents of a bundle, parsed independently after the description of the file in runtime/Bundle.h.
 
 import json
 import struct

@@ -29,7 +29,7 @@ tile.kernel @add_and_round params(MORE: int = 0)
   }
 }
 
-// The same as a program has it, where sums and turns are workspaces.
+// The same in a program, where sums and turns are workspaces.
 tile.program @rows (%x: !tile.view<[?, 4], f32>, %y: !tile.view<[?, 4], f16>) {
   %sums = tile.workspace [dim(y, 0), 4] : !tile.view<[?, 4], f32>
   %turns = tile.workspace [dim(y, 0)] fill 0.0 : !tile.view<[?], i32>
@@ -37,7 +37,7 @@ tile.program @rows (%x: !tile.view<[?, 4], f32>, %y: !tile.view<[?, 4], f16>) {
       : !tile.view<[?, 4], f32>, !tile.view<[?, 4], f32>, !tile.view<[?], i32>, !tile.view<[?, 4], f16>
 }
 
-// The same of products, which has roles on sm_90a: y = sum over n of x w[n], where w [64 * N, 64] has N parts. An
+// The same with products, which has roles on sm_90a: y = sum over n of x w[n], where w [64 * N, 64] has N parts. An
 // instance adds to 128 rows at a time.
 tile.kernel @add_products (%x: !tile.view<[?, 64], bf16>, %w: !tile.view<[?, 64], bf16>,
                            %sums: !tile.view<[?, 64], f32>, %turns: !tile.view<[?], i32>, %y: !tile.view<[?, 64], bf16>)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Fills y with numbers that derive from what the kernel is compiled for.
+// Fills y with numbers that depend on the target.
 
 tile.kernel @fill
     params(TARGET: enum in ["cpu", "sm_80"] = "cpu", BLOCK: int = select(TARGET == "cpu", 16, 64))

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# terminal.py COMMAND...: runs the command with a terminal for its output, and prints what it wrote.
+# terminal.py COMMAND...: runs the command with a terminal as its output, and prints what it wrote.
 
 import os
 import pty

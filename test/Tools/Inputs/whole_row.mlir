@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A row kernel of an author's: softmax of rows, each of them whole in one tile.
+// A user's row kernel: a softmax with each row in one tile.
 
 !x   = !tile.tile<[BLOCK_M, N], T>
 !s   = !tile.tile<[BLOCK_M, N], f32>

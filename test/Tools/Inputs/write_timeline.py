@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Traces by libtilewright.so through Python, of a bundle and of buffers with chunks of so many words; and what the plan of an
-# attention kernel in another bundle takes besides its own arguments.
+# Writes traces with libtilewright.so through Python, from a bundle and buffers with chunks of a given number of words;
+# and prints the additional arguments of the plan of an attention kernel in another bundle.
 
 import json
 import os

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tiles of rank 3, reshaped, reduced, repeated and transposed; rows found by indices, added to rows.
+// Tiles of rank 3: reshaped, reduced, expanded and transposed; rows selected by indices, added to rows.
 
 !x_view = !tile.view<[?, ?, ?], f32>
 !sums_view = !tile.view<[?, ?], f32>
@@ -17,7 +17,7 @@ tile.kernel @rearranged
   %begin = arith.muli %i, %a : i32
   %x_tile = tile.load %x[%begin, 0, 0] : !x_view -> !tile.tile<[A, B, N], f32>
 
-  // Over the last dimension, then repeated along it; over the first.
+  // Reduced over the last dimension and expanded along it; reduced over the first.
   %sum = tile.reduce add %x_tile dim 2 : !tile.tile<[A, B, N], f32> -> !tile.tile<[A, B], f32>
   tile.store %sum, %sums[%begin, 0] : !tile.tile<[A, B], f32>, !sums_view
   %sum_each = tile.expand %sum dim 2 : !tile.tile<[A, B], f32> -> !tile.tile<[A, B, N], f32>
@@ -25,7 +25,7 @@ tile.kernel @rearranged
   %most_each = tile.expand %most dim 0 : !tile.tile<[B, N], f32> -> !tile.tile<[A, B, N], f32>
   %below = arith.subf %most_each, %sum_each : !tile.tile<[A, B, N], f32>
 
-  // A dimension in the middle; a reshape that changes rows; an exchange.
+  // A dimension in the middle; a reshape that changes rows; a transpose.
   %row = tile.reduce min %x_tile dim 0 : !tile.tile<[A, B, N], f32> -> !tile.tile<[B, N], f32>
   %flat = tile.reshape %row : !tile.tile<[B, N], f32> -> !tile.tile<[BN], f32>
   %matrix = tile.reshape %flat : !tile.tile<[BN], f32> -> !tile.tile<[N, B], f32>
