@@ -32,8 +32,9 @@ struct Entry {
   MaskKind mask;
   int64_t length;
   int64_t rows, columns, step;
-  int64_t shared =
-      0; ///< bytes of shared memory of a block with the widest rows, if the smallest chips lack it
+  /// Bytes of shared memory of a block with the widest rows, if the smallest chips lack it.
+  int64_t shared = 0;
+  int64_t above = 0; ///< rows have more bytes than this
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
@@ -56,6 +57,16 @@ constexpr Entry forwardWithWork[] = {
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 268 TFLOP/s, by 192 x 128 273,
     // which spills 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
+};
+
+// The forward with a function mapped over scores.
+constexpr Entry forwardWithFunctions[] = {
+    // One H200, 2026-11-26 (performance-log), softcap and ALiBi, D 128, S 2048 and 8192, over 128
+    // by
+    // 128: 1.07, 1.11 and 0.99, 1.01; by 64 keys causal 1.07, 1.08 and 1.06, 1.07. Shorter 0.92 to
+    // 1.02.
+    {"sm_90a", 16, 256, 0, none, 1024, 128, 0, 128, 0, /*above=*/192},
+    {"sm_90a", 16, 256, 0, none, 0, 192, 0, 80, 0, /*above=*/192},
 };
 
 // A product of resident rows and streamed columns, and a product of its result with a streamed
@@ -89,17 +100,23 @@ constexpr Entry forwardRows[] = {
     // Documents as at D 64: 500 and 366, by 128 keys 489 and 364, by 112 497 and 368, by 80 495 and
     // 369.
     {"sm_90a", 16, 256, 0, ascending, 0, 128, 0, 96},
-    // Under a mask 160 keys are 0.93 of 128; at 512 keys without one, 176 are 0.88 of 128 (commit
-    // 7f4d29e).
-    {"sm_90a", 16, 256, 0, none, 4096, 128, 0, 128},
-    {"sm_90a", 16, 256, 0, none, 0, 128, 0, 176},
-    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
-    // No measurement of others is on record.
-    {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 112},
-    // Under a mask 96 keys are 0.97 of 80. Short loops: commit 7f4d29e.
-    {"sm_90a", 16, 0, 0, none, 512, 128, 0, 64},
-    {"sm_90a", 16, 0, 0, some, 1024, 128, 0, 64},
-    {"sm_90a", 16, 0, 0, anyMask, 0, 128, 0, 80},
+    // One H200, 2026-11-26 (performance-log): three warpgroups by 64 keys over two by 128 keys at D
+    // 128 have 1.02 at S 512, 0.95 at 1024, 1.03 to 1.05 beyond, causal 0.97, 0.98 and 1.03 to
+    // 1.05; packed and causal 0.92 to 0.99.
+    {"sm_90a", 16, 256, 0, none, 1024, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, some, 1024, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, some, unknownLength, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 192, 0, 64},
+    // The same run: D 144 and 160 causal 1.05 to 1.11 and 0.98 to 1.07 of 128 by 112; D 176 and 192
+    // by 96 keys 0.95 to 1.05 of 112, causal 1.00 to 1.11.
+    {"sm_90a", 16, 320, 0, some, 0, 192, 0, 64},
+    {"sm_90a", 16, 320, 0, anyMask, 0, 128, 0, 112},
+    {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96},
+    // D 224 causal by 96 keys 1.00 to 1.03 of 80; D 256 by 64 keys 1.00 to 1.03 of 80, packed 1.01
+    // to 1.09, a window 1.03 to 1.05.
+    {"sm_90a", 16, 448, 0, some, 0, 128, 0, 96},
+    {"sm_90a", 16, 448, 0, anyMask, 0, 128, 0, 80},
+    {"sm_90a", 16, 0, 0, anyMask, 0, 128, 0, 64},
     // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
     // FlashAttention-2, where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a
     // mask.
@@ -134,8 +151,12 @@ constexpr Entry wideBackwardRows[] = {
 
 // Of these, without dQ: two roles compute, each one of the sums.
 constexpr Entry wideWithoutQueries[] = {
-    // One H200, 2026-11-26 (performance-log). By 96 queries D 192 has 0.93 at S 512, 0.98 at 1024
-    // and 1.02 from 4096 on without a mask, 0.87, 0.92 and 0.96 to 1.00 causal.
+    // One H200, 2026-11-26 (performance-log). D 192 by 96 queries without a mask 0.93 at S 512,
+    // 0.98
+    // at 1024, 0.99 at 2048 and 1.02 beyond, with DV 128 0.91, 0.97, 1.01 and 1.03 to 1.05; causal
+    // 0.87 to 1.00.
+    {"sm_90a", 16, 384, 0, none, 2048, 64, 0, 64},
+    {"sm_90a", 16, 384, 0, none, 0, 64, 0, 96},
     {"sm_90a", 16, 512, 0, anyMask, 0, 64, 0, 64},
 };
 
@@ -290,6 +311,7 @@ BlockTable::BlockTable() {
       row.columns = entry.columns;
       row.step = entry.step;
       row.shared = entry.shared;
+      row.above = entry.above;
       rows.push_back(std::move(row));
     }
   };
@@ -298,6 +320,7 @@ BlockTable::BlockTable() {
   append(withoutQueries, backwardWithWork, /*captures=*/0, randomWork);
   append(backward, backwardWithFunctions, /*captures=*/0, /*work=*/1);
   append(forward, forwardWithCaptures, /*captures=*/1);
+  append(forward, forwardWithFunctions, /*captures=*/0, /*work=*/1);
   append(forward, forwardRows);
   append(backward, backwardWithQueries);
   append(backward, backwardRows);

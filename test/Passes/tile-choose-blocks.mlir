@@ -1,6 +1,6 @@
 // RUN: rm -rf %t && split-file %s %t
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a" | FileCheck %s
-// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a length=4000" | FileCheck %s --check-prefix=SHORT
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a length=1000" | FileCheck %s --check-prefix=SHORT
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=MASK
 // RUN: sed 's|%behind = .*|%begin = func.call @begin_of(%i) : (i32) -> i32\n  %behind = arith.cmpi sle, %begin, %j : i32|' %t/kernels.mlir > %t/documents.mlir
 // RUN: tilewright-opt %t/documents.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=ASCENDING
@@ -60,22 +60,22 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 
 // Attention without a softmax and with other names, with S transposed.
 // CHECK-LABEL: tile.kernel @weigh
-// CHECK: ROWS: int = 128, KEYS: int = 176
-// CHECK-NOT: <= 4096
-// CHECK: blocks = {bits = 16 : i64, by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask", mask = "none", row_bytes = 256 : i64, rows = "ROWS = 128", shorter = [4096], step = "KEYS = 176", structure = "sum (R S) S", target = "sm_90a"}
+// CHECK: ROWS: int = 192, KEYS: int = 64
+// CHECK-NOT: <= 1024
+// CHECK: blocks = {bits = 16 : i64, by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "none", row_bytes = 256 : i64, rows = "ROWS = 192", shorter = [1024], step = "KEYS = 64", structure = "sum (R S) S", target = "sm_90a"}
 // SHORT-LABEL: tile.kernel @weigh
 // SHORT: ROWS: int = 128, KEYS: int = 128
-// SHORT: require(dim(k, 0) <= 4096, dim(k, 0) >= 0)
-// SHORT: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask, loops over up to 4096"
-// MASK: ROWS: int = 128, KEYS: int = 128
+// SHORT: require(dim(k, 0) <= 1024, dim(k, 0) >= 0)
+// SHORT: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask, loops over up to 1024"
+// MASK: ROWS: int = 192, KEYS: int = 64
 // MASK: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "some"
 // ASCENDING: ROWS: int = 128, KEYS: int = 96
 // ASCENDING: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, a mask of captures that ascend", mask = "ascending"
-// GIVEN: ROWS: int = 128, KEYS: int = 64
+// GIVEN: ROWS: int = 192, KEYS: int = 64
 // GIVEN: step = "KEYS = 64, as given"
 // F32: ROWS: int = 32, KEYS: int = 16
-// DIVISOR: ROWS: int = 128, KEYS: int = 160
-// NO-DIVISOR: error: block KEYS of kernel @weigh must divide 25 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
+// DIVISOR: ROWS: int = 192, KEYS: int = 64
+// NO-DIVISOR: error: block KEYS of kernel @weigh must divide 25 and be a multiple of 16 up to 256 on sm_90a, of at most 64, but there is no such number
 // NO-MULTIPLE: error: the extent that block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in '9000000000 * 9000000000'
 // F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
 // CPU: ROWS: int = 128, KEYS: int = 128
@@ -196,14 +196,14 @@ tile.program @either params(T: type, FEW: flag, WIDE: int = 64, CAUSAL: flag = t
 // Code that parameters disable does not count, nor does code that only it uses: each launch has its own structure, and
 // a program has that of the launch with the most products.
 // APART-LABEL: tile.program @apart
-// APART: R: int = 128, S: int = 64, R2: int = 128, S2: int = 80
+// APART: R: int = 128, S: int = 64, R2: int = 128, S2: int = 64
 // APART: rows = "R = 128", step = "S = 64", structure = "sum (R S)(R S) S"
 // APART: tile.launch @parts
 // APART-SAME: structure = "sum (R S)(R S) S"
 // APART: tile.launch @parts
-// APART-SAME: rows = "R2 = 128", step = "S2 = 80", structure = "sum (R S) S"
+// APART-SAME: rows = "R2 = 128", step = "S2 = 64", structure = "sum (R S) S"
 // WHOLE-LABEL: tile.program @apart
-// WHOLE: R: int = 64, S: int = 64, R2: int = 128, S2: int = 80
+// WHOLE: R: int = 64, S: int = 64, R2: int = 128, S2: int = 64
 // WHOLE: tile.launch @parts
 // WHOLE-SAME: structure = "sum (R S) S, sum (R S)(R S) S"
 // HANDED: tile.program @apart

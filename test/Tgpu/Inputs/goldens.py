@@ -13,9 +13,9 @@ import shutil
 import subprocess
 import sys
 
-# Width, mask, and blocks if they are not those of the compiler's table.
-GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", ""), (128, "none", "128x128"), (128, "top_left", ""),
-           (256, "none", ""), (256, "top_left", "")]
+# Width, mask, and the blocks of the golden if they are not those of the compiler's table.
+GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", "128x176"), (128, "none", "128x128"),
+           (128, "top_left", "128x128"), (256, "none", "128x80"), (256, "top_left", "128x80")]
 ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
 # A select that masks scores; each iteration also has one select for the maximum of a row.
 MASK = re.compile(r"tile\.select .*: (!s_i1|tensor<\d+x\d+xi1)")
@@ -43,7 +43,7 @@ def label(dim, causal, blocks):
 def golden(root, dim, causal, blocks, scratch):
     """Returns the path of the golden, with offsets assigned to its buffers."""
     path = f"{scratch}.golden.mlir"
-    suffix = "_causal" if causal == "top_left" else "_n128" if blocks else ""
+    suffix = "_causal" if causal == "top_left" else "_n128" if blocks == "128x128" else ""
     run("tilewright-opt", f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", "--tgpu-plan-shared-memory",
         "-o", path)
     return path
