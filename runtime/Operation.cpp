@@ -37,6 +37,7 @@ struct Choice {
 
 struct PreparedStep {
   std::vector<PreparedKernel> kernels;
+  std::vector<Arch> targets; // of each kernel
 };
 
 /// The prepared state on one device.
@@ -46,6 +47,7 @@ struct PreparedDevice {
   cuda::Context onlyContext = nullptr;            // context of modules, which are used in no other
   std::vector<std::pair<size_t, Module>> modules; // indexed by blob
   std::vector<PreparedStep> steps;
+  std::vector<Arch> targets; // of all kernels, in the order of the bundle
 };
 
 bool haveParams(const Params &have, const Params &wanted) {
@@ -106,6 +108,8 @@ struct Operation::Impl {
                       const PreparedKernel *&chosen) const;
   Status chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
                        const Argument *views, Choice *choices, const Argument **passed) const;
+  bool chooseOfTarget(const PreparedDevice &device, const Arch &target, int smCount,
+                      Choice *choices) const;
 };
 
 Operation::Operation(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -242,13 +246,15 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
   Status tooLarge;
   // An earlier kernel accepts everything that this one accepts: then this one is for devices with
   // less shared memory, without rings or with smaller blocks.
-  auto isServed = [&](const KernelSpec &kernel) {
+  auto isServed = [&](const KernelSpec &kernel, const Arch &target) {
     std::set<std::string> required;
     for (const Expr &condition : kernel.conditions)
       required.insert(condition.toString());
     return std::any_of(prepared.kernels.begin(), prepared.kernels.end(), [&](const auto &other) {
       const std::vector<Expr> &conditions = other.spec->conditions;
-      return other.spec->tensorMaps.empty() && other.spec->requirements.empty() &&
+      bool isOfTarget = prepared.targets[size_t(&other - prepared.kernels.data())] == target;
+      return (!program || isOfTarget) && other.spec->tensorMaps.empty() &&
+             other.spec->requirements.empty() &&
              std::all_of(conditions.begin(), conditions.end(), [&](const Expr &condition) {
                return required.count(condition.toString()) != 0;
              });
@@ -256,7 +262,7 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
   };
   for (const KernelSpec *kernel : step.variants) {
     const CodeSpec *code = chooseCode(*kernel, device.info);
-    if (!code || isServed(*kernel))
+    if (!code || isServed(*kernel, code->arch))
       continue;
     Result<const Module *> module = loadModule(device, *kernel, *code, cache);
     if (!module)
@@ -269,6 +275,9 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
     if (!function)
       return function.status();
     prepared.kernels.emplace_back(*kernel, *function);
+    prepared.targets.push_back(code->arch);
+    if (std::find(device.targets.begin(), device.targets.end(), code->arch) == device.targets.end())
+      device.targets.push_back(code->arch);
   }
   if (prepared.kernels.empty() && !tooLarge.ok())
     return tooLarge;
@@ -436,12 +445,45 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
                                              first.spec->name);
         !status)
       return status;
+    // Also reports a launch for which no target has a variant.
     if (Status status =
             chooseKernel(step, {choices[i].arguments, inputs.smCount}, choices[i].kernel);
         !status)
       return status;
   }
-  return Status::success();
+  // What one launch leaves for another may depend on the target of both: a kernel that takes over
+  // the work of the next one, or that needs no zeros. So all have one target, the first for which
+  // each launch has a variant.
+  for (const Arch &target : device.targets)
+    if (chooseOfTarget(device, target, inputs.smCount, choices))
+      return Status::success();
+  return Status::failure(Code::Unsupported,
+                         "program '" + name +
+                             "' has no target of which a variant of every kernel takes these "
+                             "arguments");
+}
+
+/// Replaces the choices by variants of the target; the choices are unchanged if one has none.
+bool Operation::Impl::chooseOfTarget(const PreparedDevice &device, const Arch &target, int smCount,
+                                     Choice *choices) const {
+  const PreparedKernel *found[maxSteps];
+  for (size_t i = 0; i < steps.size(); ++i) {
+    found[i] = nullptr;
+    if (!choices[i].kernel)
+      continue;
+    const PreparedStep &step = device.steps[i];
+    for (size_t j = 0; j < step.kernels.size() && !found[i]; ++j) {
+      Refusal refusal;
+      if (step.targets[j] == target &&
+          isUsable(step.kernels[j], {choices[i].arguments, smCount}, refusal))
+        found[i] = &step.kernels[j];
+    }
+    if (!found[i])
+      return false;
+  }
+  for (size_t i = 0; i < steps.size(); ++i)
+    choices[i].kernel = found[i];
+  return true;
 }
 
 Status Operation::run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,

@@ -80,6 +80,21 @@ INSTANTIATE_TEST_SUITE_P(Different, Widths,
                                   std::to_string(info.param.DV);
                          });
 
+/// On sm_90a these launches are in order (200 queries, no shared heads), and at D 251 one kernel
+/// computes dK and dV, but no tensor map describes rows of 200 or 502 bytes: all kernels of the
+/// program then have to be those for sm_80.
+TEST(RowsWithoutTensorMaps, HaveKernelsOfOneTarget) {
+  for (Type type : {Type::F16, Type::BF16})
+    for (int64_t D : {100, 251}) {
+      AttentionProblem problem = makeProblem(1, 2, 2, 200, 200, D, D, Causal::TopLeft);
+      AttentionInputs inputs = randomInputs(problem, type, 7 * static_cast<uint64_t>(D));
+      ForwardResult saved = runForward(problem, type, inputs);
+      expectBackward(BackwardOracle(problem, inputs, type),
+                     runBackward(problem, type, inputs, saved, CallOptions()),
+                     describe(problem, type));
+    }
+}
+
 class Masks : public ::testing::TestWithParam<Type> {};
 
 /// Every causal mask with every kind of window, on more rows than keys, fewer, and as many.

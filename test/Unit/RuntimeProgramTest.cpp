@@ -78,6 +78,71 @@ TEST_F(Programs, CarveWorkspacesFromOneBuffer) {
   EXPECT_EQ(fake().entries, (std::vector<std::string>{"scale_bf16_64", "second"}));
 }
 
+// A kernel for one target may leave work to the next launch that the kernel for another does
+// itself.
+TEST_F(Programs, LaunchKernelsOfOneTarget) {
+  BundleWriter writer = programBundle();
+  std::vector<KernelSpec> &kernels = writer.manifest.kernels;
+  KernelSpec aligned = kernels[0], any = kernels[1];
+  aligned.entry = "mapped";
+  aligned.requirements = {{0, 16, true}};
+  any.entry = "plain";
+  for (KernelSpec *kernel : {&aligned, &any})
+    kernel->codes[0].arch = *Arch::parse("sm_90a");
+  kernels.push_back(aligned);
+  kernels.push_back(any);
+  std::vector<LaunchSpec> &launches = writer.manifest.programs[0].launches;
+  launches[0].kernels = {2, 0};
+  launches[1].kernels = {3, 1};
+  fake().major = 9;
+  fake().minor = 0;
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(300);
+  using Entries = std::vector<std::string>;
+  auto run = [&]() -> Entries {
+    fake().launches.clear();
+    EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr));
+    Entries launched;
+    for (const FakeLaunch &launch : fake().launches)
+      launched.push_back(fake().entries.at(reinterpret_cast<size_t>(launch.function) - 0x8001));
+    return launched;
+  };
+  EXPECT_EQ(run(), (Entries{"mapped", "plain"}));
+  arguments.values[0].bits += 2;
+  EXPECT_EQ(run(), (Entries{"scale_bf16_64", "second"}));
+}
+
+// A target none of whose variants fits is not taken for a part of the launches.
+TEST_F(Programs, RefuseArgumentsThatNoTargetTakes) {
+  BundleWriter writer = programBundle();
+  std::vector<KernelSpec> &kernels = writer.manifest.kernels;
+  KernelSpec any = kernels[1], other = kernels[0];
+  kernels[1].requirements = {{1, 16, true}};
+  any.entry = "plain";
+  any.codes[0].arch = *Arch::parse("sm_90a");
+  other.entry = "mapped";
+  other.codes[0].arch = *Arch::parse("sm_90a");
+  other.requirements = {{0, 16, true}};
+  kernels.push_back(any);
+  kernels.push_back(other);
+  std::vector<LaunchSpec> &launches = writer.manifest.programs[0].launches;
+  launches[0].kernels = {3, 0};
+  launches[1].kernels = {2, 1};
+  fake().major = 9;
+  fake().minor = 0;
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(300);
+  arguments.values[0].bits += 2; // refused by the first launch for sm_90a
+  arguments.values[1].bits += 2; // and by the second one for sm_80
+  EXPECT_FAILURE(
+      operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
+      Code::Unsupported,
+      "program 'twice' has no target of which a variant of every kernel takes these arguments");
+  EXPECT_TRUE(fake().launches.empty());
+}
+
 TEST_F(Programs, SkipLaunchesByCondition) {
   Operation operation = create(programBundle());
   EXPECT_OK(operation.prepare(0));
