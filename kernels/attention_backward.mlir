@@ -29,10 +29,12 @@
 //                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
 //                       not stagger blocks.
 //   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean.
-//   SPLIT               on: dQ has a kernel of its own, without atomic additions, which is faster for wide heads on a
-//                       GPU, whose threads hold one sum. On sm_90a another kernel computes dK and dV (seven products
-//                       for each pair), unless a mask is linked or CAPTURE_GRADIENTS is on; else dK and dV have a
-//                       kernel each (eight products).
+//   SPLIT               on: dQ has a kernel of its own, without atomic additions, and so have dK and dV, or each of
+//                       them. Wide heads are faster so on a GPU: a thread holds one sum.
+//   PAIRED              with SPLIT, on: one kernel computes dK and dV (seven products for each pair), off: one each
+//                       (eight products). Default: on for sm_90a, unless a mask is linked (it may need a vote, which
+//                       two roles cannot take together) or CAPTURE_GRADIENTS is on. With blocks of your own, two
+//                       roles need at most 64 keys and 64 queries, or 96 with heads of at most 192; else turn it off.
 //   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
 //                       of scale * Q K^T, summed over what shares an entry: that of an additive bias of that shape
 //                       (mods/bias.mlir, linked first). Nothing is added atomically and nothing but d_score is stored:
@@ -121,9 +123,7 @@ tile.program @attention_backward
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
            // The same on all GPUs, so that one bundle can be for several.
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16), ROW_BYTES > 256),
-           // dK and dV of 64 keys fit the registers of two warpgroups, and P is computed once. A linked mask may need a
-           // vote, which two roles cannot take together.
-           let PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
+           PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
            ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
            // A block of keys against all heads of a group takes as long as all heads: with few keys, blocks are fewer
            // than multiprocessors, and otherwise the longest may end after all others.

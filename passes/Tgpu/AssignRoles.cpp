@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-assign-roles: splits a kernel in which all warps execute the same code into a role that
-// copies, a role that computes and, where accumulators are added to memory, a role that adds them.
+// copies, one or two roles that compute and, where accumulators are added to memory, a role that
+// adds them.
 // Every role gets the loops, branches and scalars it needs. Each group of copies gets a ring with
 //
 //   full    completes when the bytes of a slot have arrived   load: expect, copies  compute: wait
@@ -12,6 +13,10 @@
 //
 //   full    completes when all warps have written the slot    compute: arrive       reduce: wait
 //   empty   completes when its bytes have been read           compute: acquire      reduce: arrive
+//
+// A tile that the first of two roles that compute hands over to the second one gets a ring, too
+// (RoleHandover.cpp). The slots of copies that both read are empty when the warps of both have
+// read them.
 //
 // Work beside the instances of a kernel (tile.spread) gets one more role, of warps that would
 // otherwise be idle.
@@ -48,9 +53,10 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
       if (schedule.getComputeRoles() > 1) {
         slice->split = ComputeSplit::get(kernel);
         if (!slice->split || slice->spread) {
-          kernel.emitOpError("cannot have two roles that compute: they need two results that are "
-                             "stored, each of products of its own, and the rest of what the "
-                             "second one reads must be tiles; use the schedule compute_roles=1");
+          kernel.emitOpError("cannot have two roles that compute: it must store two results to "
+                             "different arrays, each with products of its own, must not add to "
+                             "memory, vote or read what it writes, and the first role may hand "
+                             "over tiles only; use the schedule compute_roles=1");
           return signalPassFailure();
         }
       }
@@ -63,11 +69,14 @@ private:
     if (!getTargetOf(kernel).hasRoles())
       return kernel.emitOpError() << "can be split into roles for target "
                                   << Target::getNamesWithRoles() << " only";
-    constexpr int64_t mostWarps = 32;
-    if (kernel.getWarps() % 4 != 0 || kernel.getWarps() + RoleWriter::moreWarps > mostWarps)
-      return kernel.emitOpError()
-             << "must have 4 to 28 warps, a multiple of 4, to be split into roles, but got "
-             << static_cast<int64_t>(kernel.getWarps());
+    constexpr int64_t warpsOfBlock = 32, unit = 4;
+    int64_t mostWarps =
+        (warpsOfBlock - RoleWriter::moreWarps) / schedule.getComputeRoles() / unit * unit;
+    int64_t warps = kernel.getWarps();
+    if (warps % unit != 0 || warps > mostWarps)
+      return kernel.emitOpError() << "must have 4 to " << mostWarps
+                                  << " warps, a multiple of 4, to be split into roles, but got "
+                                  << warps;
     if (schedule.getGroup() > 0 && !hasComputableGrid(kernel))
       return kernel.emitOpError(
           "cannot process several tiles in a block: its grid is not computed with +, -, *, "

@@ -12,6 +12,9 @@
 
 #include "passes/Tgpu/ComputeSplit.h"
 
+#include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/WrittenViews.h"
+
 #include "base/Layout/SharedLayout.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -64,6 +67,8 @@ private:
       worklist.append({loop.getLowerBound(), loop.getUpperBound(), loop.getStep()});
     else if (auto branch = dyn_cast<scf::IfOp>(op))
       worklist.push_back(branch.getCondition());
+    else // cloned as a whole
+      llvm::append_range(worklist, getInputs(op));
     if (Operation *parent = op->getParentOp(); parent && !isa<KernelOp>(parent))
       need(parent);
   }
@@ -177,19 +182,32 @@ int64_t ComputeSplit::getBytes() const {
   return bytes;
 }
 
+/// Whether an operation reads memory that the kernel writes: the roles would not agree on what.
+static bool readsWritten(Operation *op, const WrittenViews &written) {
+  return !isa<StoreOp, tile::DimOp, tile::SubviewOp>(op) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           return isa<tile::ViewType>(operand.getType()) && written.contains(operand);
+         });
+}
+
 std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
   SmallVector<StoreOp> stores;
+  llvm::DenseSet<Value> roots;
+  WrittenViews written(kernel);
+  bool isOrdered = false; // stores whose order matters
   WalkResult effects = kernel.walk([&](Operation *op) {
-    if (auto store = dyn_cast<StoreOp>(op))
+    if (auto store = dyn_cast<StoreOp>(op)) {
       stores.push_back(store);
+      isOrdered |= !roots.insert(getViewRoot(store.getView())).second;
+    }
     auto convert = dyn_cast<ConvertOp>(op);
     bool isOther =
         isa<AtomicAddOp, tile::ScatterAddOp, tile::AddAtOp, tile::SpreadOp, AnyOp, WriteSharedOp>(
             op) ||
-        (convert && convert.getScratch());
+        (convert && convert.getScratch()) || readsWritten(op, written);
     return isOther ? WalkResult::interrupt() : WalkResult::advance();
   });
-  if (effects.wasInterrupted() || stores.size() < 2)
+  if (effects.wasInterrupted() || isOrdered || stores.size() < 2)
     return std::nullopt;
 
   StoreOp smallest;
@@ -197,11 +215,14 @@ std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
   for (StoreOp store : stores) {
     Closure closure;
     closure.add(store);
-    if (!smallest || closure.products.size() < fewest) {
+    size_t count = closure.products.size();
+    if (count > 0 && (!smallest || count < fewest)) {
       smallest = store;
-      fewest = closure.products.size();
+      fewest = count;
     }
   }
+  if (!smallest)
+    return std::nullopt;
   Closure first, all;
   first.add(smallest);
   for (StoreOp store : stores)
@@ -251,6 +272,23 @@ std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
     return llvm::any_of(products, [&](Operation *op) { return part.ops.contains(op); });
   };
   if (isIn(others, first.part) || isIn(first.products, second.part))
+    return std::nullopt;
+  // Each copy has a reader, and only one role reduces over warps, for which a kernel has one
+  // buffer.
+  bool reduces[2] = {false, false};
+  WalkResult result = kernel.walk([&](Operation *op) {
+    auto isPart = [&](Operation *each) {
+      return first.part.ops.contains(each) || second.part.ops.contains(each);
+    };
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && reduce.getDim() == 0) {
+      reduces[0] |= first.part.ops.contains(op);
+      reduces[1] |= second.part.ops.contains(op);
+    }
+    auto copy = dyn_cast<CopyAsyncOp>(op);
+    return copy && llvm::none_of(copy.getBuffer().getUsers(), isPart) ? WalkResult::interrupt()
+                                                                      : WalkResult::advance();
+  });
+  if (result.wasInterrupted() || (reduces[0] && reduces[1]))
     return std::nullopt;
   split.first = std::move(first.part);
   split.second = std::move(second.part);

@@ -40,8 +40,10 @@ struct ComputeSplit {
 
   int64_t getBytes() const; ///< of one slot of each handover
 
-  /// The split of a kernel in the plain form, or nothing: if it stores fewer than two results, has
-  /// other effects, if one result depends on all products, or if more than tiles is handed over.
+  /// The split of a kernel in the plain form. Nothing if it stores fewer than two results, or two
+  /// to one array; if it reads what it writes, adds to memory, votes or writes to shared memory; if
+  /// one result depends on all products; if both roles would reduce over warps; or if anything but
+  /// tiles of products would be handed over.
   static std::optional<ComputeSplit> get(KernelOp kernel);
 };
 

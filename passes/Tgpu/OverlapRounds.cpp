@@ -135,11 +135,14 @@ private:
   /// Whether both stages read the slots, so that they are held for two iterations and the ring has
   /// no free slot for copies.
   bool holdsTooLong(RoundChannel &channel) {
-    return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
-           llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
-             return slot.getUse() == channel.use &&
-                    cast<RingType>(slot.getRing().getType()).getStages() < slotsOfTwoRounds;
-           });
+    bool isShared = channel.isSharedByRoles(); // which may read it in different stages
+    if (!isShared && getStages(channel) != std::pair<int64_t, int64_t>(0, 1))
+      return false;
+    unsigned needed = isShared ? 2 : slotsOfTwoRounds;
+    return llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
+      return slot.getUse() == channel.use &&
+             cast<RingType>(slot.getRing().getType()).getStages() < needed;
+    });
   }
 
   void assignStages() {

@@ -9,8 +9,7 @@
 //   registers   the minimum for a role that only copies; the roles that multiply get the rest
 //   additions   accumulators that every iteration adds to memory leave through a role that adds
 //               them
-//   results     if the registers of a thread do not hold all sums beside each other, two roles
-//               compute some of them each
+//   results     if a thread has no registers for all sums, two roles compute some of them each
 //   tile order  if one operand depends on the first grid id and another on the second, tiles that
 //               run concurrently form a rectangle, whose sides minimise the bytes read; otherwise
 //               tiles follow the grid
@@ -230,12 +229,16 @@ int64_t getComputeRegisters(int64_t warps, int64_t load) {
   return std::min(Target::mostRoleRegisters + 0, getRestOfRegisters(warps, loadWarps, load));
 }
 
+/// Registers of a thread for the tiles of the plain form.
+int64_t getPressure(KernelOp kernel) {
+  return RegisterModel::atProducts(32 * kernel.getWarps()).getPressure(kernel.getBody().front());
+}
+
 /// Two roles that compute, if a thread of one would have more tiles than registers, but two have
 /// enough for all.
 std::optional<ComputeSplit> findSplit(KernelOp kernel, const RoleSlice &slice, bool must) {
   int64_t warps = kernel.getWarps();
-  int64_t needed = RegisterModel::atProducts(32 * warps).getPressure(kernel.getBody().front()) +
-                   RegisterLimits::forScalars;
+  int64_t needed = getPressure(kernel) + RegisterLimits::forScalars;
   if (slice.spread || 2 * warps + loadWarps > Target::warpsOfBlock)
     return std::nullopt;
   constexpr int64_t load = RegisterLimits::ofDeepLoadRole;
@@ -279,14 +282,15 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                            : varies ? mostSteps
                                                     : chooseGroup(kernel, *slice));
   memory.fixed += reduceStages * memory.perReduction;
-  int64_t computeRoles = overrides.computeRoles.value_or(0);
+  std::optional<int64_t> computeRoles = overrides.computeRoles;
+  if (auto own = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName))
+    computeRoles = own.getComputeRoles();
   std::optional<ComputeSplit> split;
-  if (computeRoles != 1)
-    split = findSplit(kernel, *slice, /*must=*/computeRoles > 1);
+  if (computeRoles.value_or(2) > 1)
+    split = findSplit(kernel, *slice, /*must=*/computeRoles.has_value());
   if (split) {
     memory.fixed += ComputeSplit::stages * split->getBytes();
     warps *= 2;
-    computeRoles = 2;
   }
   // If sums are added, memory is short: results are stored through buffers of operands that are no
   // longer needed.
@@ -339,6 +343,12 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
     for (const CopyGroup *each : held)
       setSlots(*each, slotsOfTwoRounds);
+  // The ring between two roles that compute may be what does not fit.
+  if (stages < 2 && split && !computeRoles && !overrides.stages) {
+    RoleOverrides ofOne = overrides;
+    ofOne.computeRoles = 1;
+    return planRoles(kernel, ofOne, must);
+  }
   // If the author asked for buffers, report that they do not fit.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;
@@ -356,9 +366,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t load = overrides.loadRegisters.value_or(isShort ? few : enough);
   if (slice->spread && !overrides.loadRegisters) {
     constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
-    int64_t tiles =
-        RegisterModel::atProducts(32 * kernel.getWarps()).getPressure(kernel.getBody().front());
-    if (tiles + RegisterLimits::besideTilesOfRoles <= getComputeRegisters(warps, deep))
+    constexpr int64_t beside = RegisterLimits::besideTilesOfRoles;
+    if (getPressure(kernel) + beside <= getComputeRegisters(warps, deep))
       load = deep;
   }
   int64_t compute = overrides.computeRegisters.value_or(getComputeRegisters(warps, load));
@@ -367,12 +376,13 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked(
       [&] { return kernel.emitOpError(); }, kernel.getContext(), load, compute, group, buffers,
-      dynamic, tileStages, reduceStages, scratchStages, std::max<int64_t>(computeRoles, 1));
+      dynamic, tileStages, reduceStages, scratchStages, computeRoles.value_or(split ? 2 : 1));
   if (!schedule)
     return failure();
   for (const CopyGroup *each : ofOneSlot)
     setSlots(*each, 1);
-  if (group > 0 && buffers == 0 && memory.perScratch == 0 && overrides.lend.value_or(1) != 0)
+  if (group > 0 && buffers == 0 && memory.perScratch == 0 && !split &&
+      overrides.lend.value_or(1) != 0)
     lendSlots(kernel, *slice);
   if (!kernel->hasAttr(roleScheduleName)) // set by the author
     kernel->setAttr(roleScheduleName, schedule);

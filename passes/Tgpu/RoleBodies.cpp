@@ -332,27 +332,16 @@ void RoleWriter::writeFor(scf::ForOp loop) {
 }
 
 void RoleWriter::writeIf(scf::IfOp branch) {
-  // For roles that move data, the else branch does the same if it contains all their channels; so
-  // it does for a role that computes if both sides are equally long for it.
+  // For roles that move data, the else branch does the same if it contains all their channels.
   auto isUsedIn = [](const Channel &channel, Region &region) {
-    if (channel.handover)
-      return llvm::any_of(channel.handover->values,
-                          [&](Value value) { return region.isAncestor(value.getParentRegion()); });
     return channel.reduction && llvm::any_of(channel.reduction->ops, [&](Operation *add) {
              return region.isAncestor(add->getParentRegion());
            });
   };
-  auto getLength = [&](Region &region) {
-    int64_t length = 0;
-    region.walk([&](Operation *op) { length += has(op); });
-    return length;
-  };
   bool isCovered = llvm::all_of(channels, [&](const Channel &channel) {
     return !isUsedIn(channel, branch.getThenRegion()) || isUsedIn(channel, branch.getElseRegion());
   });
-  bool isSame = !computes() || (getPart() && getLength(branch.getThenRegion()) ==
-                                                 getLength(branch.getElseRegion()));
-  if (branch->hasAttr(specialCaseName) && isCovered && isSame) {
+  if (computes() ? hasEqualSides(branch) : branch->hasAttr(specialCaseName) && isCovered) {
     writeBlock(*branch.elseBlock());
     for (auto [result, yielded] :
          llvm::zip_equal(branch.getResults(), branch.elseYield().getOperands()))

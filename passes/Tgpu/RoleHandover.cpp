@@ -6,6 +6,9 @@
 //
 //   full    completes when all warps of the first role have written the slot
 //   empty   completes when all warps of the second role have read it
+//
+// Threads write and read these slots, neither TMA nor products do, so barriers suffice: there is no
+// fence.
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -44,6 +47,58 @@ void RoleWriter::findUses(Channel &channel) {
           uses.second = last;
       }
   }
+}
+
+bool RoleWriter::hasEqualSides(scf::IfOp branch) {
+  if (!getPart() || !branch.elseBlock())
+    return false;
+  IRMapping inElse; // what corresponds to values of the other side
+  auto isIn = [](Value value, Region &region) {
+    return region.isAncestor(value.getParentRegion());
+  };
+  for (const Channel &channel : channels) {
+    if (!channel.handover)
+      continue;
+    Value sides[2];
+    for (Value value : channel.handover->values) {
+      if (isIn(value, branch.getThenRegion()))
+        sides[0] = value;
+      else if (isIn(value, branch.getElseRegion()))
+        sides[1] = value;
+    }
+    if (!sides[0] != !sides[1])
+      return false;
+    if (sides[0])
+      inElse.map(sides[0], sides[1]);
+  }
+  auto getOps = [&](Block &block) {
+    SmallVector<Operation *> ops;
+    for (Operation &op : block.without_terminator())
+      if (has(&op))
+        ops.push_back(&op);
+    return ops;
+  };
+  auto correspond = [&](Value x, Value y) { return inElse.lookupOrDefault(x) == y; };
+  SmallVector<Operation *> xs = getOps(*branch.thenBlock()), ys = getOps(*branch.elseBlock());
+  if (xs.size() != ys.size())
+    return false;
+  for (auto [x, y] : llvm::zip_equal(xs, ys)) {
+    if (x->getName() != y->getName() || x->getAttrDictionary() != y->getAttrDictionary() ||
+        x->getResultTypes() != y->getResultTypes() || x->getNumRegions() != 0 ||
+        x->getNumOperands() != y->getNumOperands() ||
+        !llvm::all_of_zip(x->getOperands(), y->getOperands(), correspond))
+      return false;
+    for (auto [from, to] : llvm::zip_equal(x->getResults(), y->getResults())) {
+      if (inElse.contains(from) && !correspond(from, to))
+        return false;
+      inElse.map(from, to);
+    }
+  }
+  return llvm::all_of(branch.getResults(), [&](OpResult result) {
+    unsigned number = result.getResultNumber();
+    return !keeps(result) ||
+           correspond(branch.thenYield().getOperand(number), branch.elseYield().getOperand(number));
+  });
 }
 
 void RoleWriter::handOver(Operation &op) {

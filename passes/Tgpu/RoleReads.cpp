@@ -53,7 +53,7 @@ bool RoleWriter::canReadAhead(Value value) {
 void RoleWriter::findReadsAhead() {
   readsAhead.clear();
   for (Operation &op : old.getBody().front())
-    if (readsAhead.size() < RegisterLimits::valuesReadAhead && isReadByRow(op) &&
+    if (readsAhead.size() < RegisterLimits::valuesReadAhead && has(&op) && isReadByRow(op) &&
         canReadAhead(op.getResult(0)))
       readsAhead.push_back(&op);
 }

@@ -238,7 +238,8 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   // Buffers that are copied once and for one tile are never overwritten.
   if (loop || isPersistent())
     channel.empty = makeBarriers(stages, readers * old.getWarps());
-  channel.lends = loop && isPersistent() && group.copies.front()->hasAttr(lendSlotName);
+  channel.lends =
+      loop && isPersistent() && !slice.split && group.copies.front()->hasAttr(lendSlotName);
   channels.push_back(std::move(channel));
 }
 

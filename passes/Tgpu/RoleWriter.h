@@ -173,6 +173,9 @@ private:
 
   /// Finds which of the roles that compute use the buffers of a group.
   void findUses(Channel &channel);
+  /// Whether both sides of a branch do the same in one of two roles that compute, in the same order
+  /// and with the same handovers: the mask that distinguishes them is in the other role.
+  bool hasEqualSides(mlir::scf::IfOp branch);
   /// Behind an operation: writes its results to the rings of the second role, or reads them.
   void handOver(mlir::Operation &op);
 
