@@ -52,6 +52,7 @@ struct PreparedKernel {
 
   const KernelSpec *spec;
   cuda::Function function;
+  Arch target; // of its code
   ContractCheck contract;
   ExprCode conditions;
   std::vector<ExprCode> grid;

@@ -37,7 +37,6 @@ struct Choice {
 
 struct PreparedStep {
   std::vector<PreparedKernel> kernels;
-  std::vector<Arch> targets; // of each kernel
 };
 
 /// The prepared state on one device.
@@ -252,8 +251,7 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
       required.insert(condition.toString());
     return std::any_of(prepared.kernels.begin(), prepared.kernels.end(), [&](const auto &other) {
       const std::vector<Expr> &conditions = other.spec->conditions;
-      bool isOfTarget = prepared.targets[size_t(&other - prepared.kernels.data())] == target;
-      return (!program || isOfTarget) && other.spec->tensorMaps.empty() &&
+      return (!program || other.target == target) && other.spec->tensorMaps.empty() &&
              other.spec->requirements.empty() &&
              std::all_of(conditions.begin(), conditions.end(), [&](const Expr &condition) {
                return required.count(condition.toString()) != 0;
@@ -275,7 +273,7 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
     if (!function)
       return function.status();
     prepared.kernels.emplace_back(*kernel, *function);
-    prepared.targets.push_back(code->arch);
+    prepared.kernels.back().target = code->arch;
     if (std::find(device.targets.begin(), device.targets.end(), code->arch) == device.targets.end())
       device.targets.push_back(code->arch);
   }
@@ -453,7 +451,17 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
   }
   // What one launch leaves for another may depend on the target of both: a kernel that takes over
   // the work of the next one, or that needs no zeros. So all have one target, the first for which
-  // each launch has a variant.
+  // each launch has a variant: usually that of the best variants.
+  const Choice *last = nullptr;
+  bool isMixed = false;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!choices[i].kernel)
+      continue;
+    isMixed |= last && !(last->kernel->target == choices[i].kernel->target);
+    last = &choices[i];
+  }
+  if (!isMixed)
+    return Status::success();
   for (const Arch &target : device.targets)
     if (chooseOfTarget(device, target, inputs.smCount, choices))
       return Status::success();
@@ -471,12 +479,11 @@ bool Operation::Impl::chooseOfTarget(const PreparedDevice &device, const Arch &t
     found[i] = nullptr;
     if (!choices[i].kernel)
       continue;
-    const PreparedStep &step = device.steps[i];
-    for (size_t j = 0; j < step.kernels.size() && !found[i]; ++j) {
+    for (const PreparedKernel &kernel : device.steps[i].kernels) {
       Refusal refusal;
-      if (step.targets[j] == target &&
-          isUsable(step.kernels[j], {choices[i].arguments, smCount}, refusal))
-        found[i] = &step.kernels[j];
+      if (!found[i] && kernel.target == target &&
+          isUsable(kernel, {choices[i].arguments, smCount}, refusal))
+        found[i] = &kernel;
     }
     if (!found[i])
       return false;

@@ -69,9 +69,9 @@ private:
     if (!getTargetOf(kernel).hasRoles())
       return kernel.emitOpError() << "can be split into roles for target "
                                   << Target::getNamesWithRoles() << " only";
-    constexpr int64_t warpsOfBlock = 32, unit = 4;
+    constexpr int64_t unit = Target::warpsOfGroup;
     int64_t mostWarps =
-        (warpsOfBlock - RoleWriter::moreWarps) / schedule.getComputeRoles() / unit * unit;
+        (Target::warpsOfBlock - RoleWriter::moreWarps) / schedule.getComputeRoles() / unit * unit;
     int64_t warps = kernel.getWarps();
     if (warps % unit != 0 || warps > mostWarps)
       return kernel.emitOpError() << "must have 4 to " << mostWarps

@@ -231,7 +231,7 @@ std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
   for (Operation *product : all.products)
     if (!first.products.contains(product))
       others.insert(product);
-  if (first.products.empty() || others.empty())
+  if (others.empty())
     return std::nullopt;
 
   OpSet onFirst = getDependents(first.products), onOthers = getDependents(others);

@@ -124,10 +124,7 @@ private:
   static Value getTurns(scf::ForOp loop, ScheduleAttr schedule) {
     constexpr int64_t warpsOfGroup = 4;
     auto roles = loop->getParentOfType<RolesOp>();
-    Region *region = loop->getParentRegion();
-    while (region->getParentOp() != roles)
-      region = region->getParentOp()->getParentRegion();
-    int64_t warps = roles.getWarps()[region->getRegionNumber()];
+    int64_t warps = getExecutingWarps(loop);
     if (!schedule.getTurns() || warps < 2 * warpsOfGroup)
       return {};
     OpBuilder b(roles);

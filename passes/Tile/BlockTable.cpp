@@ -152,9 +152,8 @@ constexpr Entry wideBackwardRows[] = {
 // Of these, without dQ: two roles compute, each one of the sums.
 constexpr Entry wideWithoutQueries[] = {
     // One H200, 2026-11-26 (performance-log). D 192 by 96 queries without a mask 0.93 at S 512,
-    // 0.98
-    // at 1024, 0.99 at 2048 and 1.02 beyond, with DV 128 0.91, 0.97, 1.01 and 1.03 to 1.05; causal
-    // 0.87 to 1.00.
+    // 0.98 at 1024, 0.99 at 2048 and 1.02 beyond, with DV 128 0.91, 0.97, 1.01 and 1.03 to 1.05;
+    // causal 0.87 to 1.00.
     {"sm_90a", 16, 384, 0, none, 2048, 64, 0, 64},
     {"sm_90a", 16, 384, 0, none, 0, 64, 0, 96},
     {"sm_90a", 16, 512, 0, anyMask, 0, 64, 0, 64},

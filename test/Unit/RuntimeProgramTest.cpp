@@ -78,24 +78,29 @@ TEST_F(Programs, CarveWorkspacesFromOneBuffer) {
   EXPECT_EQ(fake().entries, (std::vector<std::string>{"scale_bf16_64", "second"}));
 }
 
+/// programBundle with a variant for sm_90a in front of each launch's kernel, on a device that has
+/// both: kernels 2 and 3, entries "mapped" and "plain".
+BundleWriter twoTargetsBundle() {
+  BundleWriter writer = programBundle();
+  std::vector<KernelSpec> &kernels = writer.manifest.kernels;
+  const char *entries[] = {"mapped", "plain"};
+  for (uint32_t i = 0; i < 2; ++i) {
+    KernelSpec kernel = kernels[i];
+    kernel.entry = entries[i];
+    kernel.codes[0].arch = *Arch::parse("sm_90a");
+    kernels.push_back(kernel);
+    writer.manifest.programs[0].launches[i].kernels = {2 + i, i};
+  }
+  fake().major = 9;
+  fake().minor = 0;
+  return writer;
+}
+
 // A kernel for one target may leave work to the next launch that the kernel for another does
 // itself.
 TEST_F(Programs, LaunchKernelsOfOneTarget) {
-  BundleWriter writer = programBundle();
-  std::vector<KernelSpec> &kernels = writer.manifest.kernels;
-  KernelSpec aligned = kernels[0], any = kernels[1];
-  aligned.entry = "mapped";
-  aligned.requirements = {{0, 16, true}};
-  any.entry = "plain";
-  for (KernelSpec *kernel : {&aligned, &any})
-    kernel->codes[0].arch = *Arch::parse("sm_90a");
-  kernels.push_back(aligned);
-  kernels.push_back(any);
-  std::vector<LaunchSpec> &launches = writer.manifest.programs[0].launches;
-  launches[0].kernels = {2, 0};
-  launches[1].kernels = {3, 1};
-  fake().major = 9;
-  fake().minor = 0;
+  BundleWriter writer = twoTargetsBundle();
+  writer.manifest.kernels[2].requirements = {{0, 16, true}};
   Operation operation = create(writer);
   EXPECT_OK(operation.prepare(0));
   Arguments arguments = scaleArguments(300);
@@ -115,22 +120,9 @@ TEST_F(Programs, LaunchKernelsOfOneTarget) {
 
 // A target none of whose variants fits is not taken for a part of the launches.
 TEST_F(Programs, RefuseArgumentsThatNoTargetTakes) {
-  BundleWriter writer = programBundle();
-  std::vector<KernelSpec> &kernels = writer.manifest.kernels;
-  KernelSpec any = kernels[1], other = kernels[0];
-  kernels[1].requirements = {{1, 16, true}};
-  any.entry = "plain";
-  any.codes[0].arch = *Arch::parse("sm_90a");
-  other.entry = "mapped";
-  other.codes[0].arch = *Arch::parse("sm_90a");
-  other.requirements = {{0, 16, true}};
-  kernels.push_back(any);
-  kernels.push_back(other);
-  std::vector<LaunchSpec> &launches = writer.manifest.programs[0].launches;
-  launches[0].kernels = {3, 0};
-  launches[1].kernels = {2, 1};
-  fake().major = 9;
-  fake().minor = 0;
+  BundleWriter writer = twoTargetsBundle();
+  writer.manifest.kernels[1].requirements = {{1, 16, true}};
+  writer.manifest.kernels[2].requirements = {{0, 16, true}};
   Operation operation = create(writer);
   EXPECT_OK(operation.prepare(0));
   Arguments arguments = scaleArguments(300);
