@@ -128,3 +128,10 @@ bool tgpu::exchangesProducts(scf::ForOp loop) {
       })
       .wasInterrupted();
 }
+
+Region *tgpu::getRole(Operation *op) {
+  Region *region = op->getParentRegion();
+  while (region && !isa<RolesOp>(region->getParentOp()))
+    region = region->getParentRegion();
+  return region;
+}

@@ -60,6 +60,9 @@ llvm::SmallPtrSet<mlir::Operation *, 4> getProducts(mlir::Value value, mlir::scf
 /// Whether an iteration writes values computed from its products to shared memory.
 bool exchangesProducts(mlir::scf::ForOp loop);
 
+/// The region of the role that executes an operation, or null.
+mlir::Region *getRole(mlir::Operation *op);
+
 /// Whether an operation of the chain's loops has a place.
 bool hasPlaces(const LoopChain &chain);
 

@@ -3,18 +3,11 @@
 
 #include "passes/Tgpu/RoundChannel.h"
 
+#include "passes/Tgpu/LoopChain.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-
-/// The region of the role that executes an operation.
-static Region *getRole(Operation *op) {
-  auto roles = op->getParentOfType<RolesOp>();
-  Region *region = op->getParentRegion();
-  while (region->getParentOp() != roles)
-    region = region->getParentOp()->getParentRegion();
-  return region;
-}
 
 bool RoundChannel::isSharedByRoles() const {
   return isa<WaitOp>(wait) && llvm::any_of(barriers.getUsers(), [&](Operation *user) {

@@ -7,6 +7,7 @@
 
 #include "passes/FastMath.h"
 #include "passes/Passes.h"
+#include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/MapTerms.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
@@ -68,9 +69,7 @@ std::optional<ShiftedMaximum> match(RaiseMaxOp raise) {
 /// in addition to the carried values and the elements. It holds two rows of each of its columns,
 /// which share one value.
 bool hasRegistersForColumns(scf::ForOp loop, RankedTensorType elements) {
-  Region *role = loop->getParentRegion();
-  while (role && !isa<RolesOp>(role->getParentOp()))
-    role = role->getParentRegion();
+  Region *role = getRole(loop);
   if (!role)
     return false;
   int64_t available = cast<RolesOp>(role->getParentOp()).getRegisters()[role->getRegionNumber()];
