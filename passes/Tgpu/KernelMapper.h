@@ -143,7 +143,6 @@ private:
     if (part && startsInside(part, access.getIndices(), access.getStaticIndices()))
       mapped->setAttr(startsInsideName, b.getUnitAttr());
   }
-  static bool isStaged(mlir::Value value);
 
   tile::KernelOp kernel;
   const Target &target;

@@ -171,6 +171,33 @@ bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
   return byRows <= byGrids;
 }
 
+bool LayoutInference::isStaged(Value value) {
+  auto load = value.getDefiningOp<tile::LoadOp>();
+  return load && !load.getPad();
+}
+
+/// Whether unused shared memory costs no stage of a ring: iterations of one or two products hold
+/// few tiles. Those of a backward hold more.
+static bool hasRoomForPanels(tile::KernelOp kernel) {
+  constexpr int64_t mostProducts = 2;
+  int64_t products = 0;
+  kernel.walk([&](tile::DotOp) { ++products; });
+  return products <= mostProducts;
+}
+
+tgpu::Swizzle LayoutInference::getSwizzleForTma(Value operand, ArrayRef<int64_t> shape) {
+  constexpr int64_t leastBytes = 64, chunkBytes = 16, bits = 16;
+  int64_t elementBits = getElementBits(tile::getElementType(operand.getType()));
+  auto swizzle = layout::SharedLayout::widestSwizzle(shape[1], static_cast<int>(elementBits));
+  int64_t rowBytes = shape[1] * elementBits / 8;
+  bool isNarrow = elementBits == bits && rowBytes > leastBytes && rowBytes % chunkBytes == 0 &&
+                  swizzle <= tgpu::Swizzle::B32;
+  if (!isNarrow || !isStaged(operand) ||
+      !hasRoomForPanels(operand.getDefiningOp()->getParentOfType<tile::KernelOp>()))
+    return swizzle;
+  return tgpu::Swizzle::B128;
+}
+
 /// Whether wgmma can read the operands from their buffers. Rows of 48 bytes, for example, fill no
 /// panels.
 bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
@@ -179,7 +206,7 @@ bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
     SmallVector<int64_t> shape = getOperandShape(dot, operand);
     auto bits = static_cast<int>(getElementBits(type.getElementType()));
     Result<layout::SharedLayout> shared = layout::SharedLayout::swizzled(
-        shape[0], shape[1], bits, layout::SharedLayout::widestSwizzle(shape[1], bits));
+        shape[0], shape[1], bits, getSwizzleForTma(dot->getOperand(operand), shape));
     bool isAlongK = operand == 0 ? !dot.getTransposeA() : dot.getTransposeB();
     auto major = isAlongK ? layout::Major::K : layout::Major::MN;
     if (!shared || !layout::WgmmaOperand::plan(*shared, major))

@@ -35,29 +35,6 @@ SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
   return SharedType::get(b.getContext(), {1, 1}, element, tgpu::Swizzle::None);
 }
 
-/// Whether unused shared memory costs no stage of a ring: iterations of one or two products hold
-/// few tiles. Those of a backward hold more.
-static bool hasRoomForPanels(tile::KernelOp kernel) {
-  constexpr int64_t mostProducts = 2;
-  int64_t products = 0;
-  kernel.walk([&](tile::DotOp) { ++products; });
-  return products <= mostProducts;
-}
-
-/// TMA costs the L2 a request for each row of a panel. Where panels that divide the columns have at
-/// most 32 bytes, take the widest, the last of which may be partly used: 1.08 times the speed of a
-/// forward of 72 columns that were padded to 96, 1.3 times that of 136 (H200).
-static SharedType getWithWidePanels(SharedType type) {
-  constexpr int64_t leastBytes = 64, chunkBytes = 16, bits = 16;
-  ArrayRef<int64_t> shape = type.getShape();
-  int64_t rowBytes = shape.back() * bits / 8;
-  bool isNarrow = shape.size() == 2 && getElementBits(type.getElementType()) == bits &&
-                  rowBytes > leastBytes && rowBytes % chunkBytes == 0 &&
-                  type.getSwizzle() <= Swizzle::B32;
-  return isNarrow ? SharedType::get(type.getContext(), shape, type.getElementType(), Swizzle::B128)
-                  : type;
-}
-
 Value KernelMapper::getAlloc(Value key, SharedType type) {
   Value &buffer = allocs[{key, type}];
   if (buffer)
@@ -110,16 +87,11 @@ Value KernelMapper::getInShared(Value value, SharedType type) {
 // Loads
 //===----------------------------------------------------------------------===//
 
-bool KernelMapper::isStaged(Value value) {
-  auto load = value.getDefiningOp<tile::LoadOp>();
-  return load && !load.getPad();
-}
-
 LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   llvm::SmallSetVector<Type, 2> buffers;
   for (OpOperand &use : op->getUses()) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());
-    if (!dot || use.getOperandNumber() > 1 || !isStaged(op))
+    if (!dot || use.getOperandNumber() > 1 || !LayoutInference::isStaged(op))
       continue;
     SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
     if (!buffer)
@@ -160,7 +132,7 @@ bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
     return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());
   constexpr int64_t leastBits = 32; // the smallest copy of one thread
-  return type && type.getRank() == 1 && isStaged(load) &&
+  return type && type.getRank() == 1 && LayoutInference::isStaged(load) &&
          getElementBits(type.getElementType()) >= leastBits;
 }
 
@@ -186,7 +158,8 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
   if (!isCopied && failed(copyForDots(op)))
     return failure();
   bool inRegisters = llvm::any_of(op->getUses(), [&](OpOperand &use) {
-    return !isa<tile::DotOp>(use.getOwner()) || use.getOperandNumber() > 1 || !isStaged(op);
+    return !isa<tile::DotOp>(use.getOwner()) || use.getOperandNumber() > 1 ||
+           !LayoutInference::isStaged(op);
   });
   if (inRegisters)
     map.map(op.getResult(),
@@ -213,8 +186,8 @@ SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
   if (usesMma(op)) {
     SmallVector<int64_t> rounded = LayoutInference::getOperandShape(op, operand);
     int64_t dim = rounded[0] != shape[0] ? 0 : 1;
-    if (rounded != shape &&
-        (!isStaged(value) || !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
+    if (rounded != shape && (!LayoutInference::isStaged(value) ||
+                             !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
       op.emitError() << "inner extent of a product must be a multiple of "
                      << 256 / getElementBits(type.getElementType())
                      << ", or end where the views of both operands end, but got " << shape[dim];
@@ -223,15 +196,19 @@ SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
     shape = std::move(rounded);
   }
   SharedType buffer = getShared(shape, type.getElementType());
-  bool isCopiedByTma = isStaged(value) && target.hasRoles();
-  return isCopiedByTma && hasRoomForPanels(kernel) ? getWithWidePanels(buffer) : buffer;
+  if (!target.hasRoles())
+    return buffer;
+  tgpu::Swizzle swizzle = LayoutInference::getSwizzleForTma(value, shape);
+  return swizzle == buffer.getSwizzle()
+             ? buffer
+             : SharedType::get(buffer.getContext(), shape, buffer.getElementType(), swizzle);
 }
 
 bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
   Value value = op->getOperand(operand);
   Attribute layout = layouts.get(op.getResult());
   auto mma = dyn_cast<MmaAttr>(layout);
-  if (!mma || !usesMma(op) || isStaged(value) ||
+  if (!mma || !usesMma(op) || LayoutInference::isStaged(value) ||
       (operand == 0 ? op.getTransposeA() : op.getTransposeB()))
     return false;
   bool isAccumulator = operand == 0 && mma.getWarpsN() == 1 && layouts.get(value) == layout;
@@ -239,7 +216,7 @@ bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
 }
 
 LogicalResult KernelMapper::putForDots(Value value) {
-  if (!LayoutInference::isTile(value) || isStaged(value) ||
+  if (!LayoutInference::isTile(value) || LayoutInference::isStaged(value) ||
       LayoutInference::isRematerialised(value))
     return success();
   for (OpOperand &use : value.getUses()) {
@@ -291,7 +268,7 @@ LogicalResult KernelMapper::mapWgmma(tile::DotOp op, WgmmaAttr layout) {
   if (!types[0] || !types[1])
     return failure();
   Value lhs = op.getLhs(), rhs = op.getRhs();
-  bool isAccumulator = !isStaged(lhs) && !op.getTransposeA() &&
+  bool isAccumulator = !LayoutInference::isStaged(lhs) && !op.getTransposeA() &&
                        !inShared.contains({lhs, types[0]}) &&
                        cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
   Value a = isAccumulator

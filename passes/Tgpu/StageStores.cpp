@@ -92,9 +92,9 @@ private:
       return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
     };
     for (int64_t piece = 0; piece < pieces.count; ++piece) {
-      int64_t first = piece * shape[1];
-      Value part = getColumns(b, store.getValue(), first, shape[1]);
-      Value buffer = SlotOp::create(b, pieces.type, ring, i32(piece % pieces.buffers));
+      int64_t first = piece * shape[1], columns = pieces.getColumnsFrom(first);
+      Value part = getColumns(b, store.getValue(), first, columns);
+      Value buffer = SlotOp::create(b, pieces.getType(columns), ring, i32(piece % pieces.buffers));
       BulkWaitOp::create(b, pieces.buffers - 1, /*read=*/true);
       SyncOp::create(b, barrier);
       WriteSharedOp::create(b, part, buffer, /*transpose=*/false);
@@ -172,19 +172,20 @@ private:
       SyncOp::create(b, scratch.barrier); // all products have read it
     }
     b.setInsertionPoint(store);
-    int64_t columns = pieces->type.getShape()[1];
+    int64_t panel = pieces->type.getShape()[1];
     SmallVector<Value> slots;
     for (int64_t piece = 0; piece < pieces->count; ++piece) {
       Value use =
           arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(scratch.next++)));
-      slots.push_back(SlotOp::create(b, pieces->type, scratch.ring, use));
-      WriteSharedOp::create(b, getColumns(b, store.getValue(), piece * columns, columns),
-                            slots.back(), /*transpose=*/false);
+      int64_t first = piece * panel, columns = pieces->getColumnsFrom(first);
+      slots.push_back(SlotOp::create(b, pieces->getType(columns), scratch.ring, use));
+      WriteSharedOp::create(b, getColumns(b, store.getValue(), first, columns), slots.back(),
+                            /*transpose=*/false);
     }
     FenceAsyncOp::create(b);
     SyncOp::create(b, scratch.barrier);
     for (auto [piece, slot] : llvm::enumerate(slots))
-      storePiece(b, store, slot, map, static_cast<int64_t>(piece) * columns);
+      storePiece(b, store, slot, map, static_cast<int64_t>(piece) * panel);
     BulkCommitOp::create(b);
     store.erase();
     return true;
@@ -205,11 +206,8 @@ private:
     b.setInsertionPoint(store->getParentOfType<RolesOp>());
     Value map = getStoreMap(b, store.getView(), pieces->map);
     b.setInsertionPoint(store);
-    auto tile = cast<RankedTensorType>(store.getValue().getType());
-    auto type = SharedType::get(b.getContext(), tile.getShape(), tile.getElementType(),
-                                pieces->type.getSwizzle());
     AcquireOp::create(b, sums.empty, sums.use);
-    Value buffer = SlotOp::create(b, type, sums.ring, sums.use);
+    Value buffer = SlotOp::create(b, pieces->getType(pieces->columns), sums.ring, sums.use);
     WriteSharedOp::create(b, store.getValue(), buffer, /*transpose=*/false);
     FenceAsyncOp::create(b);
     SyncOp::create(b, scratch.barrier);
@@ -241,15 +239,12 @@ private:
     Value map = getStoreMap(b, store.getView(), pieces->map);
     Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
     b.setInsertionPoint(store);
-    ArrayRef<int64_t> shape = pieces->type.getShape();
     SmallVector<std::pair<Value, int64_t>> buffers;
-    int64_t first = 0, columns = pieces->count * shape[1];
+    int64_t first = 0;
     for (const LentSlot &each : ArrayRef(lent).take_front(used)) {
-      int64_t part = std::min(columns - first, pieces->getCountIn(getSlot(each)) * shape[1]);
-      auto type = SharedType::get(b.getContext(), {shape[0], part}, pieces->type.getElementType(),
-                                  pieces->type.getSwizzle());
-      Value buffer =
-          SlotOp::create(b, type, AllocRingOp(each.ring).getRing(), WaitOp(each.wait).getUse());
+      int64_t part = pieces->getColumnsFrom(first, pieces->getCountIn(getSlot(each)));
+      Value buffer = SlotOp::create(b, pieces->getType(part), AllocRingOp(each.ring).getRing(),
+                                    WaitOp(each.wait).getUse());
       WriteSharedOp::create(b, getColumns(b, store.getValue(), first, part), buffer,
                             /*transpose=*/false);
       buffers.push_back({buffer, first});

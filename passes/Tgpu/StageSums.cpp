@@ -138,10 +138,8 @@ private:
       }
       const FreeSlot &slot = slots[next++];
       int64_t count = std::min(pieces.getCountIn(slot.getType()), pieces.count - piece);
-      int64_t first = piece * shape[1], columns = count * shape[1];
-      auto type = SharedType::get(b.getContext(), {shape[0], columns}, pieces.type.getElementType(),
-                                  pieces.type.getSwizzle());
-      Value buffer = SlotOp::create(b, type, slot.ring, slot.use);
+      int64_t first = piece * shape[1], columns = pieces.getColumnsFrom(first, count);
+      Value buffer = SlotOp::create(b, pieces.getType(columns), slot.ring, slot.use);
       WriteSharedOp::create(b, getColumns(b, add.getValue(), first, columns), buffer,
                             /*transpose=*/false);
       written.push_back({add, buffer, map, first});

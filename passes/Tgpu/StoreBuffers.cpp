@@ -6,6 +6,7 @@
 #include "passes/Tgpu/StoreBuffers.h"
 
 #include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/StorePieces.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -161,8 +162,10 @@ std::optional<Operand> tgpu::findOperand(KernelOp kernel, StoreOp store) {
     return std::nullopt;
   for (auto alloc : kernel.getBody().getOps<AllocOp>()) {
     auto type = cast<SharedType>(alloc.getBuffer().getType());
-    if (type.getShape() == tile.getShape() && type.getElementType() == tile.getElementType() &&
-        getTensorMap(kernel, store, type))
+    TensorMapType map;
+    if (type.getShape() == tile.getShape() && type.getElementType() == tile.getElementType())
+      map = getTensorMap(kernel, store, type);
+    if (map && fillsPanelsOrView(store, map.getBox().back()))
       if (std::optional<Operand> operand = getOperand(alloc, store))
         return operand;
   }

@@ -11,10 +11,24 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
+
+template <typename WriteOp> bool tgpu::fillsPanelsOrView(WriteOp write, int64_t panel) {
+  int64_t columns = cast<RankedTensorType>(write.getValue().getType()).getShape().back();
+  if (columns % panel == 0)
+    return true;
+  int64_t first = write.getStaticIndices().back();
+  int64_t extent = cast<tile::ViewType>(write.getView().getType()).getShape().back();
+  return !ShapedType::isDynamic(first) && !ShapedType::isDynamic(extent) &&
+         extent - first <= columns;
+}
+
+template bool tgpu::fillsPanelsOrView(StoreOp, int64_t);
+template bool tgpu::fillsPanelsOrView(AtomicAddOp, int64_t);
 
 template <typename WriteOp>
 std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int64_t buffers) {
@@ -23,9 +37,10 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int6
   int64_t bits = getElementBits(tile.getElementType());
   int64_t columns = panelBytes * 8 / bits;
   if (buffers < 1 || !isa<WgmmaAttr>(tile.getEncoding()) || (bits != 16 && bits != 32) ||
-      tile.getDimSize(1) % columns != 0)
+      tile.getDimSize(1) * bits % (8 * chunkBytes) != 0 || !fillsPanelsOrView(write, columns))
     return std::nullopt;
   StorePieces pieces;
+  pieces.columns = tile.getDimSize(1);
   pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
                                 tile.getElementType(), tgpu::Swizzle::B128);
   // Rows that never end at a chunk of 16 bytes: the launch would always reject the map.
@@ -35,7 +50,7 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int6
   pieces.map = getTensorMap(kernel, write, pieces.type);
   if (!pieces.map)
     return std::nullopt;
-  pieces.count = tile.getDimSize(1) / columns;
+  pieces.count = llvm::divideCeilSigned(pieces.columns, columns);
   pieces.buffers = std::min(buffers, pieces.count);
   while (pieces.count % pieces.buffers != 0)
     --pieces.buffers;
@@ -44,6 +59,15 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int6
 
 template std::optional<StorePieces> StorePieces::get(KernelOp, StoreOp, int64_t);
 template std::optional<StorePieces> StorePieces::get(KernelOp, AtomicAddOp, int64_t);
+
+int64_t StorePieces::getColumnsFrom(int64_t first, int64_t most) const {
+  return std::min(columns - first, most * type.getShape().back());
+}
+
+SharedType StorePieces::getType(int64_t columnCount) const {
+  return SharedType::get(type.getContext(), {type.getShape().front(), columnCount},
+                         type.getElementType(), type.getSwizzle());
+}
 
 int64_t StorePieces::getCountIn(SharedType slot) const {
   if (getAlignment(type) > getAlignment(slot))

@@ -12,10 +12,12 @@
 
 namespace tilewright::tgpu {
 
-/// A piece has all rows of the tile and as many columns as the widest swizzle holds.
+/// A piece has all rows of the tile and as many columns as the widest swizzle holds. The last one
+/// may have fewer, if the view ends where the tile does: a copy of its whole panel writes no more.
 struct StorePieces {
   SharedType type;     ///< of a piece
   TensorMapType map;   ///< of the view
+  int64_t columns = 0; ///< of the tile
   int64_t count = 0;   ///< of pieces
   int64_t buffers = 0; ///< used in turn; divides `count`
 
@@ -25,9 +27,20 @@ struct StorePieces {
   template <typename WriteOp>
   static std::optional<StorePieces> get(KernelOp kernel, WriteOp write, int64_t buffers);
 
+  /// The columns of `most` pieces from column `first` on, as far as the tile has them.
+  int64_t getColumnsFrom(int64_t first, int64_t most = 1) const;
+
+  /// The type of a buffer with so many columns.
+  SharedType getType(int64_t columnCount) const;
+
   /// The number of pieces that fit side by side into a slot.
   int64_t getCountIn(SharedType slot) const;
 };
+
+/// Whether a copy of panels of `panel` columns that hold the tile writes the tile only: the tile
+/// fills them, or the rest of the last one is behind the end of the view. For StoreOp and
+/// AtomicAddOp.
+template <typename WriteOp> bool fillsPanelsOrView(WriteOp write, int64_t panel);
 
 /// `count` columns of a tile, starting at `first`. Values that are computed element by element only
 /// for the store are computed for these columns, so that the registers of one piece are free before

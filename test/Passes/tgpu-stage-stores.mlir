@@ -111,6 +111,45 @@ tgpu.kernel @ragged_rows target "sm_90a" warps 8 (%c: !tile.view<[?, 50], bf16>)
     }
 }
 
+// The view ends where the tile does: the last piece has the 16 columns that are left of 80, in a panel whose rest the copy
+// does not write.
+// CHECK-LABEL: tgpu.kernel @partly_used_panel
+// CHECK-DAG:     %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<128x64xbf16, b128>
+// CHECK-DAG:     %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
+// CHECK:         %[[LAST:.*]] = tgpu.slot %[[RING]][%{{.*}}] : !tgpu.ring<2, <128x64xbf16, b128>> as !tgpu.shared<128x16xbf16, b128>
+// CHECK:         tgpu.tma_store %[[LAST]], %[[MAP]][%b, 64] : !tgpu.shared<128x16xbf16, b128>
+// CHECK-NOT:     tgpu.store
+tgpu.kernel @partly_used_panel target "sm_90a" warps 8 (%c: !tile.view<[?, 72], bf16>) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 8 {
+      %one = arith.constant 1.0 : bf16
+      %tile = tile.full %one : tensor<128x80xbf16, #tgpu.wgmma<2>>
+      tgpu.store %tile, %c[%b, 0] : tensor<128x80xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 72], bf16>
+    }
+}
+
+// Behind these tiles there are, or may be, columns that such a copy would overwrite.
+// CHECK-LABEL: tgpu.kernel @more_columns
+// CHECK-NOT:     tgpu.tma_store
+// CHECK:         tgpu.store %{{.*}}, %c[%b, 0]
+// CHECK:         tgpu.store %{{.*}}, %d[%b, 8]
+// CHECK:         tgpu.store %{{.*}}, %e[%b, 0]
+// CHECK:         tgpu.store %{{.*}}, %d[%b, %n]
+tgpu.kernel @more_columns target "sm_90a" warps 8
+    (%c: !tile.view<[?, 88], bf16>, %d: !tile.view<[?, 96], bf16>, %e: !tile.view<[?, ?], bf16>, %n: i32) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 8 {
+      %one = arith.constant 1.0 : bf16
+      %tile = tile.full %one : tensor<128x80xbf16, #tgpu.wgmma<2>>
+      tgpu.store %tile, %c[%b, 0] : tensor<128x80xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 88], bf16>
+      tgpu.store %tile, %d[%b, 8] : tensor<128x80xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 96], bf16>
+      tgpu.store %tile, %e[%b, 0] : tensor<128x80xbf16, #tgpu.wgmma<2>>, !tile.view<[?, ?], bf16>
+      tgpu.store %tile, %d[%b, %n] : tensor<128x80xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 96], bf16>
+    }
+}
+
 // In a block that processes several tiles, results are stored through the ring that iterations write for their own
 // products: when all warps have finished with it (sync), the copies read it, and the iterations of the next tile begin
 // after that. The third piece finds no slot, and is not staged.

@@ -288,6 +288,17 @@ TEST_F(SimulatorFaultsTest, Stores) {
       run("sm_90a", 8,
           prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0\n"), 56)))
       << messages;
+  // What is behind the last column of the view is not read from the panel, either.
+  const std::string narrow =
+      "%n = tgpu.alloc : !tgpu.shared<64x56xbf16, b128>\n"
+      "%part = tgpu.load %x[0, 0] : !x -> tensor<64x56xbf16, #tgpu.mma<4, 1>>\n"
+      "tgpu.write %part, %n : tensor<64x56xbf16, #tgpu.mma<4, 1>>, !tgpu.shared<64x56xbf16, b128>\n"
+      "tgpu.fence_async\n tgpu.sync on %own\n"
+      "tgpu.tma_store %n, %map[0, 0] : !tgpu.shared<64x56xbf16, b128>, !map\n"
+      "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n";
+  EXPECT_TRUE(mlir::succeeded(run("sm_90a", 8, prologue + roles("", narrow), 56))) << messages;
+  expectHopperFault("'tgpu.tma_store' op reads shared memory that was never written", prologue, "",
+                    narrow);
   // Only the thread that issued the store can wait for it.
   const std::string again = "tgpu.write %value, %b : !r, !buffer\n";
   expectHopperFault("accessed by warp 5 of role 'compute'", prologue, "",

@@ -86,6 +86,31 @@ struct TmaCopy {
     }
     return true;
   }
+  /// The bytes that stores and additions read, relative to `base`, where the buffer begins: columns
+  /// behind the end of the view are not copied.
+  Bytes readBytes(ArrayRef<Box> boxes, int64_t base) const {
+    auto inside = [](const Box &box) {
+      const numeric::TileAxis &row = box.tile.axes.back();
+      return std::clamp<int64_t>(row.extent - row.start, 0, row.size);
+    };
+    if (llvm::all_of(boxes, [&](const Box &b) { return inside(b) == b.tile.axes.back().size; }))
+      return allBytes(type);
+    int64_t width = tgpu::getElementBits(type.getElementType()) / 8;
+    std::vector<int64_t> first;
+    for (const Box &box : boxes)
+      for (auto [i, offset] : llvm::enumerate(box.offsets))
+        if (static_cast<int64_t>(i) % box.tile.axes.back().size < inside(box))
+          first.push_back(offset - base);
+    llvm::sort(first);
+    Bytes bytes;
+    for (int64_t begin : first) {
+      if (bytes.empty() || bytes.back().end != begin)
+        bytes.push_back({begin, begin});
+      bytes.back().end = begin + width;
+    }
+    return bytes;
+  }
+
   std::vector<Box> boxes(const SimulatedFrame &frame) const {
     const View &memory = frame.views[view];
     ArrayRef<int64_t> extents = map.getBox();
@@ -219,8 +244,9 @@ template <typename OpT> LogicalResult lowerStore(Lowering &lowering, OpT op, boo
     if (!copy.check(machine, frame))
       return false;
     std::vector<TmaCopy::Box> boxes = copy.boxes(frame);
+    int64_t base = numberIn(frame, copy.buffer);
     if (!copy.checkStored(machine, boxes) ||
-        !machine.readByStore(context, copy.op, numberIn(frame, copy.buffer), allBytes(copy.type)))
+        !machine.readByStore(context, copy.op, base, copy.readBytes(boxes, base)))
       return false;
     machine.start(context.stores, copy.op, [&machine, adds, boxes = std::move(boxes)] {
       for (const TmaCopy::Box &box : boxes) {
