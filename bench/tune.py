@@ -384,8 +384,8 @@ def print_summary(results, peers):
 
 
 def known_blocks(options, binding):
-    """The choice of tile-choose-blocks for one binding of the kernel: structure, bits, row_bytes, mask and, by role,
-    "NAME = 64"."""
+    """The choice of tile-choose-blocks for one binding of the kernel: structure, bits, row_bytes, narrow_bytes if
+    rows of operands differ, mask and, by role, "NAME = 64"."""
     command = [options.tilewrightc, options.kernel, f"--target={options.target}", "--emit=tile"]
     text = run_tool(command + [f"--param={key}={value}" for key, value in binding.items()] + options.extra)
     found = re.search(r"\bblocks = \{(.*?)\}", text)
@@ -406,6 +406,8 @@ def block_rows(options, cases, variants, results):
         row = {"structure": known["structure"], "target": options.target, "bits": known["bits"], "mask": known["mask"]}
         if known["row_bytes"]:
             row |= {"above": known["row_bytes"] - 1, "bytes": known["row_bytes"]}
+        if "narrow_bytes" in known:
+            row["narrow"] = known["narrow_bytes"]
         for role in ("rows", "columns", "step"):
             if role in known:
                 name, extent = re.match(r"(\w+) = (\d+)", known[role]).groups()

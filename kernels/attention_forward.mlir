@@ -27,7 +27,8 @@
 //
 // Parameters
 //   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP, DVP), on Hopper
-//             to whole panels of 64 columns if 32 or fewer are missing. The padding reads zero and is never stored
+//             those of queries and keys to whole panels of 64 columns if 32 or fewer are missing, and values wider
+//             than 32 to a multiple of 8. The padding reads zero and is never stored
 //   T, TO     element types of the arrays and of the result; TO is bf16 by default if T has 8 bits, else T. Scores,
 //             sums and LSE have the type ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
@@ -94,8 +95,7 @@ tile.kernel @attention_forward
            let UNIT: int = select(FP8, 32, 16), let PANELS: flag = and(TARGET == "sm_90a", bits(T) == 16),
            let DP: int = select(and(PANELS, and(D > 64, mod(ceildiv(D, 32), 2) == 0)), ceildiv(D, 64) * 64,
                                 ceildiv(D, UNIT) * UNIT),
-           let DVP: int = select(and(PANELS, and(DV > 64, mod(ceildiv(DV, 32), 2) == 0)), ceildiv(DV, 64) * 64,
-                                 ceildiv(DV, UNIT) * UNIT))
+           let DVP: int = select(and(PANELS, DV > 32), ceildiv(DV, 8) * 8, ceildiv(DV, UNIT) * UNIT))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),

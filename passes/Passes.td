@@ -136,7 +136,7 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     - structure: which operands the products of the loop with the most products read, and where their results go,
       regardless of order and names (`LoopStructure.h`). Products that parameters disable do not count. Each launch of a
       program has its own structure; a block is chosen for the launch with the most products that uses it as an extent
-    - target, bits of an element, and bytes of the longest row that products read
+    - target, bits of an element, and bytes of the longest and of the shortest row that products read
     - whether a mask remains once parameters are bound
     - `length`, the largest number of positions that the loop runs over
     - `shared`, the bytes of shared memory that a block may take
@@ -151,12 +151,12 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     loop ends at a number read from memory, or its mask depends on a scalar argument, such as the size of a window.
 
     `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
-    "gpu" for all others, or a name), bits, above and bytes (of a row, in bytes), elements, mask ("none", "some", or
-    "ascending" for a mask that reads captures whose values ascend), length (-1: loops whose length no launch can test),
-    captures (1: loops that read captured views of rank 2 or more), work (loops that map at least so many operations for
-    each element), shared (blocks that may take so many bytes of shared memory); rows, columns, step. A condition that
-    is left out always holds. The attribute `blocks` of a kernel, or of a launch, records what was known and chosen; a
-    program has the record of the launch with the most products.
+    "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (most bytes of the
+    shortest row), elements, mask ("none", "some", or "ascending" for a mask that reads captures whose values ascend),
+    length (-1: loops whose length no launch can test), captures (1: loops that read captured views of rank 2 or more),
+    work (loops that map at least so many operations for each element), shared (blocks that may take so many bytes of
+    shared memory); rows, columns, step. A condition that is left out always holds. The attribute `blocks` of a kernel,
+    or of a launch, records what was known and chosen; a program has the record of the launch with the most products.
 
     Before, with `params=D=128 target=sm_90a` and a forward of attention:
     ```mlir

@@ -34,7 +34,8 @@ struct Entry {
   int64_t rows, columns, step;
   /// Bytes of shared memory of a block with the widest rows, if the smallest chips lack it.
   int64_t shared = 0;
-  int64_t above = 0; ///< rows have more bytes than this
+  int64_t above = 0;  ///< rows have more bytes than this
+  int64_t narrow = 0; ///< the shortest rows have at most so many bytes
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
@@ -88,12 +89,18 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 128, 0, ascending, 0, 192, 0, 112},
     {"sm_90a", 16, 128, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 128, 0, anyMask, 0, 192, 0, 128},
-    // One H200, 2026-11-23, D 80 and 96 (performance-log): 192 rows by 112 keys are 1.17 of 128 by
-    // 128 at S 4096 without a mask, 128 and more keys spill.
+    // One H200, 2026-11-27 (performance-log), D 72 to 96: 192 rows by 112 keys are 1.09 to 1.28 of
+    // 128 by 128 at S 4096, 128 keys spill from D 80 on. D 72 by 128 keys has 1.02 of 112.
     {"sm_90a", 16, 160, 0, none, 512, 128, 0, 128},
+    {"sm_90a", 16, 160, 0, none, 0, 192, 0, 128, 0, 0, /*narrow=*/144},
+    {"sm_90a", 16, 160, 0, none, 1024, 128, 0, 128},
+    {"sm_90a", 16, 160, 0, some, 512, 128, 0, 128},
     {"sm_90a", 16, 160, 0, some, 2048, 192, 0, 96},
     {"sm_90a", 16, 160, 0, anyMask, 0, 192, 0, 112},
-    {"sm_90a", 16, 192, 0, none, 512, 128, 0, 128},
+    // D 88 by 128 x 128 has 0.75 to 0.97: V takes a third more shared memory than at D 96.
+    {"sm_90a", 16, 192, 0, none, 0, 192, 0, 112, 0, 0, /*narrow=*/176},
+    {"sm_90a", 16, 192, 0, some, 0, 192, 0, 96, 0, 0, /*narrow=*/176},
+    {"sm_90a", 16, 192, 0, none, 1024, 128, 0, 128},
     {"sm_90a", 16, 192, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 192, 0, some, 0, 192, 0, 96},
     {"sm_90a", 16, 192, 0, anyMask, 0, 192, 0, 112},
@@ -107,14 +114,25 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 256, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 256, 0, some, unknownLength, 128, 0, 128},
     {"sm_90a", 16, 256, 0, anyMask, 0, 192, 0, 64},
-    // The same run: D 144 and 160 causal 1.05 to 1.11 and 0.98 to 1.07 of 128 by 112; D 176 and 192
-    // by 96 keys 0.95 to 1.05 of 112, causal 1.00 to 1.11.
+    // One H200, 2026-11-27 (performance-log), 192 by 64 over 128 by 112: D 136 1.04 to 1.15, causal
+    // 1.14 to 1.19; D 144 0.95 to 0.99, causal 1.03 to 1.17; D 152 1.05 to 1.29, causal 1.19 to
+    // 1.32; D 160 from S 4096 on 1.01 and 1.02, causal 0.98 to 1.08.
     {"sm_90a", 16, 320, 0, some, 0, 192, 0, 64},
-    {"sm_90a", 16, 320, 0, anyMask, 0, 128, 0, 112},
+    {"sm_90a", 16, 288, 0, none, 0, 192, 0, 64, 0, 0, /*narrow=*/272},
+    {"sm_90a", 16, 288, 0, anyMask, 0, 128, 0, 112},
+    {"sm_90a", 16, 320, 0, none, 0, 192, 0, 64, 0, 0, /*narrow=*/304},
+    {"sm_90a", 16, 320, 0, none, 1024, 128, 0, 96},
+    {"sm_90a", 16, 320, 0, anyMask, 0, 192, 0, 64},
+    // One H200, 2026-11-26 (performance-log): D 176 and 192 by 96 keys 0.95 to 1.05 of 112, causal
+    // 1.00 to 1.11.
     {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96},
-    // D 224 causal by 96 keys 1.00 to 1.03 of 80; D 256 by 64 keys 1.00 to 1.03 of 80, packed 1.01
-    // to 1.09, a window 1.03 to 1.05.
-    {"sm_90a", 16, 448, 0, some, 0, 128, 0, 96},
+    // As at D 136, by 64 keys over 80: D 200 to 224 at S 512 1.02 to 1.07, beyond 0.96 to 1.02;
+    // causal up to S 1024 1.01 to 1.11, beyond 0.95 to 1.01. By 96 keys 0.75 to 0.9, but D 224 1.00
+    // and 1.01 causal from S 4096 on. D 256 by 64 keys 1.00 to 1.03 of 80, packed 1.01 to 1.09, a
+    // window 1.03 to 1.05.
+    {"sm_90a", 16, 448, 0, none, 512, 128, 0, 64},
+    {"sm_90a", 16, 448, 0, none, 0, 128, 0, 64, 0, 0, /*narrow=*/400},
+    {"sm_90a", 16, 448, 0, some, 1024, 128, 0, 64},
     {"sm_90a", 16, 448, 0, anyMask, 0, 128, 0, 80},
     {"sm_90a", 16, 0, 0, anyMask, 0, 128, 0, 64},
     // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
@@ -311,6 +329,7 @@ BlockTable::BlockTable() {
       row.step = entry.step;
       row.shared = entry.shared;
       row.above = entry.above;
+      row.narrow = entry.narrow;
       rows.push_back(std::move(row));
     }
   };
@@ -342,8 +361,9 @@ llvm::StringRef tilewright::getName(MaskKind kind) {
 bool BlockRow::matches(const BlockQuery &query) const {
   bool isTarget =
       target.empty() || target == query.target || (target == "gpu" && query.target != "cpu");
-  bool isWidth = (!elements || query.elements <= elements) &&
-                 (!bytes || query.getBytes() <= bytes) && query.getBytes() >= above + (above > 0);
+  bool isWidth =
+      (!elements || query.elements <= elements) && (!bytes || query.getBytes() <= bytes) &&
+      (!narrow || query.getLeastBytes() <= narrow) && query.getBytes() >= above + (above > 0);
   bool isMask = mask == anyMask || mask == query.mask || (mask == some && query.mask == ascending);
   int64_t asked = query.hasLength ? query.length : query.usual;
   bool isLength = length == unknownLength ? query.usual && !query.hasLength
@@ -366,6 +386,8 @@ std::string BlockRow::describe() const {
   if (bytes || above)
     parts.push_back("rows " + least + (bytes ? "up to " + std::to_string(bytes) : "of any") +
                     " bytes");
+  if (narrow)
+    parts.push_back("the shortest rows up to " + std::to_string(narrow) + " bytes");
   if (elements)
     parts.push_back("rows up to " + std::to_string(elements) + " elements");
   if (mask != MaskKind::Any)
@@ -435,6 +457,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                           {"bits", nullptr, &row.bits},
                           {"above", nullptr, &row.above},
                           {"bytes", nullptr, &row.bytes},
+                          {"narrow", nullptr, &row.narrow},
                           {"elements", nullptr, &row.elements},
                           {"length", nullptr, &row.length},
                           {"captures", nullptr, &row.captures},

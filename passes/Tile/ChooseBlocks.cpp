@@ -262,6 +262,8 @@ private:
     add("target", builder.getStringAttr(query.target));
     add("bits", builder.getI64IntegerAttr(query.bits));
     add("row_bytes", builder.getI64IntegerAttr(query.getBytes()));
+    if (query.narrowest < query.elements)
+      add("narrow_bytes", builder.getI64IntegerAttr(query.getLeastBytes()));
     add("mask", builder.getStringAttr(getName(query.mask)));
     std::string by = (choice.isUsers ? "the file of blocks: " : "the table: ");
     add("by",

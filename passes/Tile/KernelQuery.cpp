@@ -153,8 +153,11 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
       element = getTypeBySpelling(module.getContext(), bound.getName());
   if (element && element.isIntOrFloat())
     query.bits = element.getIntOrFloatBitWidth();
-  for (Dim width : structure.widths)
-    query.elements = std::max(query.elements, getExtent(width, bindings).value_or(0));
+  for (Dim width : structure.widths) {
+    int64_t extent = getExtent(width, bindings).value_or(0);
+    query.elements = std::max(query.elements, extent);
+    query.narrowest = query.narrowest ? std::min(query.narrowest, extent) : extent;
+  }
   auto loop = dyn_cast<ForBlocksOp>(structure.loop);
   if (loop && loop.getMaskAttr())
     query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true

@@ -28,6 +28,8 @@
 // Files of rows take precedence, and an invalid file is rejected as a whole.
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a table=%t/mine.json" | FileCheck %s --check-prefix=MINE
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_90a table=%t/mine.json" | FileCheck %s --check-prefix=NOT-MINE
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_90a table=%t/narrow.json" | FileCheck %s --check-prefix=NARROW
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=72,T=bf16 target=sm_90a table=%t/narrow.json" | FileCheck %s --check-prefix=NOT-NARROW
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_80 table=%t/large.json" | FileCheck %s --check-prefix=ROOM
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_80 table=%t/large.json shared=160000" | FileCheck %s --check-prefix=ROOM
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_80 table=%t/large.json shared=101376" | FileCheck %s --check-prefix=NO-ROOM
@@ -83,6 +85,9 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // MINE: ROWS: int = 64, KEYS: int = 144
 // MINE: by = "the file of blocks: sm_90a, rows above 192 and up to 256 bytes"
 // NOT-MINE: ROWS: int = 192, KEYS: int = 128
+// NARROW: ROWS: int = 64, KEYS: int = 80
+// NARROW: by = "the file of blocks: any structure, sm_90a, the shortest rows up to 128 bytes"
+// NOT-NARROW: by = "the table: sm_90a, {{.*}}, rows up to 160 bytes
 // ROOM: ROWS: int = 192, KEYS: int = 192
 // ROOM: by = "the file of blocks: any structure, sm_80, at least 160000 bytes of shared memory"
 // NO-ROOM: ROWS: int = 128, KEYS: int = 64
@@ -90,7 +95,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // BAD-ROWS: error: block ROWS of kernel @weigh is for the rows of products and must be a multiple of 16 up to 256 on sm_90a, but got 72
 // MOST: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_90a, but got 264
 // UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
-// KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, elements, length, captures, work, shared, rows, columns, step
+// KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, narrow, elements, length, captures, work, shared, rows, columns, step
 // FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
 // FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none, some or ascending, but got 'causal'
 // LACKS: error: block ROWS of kernel @weigh is for the rows of products, which the row for 'any structure' does not give; give it a value
@@ -280,6 +285,8 @@ tile.kernel @plain params(N: int = 8) (%x: !tile.view<[?], f32>) grid(%i = 1) {
 
 //--- mine.json
 [{"structure": "sum (R S) S", "target": "sm_90a", "above": 192, "bytes": 256, "rows": 64, "step": 144}]
+//--- narrow.json
+[{"target": "sm_90a", "narrow": 128, "rows": 64, "step": 80}]
 //--- large.json
 [{"target": "sm_80", "shared": 160000, "rows": 192, "step": 192}]
 //--- key.json
