@@ -153,7 +153,7 @@ Status checkGrid(const KernelSpec &kernel, unsigned axis, int64_t extent) {
   std::string message = "the grid of kernel '" + kernel.name + "' has " + std::to_string(extent) +
                         " blocks along " + axes[axis] + "; the limit is " + std::to_string(limit);
   if (axis > 0)
-    message += ", so the compiler must linearise this axis into x";
+    message += ", so the compiler must linearize this axis into x";
   return Status::failure(Code::Unsupported, message);
 }
 

@@ -14,7 +14,7 @@
 //   if (status)
 //     status = operation->run(arguments, n, workspace, bytes, stream);
 //
-// run does not allocate on host or device or synchronise, and may be captured into a graph,
+// run does not allocate on host or device or synchronize, and may be captured into a graph,
 // unless it checks indices (checkIndices). All functions may be called from several threads.
 
 #ifndef TILEWRIGHT_RUNTIME_OPERATION_H

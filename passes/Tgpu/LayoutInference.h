@@ -44,7 +44,7 @@ public:
   }
   /// Whether recomputing the value in each layout is cheaper than converting it: full, iota,
   /// constants.
-  static bool isRematerialised(mlir::Value value);
+  static bool isRematerialized(mlir::Value value);
   /// Whether all tiles among the operation's operands and results have one shape and one layout.
   static bool isElementwise(mlir::Operation *op);
   /// The layout for coalesced access, used for tiles without other constraints.

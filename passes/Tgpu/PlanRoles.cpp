@@ -11,7 +11,7 @@
 //               them
 //   results     if a thread has no registers for all sums, two roles compute some of them each
 //   tile order  if one operand depends on the first grid id and another on the second, tiles that
-//               run concurrently form a rectangle, whose sides minimise the bytes read; otherwise
+//               run concurrently form a rectangle, whose sides minimize the bytes read; otherwise
 //               tiles follow the grid
 
 #include "passes/Tgpu/PlanRoles.h"

@@ -167,7 +167,7 @@ scf::ForOp RoleWriter::findReleasingLoop() {
 }
 
 /// The load role signals the scheduler when `left` iterations of copies remain, so the next tile is
-/// known when they have been issued. Signalling earlier would hold back a tile that another block
+/// known when they have been issued. Signaling earlier would hold back a tile that another block
 /// could start.
 void RoleWriter::writeReceivedWhere(arith::CmpIPredicate predicate, Value left) {
   constexpr int64_t roundsAhead = 2;

@@ -111,7 +111,7 @@ private:
   struct Adjoint {
     Value value, factor;
   };
-  Value materialise(const Adjoint &adjoint);
+  Value materialize(const Adjoint &adjoint);
   void add(Value operand, Adjoint contribution);
   bool deferFactor(Operation *op, const Adjoint &adjoint);
 
@@ -161,7 +161,7 @@ LogicalResult Backward::refuse(Operation &op) {
   return error;
 }
 
-Value Backward::materialise(const Adjoint &adjoint) {
+Value Backward::materialize(const Adjoint &adjoint) {
   if (!adjoint.factor)
     return adjoint.value;
   return arith::MulFOp::create(b, adjoint.value.getLoc(), adjoint.value, adjoint.factor,
@@ -177,8 +177,8 @@ void Backward::add(Value operand, Adjoint contribution) {
     return;
   Adjoint sum = known->second;
   if (sum.factor != factor) {
-    sum = {materialise(sum), Value()};
-    contribution = {materialise(contribution), Value()};
+    sum = {materialize(sum), Value()};
+    contribution = {materialize(contribution), Value()};
   }
   sum.value = arith::AddFOp::create(b, operand.getLoc(), sum.value, contribution.value);
   adjoints[operand] = sum;
@@ -230,7 +230,7 @@ FailureOr<Value> Backward::run(Value seed) {
       return refuse(*op);
   }
   Adjoint result = adjoints.lookup(target);
-  return result.value ? materialise(result) : Value();
+  return result.value ? materialize(result) : Value();
 }
 
 /// The derivative, after the function has been completed with the adjoint.

@@ -17,7 +17,7 @@
 // RUN: sed -f %t/reductions.sed %t/plain.mlir | %{refused}
 // RUN: sed -f %t/reads.sed %t/plain.mlir | tilewright-opt --tgpu-assign-roles | FileCheck %s --check-prefix=LOADS
 //
-// What the passes make of it later keeps its synchronisation.
+// What the passes make of it later keeps its synchronization.
 // RUN: cat %t/kernels.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
 // RUN: cat %t/plain.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
 // RUN: cat %t/swapped.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST

@@ -124,7 +124,7 @@ Status runAttention(const AttentionForwardArguments &arguments, uint64_t workspa
     return plan.status(); // names what is missing, and the command that compiles it
   if (Status status = plan->prepare(0); !status) // loads code, once per device
     return status;
-  return plan->run(arguments, workspace, bytes, stream); // does not allocate or synchronise
+  return plan->run(arguments, workspace, bytes, stream); // does not allocate or synchronize
 }
 
 TEST_F(Attention, ReportsWhatAMachineLacks) {

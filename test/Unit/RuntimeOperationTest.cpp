@@ -487,11 +487,11 @@ TEST_F(Operations, ChecksTheGrid) {
   arguments.values[4] = Argument::scalar(int32_t(65536));
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  "the grid of kernel 'scale' has 65536 blocks along y; the limit is 65535, so the "
-                 "compiler must linearise this axis into x");
+                 "compiler must linearize this axis into x");
   arguments.values[4] = Argument::scalar(int32_t(-1));
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  "the grid of kernel 'scale' has -1 blocks along y; the limit is 65535, so the "
-                 "compiler must linearise this axis into x");
+                 "compiler must linearize this axis into x");
 }
 
 TEST_F(Operations, LaunchesClusters) {
