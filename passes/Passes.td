@@ -1460,7 +1460,7 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
 }
 
 def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
-  let summary = "refuse kernels whose synchronization is wrong";
+  let summary = "reject kernels whose synchronization is wrong";
   let description = [{
     Simulates the control flow of one thread block in several small launches: extents of a few tiles in every dimension
     that tiles run along, and two elsewhere; the first, middle and last blocks of the grid. In some launches extents end

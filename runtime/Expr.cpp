@@ -41,8 +41,8 @@ public:
     for (Expr &operand : expr.operands())
       if (Status status = resolve(operand, depth + 1); !status)
         return status;
-    if (std::string refusal = checkCall(expr, arguments).refusal; !refusal.empty())
-      return bad(where + " " + refusal + ", in '" + expr.toString() + "'");
+    if (std::string rejection = checkCall(expr, arguments).rejection; !rejection.empty())
+      return bad(where + " " + rejection + ", in '" + expr.toString() + "'");
     return Status::success();
   }
 

@@ -54,7 +54,7 @@ void tilewright::registerCodegenDialects(mlir::DialectRegistry &registry) {
 llvm::Expected<const Target &> tilewright::findTarget(llvm::StringRef name) {
   if (const Target *target = Target::find(name))
     return *target;
-  return llvm::createStringError(Target::getRefusal(name));
+  return llvm::createStringError(Target::getRejection(name));
 }
 
 static void initializeBackEnd() {

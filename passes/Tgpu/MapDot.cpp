@@ -31,7 +31,7 @@ SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
   if (type)
     return type;
   // The caller fails after the whole kernel has been written.
-  isRefused = true;
+  isRejected = true;
   return SharedType::get(b.getContext(), {1, 1}, element, tgpu::Swizzle::None);
 }
 

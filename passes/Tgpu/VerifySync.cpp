@@ -135,7 +135,7 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       llvm::DenseSet<Operation *> reached;
-      if (failed(refuseOrderedAdditions(kernel)) || failed(refuseEarlyReads(kernel)) ||
+      if (failed(checkOrderedAdditions(kernel)) || failed(checkEarlyReads(kernel)) ||
           failed(playLaunches(kernel, reached)))
         return signalPassFailure();
       if (reportUnreached)
@@ -146,7 +146,7 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
 
 private:
   /// Ordered additions by all warps could deadlock, since blocks start in any order.
-  static LogicalResult refuseOrderedAdditions(KernelOp kernel) {
+  static LogicalResult checkOrderedAdditions(KernelOp kernel) {
     WalkResult spread = kernel.walk([](tile::SpreadOp op) {
       op.emitOpError("requires a separate role, on ")
           << Target::getNamesWithRoles()
@@ -169,7 +169,7 @@ private:
   }
 
   /// Other blocks also add to sums, so a reader must await the last turn.
-  static LogicalResult refuseEarlyReads(KernelOp kernel) {
+  static LogicalResult checkEarlyReads(KernelOp kernel) {
     llvm::SmallDenseMap<Value, TmaReduceAddOp> sums;
     kernel.walk([&](TmaReduceAddOp add) {
       auto map = add.getMap().getDefiningOp<TensorMapOp>();

@@ -104,7 +104,7 @@ private:
     });
   }
   bool isUniform(Value value) const { return uniform.contains(value); }
-  LogicalResult refuse(Operation &op);
+  LogicalResult reject(Operation &op);
 
   /// A value times a uniform factor (null: 1), kept separate while products may be reassociated, so
   /// that the factors of a chain combine.
@@ -150,7 +150,7 @@ void Backward::findNeeded() {
   }
 }
 
-LogicalResult Backward::refuse(Operation &op) {
+LogicalResult Backward::reject(Operation &op) {
   InFlightDiagnostic error = op.emitError() << "'" << op.getName() << "' has no derivative, but "
                                             << what << " passes through it; ";
   if (op.getNumRegions())
@@ -211,7 +211,7 @@ FailureOr<Value> Backward::run(Value seed) {
   // Conversions to integers have no derivative: reject them before their users.
   for (Operation &op : body)
     if (isOnPath(op) && (op.getNumResults() != 1 || !isa<FloatType>(op.getResult(0).getType())))
-      return refuse(op);
+      return reject(op);
 
   SmallVector<Operation *> path;
   for (Operation &op : body)
@@ -227,7 +227,7 @@ FailureOr<Value> Backward::run(Value seed) {
     auto give = [&](unsigned i, Value value) { add(op->getOperand(i), {value, adjoint.factor}); };
     auto isSame = [&](Value value) { return isUniform(value); };
     if (failed(emitAdjoints(b, {op, adjoint.value, isWanted, isSame, give})))
-      return refuse(*op);
+      return reject(*op);
   }
   Adjoint result = adjoints.lookup(target);
   return result.value ? materialize(result) : Value();

@@ -8,7 +8,7 @@
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' | FileCheck %s --check-prefix=OTHER
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' --tile-specialize='params=ORDERED=true' | FileCheck %s --check-prefixes=BOUND,SCORE
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=false' | FileCheck %s --check-prefixes=BOUND,MASK
-// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=true' 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=true' 2>&1 | FileCheck %s --check-prefix=REJECTED
 // RUN: not tilewright-opt %t/misspelled.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSPELLED
 // RUN: not tilewright-opt %t/misspelled-default.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DEFAULT
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics
@@ -21,7 +21,7 @@
 // BOUND: tile.kernel @main
 // SCORE: bindings {{.*}}MAY = true
 // MASK: bindings {{.*}}MAY = false
-// REFUSED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
+// REJECTED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
 // DEFAULT: error: 'tile.kernel' op replaced("score_mood") must name a replaceable function, but the module has @score_mod
 // MISSPELLED: error: 'tile.kernel' op replaced("mask_mood") must name a replaceable function, but the module has @score_mod, @mask_mod
 

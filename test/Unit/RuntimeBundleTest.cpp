@@ -98,7 +98,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
             "within_first(table, 0, rows, lengths, 16)");
 }
 
-TEST(RuntimeBundle, RefusesDamagedFiles) {
+TEST(RuntimeBundle, RejectsDamagedFiles) {
   std::string file = *scaleBundle().bytes();
   EXPECT_FAILURE(statusOf(""), Code::BadBundle, "'b' is not a bundle of Tilewright");
   EXPECT_FAILURE(statusOf("\x7f"
@@ -178,7 +178,7 @@ TEST(RuntimeBundle, IsWrittenToAFile) {
   std::remove(path.c_str());
 }
 
-TEST(RuntimeBundle, RefusesWrongManifests) {
+TEST(RuntimeBundle, RejectsWrongManifests) {
   const std::string good = scaleBundle().manifest.toJson().write();
   ASSERT_TRUE(statusOf(fileWith(good)).ok()) << statusOf(fileWith(good)).message();
   struct Case {
@@ -292,7 +292,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
   }
 }
 
-TEST(RuntimeBundle, RefusesWrongRulesForElements) {
+TEST(RuntimeBundle, RejectsWrongRulesForElements) {
   BundleWriter writer = scaleBundle();
   KernelSpec &kernel = writer.manifest.kernels[0];
   kernel.arguments.push_back(ArgumentSpec::view("table", ElementType::I32, {-1, -1}));
@@ -422,7 +422,7 @@ TEST(RuntimeJson, ReadsAndWrites) {
   EXPECT_EQ(Json::parse(R"( "\u00e9\ud83d\ude00\n\/" )")->text, "\u00e9\U0001f600\n/");
 }
 
-TEST(RuntimeJson, RefusesWhatIsNotJson) {
+TEST(RuntimeJson, RejectsWhatIsNotJson) {
   struct Case {
     std::string text;
     const char *message;
@@ -547,21 +547,21 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
   EXPECT_EQ(failure(R"(["floordiv",1,["dim","absent",0]])"),
             "division by zero in 'floordiv(1, dim(absent, 0))'");
   EXPECT_EQ(failure(R"(["mod",1,0])"), "division by zero in 'mod(1, 0)'");
-  auto refuses = [&](const char *text, const char *rule, const char *written) {
+  auto rejects = [&](const char *text, const char *rule, const char *written) {
     EXPECT_EQ(failure(text), std::string("kernel 'k' applies ") + rule + ", in '" + written + "'");
   };
-  refuses(R"(["+",true,1])", "'+' to a value of kind flag; it takes kind int", "true + 1");
-  refuses(R"(["not",1])", "'not' to a value of kind int; it takes kind flag", "not(1)");
-  refuses(R"(["and",true,1])", "'and' to a value of kind int; it takes kind flag", "and(true, 1)");
-  refuses(R"(["bits",1])", "'bits' to a value of kind int; it takes kind type", "bits(1)");
-  refuses(R"(["+",["name","p"],1])", "'+' to a value of kind float; it takes kind int", "p + 1");
-  refuses(R"(["finite",1])", "'finite' to a value of kind int; it takes kind float", "finite(1)");
-  refuses(R"(["<",["type","f16"],1])", "'<' to a value of kind type; it takes kind int", "f16 < 1");
-  refuses(R"(["==",["enum","a"],1])", "'==' to values of different kinds, enum and int",
+  rejects(R"(["+",true,1])", "'+' to a value of kind flag; it takes kind int", "true + 1");
+  rejects(R"(["not",1])", "'not' to a value of kind int; it takes kind flag", "not(1)");
+  rejects(R"(["and",true,1])", "'and' to a value of kind int; it takes kind flag", "and(true, 1)");
+  rejects(R"(["bits",1])", "'bits' to a value of kind int; it takes kind type", "bits(1)");
+  rejects(R"(["+",["name","p"],1])", "'+' to a value of kind float; it takes kind int", "p + 1");
+  rejects(R"(["finite",1])", "'finite' to a value of kind int; it takes kind float", "finite(1)");
+  rejects(R"(["<",["type","f16"],1])", "'<' to a value of kind type; it takes kind int", "f16 < 1");
+  rejects(R"(["==",["enum","a"],1])", "'==' to values of different kinds, enum and int",
           "\"a\" == 1");
-  refuses(R"(["select",1,2,3])", "'select' to a value of kind int; it takes kind flag",
+  rejects(R"(["select",1,2,3])", "'select' to a value of kind int; it takes kind flag",
           "select(1, 2, 3)");
-  refuses(R"(["select",true,2,["name","p"]])",
+  rejects(R"(["select",true,2,["name","p"]])",
           "'select' to values of different kinds, int and float", "select(true, 2, p)");
   EXPECT_EQ(failure(R"(["name","p"])"),
             "'p' of kernel 'k' must be of kind int, but got kind float");

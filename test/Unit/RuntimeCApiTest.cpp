@@ -167,7 +167,7 @@ TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
                  "the head dimension of attention must be positive, but got 0 and, for values, 0");
 }
 
-TEST_F(Attention, RefusesOtherKernels) {
+TEST_F(Attention, RejectsOtherKernels) {
   BundleWriter writer = attentionBundle();
   std::vector<ArgumentSpec> &arguments = writer.manifest.kernels[0].arguments;
   arguments[8].isCapture = false;
@@ -180,7 +180,7 @@ TEST_F(Attention, RefusesOtherKernels) {
                  "'attention_forward' has no argument 'o', which attention requires");
 }
 
-TEST_F(Attention, RefusesShapesThatDoNotMatch) {
+TEST_F(Attention, RejectsShapesThatDoNotMatch) {
   Result<AttentionForward> plan = create(attentionBundle(), describe());
   EXPECT_OK(plan->prepare(0));
   auto run = [&](auto change) {

@@ -188,7 +188,7 @@ TEST_F(Cache, KeepsDriversApart) {
   EXPECT_FALSE(cache().lookup(other)->has_value());
 }
 
-TEST_F(Cache, CompilesAgainWhatTheDriverRefuses) {
+TEST_F(Cache, CompilesAgainWhatTheDriverRejects) {
   prepare();
   // The driver accepts neither the cached nor the linked cubin, then reports the error of the PTX.
   fake() = FakeDriver();

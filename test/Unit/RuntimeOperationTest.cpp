@@ -137,7 +137,7 @@ TEST_F(Operations, ReleasesWhatItLoaded) {
   EXPECT_EQ(fake().retained, 0);
 }
 
-TEST_F(Operations, RefusesToRunUnprepared) {
+TEST_F(Operations, MustBePreparedToRun) {
   Operation operation = create(scaleBundle());
   EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
                  "kernel 'scale' is not prepared for this device; call prepare before run");
@@ -295,7 +295,7 @@ TEST_F(Operations, KeepsTheLogUntilTheKernelIsSought) {
             "CUDA_ERROR_INVALID_PTX (218), as told; the driver's log:\nptxas error: line 9");
 }
 
-TEST_F(Operations, RefusesDevicesAndDrivers) {
+TEST_F(Operations, RejectsDevicesAndDrivers) {
   Operation operation = create(scaleBundle());
   EXPECT_FAILURE(operation.prepare(3), Code::InvalidArgument,
                  "there is no device 3: the driver has 3");
@@ -372,7 +372,7 @@ TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
   EXPECT_EQ(preparedBytes(), 65536);
 }
 
-TEST_F(Operations, RefusesArguments) {
+TEST_F(Operations, RejectsArguments) {
   Operation operation = create(scaleBundle());
   EXPECT_OK(operation.prepare(0));
   const std::string x = "argument 'x' of kernel 'scale' ";

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The shipped kernels under each mask, with two heads of queries for each of keys and one
-// synchronization less: what every compilation checks (tgpu-verify-sync) refuses them, or else the
+// synchronization less: what every compilation checks (tgpu-verify-sync) rejects them, or else the
 // simulator finds a fault. What neither finds, at three moments and with twenty seeds, is not
 // needed, and the reason is here. Of kernels with roles the launches get to every synchronization.
 // Mutants of a kernel are tried under one mask, with TILEWRIGHT_TEST_TIER=full under all.
@@ -188,13 +188,13 @@ TEST_P(SynchronizationMutationTest, EverySynchronizationIsReachedAndMissed) {
   ASSERT_TRUE(isAccepted(*module)) << messages;
 
   std::vector<Mutation> mutations = listMutations(*module);
-  int numRefused = 0, numFound = 0, numRedundant = 0, numUnreached = 0, numOfIdleRounds = 0;
+  int numRejected = 0, numFound = 0, numRedundant = 0, numUnreached = 0, numOfIdleRounds = 0;
   std::string redundant;
   for (const Mutation &mutation : mutations) {
     messages.clear();
     auto mutant = mutate(*module, mutation);
     if (!isAccepted(*mutant)) {
-      ++numRefused;
+      ++numRejected;
       continue;
     }
     if (isOfIdleRound(*module, mutation)) {
@@ -221,11 +221,11 @@ TEST_P(SynchronizationMutationTest, EverySynchronizationIsReachedAndMissed) {
   EXPECT_LE(numOfIdleRounds, kMostWaitsOfIdleRounds);
   // A verifier that cannot analyze a kernel accepts it, and the simulator only tries a few
   // launches.
-  EXPECT_GE(2 * numRefused, static_cast<int>(mutations.size()))
+  EXPECT_GE(2 * numRejected, static_cast<int>(mutations.size()))
       << "tgpu-verify-sync does not follow the kernel";
-  std::printf("%s under %s: %zu mutants, %d refused by tgpu-verify-sync, %d found by the "
+  std::printf("%s under %s: %zu mutants, %d rejected by tgpu-verify-sync, %d found by the "
               "simulator, %d redundant, %d never executed\n",
-              kernel.label, mask, mutations.size(), numRefused, numFound, numRedundant,
+              kernel.label, mask, mutations.size(), numRejected, numFound, numRedundant,
               numUnreached);
 }
 
