@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Language level, optimisation, warnings and ccache, for every target of the project.
+# Language level, optimization, warnings and ccache, for every target of the project.
 
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -27,7 +27,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
                       $<$<COMPILE_LANGUAGE:CXX>:-Wno-class-memaccess> -Wno-dangling-pointer
                       -Wno-stringop-overflow -Wno-array-bounds)
 else()
-  add_compile_options(-Wno-pass-failed) # loops that are marked for the vectoriser of GCC
+  add_compile_options(-Wno-pass-failed) # loops that are marked for the vectorizer of GCC
 endif()
 
 # Lets the linker of the self-contained package drop what no tool uses.
@@ -69,8 +69,8 @@ if(TILEWRIGHT_COVERAGE)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "TILEWRIGHT_COVERAGE needs clang: configure with `cmake --preset coverage`")
   endif()
-  # Clang counts regions of the source text before it optimises, so -O1 loses nothing. (gcov needs -O0, since it counts
-  # a line that the optimiser united with another as both; the lit tests of kernels take an hour then.)
+  # Clang counts regions of the source text before it optimizes, so -O1 loses nothing. (gcov needs -O0, since it counts
+  # a line that the optimizer united with another as both; the lit tests of kernels take an hour then.)
   add_compile_options(-fprofile-instr-generate -fcoverage-mapping -O1)
   add_link_options(-fprofile-instr-generate)
 endif()

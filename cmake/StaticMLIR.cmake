@@ -8,11 +8,11 @@
 # library made of LLVM's archives. A component missing below shows as an undefined symbol at link time.
 
 set(TILEWRIGHT_LLVM_COMPONENTS Support SupportLSP Remarks Core
-  # The NVPTX back end, and what optimisation and translation pull in.
+  # The NVPTX back end, and what optimization and translation pull in.
   NVPTXCodeGen NVPTXDesc NVPTXInfo Passes Target Coverage FrontendOpenMP FrontendOffloading FrontendAtomic IRReader AsmParser
   Linker)
 set(TILEWRIGHT_MLIR_ARCHIVES
-  # Dialects the project parses, and what their canonicalisation needs.
+  # Dialects the project parses, and what their canonicalization needs.
   MLIRArithDialect MLIRArithUtils MLIRArithTransforms MLIRMathDialect MLIRMathTransforms MLIRSCFDialect MLIRSCFTransforms
   MLIRSCFUtils MLIRFuncDialect MLIRFuncInlinerExtension MLIRTensorDialect MLIRDialectUtils
   # Code generation for GPUs.

@@ -12,7 +12,7 @@
 # MLIR says that the sources include MLIR or LLVM headers, UNITY that they may be compiled many at a time. A target
 # without sources is tolerated: a library becomes an empty interface, a tool or a test is left out.
 
-# Most of a unit's time goes into the templates and inline functions of MLIR that it shares with its neighbours. A cold
+# Most of a unit's time goes into the templates and inline functions of MLIR that it shares with its neighbors. A cold
 # build of the passes takes less than half the time with many files in one unit; but an edit compiles all of them. Few
 # cores have more of them in a unit; with many, one long unit would keep the others waiting. A unit takes up to 2 GB.
 option(TILEWRIGHT_UNITY "Compile many files at a time where a target allows it; OFF suits work on the passes" ON)

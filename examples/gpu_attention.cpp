@@ -226,7 +226,7 @@ int main(int argc, char **argv) {
     od.download(o.data(), stream);
     ok &= isRight("on a stream", o, expected);
 
-    // The same run, recorded once and replayed: it allocates and synchronises nothing.
+    // The same run, recorded once and replayed: it allocates and synchronizes nothing.
     od.poison(stream);
     CHECK_CALL(driver, cuStreamSynchronize, stream);
     cuda::Graph graph = nullptr;

@@ -115,9 +115,9 @@ tile.kernel @attention_backward_saved_probs_keys
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-      %dpt_centred = arith.subf %dpt, %delta_each : !st
+      %dpt_centered = arith.subf %dpt, %delta_each : !st
       %pt = tile.cast %pt_tile : !dst -> !st
-      %dst = arith.mulf %pt, %dpt_centred : !st
+      %dst = arith.mulf %pt, %dpt_centered : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
       %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
@@ -157,9 +157,9 @@ tile.kernel @attention_backward_saved_probs_queries
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-    %dp_centred = arith.subf %dp, %delta_each : !s
+    %dp_centered = arith.subf %dp, %delta_each : !s
     %p_acc = tile.cast %p_tile : !ds -> !s
-    %ds = arith.mulf %p_acc, %dp_centred : !s
+    %ds = arith.mulf %p_acc, %dp_centered : !s
     %ds_rounded = tile.cast %ds : !s -> !ds
     %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
     scf.yield %dq_new : !dq

@@ -17,7 +17,7 @@
 //   kv_indices      [B or 1, Hq or 1, Mb, L]  i32, only with LISTED: for each of the Mb blocks of LIST_BLOCK_M queries,
 //                   numbers of blocks of LIST_BLOCK_N keys, each at most once; numbers outside k are ignored
 //   kv_num_blocks   [B or 1, Hq or 1, Mb]     i32, how many of the L entries are used
-//   q_descale, k_descale, v_descale   [1]  f32, only with 8-bit types; in memory, where a quantisation stores them. The
+//   q_descale, k_descale, v_descale   [1]  f32, only with 8-bit types; in memory, where a quantization stores them. The
 //                                arrays q, k and v hold values divided by these
 //   scale                        f32, finite, usually 1 / sqrt(D)
 //   window_left, window_right    i32; -1, the default, leaves that side open; other values need WINDOW

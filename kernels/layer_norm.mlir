@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layer normalisation of each row (Ba, Kiros and Hinton, 2016).
+// Layer normalization of each row (Ba, Kiros and Hinton, 2016).
 //
 //   mean  = sum x / N
 //   rstd  = 1 / sqrt(sum (x - mean)^2 / N + eps)
@@ -59,9 +59,9 @@ tile.kernel @layer_norm
   %limit = tile.full %n : !tile.tile<[BLOCK_M, NP], i32>
   %inside = arith.cmpi slt, %column, %limit : !tile.tile<[BLOCK_M, NP], i32>
   %difference = arith.subf %x_acc, %mean_each : !s
-  %centred = tile.select %inside, %difference, %zeros : !tile.tile<[BLOCK_M, NP], i1>, !s
+  %centered = tile.select %inside, %difference, %zeros : !tile.tile<[BLOCK_M, NP], i1>, !s
 
-  %square = arith.mulf %centred, %centred : !s
+  %square = arith.mulf %centered, %centered : !s
   %square_sum = tile.reduce add %square dim 1 : !s -> !row
   %variance = arith.divf %square_sum, %lengths : !row
   %eps_acc = tile.cast %eps : f32 -> !acc
@@ -69,7 +69,7 @@ tile.kernel @layer_norm
   %raised = arith.addf %variance, %epsilons : !row
   %rstd_row = math.rsqrt %raised : !row
   %rstd_each = tile.expand %rstd_row dim 1 : !row -> !s
-  %normal = arith.mulf %centred, %rstd_each : !s
+  %normal = arith.mulf %centered, %rstd_each : !s
 
   // An absent weight reads its pad, one; an absent bias reads zero.
   %one = arith.constant 1.0 : !tile.param<T>

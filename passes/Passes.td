@@ -292,7 +292,7 @@ def TileDropArguments : Pass<"tile-drop-arguments", "::mlir::ModuleOp"> {
   let summary = "remove arguments that do not exist under the values of the parameters";
   let description = [{
     Removes the arguments of kernels and programs whose condition is `false`, what launches pass for them, and
-    workspaces that no launch uses any more. Canonicalisation has removed the branches that read them.
+    workspaces that no launch uses any more. Canonicalization has removed the branches that read them.
 
     Before:
     ```mlir
@@ -485,7 +485,7 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
     result is NaN; fast math permits that.
 
     Not its job: to move a factor through a product of matrices or a maximum (its sign matters
-    there), or to recognise any algorithm.
+    there), or to recognize any algorithm.
   }];
   let options = [
     Option<"assumeFastMath", "assume-fast-math", "bool", /*default=*/"false",
@@ -1045,7 +1045,7 @@ def TgpuSkipIdleRounds : Pass<"tgpu-skip-idle-rounds", "::mlir::ModuleOp"> {
   let summary = "let each warpgroup skip the first iterations of a loop if they do not affect its rows";
   let description = [{
     The lower bound of a loop may be `tgpu.first_round`. In a `producer_consumer` loop of a role whose warpgroups
-    synchronise with each other only at the barriers of rings, the iterations before a warpgroup's own become a loop
+    synchronize with each other only at the barriers of rings, the iterations before a warpgroup's own become a loop
     that waits for each slot and releases it. Any other loop starts with the first iteration of all warpgroups.
 
     Before:
@@ -1460,7 +1460,7 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
 }
 
 def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
-  let summary = "refuse kernels whose synchronisation is wrong";
+  let summary = "reject kernels whose synchronization is wrong";
   let description = [{
     Simulates the control flow of one thread block in several small launches: extents of a few tiles in every dimension
     that tiles run along, and two elsewhere; the first, middle and last blocks of the grid. In some launches extents end
@@ -1481,7 +1481,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     ```
 
     Not its job: to check values or addresses, or to prove that the result does not depend on timing. With
-    `report-unreached`, a remark names synchronisation that no launch reached, and about which nothing is known: it may
+    `report-unreached`, a remark names synchronization that no launch reached, and about which nothing is known: it may
     be dead code.
 
     Errors:
@@ -1501,7 +1501,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"reportUnreached", "report-unreached", "bool", /*default=*/"false",
-           "remark on synchronisation that was not reached by any simulated launch">
+           "remark on synchronization that was not reached by any simulated launch">
   ];
 }
 

@@ -84,7 +84,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
 }
 
 void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {
-  const Target *target = Target::find(options.target); // tile-to-tgpu refuses others
+  const Target *target = Target::find(options.target); // tile-to-tgpu rejects others
   if (llvm::is_contained(options.schedule, (tgpu::copyCapturesKey + "=1").str()))
     manager.addPass(createTileCopyCaptures());
   // Before tiles get layouts. The pass creates a branch. With roles, tgpu-unswitch-loops moves it

@@ -180,22 +180,23 @@ Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
     return Status::failure(Code::BadBundle, "'" + name + "' " + what);
   };
   if (bytes.compare(0, 8, magic) != 0)
-    return bad("is not a bundle of Tilewright");
+    return bad("is not a bundle of Tilewright; make one by tilewrightc --emit=bundle");
   if (bytes.size() < headerBytes)
-    return bad("is truncated: it has " + std::to_string(bytes.size()) +
-               " bytes, less than a header");
+    return bad("is truncated: it must have a header of " + std::to_string(headerBytes) +
+               " bytes, but has " + std::to_string(bytes.size()));
   uint64_t version = getNumber(bytes, 8, 4), total = getNumber(bytes, 16, 8);
   if (version != bundleVersion)
     return bad("is a bundle of version " + std::to_string(version) + ", but this runtime reads " +
                std::to_string(bundleVersion) + "; compile it again");
   if (getNumber(bytes, 12, 4) != 0)
-    return bad("is corrupt: its header is not zero at offset 12");
+    return bad("is corrupt: its header must be zero at offset 12, but got " +
+               std::to_string(getNumber(bytes, 12, 4)));
   if (bytes.size() < total)
-    return bad("is truncated: it has " + std::to_string(bytes.size()) + " of " +
-               std::to_string(total) + " bytes");
+    return bad("is truncated: it must have " + std::to_string(total) + " bytes, but has " +
+               std::to_string(bytes.size()));
   if (bytes.size() > total)
-    return bad("is corrupt: it has " + std::to_string(bytes.size()) + " bytes, more than the " +
-               std::to_string(total) + " of its header");
+    return bad("is corrupt: it must have " + std::to_string(total) + " bytes, but has " +
+               std::to_string(bytes.size()));
   if (checksum(bytes.data() + checkedFrom, bytes.size() - checkedFrom) != getNumber(bytes, 24, 8))
     return bad("is corrupt: its checksum does not match");
 

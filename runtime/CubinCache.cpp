@@ -26,7 +26,7 @@ struct Header {
   int32_t major, minor;
   uint64_t bytes, checksum;
 };
-static_assert(sizeof(Header) == 56, "no padding, which would be written uninitialised");
+static_assert(sizeof(Header) == 56, "no padding, which would be written uninitialized");
 
 constexpr char magic[9] = "TWCUBIN\0";
 constexpr uint32_t version = 1;

@@ -44,7 +44,7 @@ Result<DriverTable> openSystem() {
   });
   if (!table)
     return table;
-  if (Status status = table->check(table->cuInit(0), "cuInit", "initialise the driver"); !status)
+  if (Status status = table->check(table->cuInit(0), "cuInit", "initialize the driver"); !status)
     return status;
   return table;
 }

@@ -41,8 +41,8 @@ public:
     for (Expr &operand : expr.operands())
       if (Status status = resolve(operand, depth + 1); !status)
         return status;
-    if (std::string refusal = checkCall(expr, arguments).refusal; !refusal.empty())
-      return bad(where + " " + refusal + ", in '" + expr.toString() + "'");
+    if (std::string rejection = checkCall(expr, arguments).rejection; !rejection.empty())
+      return bad(where + " " + rejection + ", in '" + expr.toString() + "'");
     return Status::success();
   }
 
@@ -73,14 +73,17 @@ private:
         bool isReal = spec.type == ElementType::F32 || spec.type == ElementType::F64;
         if (spec.isView || (isFloat(spec.type) && !(isReal && isCondition)))
           return bad("'" + text + "' in an expression of " + where + " must be a parameter or an " +
-                     (isCondition ? "integer, f32 or f64 scalar" : "integer scalar"));
+                     (isCondition ? "integer, f32 or f64 scalar" : "integer scalar") +
+                     ", but got a " + (spec.isView ? "view" : "scalar") + " of " +
+                     std::string(elementTypeName(spec.type)));
       } else if (!spec.isView || expr.value() < 0 || expr.value() >= int64_t(spec.extents.size())) {
-        return bad("'" + expr.toString() + "' of " + where + " is not a dimension of a view");
+        return bad("an expression of " + where + " must name a dimension of a view, but got '" +
+                   expr.toString() + "'");
       }
       return Status::success();
     }
-    return bad("'" + text + "' in an expression of " + where +
-               " is neither a parameter nor an argument");
+    return bad("an expression of " + where + " must name a parameter or an argument, but got '" +
+               text + "'");
   }
 
   const std::vector<std::pair<std::string, Expr>> &params;
@@ -143,7 +146,8 @@ Result<Expr> tilewright::runtime::parseExpr(const Json &json, int depth) {
                  "'");
     const std::string &text = json.items[1].text;
     if (head == "type" && !parseElementType(text))
-      return bad("unknown element type '" + text + "'");
+      return bad("'type' of an expression takes an element type, such as f16, but got '" + text +
+                 "'");
     return Expr::symbol(head == "enum"   ? Expr::Kind::Enum
                         : head == "type" ? Expr::Kind::Type
                                          : Expr::Kind::Name,

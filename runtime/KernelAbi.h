@@ -29,7 +29,7 @@
 // five dimensions: the map of a view of rank 4 omits the first, and copies access its element 0.
 //
 // The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
-// heads) must be linearised into x by the compiler: y and z are limited to that.
+// heads) must be linearized into x by the compiler: y and z are limited to that.
 
 #ifndef TILEWRIGHT_RUNTIME_KERNELABI_H
 #define TILEWRIGHT_RUNTIME_KERNELABI_H

@@ -25,65 +25,65 @@ bool isEmpty(const Argument &view) {
   return false;
 }
 
-/// Sets `refusal` if the view does not satisfy the requirements.
-bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal &refusal) {
-  using Reason = Refusal::Reason;
+/// Sets `rejection` if the view does not satisfy the requirements.
+bool isRejected(const ViewRequirement &requirement, const Argument &view, Rejection &rejection) {
+  using Reason = Rejection::Reason;
   if (view.kind != Argument::Kind::View)
     return false;
   const uint64_t mask = uint64_t(requirement.alignment) - 1, width = byteWidth(view.type);
-  auto refuse = [&](Reason reason, unsigned dim) {
+  auto reject = [&](Reason reason, unsigned dim) {
     if (!isEmpty(view))
-      refusal = {reason, requirement.argument, dim, requirement.alignment, {}};
-    return refusal.reason != Reason::None;
+      rejection = {reason, requirement.argument, dim, requirement.alignment, {}};
+    return rejection.reason != Reason::None;
   };
   if (view.bits & mask)
-    return refuse(Reason::Address, 0);
+    return reject(Reason::Address, 0);
   // The stride of a dimension of one element has no effect.
   const uint32_t inner = uint32_t(view.rank) - 1;
   for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, since strides are arbitrary
     if ((uint64_t(view.strides[i]) * width & mask) != 0 && view.extents[i] != 1)
-      return refuse(Reason::Stride, i);
+      return reject(Reason::Stride, i);
   if (requirement.isUnitInner && view.rank != 0 && view.strides[inner] != 1 &&
       view.extents[inner] != 1)
-    return refuse(Reason::Inner, inner);
+    return reject(Reason::Inner, inner);
   return false;
 }
 
 /// The same for a tensor map.
-bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal) {
-  using Reason = Refusal::Reason;
+bool isRejected(const TensorMapSpec &map, const Argument &view, Rejection &rejection) {
+  using Reason = Rejection::Reason;
   if (view.kind != Argument::Kind::View || isEmpty(view))
     return false;
-  auto refuse = [&](Reason reason, unsigned dim, int64_t limit) {
-    refusal = {reason, map.argument, dim, limit, {}};
+  auto reject = [&](Reason reason, unsigned dim, int64_t limit) {
+    rejection = {reason, map.argument, dim, limit, {}};
     return true;
   };
   int64_t width = int64_t(byteWidth(view.type));
   if (view.bits % 16 != 0)
-    return refuse(Reason::MapAddress, 0, 16);
+    return reject(Reason::MapAddress, 0, 16);
   // Loads fill with zeros element by element; stores write the whole chunk that contains the end of
   // a row.
   if (map.isStored && view.extents[view.rank - 1] * width % 16 != 0)
-    return refuse(Reason::MapRow, view.rank - 1u, view.extents[view.rank - 1] * width);
+    return reject(Reason::MapRow, view.rank - 1u, view.extents[view.rank - 1] * width);
   for (unsigned i = 0; i < view.rank; ++i) {
     int64_t stride = view.strides[i];
     if (view.extents[i] == 1)
       continue;
     if (i + 1 == view.rank) {
       if (stride != 1)
-        return refuse(Reason::MapInner, i, 0);
+        return reject(Reason::MapInner, i, 0);
     } else if (stride < 0 || stride >= maxMapStride / width) {
-      return refuse(Reason::MapStrideSign, i, 0);
+      return reject(Reason::MapStrideSign, i, 0);
     } else if (stride * width % 16 != 0) {
-      return refuse(Reason::MapStride, i, 16);
+      return reject(Reason::MapStride, i, 16);
     }
   }
   if (map.ragged >= 0) {
     auto dim = unsigned(map.ragged);
     if (view.extents[dim] > raggedBound)
-      return refuse(Reason::MapRaggedRows, dim, raggedBound);
+      return reject(Reason::MapRaggedRows, dim, raggedBound);
     if (view.extents[dim] > 1 && view.strides[dim] * width >= raggedTurn)
-      return refuse(Reason::MapRaggedStride, dim, raggedTurn);
+      return reject(Reason::MapRaggedStride, dim, raggedTurn);
   }
   return false;
 }
@@ -153,7 +153,7 @@ Status checkGrid(const KernelSpec &kernel, unsigned axis, int64_t extent) {
   std::string message = "the grid of kernel '" + kernel.name + "' has " + std::to_string(extent) +
                         " blocks along " + axes[axis] + "; the limit is " + std::to_string(limit);
   if (axis > 0)
-    message += ", so the compiler must linearise this axis into x";
+    message += ", so the compiler must linearize this axis into x";
   return Status::failure(Code::Unsupported, message);
 }
 
@@ -207,7 +207,7 @@ inline Flaw findFlaw(const ContractCheck::Row &row, const Argument &argument, un
 }
 
 /// `where` names the argument.
-Status refuse(Flaw flaw, const ContractCheck::Row &row, const Argument &argument, unsigned dim,
+Status reject(Flaw flaw, const ContractCheck::Row &row, const Argument &argument, unsigned dim,
               const std::string &where) {
   auto invalid = [&](const std::string &what) {
     return Status::failure(Code::InvalidArgument, where + " " + what);
@@ -253,7 +253,7 @@ bool ContractCheck::accepts(const Argument *const *arguments, size_t numArgument
   return true;
 }
 
-Status ContractCheck::refuse(const Argument *const *arguments, size_t numArguments,
+Status ContractCheck::reject(const Argument *const *arguments, size_t numArguments,
                              const char *owner, const std::string &name) const {
   if (numArguments != rows.size())
     return Status::failure(Code::InvalidArgument, std::string(owner) + " '" + name + "' takes " +
@@ -263,7 +263,7 @@ Status ContractCheck::refuse(const Argument *const *arguments, size_t numArgumen
   for (size_t i = 0; i < numArguments; ++i) {
     unsigned dim = 0;
     if (Flaw flaw = findFlaw(rows[i], *arguments[i], dim); flaw != Flaw::None)
-      return ::refuse(flaw, rows[i], *arguments[i], dim,
+      return ::reject(flaw, rows[i], *arguments[i], dim,
                       "argument '" + (*contract)[i].name + "' of " + owner + " '" + name + "'");
   }
   return Status::success();
@@ -278,7 +278,7 @@ PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function)
     maps = std::make_unique<TensorMapCache[]>(spec.tensorMaps.size());
 }
 
-std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *arguments) const {
+std::string Rejection::toString(const KernelSpec &kernel, const Argument *const *arguments) const {
   if (reason == Reason::Condition)
     return "its condition '" + condition.expr->toString() + "' does not hold";
   std::string view = "'" + kernel.arguments[argument].name + "'";
@@ -315,18 +315,18 @@ std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *a
 }
 
 bool tilewright::runtime::isUsable(const PreparedKernel &prepared, const ExprInputs &inputs,
-                                   Refusal &refusal) {
+                                   Rejection &rejection) {
   const KernelSpec &kernel = *prepared.spec;
   for (const ViewRequirement &requirement : kernel.requirements)
-    if (isRefused(requirement, *inputs.arguments[requirement.argument], refusal))
+    if (isRejected(requirement, *inputs.arguments[requirement.argument], rejection))
       return false;
   for (const TensorMapSpec &map : kernel.tensorMaps)
-    if (isRefused(map, *inputs.arguments[map.argument], refusal))
+    if (isRejected(map, *inputs.arguments[map.argument], rejection))
       return false;
   ExprCode::End end = prepared.conditions.findBroken(inputs);
   if (!end.expr)
     return true;
-  refusal = {Refusal::Reason::Condition, 0, 0, 0, end};
+  rejection = {Rejection::Reason::Condition, 0, 0, 0, end};
   return false;
 }
 

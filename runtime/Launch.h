@@ -31,14 +31,14 @@ public:
   Status check(const Argument *const *arguments, size_t numArguments, const char *owner,
                const std::string &name) const {
     return accepts(arguments, numArguments) ? Status::success()
-                                            : refuse(arguments, numArguments, owner, name);
+                                            : reject(arguments, numArguments, owner, name);
   }
 
   const std::vector<Row> &arguments() const { return rows; }
 
 private:
   bool accepts(const Argument *const *arguments, size_t numArguments) const;
-  Status refuse(const Argument *const *arguments, size_t numArguments, const char *owner,
+  Status reject(const Argument *const *arguments, size_t numArguments, const char *owner,
                 const std::string &name) const;
 
   const std::vector<ArgumentSpec> *contract;
@@ -60,7 +60,7 @@ struct PreparedKernel {
 };
 
 /// The reason why a variant does not accept arguments that satisfy its contract.
-struct Refusal {
+struct Rejection {
   enum class Reason : uint8_t {
     None,
     Address,
@@ -84,9 +84,9 @@ struct Refusal {
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };
 
-/// Whether the variant accepts arguments that satisfy its contract; `refusal`, empty on entry, gets
-/// the reason if not.
-bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Refusal &refusal);
+/// Whether the variant accepts arguments that satisfy its contract; `rejection`, empty on entry,
+/// gets the reason if not.
+bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Rejection &rejection);
 
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches
 /// nothing. The context must be current, and the arguments checked.

@@ -41,10 +41,26 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
   return Status::success();
 }
 
+/// An argument in a message: its name and kind.
+std::string describe(const std::vector<ArgumentSpec> &arguments, uint32_t place) {
+  if (place >= arguments.size())
+    return "argument " + std::to_string(place) + " of " + std::to_string(arguments.size());
+  const ArgumentSpec &spec = arguments[place];
+  return "'" + spec.name + "', a " + (spec.isView ? "view" : "scalar") + " of " +
+         std::string(elementTypeName(spec.type)) +
+         (spec.isView ? " of rank " + std::to_string(spec.extents.size()) : std::string());
+}
+
+Status checkIsView(const KernelSpec &kernel, uint32_t place, const std::string &which) {
+  if (place < kernel.arguments.size() && kernel.arguments[place].isView)
+    return Status::success();
+  return bad(which + " must name a view, but got " + describe(kernel.arguments, place));
+}
+
 Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
                       const std::string &owner) {
-  if (map.argument >= kernel.arguments.size() || !kernel.arguments[map.argument].isView)
-    return bad("a tensor map of " + owner + " does not name a view");
+  if (Status status = checkIsView(kernel, map.argument, "a tensor map of " + owner); !status)
+    return status;
   const ArgumentSpec &view = kernel.arguments[map.argument];
   std::string where = "the tensor map over '" + view.name + "' of " + owner;
   if (view.extents.empty() || view.extents.size() > 5)
@@ -94,8 +110,8 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
       }
       return bad(owner + " uses '" + std::string(numeric::elementRuleName(rule.rule)) +
                  "', which requires a view of i32" +
-                 (rank ? " of rank " + std::to_string(rank) : std::string()) +
-                 " among its arguments");
+                 (rank ? " of rank " + std::to_string(rank) : std::string()) + ", but got " +
+                 describe(arguments, place));
     };
     if (Status status = checkView(rule.argument, numeric::elementRuleRank(rule.rule)); !status)
       return status;
@@ -136,7 +152,7 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
   if (Status status = checkArguments(kernel.arguments, owner); !status)
     return status;
   if (kernel.codes.empty())
-    return bad(owner + " has no code");
+    return bad(owner + " must have code, but got none");
   for (const CodeSpec &code : kernel.codes)
     if (code.blob >= numBlobs)
       return bad(owner + " names blob " + std::to_string(code.blob) + ", but the bundle has " +
@@ -154,9 +170,9 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
                " blocks, which must be 1 to 16");
 
   for (const ViewRequirement &requirement : kernel.requirements) {
-    if (requirement.argument >= kernel.arguments.size() ||
-        !kernel.arguments[requirement.argument].isView)
-      return bad("a requirement of " + owner + " does not name a view");
+    if (Status status = checkIsView(kernel, requirement.argument, "a requirement of " + owner);
+        !status)
+      return status;
     int64_t alignment = requirement.alignment;
     if (alignment < 1 || alignment > 4096 || (alignment & (alignment - 1)) != 0)
       return bad(owner + " requires an alignment of " + std::to_string(alignment) +
@@ -193,7 +209,7 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
 Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Manifest &manifest,
                       const std::string &owner) {
   if (launch.kernels.empty())
-    return bad("a launch of " + owner + " does not name a kernel");
+    return bad("a launch of " + owner + " must name a kernel, but got none");
   launch.sources.clear();
   for (const std::string &name : launch.arguments) {
     uint32_t source = 0;
@@ -207,7 +223,7 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
       }
     if (source == program.arguments.size() + program.workspaces.size())
       return bad("a launch of " + owner + " passes '" + name +
-                 "', which is neither an argument nor a workspace");
+                 "', which must be an argument or a workspace");
     launch.sources.push_back(source);
   }
   for (size_t index : launch.kernels) {

@@ -7,6 +7,7 @@
 #include "runtime/Manifest.h"
 #include "runtime/TimelineFormat.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 
@@ -25,7 +26,7 @@ public:
 
   void fail(const std::string &message) {
     if (failure.ok())
-      failure = bad("manifest: " + message);
+      failure = bad(message);
   }
 
   static const Json &null() {
@@ -37,22 +38,24 @@ public:
   void expectKeys(const Json &json, const std::string &where,
                   std::initializer_list<const char *> keys) {
     if (json.kind != Json::Kind::Object)
-      return fail(where + " must be an object");
-    for (const auto &member : json.members) {
-      bool known = false;
-      for (const char *key : keys)
-        known |= member.first == key;
-      if (!known)
-        fail("unknown key '" + member.first + "' in " + where);
-    }
+      return fail(where + " must be an object, but got '" + json.quote() + "'");
+    for (const auto &member : json.members)
+      if (std::find(keys.begin(), keys.end(), member.first) == keys.end()) {
+        std::string allowed;
+        for (const char *key : keys)
+          allowed += (allowed.empty() ? "" : ", ") + std::string(key);
+        fail("the keys of " + where + " must be among " + allowed + ", but got '" + member.first +
+             "'");
+      }
   }
   const Json &required(const Json &json, const char *key, const std::string &where,
                        Json::Kind kind) {
-    static const char *const kinds[] = {"null",     "a flag", "an integer", "a number",
-                                        "a string", "a list", "an object"};
+    static const char *const kinds[] = {"null",     "true or false", "an integer", "a number",
+                                        "a string", "a list",        "an object"};
     const Json *member = json.find(key);
     if (!member || member->kind != kind) {
-      fail("'" + std::string(key) + "' of " + where + " must be " + kinds[unsigned(kind)]);
+      fail("'" + std::string(key) + "' of " + where + " must be " + kinds[unsigned(kind)] +
+           ", but " + (member ? "got '" + member->quote() + "'" : "is missing"));
       return null();
     }
     return *member;
@@ -90,7 +93,8 @@ public:
     std::string name = text(json, key, where);
     std::optional<ElementType> type = parseElementType(name);
     if (!type)
-      fail("unknown element type '" + name + "' of " + where);
+      fail("'" + std::string(key) + "' of " + where +
+           " must be an element type, such as f16, but got '" + name + "'");
     return type.value_or(ElementType::F32);
   }
   Expr expression(const Json &json) {
@@ -106,7 +110,8 @@ public:
     for (const auto &member : required(json, "params", where, Json::Kind::Object).members) {
       params.emplace_back(member.first, expression(member.second));
       if (!params.back().second.isLiteral())
-        fail("parameter '" + member.first + "' of " + where + " must be a literal");
+        fail("parameter '" + member.first + "' of " + where + " must be a literal, but got '" +
+             member.second.quote() + "'");
     }
     return params;
   }
@@ -147,7 +152,8 @@ public:
     std::string arch = text(json, "arch", "a code of " + where);
     std::optional<Arch> parsed = Arch::parse(arch);
     if (!parsed)
-      fail("unknown architecture '" + arch + "' of " + where);
+      fail("'arch' of a code of " + where + " must be an architecture, such as sm_90a, but got '" +
+           arch + "'");
     spec.arch = parsed.value_or(Arch());
     if (spec.kind == CodeSpec::Kind::Ptx)
       spec.ptxVersion =
@@ -162,7 +168,8 @@ public:
     std::array<uint32_t, 3> out = {1, 1, 1};
     const std::vector<Json> &items = list(json, key, where);
     if (items.size() != 3) {
-      fail("'" + std::string(key) + "' of " + where + " must have 3 integers");
+      fail("'" + std::string(key) + "' of " + where + " must have 3 integers, but has " +
+           std::to_string(items.size()));
       return out;
     }
     for (unsigned i = 0; i < 3; ++i)
@@ -176,14 +183,15 @@ public:
     for (uint32_t i = 0; i < arguments.size(); ++i)
       if (arguments[i].name == name)
         return i;
-    fail("'" + name + "' of " + where + " is not an argument");
+    fail("'" + std::string(key) + "' of " + where + " must name an argument, but got '" + name +
+         "'");
     return 0;
   }
 
   Expr requiredExpression(const Json &json, const char *key, const std::string &where) {
     if (const Json *member = json.find(key))
       return expression(*member);
-    fail(where + " has no '" + key + "'");
+    fail("'" + std::string(key) + "' of " + where + " must be an expression, but is missing");
     return Expr();
   }
 
@@ -197,7 +205,8 @@ public:
       std::string name = text(json, "rule", which);
       std::optional<ElementRule> rule = numeric::parseElementRule(name);
       if (!rule) {
-        fail("unknown rule '" + name + "' for elements of " + where);
+        fail("'rule' of " + which + " must be ascending, within or within_first, but got '" + name +
+             "'");
         break;
       }
       ElementRuleSpec spec;
@@ -234,7 +243,7 @@ public:
            ", but got " + std::to_string(spec.words));
     for (const Json &role : list(json, "roles", where)) {
       if (role.kind != Json::Kind::String)
-        fail("a role of " + where + " must be a string");
+        fail("a role of " + where + " must be a string, but got '" + role.quote() + "'");
       spec.roles.push_back(role.text);
     }
     for (const Json &item : list(json, "events", where)) {
@@ -287,7 +296,8 @@ public:
                             "the swizzle of " + which, 128);
       std::optional<Swizzle> swizzle = layout::findSwizzle(span);
       if (!swizzle)
-        fail("the swizzle of " + which + " must be 0, 32, 64 or 128 bytes");
+        fail("the swizzle of " + which + " must be 0, 32, 64 or 128 bytes, but got " +
+             std::to_string(span));
       map.swizzle = swizzle.value_or(Swizzle::None);
       map.isStored = optionalFlag(item, "stored", which);
       if (const Json *ragged = item.find("ragged"))
@@ -340,7 +350,7 @@ public:
         launch.kernels.push_back(count(index, "a kernel of " + which, UINT32_MAX));
       for (const Json &name : list(item, "arguments", which, maxArguments)) {
         if (name.kind != Json::Kind::String)
-          fail("an argument of " + which + " must be a string");
+          fail("an argument of " + which + " must be a string, but got '" + name.quote() + "'");
         launch.arguments.push_back(name.text);
       }
       if (const Json *condition = item.find("when"))

@@ -403,20 +403,20 @@ Status Operation::Impl::notPrepared(cuda::Stream stream) const {
 Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
                                      const PreparedKernel *&chosen) const {
   for (const PreparedKernel &kernel : step.kernels) {
-    Refusal refusal;
-    if (isUsable(kernel, inputs, refusal)) {
+    Rejection rejection;
+    if (isUsable(kernel, inputs, rejection)) {
       chosen = &kernel;
       return Status::success();
     }
-    if (refusal.condition.fault != expr::Fault::None)
-      return ExprCode::failure(refusal.condition);
+    if (rejection.condition.fault != expr::Fault::None)
+      return ExprCode::failure(rejection.condition);
   }
   const KernelSpec &kernel = *step.kernels.front().spec;
   std::string reasons;
   for (const PreparedKernel &variant : step.kernels) {
-    Refusal refusal;
-    isUsable(variant, inputs, refusal);
-    reasons += (reasons.empty() ? "" : "; ") + refusal.toString(*variant.spec, inputs.arguments);
+    Rejection rejection;
+    isUsable(variant, inputs, rejection);
+    reasons += (reasons.empty() ? "" : "; ") + rejection.toString(*variant.spec, inputs.arguments);
   }
   return Status::failure(Code::Unsupported, "no variant of kernel '" + kernel.name +
                                                 "' takes these arguments: " + reasons);
@@ -480,9 +480,9 @@ bool Operation::Impl::chooseOfTarget(const PreparedDevice &device, const Arch &t
     if (!choices[i].kernel)
       continue;
     for (const PreparedKernel &kernel : device.steps[i].kernels) {
-      Refusal refusal;
+      Rejection rejection;
       if (!found[i] && kernel.target == target &&
-          isUsable(kernel, {choices[i].arguments, smCount}, refusal))
+          isUsable(kernel, {choices[i].arguments, smCount}, rejection))
         found[i] = &kernel;
     }
     if (!found[i])

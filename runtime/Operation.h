@@ -14,7 +14,7 @@
 //   if (status)
 //     status = operation->run(arguments, n, workspace, bytes, stream);
 //
-// run does not allocate on host or device or synchronise, and may be captured into a graph,
+// run does not allocate on host or device or synchronize, and may be captured into a graph,
 // unless it checks indices (checkIndices). All functions may be called from several threads.
 
 #ifndef TILEWRIGHT_RUNTIME_OPERATION_H
@@ -59,7 +59,7 @@ public:
 
   /// Whether run checks the constraints on the elements of index arrays. The default is the value
   /// of TILEWRIGHT_CHECK_INDICES when the operation was created (see IndexCheck.h). A run then
-  /// waits for the stream, copies the arrays to the host and refuses a stream that is captured. The
+  /// waits for the stream, copies the arrays to the host and rejects a stream that is captured. The
   /// rules of a program are checked first, those of each of its kernels before its launch. The
   /// change applies to the next run of every thread.
   void checkIndices(bool isWanted);

@@ -128,7 +128,7 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
  * be captured. Without the check, results are still defined. */
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
-/* Does not allocate or synchronise and may be captured, unless it checks indices. The workspace
+/* Does not allocate or synchronize and may be captured, unless it checks indices. The workspace
  * is aligned to 256 bytes, and null if none is needed. */
 TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operation *operation,
                                                         const tilewright_argument *arguments,

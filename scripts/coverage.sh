@@ -20,7 +20,7 @@ if [ "$only" = native ]; then
   sources=(runtime base/Expr base/Numeric base/Npy base/Layout base/Target)
 else
   # The two suites that are left out run the same code many more times.
-  target=all tests=(-E '^(AcceptanceTests|SynchronisationMutationTest)$')
+  target=all tests=(-E '^(AcceptanceTests|SynchronizationMutationTest)$')
   sources=(runtime base lib passes dialect)
 fi
 cmake --build $build --parallel "$jobs" --target $target

@@ -31,7 +31,7 @@ EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 
 # Functions that make or print a message; an argument, or text printed to the result, is a part of it.
 REPORTERS = {
-    "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "refuse", "bad",
+    "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "reject", "bad",
     "invalid", "missing", "unsupported", "usage", "reportUsage", "reportFailure", "error", "wrongKind",
 }
 # Makes a diagnostic, to which the message is printed.
@@ -406,7 +406,7 @@ def of_cpp(text, helpers):
         last = kind, value
 
 
-ASSERTING = re.compile(r"_*(assert|expect|raises|refuse|fail|reject)\w*$", re.IGNORECASE)
+ASSERTING = re.compile(r"_*(assert|expect|raises|reject|fail)\w*$", re.IGNORECASE)
 
 
 def of_python(text):

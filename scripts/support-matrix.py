@@ -40,7 +40,7 @@ class Results:
         self.tier = None
         self.devices = set()
         self.cases = {}  # (kernel, what) -> {type: (passed, tried)}
-        self.refused = {}  # (kernel, what) -> {type: cases that are among those tried}
+        self.unsupported = {}  # (kernel, what) -> {type: cases that are among those tried}
         for path in paths:
             self.read(path)
 
@@ -59,12 +59,12 @@ class Results:
             elif kind == "device":
                 device = fields[0]
             elif kind == "case":
-                kernel, what, dtype, passed, tried, *refused = fields
+                kernel, what, dtype, passed, tried, *unsupported = fields
                 row = self.cases.setdefault((kernel, what), {})
                 before = row.get(dtype, (0, 0))
                 row[dtype] = (before[0] + int(passed), before[1] + int(tried))
-                counts = self.refused.setdefault((kernel, what), {})
-                counts[dtype] = counts.get(dtype, 0) + sum(map(int, refused))
+                counts = self.unsupported.setdefault((kernel, what), {})
+                counts[dtype] = counts.get(dtype, 0) + sum(map(int, unsupported))
             elif kind == "tiles":
                 pass  # how the accuracy rule counted: Accuracy.h
             else:
@@ -131,10 +131,10 @@ def document(results):
 {chr(10).join(detail)}"""
 
 
-def gpu_cell(passed, tried, refused):
-    """"12", "12, 3 refused", or "10 of 12" if some failed."""
-    text = str(passed) if passed + refused == tried else f"**{passed} of {tried - refused}**"
-    return text + (f", {refused} refused" if refused else "")
+def gpu_cell(passed, tried, unsupported):
+    """"12", "12, 3 unsupported", or "10 of 12" if some failed."""
+    text = str(passed) if passed + unsupported == tried else f"**{passed} of {tried - unsupported}**"
+    return text + (f", {unsupported} unsupported" if unsupported else "")
 
 
 def gpu_rows(results, rows):
@@ -148,7 +148,7 @@ def gpu_rows(results, rows):
                 cells_of_row.append("")
                 continue
             passed, tried = (sum(results.cases[key][dtype][i] for key in counted) for i in (0, 1))
-            cells_of_row.append(gpu_cell(passed, tried, sum(results.refused[key][dtype] for key in counted)))
+            cells_of_row.append(gpu_cell(passed, tried, sum(results.unsupported[key][dtype] for key in counted)))
         table_rows.append([name] + cells_of_row)
     return table_rows
 
@@ -163,7 +163,7 @@ def gpu_document(results, machine):
     preface = paragraph(f"""
         Written by `scripts/support-matrix.py --gpu` from what the acceptance tests ran on {machine} ({results.tier} tier):
         do not edit. A number counts the cases that passed by the rules of [support-matrix.md](support-matrix.md);
-        "refused" those for which the compiler said that the kernel is not for the GPU; in bold is where cases failed. An
+        "unsupported" those for which the compiler said that the kernel is not for the GPU; in bold is where cases failed. An
         empty field was not tried.""")
     return f"""# Support matrix of a GPU
 

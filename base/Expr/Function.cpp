@@ -80,20 +80,20 @@ CallKind checkCall(Function function, const Kind *operands) {
   auto isNumber = [&](unsigned i) {
     return operands[i] == Kind::Integer || operands[i] == Kind::Real;
   };
-  auto refuse = [&](const std::string &text) { return CallKind{Kind::Integer, text}; };
+  auto reject = [&](const std::string &text) { return CallKind{Kind::Integer, text}; };
   auto nameOf = [&](unsigned i) { return std::string(kindName(operands[i])); };
   /// The result kind `kind` if the operands are of kind `wanted`.
   auto expect = [&](Kind wanted, Kind kind, unsigned count) -> CallKind {
     for (unsigned i = 0; i < count; ++i)
       if (!fits(operands[i], wanted))
-        return refuse("applies " + quoted(function) + " to a value of kind " + nameOf(i) +
+        return reject("applies " + quoted(function) + " to a value of kind " + nameOf(i) +
                       "; it takes kind " + std::string(kindName(wanted)));
     return {kind, {}};
   };
   auto expectSame = [&](unsigned i, unsigned j, Kind kind) -> CallKind {
     if (fits(operands[i], operands[j]) || operands[j] == Kind::Name)
       return {kind, {}};
-    return refuse("applies " + quoted(function) + " to values of different kinds, " + nameOf(i) +
+    return reject("applies " + quoted(function) + " to values of different kinds, " + nameOf(i) +
                   " and " + nameOf(j));
   };
   switch (function) {
@@ -116,7 +116,7 @@ CallKind checkCall(Function function, const Kind *operands) {
   case Function::Not:
     return expect(Kind::Flag, Kind::Flag, 1);
   case Function::Select:
-    if (CallKind condition = expect(Kind::Flag, Kind::Flag, 1); !condition.refusal.empty())
+    if (CallKind condition = expect(Kind::Flag, Kind::Flag, 1); !condition.rejection.empty())
       return condition;
     return expectSame(1, 2, operands[1] == Kind::Name ? operands[2] : operands[1]);
   case Function::Accumulator:

@@ -78,7 +78,7 @@ int precedenceOf(Function function);
 /// it takes kind int".
 struct CallKind {
   Kind kind = Kind::Integer;
-  std::string refusal; ///< empty: none
+  std::string rejection; ///< empty: none
 };
 /// `operands` has as many kinds as the function takes operands. Not for block() and rules for
 /// elements, which are not part of expressions.

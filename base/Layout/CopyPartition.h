@@ -16,7 +16,7 @@ struct CopyChunk {
   int64_t byteOffset = 0;
 };
 
-/// The chunks of a tile shared among threads. Eight neighbouring threads take 128 bytes that are
+/// The chunks of a tile shared among threads. Eight neighboring threads take 128 bytes that are
 /// contiguous in the buffer, except for the swizzle, and so use every bank once. The next eight
 /// take the same rows of the next panel, so that global rows are read in contiguous pieces:
 ///

@@ -57,12 +57,12 @@ Result<NpyArray> parseNpy(const uint8_t *data, size_t size, const std::string &n
 Status writeNpy(const std::string &path, const NpyArray &array);
 
 /// Converts to elements of `type` in `out` (numElements() * byteWidth(type) bytes). Floats are
-/// rounded to nearest even, and so are integers and booleans that become floats. Refused: floats to
-/// an integer type, and integers outside the range of the type (for i1 all but 0 and 1).
+/// rounded to nearest even, and so are integers and booleans that become floats. Rejected: floats
+/// to an integer type, and integers outside the range of the type (for i1 all but 0 and 1).
 Status convertFromNpy(const NpyArray &array, ElementType type, void *out);
 
 /// The reverse: f64, f32, f16, i64 and i32 keep their type, bf16, e4m3 and e5m2 become f4, i1
-/// becomes b1. Refused: a shape that checkedNumElements refuses.
+/// becomes b1. Rejected: a shape that checkedNumElements rejects.
 Result<NpyArray> convertToNpy(ElementType type, const void *elements, std::vector<int64_t> shape);
 
 } // namespace tilewright

@@ -137,7 +137,7 @@ enum class CmpI : uint8_t { EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE };
 enum class CastOp : uint8_t {
   SIToFP, ///< i1 true is -1.0
   UIToFP,
-  FPToSI, ///< towards zero; out of range saturates, NaN gives 0 (poison in arith)
+  FPToSI, ///< toward zero; out of range saturates, NaN gives 0 (poison in arith)
   FPToUI,
   FPToFP, ///< F32 <-> F64, or a copy
   ExtSI,  ///< also arith.index_cast to a wider type; i1 true is -1

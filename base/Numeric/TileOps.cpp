@@ -81,7 +81,7 @@ void copyDims(const Word *in, Word *out, const CopyDim *dims, unsigned count) {
 }
 
 /// Result dimensions from the outermost inwards, without those of size 1, and with dimensions that
-/// stay neighbours as one.
+/// stay neighbors as one.
 std::vector<CopyDim> copyDimsOf(const int64_t *shape, const int64_t *permutation, unsigned rank) {
   std::vector<int64_t> inStrides(rank);
   int64_t stride = 1;

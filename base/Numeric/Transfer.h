@@ -39,7 +39,7 @@ void storeTile(Storage storage, const void *in, ElementType type, void *base, co
                unsigned rank);
 
 /// memory += in, in row-major order, each addition rounded to the memory's type, atomic against
-/// other calls of addTile and addPoints. Any float type, I32 and I64 (wrapping); i1 is refused by
+/// other calls of addTile and addPoints. Any float type, I32 and I64 (wrapping); i1 is rejected by
 /// isAddable. Zeroes are added too. The order between threads is not defined.
 void addTile(Storage storage, const void *in, ElementType type, void *base, const TileAxis *axes,
              unsigned rank);

@@ -96,7 +96,7 @@ std::string Target::getNamesWithRoles() {
   return listNames("", [](const Target &target) { return target.hasRoles(); });
 }
 
-std::string Target::getRefusal(std::string_view name) {
+std::string Target::getRejection(std::string_view name) {
   return "target must be " + getNames() + ", but got '" + std::string(name) + "'";
 }
 

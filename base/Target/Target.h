@@ -104,7 +104,7 @@ public:
   static std::string getNamesWith(Feature feature);
   static std::string getNamesWithRoles();
   /// "target must be sm_80 or sm_90a, but got 'sm_75'".
-  static std::string getRefusal(std::string_view name);
+  static std::string getRejection(std::string_view name);
 
   /// Bytes of shared memory that a block has on some target, and on every chip of every target.
   static int64_t getMostShared();

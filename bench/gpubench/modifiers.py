@@ -78,7 +78,7 @@ class Bias(Plain):
 
 
 def philox(seed, offset, at):
-    """16-bit numbers of Philox4x32-7, equal to those of tile.random, for each index (c0, c1, c2); eight neighbours
+    """16-bit numbers of Philox4x32-7, equal to those of tile.random, for each index (c0, c1, c2); eight neighbors
     along c0 share a counter (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC11)."""
     mask = 0xFFFFFFFF
     c0, c1, c2 = at

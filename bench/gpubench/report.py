@@ -5,7 +5,7 @@ import html
 import math
 import statistics
 
-COLOURS = ["#1b6ca8", "#d1495b", "#66a182", "#edae49", "#7a5195", "#2e4057", "#8d6b94", "#a0522d"]
+COLORS = ["#1b6ca8", "#d1495b", "#66a182", "#edae49", "#7a5195", "#2e4057", "#8d6b94", "#a0522d"]
 
 
 def summarize(milliseconds):
@@ -102,14 +102,14 @@ def svg_plot(groups, title):
         for length in lengths:
             out.append(f'<text x="{x_of(length):.1f}" y="{y0 + inner_height + 18}" text-anchor="middle">{length}</text>')
         for side, line in lines.items():
-            colour = COLOURS[sides.index(side) % len(COLOURS)]
+            color = COLORS[sides.index(side) % len(COLORS)]
             path = " ".join(f"{x_of(length):.1f},{y_of(speed):.1f}" for length, speed in sorted(line))
-            out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            out += [f'<circle cx="{x_of(length):.1f}" cy="{y_of(speed):.1f}" r="3" fill="{colour}"/>'
+            out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+            out += [f'<circle cx="{x_of(length):.1f}" cy="{y_of(speed):.1f}" r="3" fill="{color}"/>'
                     for length, speed in line]
     for index, side in enumerate(sides):
         x, y = 30 + (index % 4) * (total_width - 40) / 4, 40 + rows * height + 16 + 24 * (index // 4)
-        out.append(f'<rect x="{x:.1f}" y="{y - 10}" width="14" height="10" fill="{COLOURS[index % len(COLOURS)]}"/>')
+        out.append(f'<rect x="{x:.1f}" y="{y - 10}" width="14" height="10" fill="{COLORS[index % len(COLORS)]}"/>')
         out.append(f'<text x="{x + 20:.1f}" y="{y}">{html.escape(side)}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
 
@@ -132,12 +132,12 @@ def svg_curves(curves, title, x_name, y_name):
         out.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{best * tick / 4:g}</text>')
         out.append(f'<text x="{x:.1f}" y="{top + inner_height + 18}" text-anchor="middle">{count * tick // 4}</text>')
     for index, (name, values) in enumerate(curves.items()):
-        colour = COLOURS[index % len(COLOURS)]
+        color = COLORS[index % len(COLORS)]
         path = " ".join(f"{left + inner_width * at / max(1, count - 1):.1f},{top + inner_height * (1 - value / best):.1f}"
                         for at, value in enumerate(values))
         dashes = ' stroke-dasharray="6 6"' if index else ""
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>')
         x, y = left + index * 180, height - 12
-        out.append(f'<rect x="{x}" y="{y - 10}" width="14" height="10" fill="{colour}"/>')
+        out.append(f'<rect x="{x}" y="{y - 10}" width="14" height="10" fill="{color}"/>')
         out.append(f'<text x="{x + 20}" y="{y}">{html.escape(name)}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"

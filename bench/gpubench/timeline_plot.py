@@ -4,7 +4,7 @@
 import html
 
 # By kind, as in TimelineFormat.h; "work" is the time between events, "in flight" a product after its issue.
-COLOURS = {"wait": "#d9d9d9", "copy": "#66a182", "product": "#1b6ca8", "store": "#7a5195", "shared": "#edae49",
+COLORS = {"wait": "#d9d9d9", "copy": "#66a182", "product": "#1b6ca8", "store": "#7a5195", "shared": "#edae49",
            "work": "#f2cfa4", "in flight": "#9fc5e8"}
 WIDTH, LEFT, ROW, TOP = 1180, 96, 22, 44
 
@@ -60,7 +60,7 @@ def svg_timeline(trace, title, begin=0.0, length=10.0, block=0):
             top, tall = (y + number % 2 * ROW / 2, ROW / 2) if flies else (y, ROW)
             number += 1
             out.append(f'<rect x="{x:.1f}" y="{top:g}" width="{max(width, 0.5):.1f}" height="{tall:g}" '
-                       f'fill="{COLOURS.get(kind, "#ffffff")}" stroke="#ffffff" stroke-width="0.4">'
+                       f'fill="{COLORS.get(kind, "#ffffff")}" stroke="#ffffff" stroke-width="0.4">'
                        f'<title>{html.escape(what)} {1e3 * duration:.0f} ns</title></rect>')
             label = what if kind in ("wait", "copy", "in flight", "store") else "softmax, addresses" if kind == "work" else ""
             if label and width > 6.2 * len(label):
@@ -71,8 +71,8 @@ def svg_timeline(trace, title, begin=0.0, length=10.0, block=0):
         x = LEFT + tick * scale
         out.append(f'<line x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{y - 10}" stroke="#999999" stroke-width="0.4"/>')
         out.append(f'<text x="{x:.1f}" y="{y + 4}" text-anchor="middle">{begin + tick:g} us</text>')
-    for index, (kind, colour) in enumerate(COLOURS.items()):
+    for index, (kind, color) in enumerate(COLORS.items()):
         x = LEFT + index * 130
-        out.append(f'<rect x="{x}" y="{y + 16}" width="14" height="12" fill="{colour}" stroke="#666666"/>')
+        out.append(f'<rect x="{x}" y="{y + 16}" width="14" height="12" fill="{color}" stroke="#666666"/>')
         out.append(f'<text x="{x + 20}" y="{y + 26}">{html.escape(kind)}</text>')
     return "\n".join([*out, "</svg>", ""])

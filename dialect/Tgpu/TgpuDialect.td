@@ -34,7 +34,7 @@ def Tgpu_Dialect : Dialect {
 
     **All warps of a role together.** All warps of a role (outside of `tgpu.roles`, of the block) execute every
     operation, in the same order and with the same scalars. They need not be in step: two warpgroups may be a matrix
-    product apart, and synchronise only at barriers. A register tile is distributed over exactly these warps.
+    product apart, and synchronize only at barriers. A register tile is distributed over exactly these warps.
 
     **One thread.** If the machine wants one thread (TMA, bulk copies and their groups, `tgpu.expect`, `tgpu.arrive per
     role`), it is always the first thread of the role, so these operations execute in program order.

@@ -75,7 +75,7 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
 
     Values from outside may be used inside; scalar code outside is executed by every role.
 
-    Preconditions: barriers are initialised and visible before.
+    Preconditions: barriers are initialized and visible before.
 
     Postconditions: asynchronous work of a role is complete only if the role has waited for it.
 

@@ -27,7 +27,7 @@ defvar Tgpu_AccessesBarriers = [MemRead<Tgpu_BarrierState>, MemWrite<Tgpu_Barrie
 /// Closing a group of copies, and waiting for it: no access to memory moves across either.
 class Tgpu_OrdersMemory : MemoryEffects<!listconcat(Tgpu_AccessesShared, Tgpu_AccessesGlobal)>;
 /// Waiting for other threads, and arriving where they wait.
-class Tgpu_Synchronises
+class Tgpu_Synchronizes
     : MemoryEffects<!listconcat(Tgpu_AccessesBarriers, Tgpu_AccessesShared, Tgpu_AccessesGlobal)>;
 
 class Tgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Tgpu_Dialect, mnemonic, traits>;

@@ -17,7 +17,7 @@ LogicalResult AllocBarriersOp::verify() {
   if (offset < 0 || offset % 8 != 0)
     return emitOpError() << "offset of barriers must be a multiple of 8 bytes, but got " << offset;
   if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("must be outside of roles: every warp must wait for the initialisation");
+    return emitOpError("must be outside of roles: every warp must wait for the initialization");
   return success();
 }
 

@@ -12,9 +12,9 @@ def Tgpu_AllocBarriersOp : Tgpu_Op<"alloc_barriers", [MemoryEffects<[MemAlloc<Tg
   let summary = "mbarriers, one for each stage of a ring";
   let description = [{
     A phase of a barrier completes after `arrivals` arrivals and after all bytes expected in it have arrived. The
-    operation initialises the barriers and makes them visible to all warps and to the async proxy.
+    operation initializes the barriers and makes them visible to all warps and to the async proxy.
 
-    Preconditions: outside of roles, so that every warp waits for the initialisation.
+    Preconditions: outside of roles, so that every warp waits for the initialization.
 
     Postconditions: all barriers are in their first phase, use 0.
 
@@ -32,7 +32,7 @@ def Tgpu_AllocBarriersOp : Tgpu_Op<"alloc_barriers", [MemoryEffects<[MemAlloc<Tg
   let hasVerifier = 1;
 }
 
-class Tgpu_BarrierOp<string mnemonic> : Tgpu_Op<mnemonic, [Tgpu_Synchronises<>]> {
+class Tgpu_BarrierOp<string mnemonic> : Tgpu_Op<mnemonic, [Tgpu_Synchronizes<>]> {
   let assemblyFormat = "$barriers `[` $use `]` attr-dict `:` type($barriers)";
 }
 
@@ -62,7 +62,7 @@ def Tgpu_AcquireOp : Tgpu_BarrierOp<"acquire"> {
   let arguments = (ins Tgpu_Barriers:$barriers, I32:$use);
 }
 
-def Tgpu_ArriveOp : Tgpu_Op<"arrive", [Tgpu_Synchronises<>]> {
+def Tgpu_ArriveOp : Tgpu_Op<"arrive", [Tgpu_Synchronizes<>]> {
   let summary = "arrives at a barrier";
   let description = [{
     `per` states what makes one arrival: every thread, or one thread of each warp, of each warpgroup, or of the role.
@@ -83,7 +83,7 @@ def Tgpu_ArriveOp : Tgpu_Op<"arrive", [Tgpu_Synchronises<>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_ExpectOp : Tgpu_Op<"expect", [Tgpu_Synchronises<>]> {
+def Tgpu_ExpectOp : Tgpu_Op<"expect", [Tgpu_Synchronizes<>]> {
   let summary = "arrives and announces bytes that asynchronous copies will bring";
   let description = [{
     One thread of the role arrives. Bytes add up over the copies of a phase: if a use of a ring takes a tile and a row
@@ -126,7 +126,7 @@ def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc<Tgpu
   let hasVerifier = 1;
 }
 
-def Tgpu_SyncOp : Tgpu_Op<"sync", [Tgpu_Synchronises<>]> {
+def Tgpu_SyncOp : Tgpu_Op<"sync", [Tgpu_Synchronizes<>]> {
   let summary = "waits at a named barrier, or for all threads of the block";
   let description = [{
     These warps take part:
@@ -154,7 +154,7 @@ def Tgpu_SyncOp : Tgpu_Op<"sync", [Tgpu_Synchronises<>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_SignalOp : Tgpu_Op<"signal", [Tgpu_Synchronises<>]> {
+def Tgpu_SignalOp : Tgpu_Op<"signal", [Tgpu_Synchronizes<>]> {
   let summary = "arrives at a named barrier without waiting";
   let description = [{
     All warps of the role arrive; those that `tgpu.sync` on the barrier wait for them.
@@ -198,7 +198,7 @@ def Tgpu_TurnsOp : Tgpu_Op<"turns", [MemoryEffects<[MemAlloc<Tgpu_BarrierState>]
   let hasVerifier = 1;
 }
 
-class Tgpu_TurnOp<string mnemonic> : Tgpu_Op<mnemonic, [Tgpu_Synchronises<>]> {
+class Tgpu_TurnOp<string mnemonic> : Tgpu_Op<mnemonic, [Tgpu_Synchronizes<>]> {
   let arguments = (ins Index:$turns);
   let assemblyFormat = "$turns attr-dict";
   let hasVerifier = 1;
@@ -271,7 +271,7 @@ def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<Tgpu_AccessesShare
   let hasVerifier = 1;
 }
 
-def Tgpu_AnyOp : Tgpu_Op<"any", [Tgpu_Synchronises<>]> {
+def Tgpu_AnyOp : Tgpu_Op<"any", [Tgpu_Synchronizes<>]> {
   let summary = "whether any element of a tile of i1 is true, in the whole block or role";
   let description = [{
     A vote of all threads, and thus also a barrier: every thread gets the same result. Inside a role it is a vote of the

@@ -38,10 +38,10 @@ public:
   /// The largest 64-bit number where there are more. A call that closes a cycle counts as nothing.
   uint64_t getSize(mlir::Operation *op);
 
-  /// Refuses functions that call each other in a cycle.
+  /// Rejects functions that call each other in a cycle.
   mlir::LogicalResult checkCycles();
 
-  /// Refuses a kernel or a function of more than kMostOperations, at the function that alone has
+  /// Rejects a kernel or a function of more than kMostOperations, at the function that alone has
   /// too many, if there is one.
   mlir::LogicalResult checkSize(mlir::Operation *op);
 

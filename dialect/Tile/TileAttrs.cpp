@@ -140,7 +140,7 @@ private:
   /// Rejects the operators of other languages after the token at the current position, and names
   /// the function to use instead. MLIR's lexer, which is one token ahead, would only report an
   /// unknown token.
-  ParseResult refuseOperator() {
+  ParseResult rejectOperator() {
     constexpr std::pair<StringLiteral, StringLiteral> functions[] = {
         {"%", "mod(a, b)"},
         {"/", "floordiv(a, b) or ceildiv(a, b)"},
@@ -164,13 +164,13 @@ private:
     return success();
   }
 
-  ParseResult parseCloseParen() { return failure(refuseOperator() || parser.parseRParen()); }
+  ParseResult parseCloseParen() { return failure(rejectOperator() || parser.parseRParen()); }
 
   ParseResult parsePrimary(ExprAttr &result) {
     SMLoc loc = parser.getCurrentLocation();
     if (succeeded(parser.parseOptionalLParen()))
       return failure(parseComparison(result) || parseCloseParen());
-    if (refuseOperator())
+    if (rejectOperator())
       return failure();
     // Before integers: MLIR reads true and false as those, too.
     for (bool flag : {false, true})
@@ -207,7 +207,7 @@ private:
     if (name == "dim") {
       StringRef argument;
       int64_t position;
-      if (parser.parseKeyword(&argument) || parser.parseComma() || refuseOperator() ||
+      if (parser.parseKeyword(&argument) || parser.parseComma() || rejectOperator() ||
           parser.parseInteger(position) || parseCloseParen())
         return failure();
       result = ExprAttr::get(ctx, ExprKind::Dim, position, argument, {});

@@ -179,8 +179,8 @@ private:
       return error() << "uses replaced(), but replaced() is allowed in constraints and defaults "
                         "only and takes a quoted function name, such as replaced(\"mask_mod\")";
     expr::CallKind call = expr::checkCall(function, kinds.data());
-    if (!call.refusal.empty())
-      return error() << call.refusal;
+    if (!call.rejection.empty())
+      return error() << call.rejection;
     if (function == expr::Function::Equal || function == expr::Function::NotEqual)
       if (failed(checkEnumValue(expr)))
         return failure();
@@ -376,7 +376,7 @@ static LogicalResult verifyDefault(const Signature &signature, StringAttr name, 
   Attribute value = signature.getArgDefault(name.getValue());
   if (!value)
     return success();
-  auto refuse = [&](StringRef rule) {
+  auto reject = [&](StringRef rule) {
     return signature.op->emitOpError() << "the default of argument '" << name.getValue()
                                        << "' must be " << rule << ", but got " << value;
   };
@@ -384,13 +384,13 @@ static LogicalResult verifyDefault(const Signature &signature, StringAttr name, 
     return signature.op->emitOpError() << "only scalars may have a default, but argument '"
                                        << name.getValue() << "' is of type " << type;
   if (isa<FloatType>(type))
-    return isa<FloatAttr>(value) ? success() : refuse("a float");
+    return isa<FloatAttr>(value) ? success() : reject("a float");
   auto integer = dyn_cast<IntegerAttr>(value);
   if (type.isInteger(1))
-    return integer && integer.getType().isInteger(1) ? success() : refuse("true or false");
+    return integer && integer.getType().isInteger(1) ? success() : reject("true or false");
   if (!integer || integer.getType().isInteger(1) ||
       !integer.getValue().isSignedIntN(type.getIntOrFloatBitWidth()))
-    return refuse(type.isInteger(32) ? "an i32" : "an i64");
+    return reject(type.isInteger(32) ? "an i32" : "an i64");
   return success();
 }
 

@@ -30,8 +30,9 @@ llvm::Error checkKinds(ExprAttr call) {
   auto kinds = llvm::map_to_vector(call.getOperands(), [](ExprAttr operand) {
     return operand.isConstant() ? static_cast<expr::Kind>(operand.getKind()) : expr::Kind::Name;
   });
-  std::string refusal = expr::checkCall(getFunction(call), kinds.data()).refusal;
-  return refusal.empty() ? llvm::Error::success() : makeError("'", toString(call), "' ", refusal);
+  std::string rejection = expr::checkCall(getFunction(call), kinds.data()).rejection;
+  return rejection.empty() ? llvm::Error::success()
+                           : makeError("'", toString(call), "' ", rejection);
 }
 
 /// A call all of whose operands are literals.

@@ -125,7 +125,7 @@ def Tile_WorkspaceOp : Tile_Op<"workspace", [HasParent<"ProgramOp">]> {
   let summary = "scratch memory of a program";
   let description = [{
     A contiguous (row-major) array that lives as long as the program runs. Extents are expressions over
-    argument shapes, scalars and parameters. `fill` initialises it; without it the contents
+    argument shapes, scalars and parameters. `fill` initializes it; without it the contents
     are undefined until written.
 
     Preconditions: extents are not negative.

@@ -25,7 +25,7 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes
   return %true : i1
 }
 
-// Changes the probability of one pair after normalisation; LSE is unchanged. It is linear in p, so that the backward
+// Changes the probability of one pair after normalization; LSE is unchanged. It is linear in p, so that the backward
 // applies it to the gradient of p as well. If several files replace it, each changes the result of the one before.
 func.func private @weight_mod(%p: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {

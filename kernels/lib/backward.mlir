@@ -92,9 +92,9 @@ func.func private @gradients_of_keys(
   %cols = tile.iota %n dim 0 : !post
   %delta_each = tile.expand %delta_row dim 0 : !row -> !st
   %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
-  %dpt_centred = arith.subf %dpt_weighted, %delta_each fastmath<contract> : !st
+  %dpt_centered = arith.subf %dpt_weighted, %delta_each fastmath<contract> : !st
   %gt_acc = tile.cast %gt_rounded : !dst -> !st
-  %dst = arith.mulf %gt_acc, %dpt_centred : !st
+  %dst = arith.mulf %gt_acc, %dpt_centered : !st
   %dst_rounded = tile.cast %dst : !st -> !dst
 
   %dv_new = scf.if %with_dv -> (!dv) {
@@ -115,7 +115,7 @@ func.func private @gradients_of_keys(
 
   %pt_plain = tile.cast %pt : !st -> !dst
   %pt_acc = tile.cast %pt_plain : !dst -> !st
-  %dt = arith.mulf %pt_acc, %dpt_centred : !st
+  %dt = arith.mulf %pt_acc, %dpt_centered : !st
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
     tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact when (DETERMINISTIC) once
@@ -147,8 +147,8 @@ func.func private @round_of_queries(
   %p = math.exp2 %x : !s
   %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
   %dp_weighted = tile.map @weight_mod(%dp, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %dp_centred = arith.subf %dp_weighted, %delta_each fastmath<contract> : !s
-  %dt = arith.mulf %p, %dp_centred : !s
+  %dp_centered = arith.subf %dp_weighted, %delta_each fastmath<contract> : !s
+  %dt = arith.mulf %p, %dp_centered : !s
   %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !s
       : (!s, i32, i32, !pos, !pos) -> !s
   %ds_rounded = tile.cast %ds : !s -> !ds
@@ -327,8 +327,8 @@ tile.kernel @attention_backward_scores
         %rows = tile.iota %m dim 1 : !post
         %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
         %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-        %dpt_centred = arith.subf %dpt_weighted, %delta_each fastmath<contract> : !st
-        %dt = arith.mulf %pt, %dpt_centred : !st
+        %dpt_centered = arith.subf %dpt_weighted, %delta_each fastmath<contract> : !st
+        %dt = arith.mulf %pt, %dpt_centered : !st
         %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !st
             : (!st, i32, i32, !post, !post) -> !st
         %new = arith.addf %old, %ds : !st

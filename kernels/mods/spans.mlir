@@ -6,7 +6,7 @@
 // of different widths: any mask whose spans move forward from row to row. Blocks outside of the spans are skipped, and
 // these arrays are the only input.
 //
-//   key_begin, key_end       [B, Sq]    i32, neither descends from query to query, and the spans of neighbours, without
+//   key_begin, key_end       [B, Sq]    i32, neither descends from query to query, and the spans of neighbors, without
 //                                       the keys that CAUSAL or WINDOW excludes, overlap or touch; otherwise it is
 //                                       undefined which blocks are visited
 //   query_begin, query_end   [B, Skv]   i32, likewise: query_begin(b, j) .. query_end(b, j) - 1 are the queries that

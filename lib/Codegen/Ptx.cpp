@@ -54,10 +54,10 @@ void tilewright::registerCodegenDialects(mlir::DialectRegistry &registry) {
 llvm::Expected<const Target &> tilewright::findTarget(llvm::StringRef name) {
   if (const Target *target = Target::find(name))
     return *target;
-  return llvm::createStringError(Target::getRefusal(name));
+  return llvm::createStringError(Target::getRejection(name));
 }
 
-static void initialiseBackEnd() {
+static void initializeBackEnd() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -76,7 +76,7 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(llvm::
   llvm::Expected<const Target &> target = findTarget(name);
   if (!target)
     return target.takeError();
-  initialiseBackEnd();
+  initializeBackEnd();
   llvm::Triple triple("nvptx64-nvidia-cuda");
   std::string error;
   const llvm::Target *backEnd = llvm::TargetRegistry::lookupTarget(triple, error);

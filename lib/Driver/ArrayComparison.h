@@ -20,7 +20,7 @@ struct Tolerance {
   /// 1 to the next number: each result is rounded once, and so are the operands of its products.
   /// For f32 and f64 32 times that distance: sums of up to a thousand terms in another order. The
   /// absolute part is the same share of `magnitude`, the root mean square of the results, since the
-  /// terms of a sum that cancels are as large as its neighbours. Integers: nothing.
+  /// terms of a sum that cancels are as large as its neighbors. Integers: nothing.
   static Tolerance of(ElementType type, double magnitude);
 };
 

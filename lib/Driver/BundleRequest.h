@@ -42,8 +42,8 @@ llvm::Expected<BundleRequest::Params> parseVariant(llvm::StringRef text);
 
 /// The bytes of the bundle. The source may also be a module of tgpu, which is what --emit=tgpu
 /// printed, edited or not: then there is one variant.
-/// Errors: what the compiler refuses, emitted through the context; what
-/// addToBundle and a reader of bundles refuse; two variants with the same parameters.
+/// Errors: what the compiler rejects, emitted through the context; what
+/// addToBundle and a reader of bundles reject; two variants with the same parameters.
 llvm::Expected<std::string> compileBundle(mlir::MLIRContext &context, llvm::MemoryBufferRef source,
                                           const BundleRequest &request);
 

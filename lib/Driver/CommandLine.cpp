@@ -67,7 +67,7 @@ bool takeColorOption(llvm::SmallVectorImpl<const char *> &arguments) {
 std::string describeExamples(llvm::ArrayRef<llvm::StringRef> examples) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "\nMessages are coloured on a terminal; --color=" << colorWords
+  os << "\nMessages are colored on a terminal; --color=" << colorWords
      << " decides.\n\nEXAMPLES:\n\n";
   for (llvm::StringRef example : examples)
     os << "  " << example << '\n';
@@ -80,7 +80,7 @@ void printOptionsIfAsked(llvm::ArrayRef<const char *> arguments,
         return text == "--print-options" || text == "-print-options";
       }))
     return;
-  std::vector<std::string> lines{("--color=" + colorWords + "\tColours in messages").str(),
+  std::vector<std::string> lines{("--color=" + colorWords + "\tColors in messages").str(),
                                  "--help\tDisplay available options",
                                  "--version\tDisplay the version of this program"};
   for (const auto &entry : cl::getRegisteredOptions()) {

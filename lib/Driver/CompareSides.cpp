@@ -25,17 +25,17 @@ void setKey(std::vector<std::string> &texts, llvm::StringRef text) {
 
 llvm::Error setOption(FileRunRequest &request, llvm::StringRef text) {
   auto [name, value] = text.split('=');
-  auto refuse = [&](llvm::StringRef form) {
+  auto reject = [&](llvm::StringRef form) {
     return makeError("--compare: expected " + form + " but got '" + text + "'");
   };
   if (name == "fast-math") {
     if (!value.empty())
-      return refuse("fast-math");
+      return reject("fast-math");
     request.compile.fastMath = true;
     return llvm::Error::success();
   }
   if (value.empty())
-    return refuse("an option of a side, +NAME=VALUE (file, with, param, blocks, length, target, "
+    return reject("an option of a side, +NAME=VALUE (file, with, param, blocks, length, target, "
                   "schedule, warps, precision) or +fast-math,");
   if (name == "file")
     request.file = value.str();
@@ -52,13 +52,13 @@ llvm::Error setOption(FileRunRequest &request, llvm::StringRef text) {
   else if (name == "precision" && value == "f64")
     request.binding.f64 = true;
   else if (name == "precision")
-    return refuse("precision=f64");
+    return reject("precision=f64");
   else if (name == "length" || name == "warps") {
     int64_t &number = name == "length" ? request.compile.length : request.warps;
     if (value.getAsInteger(10, number))
-      return refuse("a number");
+      return reject("a number");
   } else {
-    return refuse("an option of a side, +NAME=VALUE (file, with, param, blocks, length, target, "
+    return reject("an option of a side, +NAME=VALUE (file, with, param, blocks, length, target, "
                   "schedule, warps, precision) or +fast-math,");
   }
   return llvm::Error::success();

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From a file to a compiled entry: parse, choose the entry, link, specialise, optimise. What every
+// From a file to a compiled entry: parse, choose the entry, link, specialize, optimize. What every
 // tool and test does before it runs or prints a kernel. (registerDialects comes with the
 // pipelines.)
 

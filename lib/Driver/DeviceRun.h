@@ -49,7 +49,7 @@ public:
 
   /// Prepares `entry`, which is bound for the device's target, or mapped (MappedModule.h), and
   /// outlives the run. Errors: a mapped kernel for the CPU or for another target, no such
-  /// device, what the compiler refuses for it (also emitted through the context), f64 elsewhere
+  /// device, what the compiler rejects for it (also emitted through the context), f64 elsewhere
   /// than on the CPU, a timeline elsewhere than on a GPU.
   static llvm::Expected<std::unique_ptr<DeviceRun>>
   create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});

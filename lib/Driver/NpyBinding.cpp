@@ -215,7 +215,7 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
 
 llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef text,
                                    const BindingRequest &all) {
-  auto refuse = [&] {
+  auto reject = [&] {
     return makeError(describe(argument) + " must be a value of type " + typeName(argument.type) +
                      " but got '" + text + "'");
   };
@@ -225,10 +225,10 @@ llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef
   if (isFloat(*type)) {
     double value;
     if (text.getAsDouble(value))
-      return refuse();
+      return reject();
     // A finite number that overflows the type is an error; "inf" and "nan" are not.
     if (std::isfinite(value) && !std::isfinite(numeric::roundToType(value, *type)))
-      return refuse();
+      return reject();
     arguments[argument.name] = all.roundsInputs ? numeric::roundToType(value, *type) : value;
     return llvm::Error::success();
   }
@@ -236,10 +236,10 @@ llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef
   if (*type == ElementType::I1 && (text == "true" || text == "false"))
     value = text == "true";
   else if (text.getAsInteger(0, value))
-    return refuse();
+    return reject();
   unsigned bits = *type == ElementType::I64 ? 64 : 32;
   if (*type == ElementType::I1 ? value != 0 && value != 1 : !llvm::isIntN(bits, value))
-    return refuse();
+    return reject();
   arguments[argument.name] = value;
   return llvm::Error::success();
 }

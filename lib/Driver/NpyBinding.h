@@ -23,9 +23,9 @@ namespace tilewright {
 class NpyBinding {
 public:
   /// Checks the request against the arguments, reads the files and lays the arrays out in memory.
-  /// Refused: names that are no arguments or occur twice, arguments that are missing, views given
+  /// Rejected: names that are no arguments or occur twice, arguments that are missing, views given
   /// as scalars and the reverse, element types, ranks and extents other than the view's, files that
-  /// do not convert, strides that HostArray refuses, scalars that are no value of their type,
+  /// do not convert, strides that HostArray rejects, scalars that are no value of their type,
   /// results of captures, and two results in one file. Everything the request names is reported by
   /// its name.
   static llvm::Expected<NpyBinding> create(llvm::ArrayRef<ArgumentInfo> arguments,

@@ -17,7 +17,7 @@ namespace tilewright {
 /// arrays that are read or have a type stated. Both go before a default. A type does so only if the
 /// parameter may have it and the default is not computed from other parameters: an array may be
 /// converted, but no extent differs from its parameter. An array of integers says nothing of a
-/// type, nor does one that does not fit its view's rank: what binds arguments refuses it. Errors:
+/// type, nor does one that does not fit its view's rank: what binds arguments rejects it. Errors:
 /// two arrays that disagree, and files that cannot be read. Precondition: the module is not
 /// compiled yet.
 llvm::Error inferParams(mlir::ModuleOp module, TilePipelineOptions &options,

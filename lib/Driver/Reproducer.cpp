@@ -175,28 +175,28 @@ llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
 
 llvm::Expected<UnpackedReproducer> UnpackedReproducer::create(const Reproducer &reproducer) {
   llvm::SmallString<128> folder;
-  auto refuse = [&](std::error_code code) {
+  auto reject = [&](std::error_code code) {
     return makeError("cannot unpack the reproducer into '" + folder + "': " + code.message());
   };
   if (std::error_code code = llvm::sys::fs::createUniqueDirectory("tilewright-repro", folder))
-    return refuse(code);
+    return reject(code);
   UnpackedReproducer unpacked(folder.str().str());
   for (const Reproducer::File &file : reproducer.files) {
     llvm::SmallString<128> path = folder;
     llvm::sys::path::append(path, file.name);
     if (std::error_code code =
             llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
-      return refuse(code);
+      return reject(code);
     std::error_code code;
     llvm::raw_fd_ostream stream(path, code);
     if (code)
-      return refuse(code);
+      return reject(code);
     stream << file.content;
     stream.close();
     if (stream.has_error()) {
       code = stream.error();
       stream.clear_error();
-      return refuse(code);
+      return reject(code);
     }
     llvm::sys::RemoveFileOnSignal(path); // the run may crash
   }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The CPU device: runs a specialised kernel or program (after tile-specialize) on arrays in memory.
+// The CPU device: runs a specialized kernel or program (after tile-specialize) on arrays in memory.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_CPUDEVICE_H
 #define TILEWRIGHT_LIB_INTERPRETER_CPUDEVICE_H

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles a specialised kernel into steps. Scalar functions are compiled into their callers: as
+// Compiles a specialized kernel into steps. Scalar functions are compiled into their callers: as
 // scalar code for func.call, and at the shape of a tile ("lifted") for tile.map and for masks.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_LOWERING_H

@@ -13,7 +13,7 @@ namespace tilewright {
 
 /// Replaces each tgpu.kernel by a tile.kernel with the same body for runOnCpu. Layouts are ignored,
 /// a shared buffer is a mutable tile, copies are executed immediately, and barriers do nothing:
-/// this checks values, not synchronisation. Only runOnCpu accepts such a module; it rejects rings,
+/// this checks values, not synchronization. Only runOnCpu accepts such a module; it rejects rings,
 /// roles and other operations of sm_90a.
 void unwrapTgpuKernels(mlir::ModuleOp module);
 

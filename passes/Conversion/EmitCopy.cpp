@@ -90,7 +90,7 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
       copy();
   };
 
-  auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(e, region, perChunk),
+  auto branch = scf::IfOp::create(b, TypeRange(), isVectorizable(e, region, perChunk),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
 

@@ -7,7 +7,7 @@
 //
 // Captures are never written. So a loop reads each run of elements of a capture where it is used,
 // and ptxas decides how many loads are in flight: registers for a whole tile are seldom available.
-// Nearly every such tile is entirely inside the view, with contiguous neighbours. Then each run is
+// Nearly every such tile is entirely inside the view, with contiguous neighbors. Then each run is
 // one instruction, without a test, at an address that differs from others by a constant. Any other
 // tile is first copied to local memory and read from there by the same instructions, so the code
 // after the branch is straight-line. The copy uses vectors for a tile that crosses the bounds, so
@@ -297,7 +297,7 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
   int64_t vector = unit == rank - 1 ? getRunLength(layout, region.view.bytes) : 1;
 
   Value isFast =
-      vector > 1 ? isVectorisable(e, region, vector) : b.equal(region.stride[unit], b.i64(1));
+      vector > 1 ? isVectorizable(e, region, vector) : b.equal(region.stride[unit], b.i64(1));
   isFast = b.conjunction(isFast, isWhole(b, region));
   Value base = region.outer;
   for (size_t d = 0; d < rank; ++d) {
@@ -314,7 +314,7 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
     if (vector > 1) {
-      auto way = scf::IfOp::create(b, isVectorisable(e, region, vector), /*withElseRegion=*/true);
+      auto way = scf::IfOp::create(b, isVectorizable(e, region, vector), /*withElseRegion=*/true);
       b.setInsertionPointToStart(way.thenBlock());
       copyRunsToLocal(b, region, layout, local, vector);
       b.setInsertionPointToStart(way.elseBlock());
@@ -376,7 +376,7 @@ static void emitLoad(KernelEmitter &e, LoadOp op) {
     return;
   }
   auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
-                                  isVectorisable(e, region, vector),
+                                  isVectorizable(e, region, vector),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
     OpBuilder::InsertionGuard guard(b);

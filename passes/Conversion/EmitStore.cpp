@@ -33,7 +33,7 @@ static void emitStore(KernelEmitter &e, StoreOp op) {
     storeAll(1);
     return;
   }
-  auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(e, region, vector),
+  auto branch = scf::IfOp::create(b, TypeRange(), isVectorizable(e, region, vector),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   for (auto [block, length] :

@@ -18,7 +18,7 @@ using namespace tilewright::tgpu;
 using layout::RegisterLayout;
 
 /// The number of an element, counted along rows.
-static Value linearise(ThreadBuilder &b, ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
+static Value linearize(ThreadBuilder &b, ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
   Value number = indices.front();
   for (auto [index, extent] : llvm::zip_equal(indices.drop_front(), shape.drop_front()))
     number = b.add(b.mul(number, b.i32(extent)), index);
@@ -59,7 +59,7 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
   for (auto [reg, value] : llvm::enumerate(elements))
     if (isCanonicalRegister(from, static_cast<int>(reg)))
       storeVector(b,
-                  address(linearise(b, indicesOf(b, from, type.getShape(), reg), type.getShape())),
+                  address(linearize(b, indicesOf(b, from, type.getShape(), reg), type.getShape())),
                   value);
   syncWarps(e);
   for (int reg = 0; reg < to.registersPerThread(); ++reg)
@@ -136,7 +136,7 @@ static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
     return rearrange(e, op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
       Values kept(indices);
       kept.erase(kept.begin() + dim);
-      return linearise(e.b, kept, shape);
+      return linearize(e.b, kept, shape);
     });
   }
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
@@ -162,7 +162,7 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
       Values permuted(indices.size());
       for (auto [i, dim] : llvm::enumerate(permutation))
         permuted[dim] = indices[i];
-      return linearise(e.b, permuted, shape);
+      return linearize(e.b, permuted, shape);
     });
   }
   bool isExchange = from.rank() == 2 && !isIdentity;
@@ -182,7 +182,7 @@ static LogicalResult emitReshape(KernelEmitter &e, tile::ReshapeOp op) {
     return takeRegisters(e, op.getResult(), op.getSource(), *source);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   return rearrange(e, op, op.getSource(), op.getResult(),
-                   [&](ArrayRef<Value> indices) { return linearise(e.b, indices, shape); });
+                   [&](ArrayRef<Value> indices) { return linearize(e.b, indices, shape); });
 }
 
 static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
@@ -198,7 +198,7 @@ static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
     Value index = b.add(at[dim], offset);
     inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, extent));
     at[dim] = arith::SelectOp::create(b, inside.back(), index, zero);
-    return linearise(b, at, type.getShape());
+    return linearize(b, at, type.getShape());
   };
   if (failed(rearrange(e, op, op.getSource(), op.getResult(), place)))
     return failure();

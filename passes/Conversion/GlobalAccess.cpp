@@ -167,7 +167,7 @@ Value tgpu::isWhole(ThreadBuilder &b, const ViewRegion &region) {
   return whole;
 }
 
-Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t vector) {
+Value tgpu::isVectorizable(KernelEmitter &e, const ViewRegion &region, int64_t vector) {
   ThreadBuilder &b = e.b;
   // Most of it depends only on an argument, and is loop-invariant.
   if (region.root && region.runsAlongLast) {

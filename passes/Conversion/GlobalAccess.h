@@ -68,7 +68,7 @@ template <typename OpT> ViewRegion getRegion(KernelEmitter &e, OpT op, mlir::Val
 mlir::Value isWhole(ThreadBuilder &b, const ViewRegion &region);
 /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
 /// size, and inside the view as a whole or not at all.
-mlir::Value isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t vector);
+mlir::Value isVectorizable(KernelEmitter &e, const ViewRegion &region, int64_t vector);
 /// Whether the code assumes arguments for which this holds.
 bool isKnownAligned(KernelEmitter &e, mlir::Value viewValue, int64_t vector);
 
@@ -76,7 +76,7 @@ bool isKnownAligned(KernelEmitter &e, mlir::Value viewValue, int64_t vector);
 /// of its length in every thread, and is no wider than 16 bytes; elements have `bytes`.
 int64_t getRunLength(const layout::RegisterLayout &layout, int64_t bytes);
 /// Calls `access` for runs of up to `vector` registers with their address and the condition under
-/// which they are inside (and `condition`); null: always. Neighbours along the tile's dimension
+/// which they are inside (and `condition`); null: always. Neighbors along the tile's dimension
 /// `unit` are known to lie side by side; where `isInside`, all of the tile to be inside.
 void forEachRun(ThreadBuilder &b, const ViewRegion &region, const layout::RegisterLayout &layout,
                 int64_t vector, mlir::Value condition,

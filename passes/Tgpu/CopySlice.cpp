@@ -14,14 +14,14 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
   CopySlice slice;
   Block *body = loop.getBody();
   llvm::append_range(slice.copies, body->getOps<CopyAsyncOp>());
-  auto refuse = [&](Operation *op, const Twine &why) -> LogicalResult {
+  auto reject = [&](Operation *op, const Twine &why) -> LogicalResult {
     if (explain)
       op->emitError() << "loop cannot be pipelined: " << why
                       << "; use the schedule skeleton=synchronous";
     return failure();
   };
   if (slice.copies.empty())
-    return refuse(loop, "its body has no copy");
+    return reject(loop, "its body has no copy");
   WrittenViews written(loop);
 
   llvm::SmallSetVector<Operation *, 8> needed;
@@ -29,14 +29,14 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
   for (CopyAsyncOp copy : slice.copies) {
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
+      return reject(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *user : alloc->getUsers())
       if (!loop->isProperAncestor(user))
-        return refuse(copy, "the buffer of a copy is also used outside of the loop");
+        return reject(copy, "the buffer of a copy is also used outside of the loop");
     if (!slice.buffers.insert(copy.getBuffer()))
-      return refuse(copy, "two copies of an iteration have the same buffer");
+      return reject(copy, "two copies of an iteration have the same buffer");
     if (written.contains(copy.getView()))
-      return refuse(copy, "the loop writes to the view that a copy reads");
+      return reject(copy, "the loop writes to the view that a copy reads");
     worklist.push_back(copy.getView());
     llvm::append_range(worklist, copy.getIndices());
   }
@@ -47,9 +47,9 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
       continue;
     Operation *def = value.getDefiningOp();
     if (!def)
-      return refuse(loop, "the indices of a copy depend on loop-carried values");
+      return reject(loop, "the indices of a copy depend on loop-carried values");
     if (!written.canComputeAhead(def))
-      return refuse(def, "the indices of a copy depend on '" + def->getName().getStringRef() + "'");
+      return reject(def, "the indices of a copy depend on '" + def->getName().getStringRef() + "'");
     if (needed.insert(def))
       llvm::append_range(worklist, def->getOperands());
   }

@@ -427,11 +427,11 @@ LogicalResult KernelMapper::run() {
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));
   for (Operation &op : kernel.getBody().front()) {
     if (failed(mapOp(&op)))
-      isRefused = true;
-    if (isRefused)
+      isRejected = true;
+    if (isRejected)
       break;
   }
-  if (isRefused) {
+  if (isRejected) {
     mapped.erase();
     return failure();
   }

@@ -165,7 +165,7 @@ private:
   bool copiesPending = false, writesShared = false;
   /// The buffers written since the last barrier.
   llvm::SmallDenseSet<mlir::Value> writesPending;
-  bool isRefused = false; ///< a diagnostic has been emitted
+  bool isRejected = false; ///< a diagnostic has been emitted
 };
 
 } // namespace tilewright::tgpu

@@ -20,7 +20,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-bool LayoutInference::isRematerialised(Value value) {
+bool LayoutInference::isRematerialized(Value value) {
   return value.getDefiningOp() &&
          isa<tile::FullOp, tile::IotaOp, arith::ConstantOp>(value.getDefiningOp());
 }
@@ -39,7 +39,7 @@ unsigned LayoutInference::find(unsigned id) const {
 }
 
 std::optional<unsigned> LayoutInference::classOf(Value value) {
-  if (!isTile(value) || isRematerialised(value))
+  if (!isTile(value) || isRematerialized(value))
     return std::nullopt;
   auto [it, isNew] = ids.try_emplace(value, classes.size());
   if (isNew) {

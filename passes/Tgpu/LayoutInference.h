@@ -44,7 +44,7 @@ public:
   }
   /// Whether recomputing the value in each layout is cheaper than converting it: full, iota,
   /// constants.
-  static bool isRematerialised(mlir::Value value);
+  static bool isRematerialized(mlir::Value value);
 
   /// Whether products read the tile from a copy of its part of a view.
   static bool isStaged(mlir::Value value);

@@ -31,7 +31,7 @@ SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
   if (type)
     return type;
   // The caller fails after the whole kernel has been written.
-  isRefused = true;
+  isRejected = true;
   return SharedType::get(b.getContext(), {1, 1}, element, tgpu::Swizzle::None);
 }
 
@@ -212,12 +212,12 @@ bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
       (operand == 0 ? op.getTransposeA() : op.getTransposeB()))
     return false;
   bool isAccumulator = operand == 0 && mma.getWarpsN() == 1 && layouts.get(value) == layout;
-  return isAccumulator || LayoutInference::isRematerialised(value);
+  return isAccumulator || LayoutInference::isRematerialized(value);
 }
 
 LogicalResult KernelMapper::putForDots(Value value) {
   if (!LayoutInference::isTile(value) || LayoutInference::isStaged(value) ||
-      LayoutInference::isRematerialised(value))
+      LayoutInference::isRematerialized(value))
     return success();
   for (OpOperand &use : value.getUses()) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());

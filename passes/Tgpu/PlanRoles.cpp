@@ -11,7 +11,7 @@
 //               them
 //   results     if a thread has no registers for all sums, two roles compute some of them each
 //   tile order  if one operand depends on the first grid id and another on the second, tiles that
-//               run concurrently form a rectangle, whose sides minimise the bytes read; otherwise
+//               run concurrently form a rectangle, whose sides minimize the bytes read; otherwise
 //               tiles follow the grid
 
 #include "passes/Tgpu/PlanRoles.h"
@@ -251,16 +251,16 @@ std::optional<ComputeSplit> findSplit(KernelOp kernel, const RoleSlice &slice, b
 
 FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
   int64_t warps = kernel.getWarps();
-  auto refuse = [&](const Twine &why) -> FailureOr<bool> {
+  auto reject = [&](const Twine &why) -> FailureOr<bool> {
     if (!must)
       return false;
     return kernel.emitOpError() << "cannot be split into roles: " << why;
   };
   const Target &target = getTargetOf(kernel);
   if (!target.hasRoles())
-    return refuse("the target must be " + Target::getNamesWithRoles());
+    return reject("the target must be " + Target::getNamesWithRoles());
   if (warps % Target::warpsOfGroup != 0 || warps + loadWarps > Target::warpsOfBlock)
-    return refuse("the warps must be a multiple of 4, and at most 28");
+    return reject("the warps must be a multiple of 4, and at most 28");
   FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/must);
   if (failed(slice))
     return must ? FailureOr<bool>(failure()) : false;
@@ -269,7 +269,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
       loops.push_back(loop);
   if (llvm::none_of(loops, feedsWgmma))
-    return refuse("no loop copies operands of wgmma");
+    return reject("no loop copies operands of wgmma");
 
   Memory memory = getMemory(kernel, *slice);
   // Tiles of different length: blocks take them from a counter, the longest of several steps of the
@@ -319,7 +319,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (stages < 2 && !overrides.stages)
     room -= giveOneSlot(*slice, room, memory, ofOneSlot);
   if (memory.perStage == 0) // all rings have one slot: no copy could run ahead
-    return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
+    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
   // A block that processes several tiles copies the next tile's operands while it finishes this
   // one.
   bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 && room - memory.perTile >= least;
@@ -353,7 +353,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;
   if (stages < 2)
-    return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
+    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
 
   constexpr int64_t few = RegisterLimits::ofLoadRole, enough = RegisterLimits::ofDeepLoadRole;
   auto isDeep = [](scf::ForOp loop) {

@@ -77,7 +77,7 @@ private:
       StringRef key = parts.first, value = parts.second;
       int64_t number = 0;
       bool isNumber = !value.getAsInteger(10, number);
-      auto refuse = [&](StringRef expected) {
+      auto reject = [&](StringRef expected) {
         return getOperation().emitError()
                << "schedule: " << key << " must be " << expected << ", but got '" << value << "'";
       };
@@ -92,25 +92,25 @@ private:
         }
         overrides.skeleton = symbolizeSkeleton(value);
         if (!overrides.skeleton)
-          return refuse("synchronous, multistage, producer_consumer, overlap or exclusive");
+          return reject("synchronous, multistage, producer_consumer, overlap or exclusive");
       } else if (key == "stages") {
         if (!isNumber || number < 1 || number > 32)
-          return refuse("a number from 1 to 32");
+          return reject("a number from 1 to 32");
         overrides.stages = number;
       } else if (key == "in_flight") {
         if (!isNumber || number < 0 || number > 7)
-          return refuse("a number from 0 to 7");
+          return reject("a number from 0 to 7");
         overrides.inFlight = number;
       } else if (key == copyCapturesKey || key == skipOnesKey) { // applied by earlier passes
         if (!isNumber || number < 0 || number > 1)
-          return refuse("0 or 1");
+          return reject("0 or 1");
       } else if (key == "keep_in_registers") {
         if (value != "true" && value != "false")
-          return refuse("true or false");
+          return reject("true or false");
         overrides.keepInRegisters = value == "true";
       } else if (std::optional<int64_t> *field = overrides.roles.find(key)) {
         if (!isNumber || number < 0 || number > 255)
-          return refuse("a number from 0 to 255");
+          return reject("a number from 0 to 255");
         *field = number;
       } else {
         return getOperation().emitError()

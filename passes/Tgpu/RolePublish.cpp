@@ -19,11 +19,11 @@ using namespace tilewright::tgpu;
 /// A scalar derived from the tile number that is worth publishing: its operands are published or
 /// tile-invariant. Loaded values are published too, so other roles need not wait for memory and
 /// ptxas treats them as warp-uniform.
-bool RoleWriter::mayPublish(Operation &op, const llvm::DenseSet<Operation *> &refused) {
+bool RoleWriter::mayPublish(Operation &op, const llvm::DenseSet<Operation *> &rejected) {
   auto isScalar = [](Type type) {
     return type.isInteger(1) || type.isInteger(32) || type.isInteger(64);
   };
-  if (op.getNumResults() == 0 || refused.contains(&op) ||
+  if (op.getNumResults() == 0 || rejected.contains(&op) ||
       !llvm::all_of(op.getResultTypes(), isScalar))
     return false;
   if (isa<tile::AtOp>(op))
@@ -61,7 +61,7 @@ void RoleWriter::findPublishedValues() {
                                ? Limits::operationsOfFew
                                : Limits::operationsOfAll;
   Block &body = old.getBody().front();
-  llvm::DenseSet<Operation *> refused;
+  llvm::DenseSet<Operation *> rejected;
   for (bool isStable = false; !isStable;) {
     isStable = true;
     publishedOps.clear();
@@ -81,7 +81,7 @@ void RoleWriter::findPublishedValues() {
             llvm::all_of(op.getOperands(), [&](Value operand) { return common.contains(operand); });
       if (isCommon) {
         common.insert(op.getResult(0));
-      } else if (mayPublish(op, refused) && llvm::all_of(getInputs(&op), isKnown)) {
+      } else if (mayPublish(op, rejected) && llvm::all_of(getInputs(&op), isKnown)) {
         moved.insert(op.result_begin(), op.result_end());
         publishedOps.push_back(&op);
       }
@@ -111,19 +111,19 @@ void RoleWriter::findPublishedValues() {
       llvm::for_each(op->getResults(), publish);
     for (Value value : published)
       if (value.getType().isInteger(64)) {
-        refused.insert(value.getDefiningOp());
+        rejected.insert(value.getDefiningOp());
         isStable = false;
       }
     // For its own copies the load role computes the blocks, but not which of them are full.
     auto isMore = [&](Operation *op) { return !slice.load.ops.contains(op); };
     if (isStable && llvm::count_if(publishedOps, isMore) > mostMore) {
       for (Operation *op : llvm::make_filter_range(publishedOps, isMore))
-        refused.insert(op);
+        rejected.insert(op);
       isStable = false;
     }
     if (isStable && published.size() > (hasScheduler ? mostWordsOfScheduler : mostWords)) {
       for (Operation *op : publishedOps)
-        refused.insert(op);
+        rejected.insert(op);
       isStable = publishedOps.empty();
     }
   }
@@ -167,7 +167,7 @@ scf::ForOp RoleWriter::findReleasingLoop() {
 }
 
 /// The load role signals the scheduler when `left` iterations of copies remain, so the next tile is
-/// known when they have been issued. Signalling earlier would hold back a tile that another block
+/// known when they have been issued. Signaling earlier would hold back a tile that another block
 /// could start.
 void RoleWriter::writeReceivedWhere(arith::CmpIPredicate predicate, Value left) {
   constexpr int64_t roundsAhead = 2;

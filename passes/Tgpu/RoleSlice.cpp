@@ -141,14 +141,14 @@ public:
       return failure();
     slice.spread = *spread;
     if (slice.groups.empty())
-      return FailureOr<RoleSlice>(refuse(kernel, "it has no copy"));
+      return FailureOr<RoleSlice>(reject(kernel, "it has no copy"));
     part = &slice.reduce;
     kernel.walk([&](AtomicAddOp op) { addReduction(op); });
     return std::move(slice);
   }
 
 private:
-  LogicalResult refuse(Operation *op, const Twine &why) {
+  LogicalResult reject(Operation *op, const Twine &why) {
     if (explain)
       op->emitError() << "kernel cannot be split into roles: " << why
                       << "; use the schedule skeleton=synchronous";
@@ -161,34 +161,34 @@ private:
 
   LogicalResult add(CopyAsyncOp copy) {
     if (!getTensorMap(kernel, copy, cast<SharedType>(copy.getBuffer().getType())))
-      return refuse(copy, "there is no tensor map for a copy");
+      return reject(copy, "there is no tensor map for a copy");
     if (written.contains(copy.getView()))
-      return refuse(copy, "the kernel writes to the view that a copy reads");
+      return reject(copy, "the kernel writes to the view that a copy reads");
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
+      return reject(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *parent = copy->getParentOp(); parent != kernel; parent = parent->getParentOp())
       if (!isa<scf::ForOp, scf::IfOp>(parent))
-        return refuse(copy, "a copy is nested in '" + parent->getName().getStringRef() + "'");
+        return reject(copy, "a copy is nested in '" + parent->getName().getStringRef() + "'");
     Operation *first = nullptr, *last = nullptr, *reader = nullptr;
     for (Operation *user : alloc->getUsers()) {
       if (user == copy)
         continue;
       if (!isa<WgmmaOp, ReadOp, FmaDotOp>(user))
-        return refuse(user, "the buffer of a copy is also written by other operations");
+        return reject(user, "the buffer of a copy is also written by other operations");
       Operation *end = user;
       // A product reads its operands until its wait.
       if (isa<WgmmaOp>(user)) {
         auto wait = user->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*user->user_begin()) : WgmmaWaitOp();
         if (!wait || wait.getPending() != 0)
-          return refuse(user, "a product is not immediately followed by its wait");
+          return reject(user, "a product is not immediately followed by its wait");
         end = wait;
       }
       Operation *read = user;
       user = copy->getBlock()->findAncestorOpInBlock(*user);
       end = copy->getBlock()->findAncestorOpInBlock(*end);
       if (!user || !end || !copy->isBeforeInBlock(user))
-        return refuse(copy,
+        return reject(copy,
                       "the buffer of a copy is used where the copy may not have been executed");
       if (!first || user->isBeforeInBlock(first) || (user == first && comesBefore(read, reader))) {
         first = user;
@@ -198,7 +198,7 @@ private:
         last = end;
     }
     if (!first)
-      return refuse(copy, "the copied buffer is never read");
+      return reject(copy, "the copied buffer is never read");
     need(copy);
     if (CopyGroup *group = findGroup(copy, reader)) {
       auto *place = llvm::find_if(group->copies,
@@ -346,7 +346,7 @@ private:
         return success();
       auto loop = dyn_cast<scf::ForOp>(parent);
       if (!loop)
-        return refuse(parent,
+        return reject(parent,
                       "the indices of a copy depend on '" + parent->getName().getStringRef() + "'");
       if (argument != loop.getInductionVar())
         needCarried(loop, argument.getArgNumber() - 1);
@@ -355,14 +355,14 @@ private:
     Operation *op = value.getDefiningOp();
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       if (isa<RankedTensorType>(value.getType()))
-        return refuse(op, "the indices of a copy depend on a tile");
+        return reject(op, "the indices of a copy depend on a tile");
       needCarried(loop, cast<OpResult>(value).getResultNumber());
       needParents(loop.getBody()->getTerminator());
       return success();
     }
     if (auto branch = dyn_cast<scf::IfOp>(op)) {
       if (slice.assumed.contains(branch))
-        return refuse(op, "the indices of an addition depend on tgpu.any");
+        return reject(op, "the indices of an addition depend on tgpu.any");
       unsigned number = cast<OpResult>(value).getResultNumber();
       worklist.push_back(branch.thenYield().getOperand(number));
       worklist.push_back(branch.elseYield().getOperand(number));
@@ -370,7 +370,7 @@ private:
       return success();
     }
     if (!written.canComputeAhead(op))
-      return refuse(op, "the indices of a copy depend on '" + op->getName().getStringRef() + "'");
+      return reject(op, "the indices of a copy depend on '" + op->getName().getStringRef() + "'");
     if (part->ops.insert(op).second)
       need(op);
     return success();

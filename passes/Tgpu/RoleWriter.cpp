@@ -159,7 +159,7 @@ Value RoleWriter::getRowsOfPart(Value rows, const MappedView &view) {
 }
 
 /// Whether the first iteration of a tile's loop is loaded from memory, as for documents within one
-/// sequence. A tile then reads only some of the rows, and neighbouring tiles read the same ones:
+/// sequence. A tile then reads only some of the rows, and neighboring tiles read the same ones:
 /// they share the cache however many heads form a group.
 static bool beginsByMemory(CopyAsyncOp copy, scf::ForOp loop) {
   return isFromMemory(getFirstOfAll(loop.getLowerBound()), loop) ||

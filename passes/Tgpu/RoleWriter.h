@@ -118,7 +118,7 @@ private:
 
   void findPublishedValues();
   bool isPublishedLate();
-  bool mayPublish(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
+  bool mayPublish(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &rejected);
   void makeTileRing();
   void writePublishedValues();
   void writePublish(mlir::Value number, mlir::Value taken);

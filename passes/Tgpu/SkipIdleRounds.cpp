@@ -27,7 +27,7 @@ using namespace tilewright::tgpu;
 namespace {
 
 /// Whether each warpgroup executes the operation independently. Other operations may exchange
-/// elements between all warps of a role, such as a reduction along dimension 0, and synchronise at
+/// elements between all warps of a role, such as a reduction along dimension 0, and synchronize at
 /// its barriers.
 bool isByWarpgroup(Operation *op) {
   if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
@@ -46,7 +46,7 @@ bool isByWarpgroup(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
 }
 
-/// Whether warpgroups synchronise in the loop only through the barriers of its rings.
+/// Whether warpgroups synchronize in the loop only through the barriers of its rings.
 bool runsByWarpgroup(scf::ForOp loop) {
   Block *body = loop.getBody();
   return !body->walk([&](Operation *op) {

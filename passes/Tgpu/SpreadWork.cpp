@@ -55,7 +55,7 @@ template <typename AccessOp> static bool goesByRows(AccessOp access) {
 }
 
 /// The reason why a role cannot execute an operation on tiles; empty if it can.
-static StringRef getRefusal(Operation *op) {
+static StringRef getRejection(Operation *op) {
   constexpr StringRef byRows = "a tile is loaded or stored otherwise than row by row";
   if (auto load = dyn_cast<LoadOp>(op))
     return goesByRows(load) ? "" : byRows;
@@ -67,17 +67,17 @@ static StringRef getRefusal(Operation *op) {
 
 FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool explain) {
   SpreadWork work;
-  Operation *refused = nullptr;
-  StringRef refusal;
-  auto refuse = [&](Operation *op, StringRef why) {
-    refused = op;
-    refusal = why;
+  Operation *rejected = nullptr;
+  StringRef rejection;
+  auto reject = [&](Operation *op, StringRef why) {
+    rejected = op;
+    rejection = why;
     return WalkResult::interrupt();
   };
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (auto spread = dyn_cast<tile::SpreadOp>(op)) {
       if (work.op || spread->getParentOp() != kernel)
-        return refuse(op, "it is not the only one, or it is inside a branch");
+        return reject(op, "it is not the only one, or it is inside a branch");
       work.op = spread;
       return WalkResult::advance();
     }
@@ -88,11 +88,11 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
     if (auto branch = dyn_cast<scf::IfOp>(op))
       return branch->getNumResults() == 0 && !branch.elseBlock()
                  ? WalkResult::advance()
-                 : refuse(op, "a branch that contains tiles has an else region or a result");
-    if (StringRef why = getRefusal(op); !why.empty())
-      return refuse(op, why);
+                 : reject(op, "a branch that contains tiles has an else region or a result");
+    if (StringRef why = getRejection(op); !why.empty())
+      return reject(op, why);
     if (work.block && work.block != op->getBlock())
-      return refuse(op, "its tiles are in different branches");
+      return reject(op, "its tiles are in different branches");
     work.block = op->getBlock();
     for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
                                         llvm::to_vector(op->getResultTypes()))) {
@@ -100,17 +100,17 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
         continue;
       ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
       if (shape.size() != 2 || (!work.shape.empty() && shape != ArrayRef<int64_t>(work.shape)))
-        return refuse(op, "its tiles do not all have rank 2 and the same shape");
+        return reject(op, "its tiles do not all have rank 2 and the same shape");
       work.shape.assign(shape.begin(), shape.end());
     }
     return WalkResult::advance();
   });
-  if (!refused && work.op && !work.block)
-    refuse(work.op, "it stores no tile");
-  if (refused && explain)
-    refused->emitOpError() << "prevents a separate role for tile.spread: " << refusal
-                           << "; move the work into a separate kernel";
-  if (refused)
+  if (!rejected && work.op && !work.block)
+    reject(work.op, "it stores no tile");
+  if (rejected && explain)
+    rejected->emitOpError() << "prevents a separate role for tile.spread: " << rejection
+                            << "; move the work into a separate kernel";
+  if (rejected)
     return failure();
   return work.op ? std::optional<SpreadWork>(work) : std::nullopt;
 }

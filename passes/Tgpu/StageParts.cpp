@@ -141,7 +141,7 @@ private:
   /// Whether a stage of two parts has the same operations on corresponding values.
   static LogicalResult correspond(const Part &first, const Part &other, int64_t stage,
                                   bool explain) {
-    auto refuse = [&](Operation *op, const Twine &why) -> LogicalResult {
+    auto reject = [&](Operation *op, const Twine &why) -> LogicalResult {
       if (!explain)
         return failure();
       return op->emitOpError() << "of stage 1 differs from stage 1 of the loop's first part: "
@@ -149,20 +149,20 @@ private:
     };
     SmallVector<Operation *> ops = getOps(first, stage), others = getOps(other, stage);
     if (ops.size() != others.size())
-      return refuse(other.loop, "it has " + Twine(others.size()) + " operations instead of " +
+      return reject(other.loop, "it has " + Twine(others.size()) + " operations instead of " +
                                     Twine(ops.size()));
     if (first.stagesOfYielded != other.stagesOfYielded)
-      return refuse(other.loop, "it yields other values");
+      return reject(other.loop, "it yields other values");
     llvm::DenseMap<Value, Value> match;
     match[first.loop.getInductionVar()] = other.loop.getInductionVar();
     if (stage == 1) {
       if (first.crossing.size() != other.crossing.size())
-        return refuse(other.loop, "it reads " + Twine(other.crossing.size()) +
+        return reject(other.loop, "it reads " + Twine(other.crossing.size()) +
                                       " values of stage 0 instead of " +
                                       Twine(first.crossing.size()));
       for (auto [x, y] : llvm::zip_equal(first.crossing, other.crossing)) {
         if (x.getType() != y.getType())
-          return refuse(other.loop, "it reads values of other types");
+          return reject(other.loop, "it reads values of other types");
         match[x] = y;
       }
     }
@@ -177,10 +177,10 @@ private:
       };
       if (x->getName() != y->getName() || x->getResultTypes() != y->getResultTypes() ||
           withoutPlace(x) != withoutPlace(y) || x->getNumOperands() != y->getNumOperands())
-        return refuse(y, "the first part has '" + x->getName().getStringRef() + "'");
+        return reject(y, "the first part has '" + x->getName().getStringRef() + "'");
       for (auto [a, b] : llvm::zip_equal(x->getOperands(), y->getOperands()))
         if ((first.contains(a) ? match.lookup(a) : a) != b)
-          return refuse(y, "it reads another value");
+          return reject(y, "it reads another value");
       for (auto [a, b] : llvm::zip_equal(x->getResults(), y->getResults()))
         match[a] = b;
     }

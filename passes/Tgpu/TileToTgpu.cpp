@@ -40,7 +40,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
   void runOnOperation() override {
     const Target *machine = Target::find(target.getValue());
     if (!machine) {
-      getOperation().emitError() << Target::getRefusal(target.getValue());
+      getOperation().emitError() << Target::getRejection(target.getValue());
       return signalPassFailure();
     }
     bool hasWgmma = machine->has(Feature::Wgmma);

@@ -121,7 +121,7 @@ private:
     return first && staysIn(loop, i, j, *first) ? first : std::nullopt;
   }
 
-  /// Limits the depth of the recursion and the time of a query. Results are not memoised, since
+  /// Limits the depth of the recursion and the time of a query. Results are not memoized, since
   /// they may depend on assumptions.
   static constexpr unsigned mostSteps = 1024;
   unsigned steps = 0, depth = 0; ///< of the current query

@@ -65,7 +65,7 @@ llvm::DenseSet<Value> findBarriers(Block *block) {
 }
 
 /// The general body is valid for full blocks. In rarely executed loops emit only it, to avoid dead
-/// code; not where one branch synchronises with another role, which would deadlock.
+/// code; not where one branch synchronizes with another role, which would deadlock.
 void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
   SmallVector<scf::IfOp> branches;
   loop.getBody()->walk([&](scf::IfOp branch) {

@@ -32,7 +32,7 @@ Player::Player(KernelOp kernel, const Trace &trace, bool deliversEarly)
 LogicalResult Player::play() {
   for (ArrayRef<int> phase : trace.phases) {
     // A participant of the next phase knows the state of the previous phase at its end. All steps
-    // of a role are known; steps of the block's warps are known up to their last synchronisation.
+    // of a role are known; steps of the block's warps are known up to their last synchronization.
     for (int who : phase)
       for (int before = 0; before < phase.front(); ++before) {
         const State &state = states[before];
@@ -109,7 +109,7 @@ constexpr Launch kFewRows = {/*answer=*/true,      /*hasPartialTiles=*/true,
                              /*hasOptional=*/true, /*hasFewRows=*/true};
 constexpr int64_t kMostBlocksOfFewRows = 64;
 
-bool isSynchronisation(Operation &op) {
+bool isSynchronization(Operation &op) {
   return isa<SyncOp, SignalOp, AnyOp, CopyCommitOp, CopyWaitOp, WaitOp, AcquireOp, ArriveOp,
              ExpectOp, FenceAsyncOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, WgmmaWaitOp,
              TakeTurnOp, PassTurnOp, AwaitTurnOp, EndTurnOp>(op);
@@ -135,7 +135,7 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       llvm::DenseSet<Operation *> reached;
-      if (failed(refuseOrderedAdditions(kernel)) || failed(refuseEarlyReads(kernel)) ||
+      if (failed(checkOrderedAdditions(kernel)) || failed(checkEarlyReads(kernel)) ||
           failed(playLaunches(kernel, reached)))
         return signalPassFailure();
       if (reportUnreached)
@@ -146,7 +146,7 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
 
 private:
   /// Ordered additions by all warps could deadlock, since blocks start in any order.
-  static LogicalResult refuseOrderedAdditions(KernelOp kernel) {
+  static LogicalResult checkOrderedAdditions(KernelOp kernel) {
     WalkResult spread = kernel.walk([](tile::SpreadOp op) {
       op.emitOpError("requires a separate role, on ")
           << Target::getNamesWithRoles()
@@ -169,7 +169,7 @@ private:
   }
 
   /// Other blocks also add to sums, so a reader must await the last turn.
-  static LogicalResult refuseEarlyReads(KernelOp kernel) {
+  static LogicalResult checkEarlyReads(KernelOp kernel) {
     llvm::SmallDenseMap<Value, TmaReduceAddOp> sums;
     kernel.walk([&](TmaReduceAddOp add) {
       auto map = add.getMap().getDefiningOp<TensorMapOp>();
@@ -276,11 +276,11 @@ private:
     return flies ? Player(kernel, trace, /*deliversEarly=*/true).play() : success();
   }
 
-  /// Reports the first unreached synchronisation of each block of operations.
+  /// Reports the first unreached synchronization of each block of operations.
   static void report(KernelOp kernel, const llvm::DenseSet<Operation *> &reached) {
     kernel.walk([&](Block *block) {
       for (Operation &op : *block)
-        if (isSynchronisation(op) && !reached.contains(&op)) {
+        if (isSynchronization(op) && !reached.contains(&op)) {
           op.emitRemark("was not reached by any simulated launch");
           return;
         }

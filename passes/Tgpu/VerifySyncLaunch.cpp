@@ -213,15 +213,13 @@ int64_t LaunchShape::getExtent(Value argument, int64_t dim) const {
 
 std::vector<SmallVector<int64_t>> LaunchShape::getBlocks() const {
   std::vector<SmallVector<int64_t>> blocks;
-  // Neighbouring blocks, since a mask may end at different positions within their tiles.
-  for (int64_t neighbour : {0, 1})
+  // Neighboring blocks, since a mask may end at different positions within their tiles.
+  for (int64_t neighbor : {0, 1})
     for (int place : {0, 1, 2}) {
       SmallVector<int64_t> block;
       for (int64_t extent : grid) {
         int64_t last = extent - 1;
-        int64_t at = place == 0   ? neighbour
-                     : place == 1 ? extent / 2 + neighbour
-                                  : last - neighbour;
+        int64_t at = place == 0 ? neighbor : place == 1 ? extent / 2 + neighbor : last - neighbor;
         block.push_back(std::clamp<int64_t>(at, 0, last));
       }
       if (!llvm::is_contained(blocks, block))

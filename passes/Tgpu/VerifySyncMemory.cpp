@@ -124,7 +124,7 @@ LogicalResult Player::write(int who, const Step &step, int place, bool byFirst, 
     return isBehind(access, who, byFirst) ||
            (other == place && !byFirst && isSameThread(access, who, step.op));
   };
-  auto refuse = [&](const Access &access, bool isRead) -> LogicalResult {
+  auto reject = [&](const Access &access, bool isRead) -> LogicalResult {
     InFlightDiagnostic diagnostic = report(step.op, access, isRead ? "read here" : "written here");
     diagnostic << "overwrites " << describe(place);
     if (!isRead)
@@ -142,9 +142,9 @@ LogicalResult Player::write(int who, const Step &step, int place, bool byFirst, 
     PlaceState &state = memory[other];
     for (int read : state.reads)
       if (!isFree(other, accesses[read]))
-        return refuse(accesses[read], true);
+        return reject(accesses[read], true);
     if (state.write >= 0 && !isFree(other, accesses[state.write]))
-      return refuse(accesses[state.write], false);
+      return reject(accesses[state.write], false);
   }
   if (group)
     group->push_back(accesses.size());

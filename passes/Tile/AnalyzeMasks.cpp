@@ -412,7 +412,7 @@ private:
       remark::missed(op->getLoc(), remark::RemarkOpts::name("mask-not-followed")
                                        .category("tile-analyze-masks")
                                        .function(mask.getSymName()))
-          << remark::reason("{0} depends on a position in a way that is not analysed, so it "
+          << remark::reason("{0} depends on a position in a way that is not analyzed, so it "
                             "neither excludes blocks nor makes them full",
                             op->getName());
     return ranges;

@@ -64,16 +64,16 @@ template <typename OpTy> FailureOr<llvm::BitVector> dropArguments(OpTy op) {
       return op.emitOpError()
              << "argument '" << attr.getValue()
              << "' has a condition with parameters that are not bound; run tile-specialize first";
-    auto refuse = [&attr = attr](InFlightDiagnostic diagnostic) -> LogicalResult {
+    auto reject = [&attr = attr](InFlightDiagnostic diagnostic) -> LogicalResult {
       return diagnostic << "reads argument '" << attr.getValue()
                         << "' where the condition of the argument does not hold; read it under "
                            "the same condition";
     };
     Value argument = signature.body->getArgument(i);
     if (!argument.use_empty())
-      return refuse((*argument.user_begin())->emitOpError());
+      return reject((*argument.user_begin())->emitOpError());
     if (isMentioned(op, attr.getValue()))
-      return refuse(op.emitOpError("in an expression "));
+      return reject(op.emitOpError("in an expression "));
     dropped.set(i);
     defaults.erase(attr);
   }

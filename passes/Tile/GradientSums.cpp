@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Sums adjoints as far as the read's indices allow before adding them to memory: over the whole
-// tile if the indices are uniform; over one dimension if they vary along the other. If neighbouring
-// elements of the tile read neighbouring elements of the view, the adjoints are added as a tile, or
+// tile if the indices are uniform; over one dimension if they vary along the other. If neighboring
+// elements of the tile read neighboring elements of the view, the adjoints are added as a tile, or
 // stored if each element of a launch has its own location.
 
 #include "passes/Tile/GradientSums.h"

@@ -274,7 +274,7 @@ LogicalResult Linker::checkUses(File &file) {
   return success();
 }
 
-/// Reject unreachable functions, which would have no effect: a misspelt name, or one that the
+/// Reject unreachable functions, which would have no effect: a misspelled name, or one that the
 /// module does not let others replace.
 LogicalResult Linker::checkHelpers(File &file) {
   SymbolTable own(*file.module);

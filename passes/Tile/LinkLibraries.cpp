@@ -60,7 +60,7 @@ public:
 private:
   Library *find(LinkOp link, const Library &from);
   LogicalResult load(ModuleOp module, Library &file);
-  LogicalResult refuseCycle(LinkOp link, Library *again);
+  LogicalResult rejectCycle(LinkOp link, Library *again);
   /// Resolves a name of the scope; null if no library defines it.
   FailureOr<Operation *> resolve(const Scope &scope, StringAttr name, Operation *user);
   LogicalResult take(const Scope &scope, Operation *user);
@@ -122,7 +122,7 @@ Library *LibraryLinker::find(LinkOp link, const Library &from) {
   return library.get();
 }
 
-LogicalResult LibraryLinker::refuseCycle(LinkOp link, Library *again) {
+LogicalResult LibraryLinker::rejectCycle(LinkOp link, Library *again) {
   InFlightDiagnostic error =
       link.emitOpError("must not make files link each other in a cycle, but got ");
   for (Library *library :
@@ -142,7 +142,7 @@ LogicalResult LibraryLinker::load(ModuleOp module, Library &file) {
       continue;
     file.links.push_back(library);
     if (library->state == Library::State::Loading)
-      return refuseCycle(link, library);
+      return rejectCycle(link, library);
     if (library->state == Library::State::Done)
       continue;
     library->state = Library::State::Loading;

@@ -5,7 +5,7 @@
 // the tile, by a tile load before the map and an operand of the function.
 //
 // A read in a mapped function computes an address, and tests bounds, per element. This pass
-// knows which neighbouring elements of the tile read neighbouring elements of a view; after it,
+// knows which neighboring elements of the tile read neighboring elements of a view; after it,
 // every access of a view by a tile states the start of the tile.
 
 #include "dialect/Tile/Calls.h"
@@ -100,7 +100,7 @@ func::FuncOp Loads::getFlat(func::FuncOp function) {
   return flat[function] = copy;
 }
 
-/// Returns nothing if neighbouring elements of the tile do not read neighbouring elements of the
+/// Returns nothing if neighboring elements of the tile do not read neighboring elements of the
 /// view, or all read the same element.
 std::optional<TileRead> Loads::getRead(AtOp at, const TilePositions &positions, int64_t rank) {
   auto type = cast<ViewType>(symbols.lookup<CaptureOp>(*at.getCapture()).getType());

@@ -104,14 +104,14 @@ private:
     });
   }
   bool isUniform(Value value) const { return uniform.contains(value); }
-  LogicalResult refuse(Operation &op);
+  LogicalResult reject(Operation &op);
 
   /// A value times a uniform factor (null: 1), kept separate while products may be reassociated, so
   /// that the factors of a chain combine.
   struct Adjoint {
     Value value, factor;
   };
-  Value materialise(const Adjoint &adjoint);
+  Value materialize(const Adjoint &adjoint);
   void add(Value operand, Adjoint contribution);
   bool deferFactor(Operation *op, const Adjoint &adjoint);
 
@@ -150,7 +150,7 @@ void Backward::findNeeded() {
   }
 }
 
-LogicalResult Backward::refuse(Operation &op) {
+LogicalResult Backward::reject(Operation &op) {
   InFlightDiagnostic error = op.emitError() << "'" << op.getName() << "' has no derivative, but "
                                             << what << " passes through it; ";
   if (op.getNumRegions())
@@ -161,7 +161,7 @@ LogicalResult Backward::refuse(Operation &op) {
   return error;
 }
 
-Value Backward::materialise(const Adjoint &adjoint) {
+Value Backward::materialize(const Adjoint &adjoint) {
   if (!adjoint.factor)
     return adjoint.value;
   return arith::MulFOp::create(b, adjoint.value.getLoc(), adjoint.value, adjoint.factor,
@@ -177,8 +177,8 @@ void Backward::add(Value operand, Adjoint contribution) {
     return;
   Adjoint sum = known->second;
   if (sum.factor != factor) {
-    sum = {materialise(sum), Value()};
-    contribution = {materialise(contribution), Value()};
+    sum = {materialize(sum), Value()};
+    contribution = {materialize(contribution), Value()};
   }
   sum.value = arith::AddFOp::create(b, operand.getLoc(), sum.value, contribution.value);
   adjoints[operand] = sum;
@@ -211,7 +211,7 @@ FailureOr<Value> Backward::run(Value seed) {
   // Conversions to integers have no derivative: reject them before their users.
   for (Operation &op : body)
     if (isOnPath(op) && (op.getNumResults() != 1 || !isa<FloatType>(op.getResult(0).getType())))
-      return refuse(op);
+      return reject(op);
 
   SmallVector<Operation *> path;
   for (Operation &op : body)
@@ -227,10 +227,10 @@ FailureOr<Value> Backward::run(Value seed) {
     auto give = [&](unsigned i, Value value) { add(op->getOperand(i), {value, adjoint.factor}); };
     auto isSame = [&](Value value) { return isUniform(value); };
     if (failed(emitAdjoints(b, {op, adjoint.value, isWanted, isSame, give})))
-      return refuse(*op);
+      return reject(*op);
   }
   Adjoint result = adjoints.lookup(target);
-  return result.value ? materialise(result) : Value();
+  return result.value ? materialize(result) : Value();
 }
 
 /// The derivative, after the function has been completed with the adjoint.

@@ -127,7 +127,7 @@ class RuntimeTest(unittest.TestCase):
         self.expect("operation must not be null", operation.check_indices)
         operation.handle.value = handle
 
-    def test_refuses_to_compile(self):
+    def test_reports_what_does_not_compile(self):
         with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):
             compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})
         with self.assertRaisesRegex(compiler.CompileError, "there is no kernel file 'nowhere.mlir'"):

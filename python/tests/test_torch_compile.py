@@ -179,7 +179,7 @@ class CompileTest(TorchTest):
         self.assert_same([compiled(lambda *x: tilewright.attention(*x))(q, k, v)], [attention(q, k, v)], rtol=0, atol=0)
 
 
-class RefusalTest(unittest.TestCase):
+class RejectionTest(unittest.TestCase):
     def expect(self, message, error=ValueError, inputs=None, **options):
         with self.assertRaises(error) as caught:
             attention(*(inputs or qkv()), **options)
@@ -267,23 +267,23 @@ class RefusalTest(unittest.TestCase):
         starts = torch.tensor([0, 2, 5], dtype=torch.int32)
         flat = [make(5, heads, 8) for heads in (4, 2, 2)]
 
-        def refuses(message, **options):
+        def rejects(message, **options):
             self.expect(message, inputs=flat, **({"cu_seqlens_q": starts, "max_seqlen_q": 3} | options))
 
         self.expect("cu_seqlens_q must be given with cu_seqlens_k, max_seqlen_k", cu_seqlens_k=starts, max_seqlen_k=3)
-        refuses("cu_seqlens_q must be a tensor of int32 with one dimension, but got a tensor of torch.int64 and 1 dimensions",
+        rejects("cu_seqlens_q must be a tensor of int32 with one dimension, but got a tensor of torch.int64 and 1 dimensions",
                 cu_seqlens_q=starts.long())
-        refuses("cu_seqlens_q must be a tensor of int32 with one dimension, but got [0, 5]", cu_seqlens_q=[0, 5])
-        refuses("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got 3 and 2",
+        rejects("cu_seqlens_q must be a tensor of int32 with one dimension, but got [0, 5]", cu_seqlens_q=[0, 5])
+        rejects("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got 3 and 2",
                 cu_seqlens_k=starts[:2], max_seqlen_k=3)
-        refuses("max_seqlen_q must be an integer, the length of the longest sequence or more, but got None",
+        rejects("max_seqlen_q must be an integer, the length of the longest sequence or more, but got None",
                 max_seqlen_q=None)
-        refuses("max_seqlen_k must be an integer", cu_seqlens_k=starts.clone())
+        rejects("max_seqlen_k must be an integer", cu_seqlens_k=starts.clone())
         self.expect("q must have the three dimensions [rows, heads, width], but got shape [2, 4, 5, 8]", cu_seqlens_q=starts,
                     max_seqlen_q=3)
-        refuses("cu_seqlens_q[2] = 1 after 2", cu_seqlens_q=torch.tensor([0, 2, 1], dtype=torch.int32))
+        rejects("cu_seqlens_q[2] = 1 after 2", cu_seqlens_q=torch.tensor([0, 2, 1], dtype=torch.int32))
 
-    def test_the_cpu_is_refused_unless_it_is_asked_for(self):
+    def test_the_cpu_is_rejected_unless_it_is_asked_for(self):
         with interpreter.interpret(None):
             self.expect("q must be on a CUDA device, but got cpu; move it with .cuda(), or see tilewright.interpret")
         o = attention(*qkv())

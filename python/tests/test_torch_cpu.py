@@ -258,7 +258,7 @@ class AttentionTest(TorchTest):
                            "bottom_right", -1, -1, 0.3, "", False)):
             torch.library.opcheck(torch.ops.tilewright.attention.default, arguments)
 
-    def test_a_second_derivative_is_refused(self):
+    def test_a_second_derivative_is_rejected(self):
         q, k, v = qkv()
         (dq,) = torch.autograd.grad(attention(q, k, v).sin().sum(), q, create_graph=True)
         with self.assertRaisesRegex(NotImplementedError, "attention must not be differentiated twice"):

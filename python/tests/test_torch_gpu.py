@@ -205,7 +205,7 @@ class OperatorTest(unittest.TestCase):
             for x, want in zip(captured, expected):
                 self.assertTrue(torch.equal(x, want))
 
-    def test_refuses_to_load_code_while_it_is_captured(self):
+    def test_loads_no_code_while_it_is_captured(self):
         q, k, v = qkv(width=24)
         message = "the first call of attention for these types and widths must not be captured"
         caught = None
@@ -570,7 +570,7 @@ class FeaturesTest(unittest.TestCase):
         self.assertTrue(torch.autograd.gradcheck(call, double))
         self.assertTrue(torch.autograd.gradcheck(lambda q, k, v, bias: attention(q, k, v, bias=bias), double))
 
-    def test_a_second_derivative_is_refused(self):
+    def test_a_second_derivative_is_rejected(self):
         q, k, v = qkv()
         (dq,) = torch.autograd.grad(attention(q, k, v).sum(), q, create_graph=True)
         with self.assertRaisesRegex(NotImplementedError, "attention must not be differentiated twice"):

@@ -112,7 +112,7 @@ class SdpaTest(TorchTest):
         self.assertTrue(torch.equal(first, tilewright.attention(*inputs, dropout_p=0.5)))
         self.assertFalse(torch.equal(first, tilewright.sdpa_compatible(*inputs)))
 
-    def test_refuses_what_pytorch_refuses(self):
+    def test_rejects_what_pytorch_rejects(self):
         q, k, v = three()
         for arguments, options in (((q[0, 0, 0], k, v), {}), ((q, k.double(), v), {}), ((q, k[..., :6], v), {}),
                                    ((q, k[:, :2], v[:, :2]), {}), ((q, k[:, :3], v[:, :3]), {"enable_gqa": True}),
@@ -309,7 +309,7 @@ class FlashTest(TorchTest):
         self.assertTrue(torch.equal(first, tilewright.flash_attn_func(q, q, q, dropout_p=0.5)))
         self.assertFalse(torch.equal(first, tilewright.flash_attn_func(q, q, q)))
 
-    def test_refuses(self):
+    def test_rejects(self):
         q = make(2, 6, 4, 8)
         flat, starts = q.flatten(0, 1), torch.tensor([0, 6, 12], dtype=torch.int32)
         with self.assertRaisesRegex(ValueError, "return_attn_probs must be False where there is dropout"):

@@ -16,7 +16,7 @@ from tilewright.runtime import TilewrightError
 
 TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
 LIST_SIZES = ("LIST_BLOCK_M", "LIST_BLOCK_N")
-REFUSALS = ("invalid argument", "unsupported", "missing variant")
+INPUT_ERRORS = ("invalid argument", "unsupported", "missing variant")
 
 
 class Choice(NamedTuple):
@@ -94,7 +94,7 @@ def _friendly():
     except compiler.CompileError as error:
         raise ValueError(f"the kernel does not compile: {error}") from None
     except TilewrightError as error:
-        raise (ValueError if error.code in REFUSALS else RuntimeError)(str(error)) from None
+        raise (ValueError if error.code in INPUT_ERRORS else RuntimeError)(str(error)) from None
 
 
 def compile_choice(choice, targets=()):

@@ -85,7 +85,7 @@ Params paramsOf(const AttentionProblem &problem, Type type, const CallOptions &o
 
 std::vector<double> swapOuter(const std::vector<double> &values, int64_t n0, int64_t n1) {
   std::vector<double> result(values.size());
-  size_t inner = n0 * n1 ? values.size() / static_cast<size_t>(n0 * n1) : 0;
+  size_t inner = n0 * n1 != 0 ? values.size() / static_cast<size_t>(n0 * n1) : 0;
   for (int64_t i = 0; i < n0; ++i)
     for (int64_t j = 0; j < n1; ++j)
       std::copy_n(values.begin() + (i * n1 + j) * inner, inner,

@@ -172,8 +172,8 @@ public:
   struct Compiled {
     bool isCompiled = false;
     std::optional<GpuOperation> operation;
-    std::string refusal; ///< why the compiler rejected the kernel
-    std::string failure; ///< error of the driver
+    std::string rejection; ///< why the compiler rejected the kernel
+    std::string failure;   ///< error of the driver
   };
 
   /// Null if no code is compiled for a GPU. Exits if the requested device is missing, so that no
@@ -185,13 +185,13 @@ public:
 
   const Compiled &compile(const Binding &binding) {
     Compiled &compiled = operations[binding.text()];
-    if (compiled.isCompiled || !compiled.refusal.empty())
+    if (compiled.isCompiled || !compiled.rejection.empty())
       return compiled;
     Compiler &compiler = Compiler::get();
     mlir::Operation *entry = nullptr;
     std::vector<BundlePart> parts;
     if (!binding.golden.empty() && targets.front() != goldenTarget) {
-      compiled.refusal = std::string("goldens are for ") + goldenTarget;
+      compiled.rejection = std::string("goldens are for ") + goldenTarget;
       return compiled;
     }
     for (const std::string &each : targets) {
@@ -203,7 +203,7 @@ public:
         continue;
       entry = isGolden ? compiler.load(binding.golden) : compiler.compile(binding, each);
       if (!entry) {
-        compiled.refusal = "its tile IR does not compile: " + compiler.takeErrors();
+        compiled.rejection = "its tile IR does not compile: " + compiler.takeErrors();
         return compiled;
       }
       GpuOptions gpu;
@@ -211,15 +211,15 @@ public:
       parts.push_back({entry->getParentOfType<mlir::ModuleOp>(), gpu, ""});
     }
     if (parts.empty()) {
-      compiled.refusal = "additions in order are for sm_90a";
+      compiled.rejection = "additions in order are for sm_90a";
       return compiled;
     }
     auto bundle = GpuOperation::compile(parts, /*assemble=*/false);
     std::string errors = compiler.takeErrors();
     if (!bundle) {
-      compiled.refusal = llvm::toString(bundle.takeError());
+      compiled.rejection = llvm::toString(bundle.takeError());
       if (!errors.empty())
-        compiled.refusal += ": " + errors.substr(0, errors.find('\n'));
+        compiled.rejection += ": " + errors.substr(0, errors.find('\n'));
       return compiled;
     }
     compiled.isCompiled = true;
@@ -235,18 +235,18 @@ public:
   }
 
   void countRun() { ++numRuns; }
-  void countRefusal(const std::string &file, const std::string &reason) {
-    ++refusals[file + ": " + reason];
+  void countRejection(const std::string &file, const std::string &reason) {
+    ++rejections[file + ": " + reason];
   }
 
   void TearDown() override {
     int total = 0;
-    for (const auto &[reason, count] : refusals)
+    for (const auto &[reason, count] : rejections)
       total += count;
-    std::printf("%s: %d runs, %d refused\n",
+    std::printf("%s: %d runs, %d rejected\n",
                 device ? device->getInfo().toString().c_str() : "compiled only", numRuns, total);
-    for (const auto &[reason, count] : refusals)
-      std::printf("  refused %d times: %s\n", count, reason.c_str());
+    for (const auto &[reason, count] : rejections)
+      std::printf("  rejected %d times: %s\n", count, reason.c_str());
   }
 
 private:
@@ -290,7 +290,7 @@ private:
   std::unique_ptr<GpuDevice> device;
   std::vector<std::string> targets; // in order of preference
   std::map<std::string, Compiled> operations;
-  std::map<std::string, int> refusals;
+  std::map<std::string, int> rejections;
   int numRuns = 0;
 };
 
@@ -497,26 +497,26 @@ bool KernelCall::run(RunSettings settings) {
       return *ran && checkMemory();
   if (!gpu)
     return runHere();
-  std::string refusal = "f64 precision is supported on the CPU only";
+  std::string rejection = "f64 precision is supported on the CPU only";
   if (!settings.f64) {
     const Gpu::Compiled &compiled = gpu->compile(binding);
     if (!compiled.failure.empty()) {
       ADD_FAILURE() << binding.text() << " does not load: " << compiled.failure;
       return false;
     }
-    if (compiled.refusal.empty())
+    if (compiled.rejection.empty())
       gpu->countRun();
-    refusal = compiled.refusal;
+    rejection = compiled.rejection;
     if (compiled.operation) {
-      GpuRun result = runOnGpu(binding, *compiled.operation, arguments, ranges, refusal);
+      GpuRun result = runOnGpu(binding, *compiled.operation, arguments, ranges, rejection);
       if (result != GpuRun::TooLarge)
         return result == GpuRun::Done && checkMemory();
-    } else if (refusal.empty()) {
+    } else if (rejection.empty()) {
       return runHere();
     }
   }
-  gpu->countRefusal(file, refusal);
-  markSkipped(binding.text() + " is not for the GPU: " + refusal);
+  gpu->countRejection(file, rejection);
+  markSkipped(binding.text() + " is not for the GPU: " + rejection);
   return runHere();
 }
 

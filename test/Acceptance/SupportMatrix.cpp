@@ -19,15 +19,15 @@ namespace {
 
 struct Counts {
   int64_t passed = 0, tried = 0;
-  int64_t refused = 0; ///< skipped: not supported by this device
+  int64_t unsupported = 0; ///< skipped: not supported by this device
 };
 struct TileCounts {
   int64_t tiles = 0, needRoundoff = 0, needRoundoffDespiteSlack = 0;
 };
 
 /// The device where it is not the CPU. One line for each row: kernel, mask or variant, type, cases
-/// passed, cases tried, and for another device cases refused, which are among those tried. And one
-/// for each type: tiles compared, and tiles that the rule accepts only because of the expected
+/// passed, cases tried, and for another device cases unsupported, which are among those tried. And
+/// one for each type: tiles compared, and tiles that the rule accepts only because of the expected
 /// roundoff (Accuracy.h).
 class MatrixWriter : public ::testing::Environment {
 public:
@@ -45,7 +45,7 @@ public:
     for (const auto &[row, counts] : rows) {
       os << "case\t" << row << '\t' << counts.passed << '\t' << counts.tried;
       if (!isCpu)
-        os << '\t' << counts.refused;
+        os << '\t' << counts.unsupported;
       os << '\n';
     }
     for (const auto &[type, counts] : tiles)
@@ -76,14 +76,14 @@ MatrixCase::MatrixCase(std::string kernel, std::string what, reference::Type typ
 MatrixCase::~MatrixCase() {
   Counts &counts = writer->rows[row];
   const ::testing::TestResult &result = currentResult();
-  bool hasFailed = false, isRefused = false;
+  bool hasFailed = false, isUnsupported = false;
   for (int part = partsBefore; part < result.total_part_count(); ++part) {
     hasFailed |= result.GetTestPartResult(part).failed();
-    isRefused |= result.GetTestPartResult(part).skipped();
+    isUnsupported |= result.GetTestPartResult(part).skipped();
   }
   ++counts.tried;
-  counts.passed += !hasFailed && !isRefused;
-  counts.refused += !hasFailed && isRefused;
+  counts.passed += !hasFailed && !isUnsupported;
+  counts.unsupported += !hasFailed && isUnsupported;
 }
 
 std::string maskName(const reference::AttentionProblem &problem) {

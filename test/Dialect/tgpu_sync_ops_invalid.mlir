@@ -43,7 +43,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{must be outside of roles: every warp must wait for the initialisation}}
+      // expected-error @+1 {{must be outside of roles: every warp must wait for the initialization}}
       %0 = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
     }
 }

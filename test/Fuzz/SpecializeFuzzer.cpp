@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libFuzzer target: parse, verify and specialise. Any text may be refused; none may crash.
+// libFuzzer target: parse, verify and specialize. Any text may be rejected; none may crash.
 //
 // Parameters without a default are bound to the first value that they allow, so that the fuzzer
 // reaches the passes.

@@ -11,6 +11,8 @@
 #include "runtime/Timeline.h"
 #include "runtime/TimelineFormat.h"
 
+#include <algorithm>
+
 using namespace tilewright;
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::testing;
@@ -44,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (size == 0)
     return 0;
   std::vector<uint64_t> buffer((size + 7) / 8);
-  std::memcpy(buffer.data(), bytes + 1, size - 1);
+  std::copy(bytes + 1, bytes + size, reinterpret_cast<uint8_t *>(buffer.data()));
   if (bytes[0] % 2)
     for (size_t chunk = 1; (chunk + 1) * words <= buffer.size(); ++chunk) {
       uint64_t &first = buffer[chunk * words];

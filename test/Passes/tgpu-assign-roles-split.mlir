@@ -8,16 +8,16 @@
 // RUN: tilewright-opt %t/swapped.mlir --tgpu-assign-roles | FileCheck %s --check-prefix=SWAPPED
 //
 // Results stored to one array, one that is read before it is written, a kernel that votes, and reductions over warps in
-// both roles are refused; reading another array is not.
+// both roles are rejected; reading another array is not.
 // DEFINE: %{rest} = --tgpu-assign-roles --tgpu-unswitch-loops --tgpu-clone-segments --tgpu-stage-stores --tgpu-schedule-dots --canonicalize --tgpu-plan-stages --tgpu-expand-stages --tgpu-release-early --tgpu-unite-counters --canonicalize --cse --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync
-// DEFINE: %{refused} = not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=REFUSED
-// RUN: sed -f %t/same_array.sed %t/plain.mlir | %{refused}
-// RUN: sed -f %t/in_place.sed %t/plain.mlir | %{refused}
-// RUN: sed -f %t/vote.sed %t/plain.mlir | %{refused}
-// RUN: sed -f %t/reductions.sed %t/plain.mlir | %{refused}
+// DEFINE: %{rejected} = not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=REJECTED
+// RUN: sed -f %t/same_array.sed %t/plain.mlir | %{rejected}
+// RUN: sed -f %t/in_place.sed %t/plain.mlir | %{rejected}
+// RUN: sed -f %t/vote.sed %t/plain.mlir | %{rejected}
+// RUN: sed -f %t/reductions.sed %t/plain.mlir | %{rejected}
 // RUN: sed -f %t/reads.sed %t/plain.mlir | tilewright-opt --tgpu-assign-roles | FileCheck %s --check-prefix=LOADS
 //
-// What the passes make of it later keeps its synchronisation.
+// What the passes make of it later keeps its synchronization.
 // RUN: cat %t/kernels.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
 // RUN: cat %t/plain.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
 // RUN: cat %t/swapped.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
@@ -174,7 +174,7 @@ tgpu.kernel @two_sums target "sm_90a" warps 4
 //--- plain.mlir
 
 // Without a branch: what must not be divided, and what may.
-// REFUSED: error: 'tgpu.kernel' op cannot have two roles that compute
+// REJECTED: error: 'tgpu.kernel' op cannot have two roles that compute
 // LOADS: role "compute_2"
 // LOADS: tgpu.load %old
 !b = !tgpu.shared<64x64xbf16, b128>

@@ -69,7 +69,7 @@
 
 // The remark names only the operation at which information is lost, not its uses.
 // REMARK-NOT:  remark:
-// REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not analysed, so it neither excludes blocks nor makes them full"
+// REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not analyzed, so it neither excludes blocks nor makes them full"
 // REMARK:      remark: {{.*}}tile.at depends on a position
 // REMARK:      remark: {{.*}}arith.muli depends on a position
 // REMARK-NOT:  remark:

@@ -8,9 +8,9 @@
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' | FileCheck %s --check-prefix=OTHER
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' --tile-specialize='params=ORDERED=true' | FileCheck %s --check-prefixes=BOUND,SCORE
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=false' | FileCheck %s --check-prefixes=BOUND,MASK
-// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=true' 2>&1 | FileCheck %s --check-prefix=REFUSED
-// RUN: not tilewright-opt %t/misspelt.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSPELT
-// RUN: not tilewright-opt %t/misspelt-default.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DEFAULT
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=true' 2>&1 | FileCheck %s --check-prefix=REJECTED
+// RUN: not tilewright-opt %t/misspelled.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSPELLED
+// RUN: not tilewright-opt %t/misspelled-default.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DEFAULT
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics
 //
 // CHECK: module attributes {tile.replaced = ["mask_mod"]}
@@ -21,9 +21,9 @@
 // BOUND: tile.kernel @main
 // SCORE: bindings {{.*}}MAY = true
 // MASK: bindings {{.*}}MAY = false
-// REFUSED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
+// REJECTED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
 // DEFAULT: error: 'tile.kernel' op replaced("score_mood") must name a replaceable function, but the module has @score_mod
-// MISSPELT: error: 'tile.kernel' op replaced("mask_mood") must name a replaceable function, but the module has @score_mod, @mask_mod
+// MISSPELLED: error: 'tile.kernel' op replaced("mask_mood") must name a replaceable function, but the module has @score_mod, @mask_mod
 
 //--- main.mlir
 
@@ -59,7 +59,7 @@ func.func private @score_mod(%s: f32) -> f32 {
   return %r : f32
 }
 
-//--- misspelt.mlir
+//--- misspelled.mlir
 
 func.func private @score_mod(%s: f32) -> f32 attributes {tile.replaceable} {
   return %s : f32
@@ -71,7 +71,7 @@ func.func private @mask_mod(%i: i32) -> i1 attributes {tile.replaceable} {
 tile.kernel @main require(not(replaced("mask_mood"))) (%x: !tile.view<[?], f32>) grid(%g = dim(x, 0)) {
 }
 
-//--- misspelt-default.mlir
+//--- misspelled-default.mlir
 
 func.func private @score_mod(%s: f32) -> f32 attributes {tile.replaceable} {
   return %s : f32

@@ -158,7 +158,7 @@ func.func @from_a_start(%a: !s, %b: i32, %n: i32) -> !s {
 // Reads whose index is not a sum of one position and scalars remain reads of elements: an index that depends on data, a
 // difference of positions, a product, a clamp, a diagonal, and reads in a region, as do reads that are equal for all
 // elements.
-func.func private @refused(%s: f32, %i: i32, %j: i32) -> f32 {
+func.func private @rejected(%s: f32, %i: i32, %j: i32) -> f32 {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %zero = arith.constant 0.0 : f32
@@ -196,17 +196,17 @@ func.func private @refused(%s: f32, %i: i32, %j: i32) -> f32 {
 }
 
 // Only the index is loaded.
-// CHECK-LABEL: func.func @refusals
+// CHECK-LABEL: func.func @rejections
 // CHECK-NEXT:    tile.captured @starts
 // CHECK-NEXT:    tile.load %{{.*}} : !tile.view<[?], i32> -> tensor<32xi32>
 // CHECK-NEXT:    tile.expand
 // CHECK-NEXT:    tile.iota
 // CHECK-NEXT:    tile.iota
-// CHECK-NEXT:    tile.map @refused_of_tiles
-func.func @refusals(%a: !s, %m: i32, %n: i32) -> !s {
+// CHECK-NEXT:    tile.map @rejected_of_tiles
+func.func @rejections(%a: !s, %m: i32, %n: i32) -> !s {
   %rows = tile.iota %m dim 0 : !pos
   %cols = tile.iota %n dim 1 : !pos
-  %r = tile.map @refused(%a, %rows, %cols) : (!s, !pos, !pos) -> !s
+  %r = tile.map @rejected(%a, %rows, %cols) : (!s, !pos, !pos) -> !s
   return %r : !s
 }
 

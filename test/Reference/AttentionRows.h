@@ -37,7 +37,7 @@ inline double squareOf(double x) { return x * x; }
 
 /// The error to expect of a sum of n terms: of the terms themselves (errors: the sum of the squares
 /// of their errors, in units of roundoff), of the additions (terms: the sum of the squares of the
-/// terms; partial sums wander, and drift towards the sum), and of rounding the result.
+/// terms; partial sums wander, and drift toward the sum), and of rounding the result.
 inline double sumError(int64_t n, double errors, double terms, double sum,
                        const RoundoffModel &model) {
   double count = static_cast<double>(n);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The oracle's own rounding to the element types, through exact scaling in double: x is divided by
-// the distance of the type's neighbouring values at x (a power of two), rounded to an integer, and
+// the distance of the type's neighboring values at x (a power of two), rounded to an integer, and
 // multiplied back. Nothing here is shared with base/Numeric, against which it is tested.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ROUNDING_H
@@ -18,7 +18,7 @@ enum class Type { F64, F32, F16, BF16, E4M3, E5M2 };
 /// "f64", "f32", "f16", "bf16", "e4m3", "e5m2": the names of tilewright-run.
 const char *typeName(Type type);
 
-/// Half the relative distance of neighbouring values: 2^-53, 2^-24, 2^-11, 2^-8, 2^-4, 2^-3.
+/// Half the relative distance of neighboring values: 2^-53, 2^-24, 2^-11, 2^-8, 2^-4, 2^-3.
 double unitRoundoff(Type type);
 
 /// The largest finite value.

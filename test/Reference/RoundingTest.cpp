@@ -32,7 +32,7 @@ bool isSame(double a, double b) {
 }
 
 TEST(Rounding, KnownValues) {
-  EXPECT_EQ(roundTo(Type::F16, 1.0 + 0x1p-11), 1.0); // a tie goes to the even neighbour
+  EXPECT_EQ(roundTo(Type::F16, 1.0 + 0x1p-11), 1.0); // a tie goes to the even neighbor
   EXPECT_EQ(roundTo(Type::F16, 1.0 + 3 * 0x1p-11), 1 + 0x1p-9);
   EXPECT_EQ(roundTo(Type::F16, 1.0 + 0x1.0001p-11), 1 + 0x1p-10);
   EXPECT_EQ(roundTo(Type::F16, 65519.99), 65504.0);

@@ -43,7 +43,7 @@ TEST(Codegen, ReadsTheLogOfTwoKernels) {
 
 TEST(Codegen, ReadsNothingFromAnEmptyLog) { EXPECT_TRUE(parseAssemblerLog("").empty()); }
 
-TEST(Codegen, PassesOnWhatTheAssemblerRefuses) {
+TEST(Codegen, PassesOnWhatTheAssemblerRejects) {
   llvm::Expected<Assembly> assembly = assembleCubin("this is no PTX", "sm_80");
   ASSERT_FALSE(static_cast<bool>(assembly));
   std::string message = llvm::toString(assembly.takeError());

@@ -110,7 +110,7 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
 
   Request request;
   request.params.clear();
-  auto refusal = [&] {
+  auto rejection = [&] {
     EXPECT_EQ(request.compile(), TILEWRIGHT_COMPILE_REFUSED);
     return std::string(tilewright_compiler_last_error());
   };
@@ -121,25 +121,25 @@ TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
       "a file, but got \"secret.mlir\"; correct the "
       "path, or compile a file";
   request.source = "tile.link \"secret.mlir\" loc(\"" + file + "\":1:1)" + kernel;
-  EXPECT_EQ(refusal(), file + ":1:1: " + library);
+  EXPECT_EQ(rejection(), file + ":1:1: " + library);
   request.request.source_name = file.c_str();
   request.source = "tile.link \"secret.mlir\"" + kernel;
-  EXPECT_EQ(refusal(), file + ":1:1: " + library);
+  EXPECT_EQ(rejection(), file + ":1:1: " + library);
   request.source = "tile.link \"passwd\" loc(\"/etc/hosts\":1:1)" + kernel;
-  EXPECT_EQ(refusal(),
+  EXPECT_EQ(rejection(),
             "/etc/hosts:1:1: 'tile.link' op must name a file whose name ends with .mlir, "
             "but got \"passwd\"; rename the file");
 
   // Only the file that the caller names is opened. An older caller has no such field.
   request.source = "tile.link \"secret.mlir\"" + kernel;
   request.request.source_file = file.c_str();
-  EXPECT_NE(refusal().find("custom op 'root' is unknown"), std::string::npos)
+  EXPECT_NE(rejection().find("custom op 'root' is unknown"), std::string::npos)
       << tilewright_compiler_last_error();
   request.request.struct_size = offsetof(tilewright_compile_request, source_file);
   EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_REFUSED);
   EXPECT_EQ(tilewright_compiler_last_error(), file + ":1:1: " + library);
   request.source = "tile.link \"../secret.mlir\"" + kernel;
-  EXPECT_NE(refusal().find("must name a file in the folder of this one or below"),
+  EXPECT_NE(rejection().find("must name a file in the folder of this one or below"),
             std::string::npos)
       << tilewright_compiler_last_error();
   std::ofstream(folder + "/secret.mlir") << "func.func private @f() {\n  return\n}\n";
@@ -169,7 +169,7 @@ TEST(CompilerApi, TakesCallersOfOtherVersions) {
   tilewright_compiler_free(bytes);
 }
 
-TEST(CompilerApi, SaysWhatItRefuses) {
+TEST(CompilerApi, SaysWhatItRejects) {
   auto text = [](Request &request, tilewright_compile_code wanted) {
     EXPECT_EQ(request.compile(), wanted);
     return std::string(tilewright_compiler_last_error());

@@ -98,15 +98,15 @@ TEST(ArrayComparison, TakesArraysWithoutElements) {
   EXPECT_EQ(compare(a, a).beyond, 0);
 }
 
-TEST(ArrayComparison, RefusesWhatCannotBeCompared) {
-  auto refusal = [](const HostArray &a, const HostArray &b) {
+TEST(ArrayComparison, RejectsWhatCannotBeCompared) {
+  auto rejection = [](const HostArray &a, const HostArray &b) {
     llvm::Expected<ArrayDifference> difference = compareArrays(a, b, std::nullopt);
     return difference ? "" : llvm::toString(difference.takeError());
   };
   HostArray a = make(ElementType::F32, {2}, {1, 2}), b = make(ElementType::F32, {2, 1}, {1, 2});
   HostArray c = llvm::cantFail(HostArray::create(ElementType::I32, {2}));
-  EXPECT_EQ(refusal(a, b), "results must have one shape");
-  EXPECT_EQ(refusal(a, c), "results must both be floats, but got f32 and i32");
+  EXPECT_EQ(rejection(a, b), "results must have one shape");
+  EXPECT_EQ(rejection(a, c), "results must both be floats, but got f32 and i32");
 }
 
 } // namespace

@@ -211,7 +211,7 @@ TEST_F(DriverGpuDevice, AProgramListsItsLaunches) {
       << "a launch hands TARGET on";
 }
 
-TEST_F(DriverGpuDevice, VariantsAndTheirRefusals) {
+TEST_F(DriverGpuDevice, VariantsAndTheirRejections) {
   BundleRequest both = request("scale");
   both.variants = {{{"N", "32"}}, {{"N", "64"}}};
   auto bundle = bundleOf(both);
@@ -331,7 +331,7 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
     return std::pair(std::move(module), std::move(*operation));
   };
   /// The common text of both messages after the name of the kernel.
-  auto refusals = [&](const auto &loaded, const llvm::StringMap<Argument> &arguments) {
+  auto rejections = [&](const auto &loaded, const llvm::StringMap<Argument> &arguments) {
     errors.clear();
     EXPECT_TRUE(
         mlir::failed(interpreter::checkEntry(findEntry(*loaded.first), arguments, std::nullopt)));
@@ -372,12 +372,12 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
   EXPECT_EQ(textOf((*call)->run()), "");
   call->reset();
   queries = {0, 5, 3};
-  auto [onCpu, onGpu] = refusals(packed, arguments);
+  auto [onCpu, onGpu] = rejections(packed, arguments);
   EXPECT_EQ(onGpu, "'ascending(cu_seqlens_q)', but got cu_seqlens_q[2] = 3 after 5");
   EXPECT_EQ(onGpu, onCpu);
   queries = {0, 3, 7};
   keys = {0, 3, 8};
-  std::tie(onCpu, onGpu) = refusals(packed, arguments);
+  std::tie(onCpu, onGpu) = rejections(packed, arguments);
   EXPECT_EQ(onGpu, "'within(cu_seqlens_k, 0, dim(k, 2) + 1)', but got cu_seqlens_k[2] = 8; it must "
                    "be from 0 to 7");
   EXPECT_EQ(onGpu, onCpu);
@@ -398,12 +398,12 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
   EXPECT_EQ(textOf((*decodeCall)->run()), "");
   decodeCall->reset();
   lengths[1] = 17;
-  std::tie(onCpu, onGpu) = refusals(decode, arguments);
+  std::tie(onCpu, onGpu) = rejections(decode, arguments);
   EXPECT_EQ(onGpu, "'within_first(block_table, 0, dim(k_pages, 0), seq_lens, 16)', but got "
                    "block_table[1, 1] = -9; it must be from 0 to 2");
   EXPECT_EQ(onGpu, onCpu);
   lengths[0] = 33;
-  std::tie(onCpu, onGpu) = refusals(decode, arguments);
+  std::tie(onCpu, onGpu) = rejections(decode, arguments);
   EXPECT_EQ(onGpu, "'within(seq_lens, 0, dim(block_table, 1) * 16 + 1)', but got seq_lens[0] = 33; "
                    "it must be from 0 to 32");
   EXPECT_EQ(onGpu, onCpu);
@@ -466,7 +466,7 @@ TEST_F(DriverGpuDevice, SmallChipsRunSmallerBlocks) {
   }
 }
 
-TEST_F(DriverGpuDevice, RefusesArgumentsAndDevices) {
+TEST_F(DriverGpuDevice, RejectsArgumentsAndDevices) {
   GpuOperation operation = load("scale");
   std::vector<float> x(64);
   auto create = [&](auto edit) {

@@ -20,8 +20,8 @@ HostArray make(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides = 
   return llvm::cantFail(HostArray::create(ElementType::F32, shape, strides));
 }
 
-std::string refusal(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides = {},
-                    ElementType type = ElementType::F32) {
+std::string rejection(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides = {},
+                      ElementType type = ElementType::F32) {
   llvm::Expected<HostArray> array = HostArray::create(type, shape, strides);
   return array ? "" : llvm::toString(array.takeError());
 }
@@ -90,25 +90,26 @@ TEST(HostArray, TouchesOnlyTheElementsOfHugeLayouts) {
 }
 
 TEST(HostArray, AllowsEveryLayoutWithoutOverlap) {
-  EXPECT_EQ(refusal({4, 5}, {1, 4}), "");
-  EXPECT_EQ(refusal({2, 3, 4}, {3, 1, 6}), "");
-  EXPECT_EQ(refusal({1, 5}, {0, 1}), "") << "the stride of a single row does not matter";
-  EXPECT_EQ(refusal({0, 5}, {0, 0}), "") << "nor do those of no elements";
+  EXPECT_EQ(rejection({4, 5}, {1, 4}), "");
+  EXPECT_EQ(rejection({2, 3, 4}, {3, 1, 6}), "");
+  EXPECT_EQ(rejection({1, 5}, {0, 1}), "") << "the stride of a single row does not matter";
+  EXPECT_EQ(rejection({0, 5}, {0, 0}), "") << "nor do those of no elements";
 }
 
-TEST(HostArray, RefusesWhatCannotBeLaidOut) {
-  EXPECT_EQ(refusal({2, 3}, {1}), "expected one stride for each of the 2 dimensions but got 1");
-  EXPECT_EQ(refusal({-1}), "dimension 0 must not be negative but got -1");
-  EXPECT_EQ(refusal({int64_t(1) << 31}), "dimension 0 must fit in 32 bits but got 2147483648");
-  EXPECT_EQ(refusal({2, 3}, {3, -1}), "stride 1 must not be negative but got -1");
-  EXPECT_EQ(refusal({2, 3}, {2, 1}), "elements must not share memory, but stride 0 is 2 where at "
-                                     "least 3 is needed");
-  EXPECT_EQ(refusal({4}, {INT64_MAX / 2}), "the array must be addressable in 64 bits, but stride 0 "
-                                           "is 4611686018427387903");
-  EXPECT_EQ(refusal({2}, {INT64_MAX / 4}), "the array must be addressable in 64 bits");
+TEST(HostArray, RejectsWhatCannotBeLaidOut) {
+  EXPECT_EQ(rejection({2, 3}, {1}), "expected one stride for each of the 2 dimensions but got 1");
+  EXPECT_EQ(rejection({-1}), "dimension 0 must not be negative but got -1");
+  EXPECT_EQ(rejection({int64_t(1) << 31}), "dimension 0 must fit in 32 bits but got 2147483648");
+  EXPECT_EQ(rejection({2, 3}, {3, -1}), "stride 1 must not be negative but got -1");
+  EXPECT_EQ(rejection({2, 3}, {2, 1}), "elements must not share memory, but stride 0 is 2 where at "
+                                       "least 3 is needed");
+  EXPECT_EQ(rejection({4}, {INT64_MAX / 2}),
+            "the array must be addressable in 64 bits, but stride 0 "
+            "is 4611686018427387903");
+  EXPECT_EQ(rejection({2}, {INT64_MAX / 4}), "the array must be addressable in 64 bits");
   std::vector<int64_t> large(4, int64_t(1) << 30);
-  EXPECT_EQ(refusal(large), "the array must be addressable in 64 bits");
-  EXPECT_EQ(refusal({2}, {int64_t(1) << 50}, ElementType::I1),
+  EXPECT_EQ(rejection(large), "the array must be addressable in 64 bits");
+  EXPECT_EQ(rejection({2}, {int64_t(1) << 50}, ElementType::I1),
             "cannot allocate 1125899906842625 bytes");
 }
 

@@ -356,7 +356,7 @@ tile.kernel @k (%n: i32) grid(%g = 3, %h = 2) {
       {{"n", int64_t(-2)}}, "integer division by zero");
 }
 
-TEST_F(ControlTest, RefusesWhatItCannotRun) {
+TEST_F(ControlTest, RejectsWhatItCannotRun) {
   expectError(R"(
 tile.kernel @k (%x: !tile.view<[?], f32>) grid(%g = 1) {
   %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<4xf32>
@@ -411,7 +411,7 @@ tile.kernel @k (%x: f32) grid(%g = 1) {
               {}, "has a tile of 33554432 elements; the CPU device supports at most 16777216");
 }
 
-TEST_F(ControlTest, RefusesCallsThatGrowWithoutEnd) {
+TEST_F(ControlTest, RejectsCallsThatGrowWithoutEnd) {
   // @f40 expands to 2^40 operations.
   std::string source = R"(
 func.func private @f0(%x: f32) -> f32 {

@@ -274,7 +274,7 @@ tile.kernel @k (%n: !tile.view<[?], i32>) grid(%g = sm_count()) {
   EXPECT_EQ(n.get(0), double(numeric::hardwareThreads()));
 }
 
-TEST_F(ProgramTest, NothingRunsWhereAKernelIsRefused) {
+TEST_F(ProgramTest, NothingRunsWhereAKernelIsRejected) {
   const char *source = R"(
 tile.kernel @good (%x: !tile.view<[?], f32>) grid(%g = 1) {
   %one = arith.constant dense<1.0> : tensor<4xf32>

@@ -313,7 +313,7 @@ TEST(LayoutAccess, DeltasOfVectorsHoldWhereTheyAreGiven) {
 // Errors
 //===----------------------------------------------------------------------===//
 
-TEST(LayoutAccess, RefusesWhatLdmatrixCannotDo) {
+TEST(LayoutAccess, RejectsWhatLdmatrixCannotDo) {
   RegisterLayout a = need(RegisterLayout::mmaOperandA(16, 32, 1, 1, 8));
   EXPECT_EQ(
       MatrixAccess::plan(a, need(SharedLayout::padded(32, 16, 8, 0)), {true, {0, 0}}).message(),

@@ -305,7 +305,7 @@ TEST(LayoutRegister, EqualMapsAreEqual) {
             "[128, 64] warps 8:0*16 lanes 4:1*2 8:0*1 registers 2:1*1 2:0*8 8:1*8");
 }
 
-TEST(LayoutRegister, RefusesWhatDoesNotFit) {
+TEST(LayoutRegister, RejectsWhatDoesNotFit) {
   EXPECT_EQ(RegisterLayout::mmaAccumulator(40, 64, 1, 1).message(),
             "rows must be a multiple of 16 (16 for each warp), but got 40");
   EXPECT_EQ(RegisterLayout::mmaAccumulator(64, 24, 2, 2).message(),

@@ -120,7 +120,7 @@ TEST(LayoutShared, TheLastPanelMayBePartlyUsed) {
   EXPECT_EQ(buffer.elementAt(32 * 128 + 2 * 16), std::nullopt); // column 80
 }
 
-TEST(LayoutShared, RefusesWhatDoesNotFit) {
+TEST(LayoutShared, RejectsWhatDoesNotFit) {
   EXPECT_EQ(SharedLayout::swizzled(64, 100, 16, Swizzle::B128).message(),
             "rows of a swizzled buffer must be a multiple of 16 bytes, but got 200 bytes");
   EXPECT_EQ(SharedLayout::panels(64, 96, 16, 128).message(),
@@ -164,7 +164,7 @@ TEST(LayoutShared, BoxesWriteTheLayout) {
   EXPECT_EQ(need(tmaBoxes(need(SharedLayout::swizzled(128, 96, 16, Swizzle::B64)))).size(), 3u);
 }
 
-TEST(LayoutShared, RefusesBoxesThatTmaCannotWrite) {
+TEST(LayoutShared, RejectsBoxesThatTmaCannotWrite) {
   EXPECT_EQ(
       tmaBoxes(need(SharedLayout::padded(64, 64, 16, 16))).message(),
       "TMA requires rows without padding, but got rows of 128 bytes 144 apart; choose a swizzle");
@@ -239,7 +239,7 @@ TEST(LayoutShared, ThreadsAdvanceByWholeRows) {
             8);
 }
 
-TEST(LayoutShared, RefusesChunksThatDoNotFit) {
+TEST(LayoutShared, RejectsChunksThatDoNotFit) {
   SharedLayout odd = need(SharedLayout::padded(8, 12, 16, 0));
   EXPECT_EQ(CopyPartition::plan(odd, 128).message(),
             "rows of 24 bytes, 24 apart, must be whole chunks of whole elements, but got chunks of "

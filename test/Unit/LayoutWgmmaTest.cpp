@@ -139,7 +139,7 @@ TEST(LayoutWgmma, ChecksShapes) {
   EXPECT_EQ(largestWgmmaN(0), 0);
 }
 
-TEST(LayoutWgmma, RefusesWhatWgmmaCannotRead) {
+TEST(LayoutWgmma, RejectsWhatWgmmaCannotRead) {
   auto message = [](Result<SharedLayout> buffer, Major major) {
     return WgmmaOperand::plan(need(std::move(buffer)), major).message();
   };

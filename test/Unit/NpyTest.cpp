@@ -136,14 +136,14 @@ TEST(Npy, BooleansBecomeZeroAndOne) {
   EXPECT_EQ(array->bytes, (std::vector<uint8_t>{0, 1, 1}));
 }
 
-//===--- Refusals
+//===--- Rejections
 //-------------------------------------------------------------------------------===//
 
-struct Refusal {
+struct Rejection {
   std::string file, message;
 };
 
-TEST(Npy, RefusesWithAPreciseMessage) {
+TEST(Npy, RejectsWithAPreciseMessage) {
   std::string good = fileOf(headerOf("<f4", "(2, 3)"), std::string(24, '\0'));
   auto withHeader = [](const std::string &header) { return fileOf(header, std::string(24, '\0')); };
   auto withShape = [](const std::string &shape) {
@@ -151,7 +151,7 @@ TEST(Npy, RefusesWithAPreciseMessage) {
   };
   std::string hugeHeader = fileOf("", "", 2);
   hugeHeader.replace(8, 4, "\xff\xff\xff\xff");
-  const Refusal refusals[] = {
+  const Rejection rejections[] = {
       {"", "not an .npy file: it does not begin with \\x93NUMPY"},
       {"PK\x03\x04 a zip file", "not an .npy file: it does not begin with \\x93NUMPY"},
       {good.substr(0, 7), "the file ends before its version"},
@@ -166,8 +166,8 @@ TEST(Npy, RefusesWithAPreciseMessage) {
       {withHeader("{}"), "the header has no key 'descr'"},
       {withHeader("{'descr': '<f4', 'shape': (6,)}"), "the header has no key 'fortran_order'"},
       {withHeader("{'descr': '<f4', 'fortran_order': False}"), "the header has no key 'shape'"},
-      {withHeader("{'descr': '<f4', 'colour': 1}"),
-       "the header's keys are 'descr', 'fortran_order' and 'shape', but got 'colour'"},
+      {withHeader("{'descr': '<f4', 'color': 1}"),
+       "the header's keys are 'descr', 'fortran_order' and 'shape', but got 'color'"},
       {withHeader("{'descr': '<f4', 'descr': '<f4'}"), "the header has the key 'descr' twice"},
       {withHeader("{descr: 1}"), "a key of the header must be a string, but got 'descr: 1}'"},
       {withHeader("{'descr' '<f4'}"), "expected ':' after the key 'descr', but got ''<f4'}'"},
@@ -198,10 +198,10 @@ TEST(Npy, RefusesWithAPreciseMessage) {
                                             "of f4 needs 4611686018427387904 bytes but got 24"},
       {withShape("(2, 2)"), "bytes follow the data: shape (2, 2) of f4 needs only 16 bytes"},
   };
-  for (const Refusal &refusal : refusals) {
-    Result<NpyArray> array = parse(refusal.file);
-    ASSERT_FALSE(array.ok()) << refusal.message;
-    EXPECT_EQ(array.message(), "x.npy: " + refusal.message);
+  for (const Rejection &rejection : rejections) {
+    Result<NpyArray> array = parse(rejection.file);
+    ASSERT_FALSE(array.ok()) << rejection.message;
+    EXPECT_EQ(array.message(), "x.npy: " + rejection.message);
   }
   std::string manyDims = "(";
   for (int i = 0; i < 65; ++i)
@@ -227,7 +227,7 @@ TEST(Npy, EveryPrefixAndEveryChangedByteIsHandled) {
     }
 }
 
-TEST(Npy, RefusesFilesThatCannotBeRead) {
+TEST(Npy, RejectsFilesThatCannotBeRead) {
   EXPECT_EQ(readNpy("/nonexistent/x.npy").message(),
             "/nonexistent/x.npy: cannot be opened: No such file or directory");
   EXPECT_EQ(readNpy("/").message(), "/: cannot be read: Is a directory");
@@ -357,7 +357,7 @@ TEST(NpyConvert, IntegersKeepTheirValue) {
             (std::vector<int32_t>{0, 1}));
 }
 
-TEST(NpyConvert, RefusesWhatHasNoValueInTheType) {
+TEST(NpyConvert, RejectsWhatHasNoValueInTheType) {
   int64_t out[2];
   auto message = [&](const NpyArray &array, ElementType type) {
     return convertFromNpy(array, type, out).message();

@@ -22,11 +22,11 @@ constexpr int32_t highest = std::numeric_limits<int32_t>::max();
 struct Source {
   std::vector<int32_t> values;
   std::vector<int64_t> extents;
-  int64_t numRead = 0, longest = 0, refusedAt = -1;
+  int64_t numRead = 0, longest = 0, rejectedAt = -1;
 
   IndexArray array(const std::string &name) {
     return {name, extents, [this](int64_t first, int64_t count, int32_t *to) {
-              if (refusedAt >= first && refusedAt < first + count)
+              if (rejectedAt >= first && rejectedAt < first + count)
                 return false;
               std::copy_n(values.begin() + first, count, to);
               numRead += count;
@@ -155,12 +155,12 @@ TEST(NumericElementRule, ReadsInPieces) {
   EXPECT_EQ(ascending(source), "requires 'ascending(x)', but got x[32768] = 32766 after 32767");
   // Elements that cannot be read violate no rule: the reader reports the error.
   source.values = numbers;
-  source.refusedAt = 3 * mostIndices;
+  source.rejectedAt = 3 * mostIndices;
   source.numRead = 0;
   EXPECT_EQ(ascending(source), "holds");
   EXPECT_EQ(source.numRead, 3 * mostIndices);
   Source table{{9}, {1, 1}}, counts = vectorOf({1});
-  counts.refusedAt = 0;
+  counts.rejectedAt = 0;
   EXPECT_EQ(withinFirst(table, counts, 1), "holds");
   EXPECT_EQ(table.numRead, 0);
 }

@@ -221,7 +221,7 @@ TEST_P(NumericElementwise, RandomDivisionsAreExact) {
     b[i] = int32_t(random.bits()) >> random.integer(0, 30);
     if (b[i] == 0 || b[i] == -1)
       b[i] = 1;
-    if (i % 2) // multiples and their neighbours expose a rounded quotient
+    if (i % 2) // multiples and their neighbors expose a rounded quotient
       a[i] = int32_t(uint32_t(a[i] / b[i]) * uint32_t(b[i]) + uint32_t(random.integer(-1, 1)));
   }
   ASSERT_EQ(binary(BinaryOp::DivSI, Storage::I32, Operand::span(a.data()), Operand::span(b.data()),

@@ -30,7 +30,7 @@ TEST_P(NumericPhilox, TilesAgreeWithBlocks) {
   std::array<std::vector<uint32_t>, 4> words;
   Random random(9);
   for (size_t i = 0; i < n; ++i) {
-    words[0].push_back(uint32_t(i + 2)); // neighbours share blocks, starting in the middle of one
+    words[0].push_back(uint32_t(i + 2)); // neighbors share blocks, starting in the middle of one
     words[1].push_back(uint32_t(i / 100));
     words[2].push_back(uint32_t(random.bits()));
     words[3].push_back(0xfffffff0u + uint32_t(i));

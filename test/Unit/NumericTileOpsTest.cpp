@@ -183,7 +183,7 @@ TEST_P(NumericTileOps, NaNInAReduction) {
     }
 }
 
-TEST_P(NumericTileOps, ASumDoesNotDependOnItsNeighbours) {
+TEST_P(NumericTileOps, ASumDoesNotDependOnItsNeighbors) {
   Random random(2);
   std::vector<float> in(4 * 333), out(4);
   for (float &value : in)

@@ -132,7 +132,7 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
       "--target=sm_80 --emit=bundle -o FILE");
 }
 
-TEST_F(Backward, RefusesOtherPrograms) {
+TEST_F(Backward, RejectsOtherPrograms) {
   BundleWriter writer = backwardBundle();
   auto each = [&](auto change) {
     for (ProgramSpec &program : writer.manifest.programs)
@@ -179,7 +179,7 @@ TEST_F(Backward, ChecksGradientsOfCaptures) {
   EXPECT_TRUE(create(writer).ok());
 }
 
-TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
+TEST_F(Backward, RejectsAGradientOfLseThatTheProgramDoesNotTake) {
   BundleWriter writer = backwardBundle();
   for (ProgramSpec &program : writer.manifest.programs) {
     program.arguments.erase(program.arguments.begin() + 6);
@@ -195,7 +195,7 @@ TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
                  "'attention_backward' has no argument 'dlse', but got one");
 }
 
-TEST_F(Backward, RefusesShapesThatDoNotMatch) {
+TEST_F(Backward, RejectsShapesThatDoNotMatch) {
   struct Case {
     void (*change)(AttentionBackwardArguments &);
     const char *message;

@@ -98,21 +98,23 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
             "within_first(table, 0, rows, lengths, 16)");
 }
 
-TEST(RuntimeBundle, RefusesDamagedFiles) {
+TEST(RuntimeBundle, RejectsDamagedFiles) {
   std::string file = *scaleBundle().bytes();
-  EXPECT_FAILURE(statusOf(""), Code::BadBundle, "'b' is not a bundle of Tilewright");
+  EXPECT_FAILURE(statusOf(""), Code::BadBundle,
+                 "'b' is not a bundle of Tilewright; make one by tilewrightc --emit=bundle");
   EXPECT_FAILURE(statusOf("\x7f"
                           "ELF" +
                           std::string(100, 'x')),
-                 Code::BadBundle, "'b' is not a bundle of Tilewright");
+                 Code::BadBundle,
+                 "'b' is not a bundle of Tilewright; make one by tilewrightc --emit=bundle");
   EXPECT_FAILURE(statusOf(file.substr(0, 20)), Code::BadBundle,
-                 "'b' is truncated: it has 20 bytes, less than a header");
+                 "'b' is truncated: it must have a header of 48 bytes, but has 20");
   std::string size = std::to_string(file.size());
   EXPECT_FAILURE(statusOf(file.substr(0, 100)), Code::BadBundle,
-                 "'b' is truncated: it has 100 of " + size + " bytes");
+                 "'b' is truncated: it must have " + size + " bytes, but has 100");
   EXPECT_FAILURE(statusOf(file + "x"), Code::BadBundle,
-                 "'b' is corrupt: it has " + std::to_string(file.size() + 1) +
-                     " bytes, more than the " + size + " of its header");
+                 "'b' is corrupt: it must have " + size + " bytes, but has " +
+                     std::to_string(file.size() + 1));
   std::string other = file;
   other[8] = 9;
   EXPECT_FAILURE(statusOf(other), Code::BadBundle,
@@ -120,7 +122,7 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   other = file;
   other[12] = 1;
   EXPECT_FAILURE(statusOf(other), Code::BadBundle,
-                 "'b' is corrupt: its header is not zero at offset 12");
+                 "'b' is corrupt: its header must be zero at offset 12, but got 1");
   other = file;
   other[32] = other[33] = other[34] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
@@ -159,8 +161,9 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   }
   EXPECT_FAILURE(Bundle::open("/nonexistent/x.twb").status(), Code::Io,
                  "cannot open '/nonexistent/x.twb': No such file or directory");
-  EXPECT_FAILURE(Bundle::open("/dev/zero").status(), Code::BadBundle,
-                 "'/dev/zero' is not a bundle of Tilewright");
+  EXPECT_FAILURE(
+      Bundle::open("/dev/zero").status(), Code::BadBundle,
+      "'/dev/zero' is not a bundle of Tilewright; make one by tilewrightc --emit=bundle");
   std::string sparse = ::testing::TempDir() + "/runtime-bundle-sparse.twb";
   std::ofstream(sparse, std::ios::binary) << "TWBUNDLE";
   ASSERT_EQ(truncate(sparse.c_str(), int64_t(3) << 30), 0);
@@ -178,7 +181,7 @@ TEST(RuntimeBundle, IsWrittenToAFile) {
   std::remove(path.c_str());
 }
 
-TEST(RuntimeBundle, RefusesWrongManifests) {
+TEST(RuntimeBundle, RejectsWrongManifests) {
   const std::string good = scaleBundle().manifest.toJson().write();
   ASSERT_TRUE(statusOf(fileWith(good)).ok()) << statusOf(fileWith(good)).message();
   struct Case {
@@ -187,49 +190,53 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
   const Case cases[] = {
       {R"("abi":3)", R"("abi":1)",
        "the bundle has kernel ABI 1, but this runtime has 3; compile it again"},
-      {R"("abi":3)", R"("abi":true)", "manifest: 'abi' of the manifest must be an integer"},
-      {R"("producer")", R"("producre")", "manifest: unknown key 'producre' in the manifest"},
+      {R"("abi":3)", R"("abi":true)", "'abi' of the manifest must be an integer, but got 'true'"},
+      {R"("producer")", R"("producre")",
+       "the keys of the manifest must be among abi, producer, source, kernels, programs, but got "
+       "'producre'"},
       {R"("programs":[])", R"("programs":{})",
-       "manifest: 'programs' of the manifest must be a list"},
-      {R"("name":"scale")", R"("name":1)", "manifest: 'name' of a kernel must be a string"},
+       "'programs' of the manifest must be a list, but got '{}'"},
+      {R"("name":"scale")", R"("name":1)", "'name' of a kernel must be a string, but got '1'"},
       {R"("D":64)", R"("D":["dim","x",0])",
-       "manifest: parameter 'D' of kernel 'scale' must be a literal"},
+       "parameter 'D' of kernel 'scale' must be a literal, but got '[\"dim\",\"x\",0]'"},
       {R"("kind":"view")", R"("kind":"tensor")",
-       "manifest: argument 'x' must be a view or a scalar, but got 'tensor'"},
+       "argument 'x' must be a view or a scalar, but got 'tensor'"},
       {R"("type":"bf16")", R"("type":"half")",
-       "manifest: unknown element type 'half' of argument 'x'"},
+       "'type' of argument 'x' must be an element type, such as f16, but got 'half'"},
       {R"([null,64])", R"([null,-64])",
-       "manifest: an extent of argument 'x' must be an integer from "
+       "an extent of argument 'x' must be an integer from "
        "0 to 2147483647, but got '-64'"},
       {R"("kind":"ptx")", R"("kind":"sass")",
-       "manifest: a code of kernel 'scale' must be ptx or cubin, but got 'sass'"},
+       "a code of kernel 'scale' must be ptx or cubin, but got 'sass'"},
       {R"("arch":"sm_80")", R"("arch":"gfx90")",
-       "manifest: unknown architecture 'gfx90' of kernel 'scale'"},
+       "'arch' of a code of kernel 'scale' must be an architecture, such as sm_90a, but got "
+       "'gfx90'"},
       {R"("block":[128,1,1])", R"("block":[128])",
-       "manifest: 'block' of kernel 'scale' must have 3 integers"},
+       "'block' of kernel 'scale' must have 3 integers, but has 1"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"z","box":[64,64],"swizzle":0}])",
-       "manifest: 'z' of a tensor map of kernel 'scale' is not an argument"},
+       "'argument' of a tensor map of kernel 'scale' must name an argument, but got 'z'"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":16}])",
-       "manifest: the swizzle of a tensor map of kernel 'scale' must be 0, 32, 64 or 128 bytes"},
-      {R"("grid":[["ceildiv")", R"("grid":[["cdiv")",
-       "manifest: unknown function 'cdiv' in an expression"},
+       "the swizzle of a tensor map of kernel 'scale' must be 0, 32, 64 or 128 bytes, but got 16"},
+      {R"("grid":[["ceildiv")", R"("grid":[["cdiv")", "unknown function 'cdiv' in an expression"},
       {R"("grid":[["ceildiv",)", R"("grid":[["ceildiv",1,)",
-       "manifest: function 'ceildiv' of an expression takes 2 operands, but got 3"},
+       "function 'ceildiv' of an expression takes 2 operands, but got 3"},
       {R"(["dim","x",0])", R"(["dim","x"])",
-       "manifest: 'dim' of an expression takes an argument and "
+       "'dim' of an expression takes an argument and "
        "a position, but got '[\"dim\",\"x\"]'"},
       {R"(["dim","x",0])", R"(["name"])",
-       "manifest: 'name' of an expression takes one string, but got '[\"name\"]'"},
-      {R"(["dim","x",0])", R"(["type","half"])", "manifest: unknown element type 'half'"},
+       "'name' of an expression takes one string, but got '[\"name\"]'"},
+      {R"(["dim","x",0])", R"(["type","half"])",
+       "'type' of an expression takes an element type, such as f16, but got 'half'"},
       {R"(["dim","x",0])", R"(null)",
-       "manifest: an expression must be an integer, a flag or a list "
+       "an expression must be an integer, a flag or a list "
        "that starts with a string, but got 'null'"},
       {R"(["dim","x",0])", R"(["dim","z",0])",
-       "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
+       "an expression of kernel 'scale' must name a parameter or an argument, but got 'z'"},
       {R"(["dim","x",0])", R"(["dim","x",2])",
-       "'dim(x, 2)' of kernel 'scale' is not a dimension of a view"},
+       "an expression of kernel 'scale' must name a dimension of a view, but got 'dim(x, 2)'"},
       {R"(["dim","x",0])", R"(["name","scale"])",
-       "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar"},
+       "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar, but "
+       "got a scalar of f32"},
       {R"("blob":0)", R"("blob":1)", "kernel 'scale' names blob 1, but the bundle has 1"},
       {R"("name":"y")", R"("name":"x")", "kernel 'scale' has two arguments named 'x'"},
       {R"("block":[128,1,1])", R"("block":[128,1,9])",
@@ -237,15 +244,17 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"("cluster":[1,1,1])", R"("cluster":[4,5,1])",
        "kernel 'scale' has clusters of 20 blocks, which must be 1 to 16"},
       {R"("requires":[])", R"("requires":[{"argument":"x","alignment":24}])",
-       "kernel 'scale' requires an alignment of 24 bytes, which must be a power of two up to 4096"},
+       "kernel 'scale' requires an alignment of 24 bytes, which must be a power of two up to "
+       "4096"},
       {R"("requires":[])", R"("requires":[{"argument":"scale","alignment":16}])",
-       "a requirement of kernel 'scale' does not name a view"},
+       "a requirement of kernel 'scale' must name a view, but got 'scale', a scalar of f32"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"scale","box":[64,64],"swizzle":0}])",
-       "a tensor map of kernel 'scale' does not name a view"},
+       "a tensor map of kernel 'scale' must name a view, but got 'scale', a scalar of f32"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64],"swizzle":0}])",
        "the tensor map over 'x' of kernel 'scale' has a box of rank 1, but 'x' has rank 2"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[257,64],"swizzle":0}])",
-       "the tensor map over 'x' of kernel 'scale' has a box extent of 257, which must be 1 to 256"},
+       "the tensor map over 'x' of kernel 'scale' has a box extent of 257, which must be 1 to "
+       "256"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,4],"swizzle":0}])",
        "the tensor map over 'x' of kernel 'scale' has a box of 8 bytes per row, which must be a "
        "multiple of 16"},
@@ -258,7 +267,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
        R"("launches":[{"kernels":[],"arguments":[]}]}])",
-       "a launch of program 'p' does not name a kernel"},
+       "a launch of program 'p' must name a kernel, but got none"},
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
        R"("launches":[{"kernels":[1],"arguments":[]}]}])",
@@ -270,14 +279,14 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
        R"("launches":[{"kernels":[0],"arguments":["a"]}]}])",
-       "a launch of program 'p' passes 'a', which is neither an argument nor a workspace"},
+       "a launch of program 'p' passes 'a', which must be an argument or a workspace"},
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],)"
        R"("workspaces":[{"name":"w","type":"f32","extents":[]},)"
        R"({"name":"w","type":"f32","extents":[]}],"launches":[]}])",
        "program 'p' has two values named 'w'"},
       {R"("optional":true)", R"("optional":1)",
-       "manifest: 'optional' of argument 'bias' must be a flag"},
+       "'optional' of argument 'bias' must be true or false, but got '1'"},
       {R"("kind":"scalar")", R"("optional":true,"kind":"scalar")",
        "argument 'scale' of kernel 'scale' is a scalar, which cannot be optional"},
       {R"({"abi")", R"(["abi")", "malformed JSON at offset 6: ',' or ']' is missing"},
@@ -292,7 +301,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
   }
 }
 
-TEST(RuntimeBundle, RefusesWrongRulesForElements) {
+TEST(RuntimeBundle, RejectsWrongRulesForElements) {
   BundleWriter writer = scaleBundle();
   KernelSpec &kernel = writer.manifest.kernels[0];
   kernel.arguments.push_back(ArgumentSpec::view("table", ElementType::I32, {-1, -1}));
@@ -310,45 +319,52 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
     const char *elements, *message;
   };
   const Case cases[] = {
-      {R"({})", "manifest: 'elements' of kernel 'scale' must be a list"},
+      {R"({})", "'elements' of kernel 'scale' must be a list, but got '{}'"},
       {R"(["ascending"])",
-       "manifest: 'rule' of a rule for elements of kernel 'scale' must be a string"},
+       "'rule' of a rule for elements of kernel 'scale' must be a string, but is missing"},
       {R"([{"rule":"descending","argument":"lengths"}])",
-       "manifest: unknown rule 'descending' for elements of kernel 'scale'"},
+       "'rule' of a rule for elements of kernel 'scale' must be ascending, within or within_first, "
+       "but got 'descending'"},
       {R"([{"rule":"ascending"}])",
-       "manifest: 'argument' of a rule for elements of kernel 'scale' must be a string"},
+       "'argument' of a rule for elements of kernel 'scale' must be a string, but is missing"},
       {R"([{"rule":"ascending","argument":"offsets"}])",
-       "manifest: 'offsets' of a rule for elements of kernel 'scale' is not an argument"},
+       "'argument' of a rule for elements of kernel 'scale' must name an argument, but got "
+       "'offsets'"},
       {R"([{"rule":"ascending","argument":"lengths","low":0}])",
-       "manifest: unknown key 'low' in a rule for elements of kernel 'scale'"},
+       "the keys of a rule for elements of kernel 'scale' must be among rule, argument, but got "
+       "'low'"},
       {R"([{"rule":"within","argument":"lengths","low":0}])",
-       "manifest: a rule for elements of kernel 'scale' has no 'high'"},
+       "'high' of a rule for elements of kernel 'scale' must be an expression, but is missing"},
       {R"([{"rule":"within","argument":"lengths","low":0,"high":4,"size":1}])",
-       "manifest: unknown key 'size' in a rule for elements of kernel 'scale'"},
+       "the keys of a rule for elements of kernel 'scale' must be among rule, argument, low, high, "
+       "but got 'size'"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"size":1}])",
-       "manifest: 'counts' of a rule for elements of kernel 'scale' must be a string"},
+       "'counts' of a rule for elements of kernel 'scale' must be a string, but is missing"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"lengths"}])",
-       "manifest: a rule for elements of kernel 'scale' has no 'size'"},
+       "'size' of a rule for elements of kernel 'scale' must be an expression, but is missing"},
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["half",1]}])",
-       "manifest: unknown function 'half' in an expression"},
+       "unknown function 'half' in an expression"},
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["name","scale"]}])",
-       "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar"},
+       "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar, but "
+       "got a scalar of f32"},
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["dim","z",0]}])",
-       "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
+       "an expression of kernel 'scale' must name a parameter or an argument, but got 'z'"},
       {R"([{"rule":"ascending","argument":"table"}])",
-       "kernel 'scale' uses 'ascending', which requires a view of i32 of rank 1 among its "
-       "arguments"},
+       "kernel 'scale' uses 'ascending', which requires a view of i32 of rank 1, but got 'table', "
+       "a view of i32 of rank 2"},
       {R"([{"rule":"within","argument":"bias","low":0,"high":4}])",
-       "kernel 'scale' uses 'within', which requires a view of i32 among its arguments"},
+       "kernel 'scale' uses 'within', which requires a view of i32, but got 'bias', a view of f32 "
+       "of rank 1"},
       {R"([{"rule":"within","argument":"rows","low":0,"high":4}])",
-       "kernel 'scale' uses 'within', which requires a view of i32 among its arguments"},
+       "kernel 'scale' uses 'within', which requires a view of i32, but got 'rows', a scalar of "
+       "i32"},
       {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,)"
        R"("counts":"lengths","size":1}])",
-       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 2 among its "
-       "arguments"},
+       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 2, but got "
+       "'lengths', a view of i32 of rank 1"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"table","size":1}])",
-       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 1 among its "
-       "arguments"},
+       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 1, but got "
+       "'table', a view of i32 of rank 2"},
   };
   for (const Case &wrong : cases) {
     std::string text = good;
@@ -368,7 +384,8 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
   BundleWriter writer = scaleBundle();
   KernelSpec &kernel = writer.manifest.kernels[0];
   kernel.codes.clear();
-  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle, "kernel 'scale' has no code");
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "kernel 'scale' must have code, but got none");
   kernel = scaleKernel();
   kernel.grid.clear();
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
@@ -422,7 +439,7 @@ TEST(RuntimeJson, ReadsAndWrites) {
   EXPECT_EQ(Json::parse(R"( "\u00e9\ud83d\ude00\n\/" )")->text, "\u00e9\U0001f600\n/");
 }
 
-TEST(RuntimeJson, RefusesWhatIsNotJson) {
+TEST(RuntimeJson, RejectsWhatIsNotJson) {
   struct Case {
     std::string text;
     const char *message;
@@ -547,21 +564,21 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
   EXPECT_EQ(failure(R"(["floordiv",1,["dim","absent",0]])"),
             "division by zero in 'floordiv(1, dim(absent, 0))'");
   EXPECT_EQ(failure(R"(["mod",1,0])"), "division by zero in 'mod(1, 0)'");
-  auto refuses = [&](const char *text, const char *rule, const char *written) {
+  auto rejects = [&](const char *text, const char *rule, const char *written) {
     EXPECT_EQ(failure(text), std::string("kernel 'k' applies ") + rule + ", in '" + written + "'");
   };
-  refuses(R"(["+",true,1])", "'+' to a value of kind flag; it takes kind int", "true + 1");
-  refuses(R"(["not",1])", "'not' to a value of kind int; it takes kind flag", "not(1)");
-  refuses(R"(["and",true,1])", "'and' to a value of kind int; it takes kind flag", "and(true, 1)");
-  refuses(R"(["bits",1])", "'bits' to a value of kind int; it takes kind type", "bits(1)");
-  refuses(R"(["+",["name","p"],1])", "'+' to a value of kind float; it takes kind int", "p + 1");
-  refuses(R"(["finite",1])", "'finite' to a value of kind int; it takes kind float", "finite(1)");
-  refuses(R"(["<",["type","f16"],1])", "'<' to a value of kind type; it takes kind int", "f16 < 1");
-  refuses(R"(["==",["enum","a"],1])", "'==' to values of different kinds, enum and int",
+  rejects(R"(["+",true,1])", "'+' to a value of kind flag; it takes kind int", "true + 1");
+  rejects(R"(["not",1])", "'not' to a value of kind int; it takes kind flag", "not(1)");
+  rejects(R"(["and",true,1])", "'and' to a value of kind int; it takes kind flag", "and(true, 1)");
+  rejects(R"(["bits",1])", "'bits' to a value of kind int; it takes kind type", "bits(1)");
+  rejects(R"(["+",["name","p"],1])", "'+' to a value of kind float; it takes kind int", "p + 1");
+  rejects(R"(["finite",1])", "'finite' to a value of kind int; it takes kind float", "finite(1)");
+  rejects(R"(["<",["type","f16"],1])", "'<' to a value of kind type; it takes kind int", "f16 < 1");
+  rejects(R"(["==",["enum","a"],1])", "'==' to values of different kinds, enum and int",
           "\"a\" == 1");
-  refuses(R"(["select",1,2,3])", "'select' to a value of kind int; it takes kind flag",
+  rejects(R"(["select",1,2,3])", "'select' to a value of kind int; it takes kind flag",
           "select(1, 2, 3)");
-  refuses(R"(["select",true,2,["name","p"]])",
+  rejects(R"(["select",true,2,["name","p"]])",
           "'select' to values of different kinds, int and float", "select(true, 2, p)");
   EXPECT_EQ(failure(R"(["name","p"])"),
             "'p' of kernel 'k' must be of kind int, but got kind float");

@@ -124,7 +124,7 @@ Status runAttention(const AttentionForwardArguments &arguments, uint64_t workspa
     return plan.status(); // names what is missing, and the command that compiles it
   if (Status status = plan->prepare(0); !status) // loads code, once per device
     return status;
-  return plan->run(arguments, workspace, bytes, stream); // does not allocate or synchronise
+  return plan->run(arguments, workspace, bytes, stream); // does not allocate or synchronize
 }
 
 TEST_F(Attention, ReportsWhatAMachineLacks) {
@@ -167,7 +167,7 @@ TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
                  "the head dimension of attention must be positive, but got 0 and, for values, 0");
 }
 
-TEST_F(Attention, RefusesOtherKernels) {
+TEST_F(Attention, RejectsOtherKernels) {
   BundleWriter writer = attentionBundle();
   std::vector<ArgumentSpec> &arguments = writer.manifest.kernels[0].arguments;
   arguments[8].isCapture = false;
@@ -180,7 +180,7 @@ TEST_F(Attention, RefusesOtherKernels) {
                  "'attention_forward' has no argument 'o', which attention requires");
 }
 
-TEST_F(Attention, RefusesShapesThatDoNotMatch) {
+TEST_F(Attention, RejectsShapesThatDoNotMatch) {
   Result<AttentionForward> plan = create(attentionBundle(), describe());
   EXPECT_OK(plan->prepare(0));
   auto run = [&](auto change) {

@@ -72,16 +72,16 @@ TEST_F(Driver, MayBeEmpty) {
 }
 
 TEST_F(Driver, NamesItsErrors) {
-  EXPECT_OK(driver.check(cuda::Success, "cuInit", "initialise the driver"));
-  EXPECT_FAILURE(driver.check(cuda::ErrorNoDevice, "cuInit", "initialise the driver"),
+  EXPECT_OK(driver.check(cuda::Success, "cuInit", "initialize the driver"));
+  EXPECT_FAILURE(driver.check(cuda::ErrorNoDevice, "cuInit", "initialize the driver"),
                  Code::NoDriver,
-                 "cannot initialise the driver: cuInit returned CUDA_ERROR_FAKE (100), as told");
+                 "cannot initialize the driver: cuInit returned CUDA_ERROR_FAKE (100), as told");
   EXPECT_EQ(driver.check(cuda::ErrorUnsupportedPtxVersion, "f", "g").code(), Code::Compile);
   EXPECT_EQ(driver.check(cuda::ErrorNoBinaryForGpu, "f", "g").code(), Code::Compile);
   fake().failures["cuGetErrorName"] = 1;
   fake().failures["cuGetErrorString"] = 1;
-  EXPECT_FAILURE(driver.check(77, "cuInit", "initialise the driver"), Code::Driver,
-                 "cannot initialise the driver: cuInit returned unknown error (77)");
+  EXPECT_FAILURE(driver.check(77, "cuInit", "initialize the driver"), Code::Driver,
+                 "cannot initialize the driver: cuInit returned unknown error (77)");
 }
 
 TEST_F(Driver, KnowsVersionsOfPtx) {
@@ -188,7 +188,7 @@ TEST_F(Cache, KeepsDriversApart) {
   EXPECT_FALSE(cache().lookup(other)->has_value());
 }
 
-TEST_F(Cache, CompilesAgainWhatTheDriverRefuses) {
+TEST_F(Cache, CompilesAgainWhatTheDriverRejects) {
   prepare();
   // The driver accepts neither the cached nor the linked cubin, then reports the error of the PTX.
   fake() = FakeDriver();

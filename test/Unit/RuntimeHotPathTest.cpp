@@ -222,19 +222,19 @@ bool runChangingArguments(const AttentionForward &plan, int64_t rows) {
           lastLaunch.keys == arguments.k.extents[2] && lastLaunch.scale == arguments.scale &&
           lastLaunch.lse == arguments.lse.bits && lastLaunch.areMapsRight;
   };
-  auto refuses = [&] { ok &= plan.run(arguments, 0, 0, nullptr).code() == Code::InvalidArgument; };
+  auto rejects = [&] { ok &= plan.run(arguments, 0, 0, nullptr).code() == Code::InvalidArgument; };
   check('a');
   arguments.q.extents[2] = arguments.o.extents[2] = rows + 128;
   check('a');
   arguments.o.extents[2] = rows;
-  refuses();
+  rejects();
   arguments.o.extents[2] = rows + 128;
   arguments.q.bits += 256;
   check('a');
   arguments.q.bits += 2; // not aligned
   check('g');
   arguments.q.bits += 1; // not even to an element
-  refuses();
+  rejects();
   arguments.q.bits -= 3;
   check('a');
   arguments.q.strides[0] += 8;
@@ -250,12 +250,12 @@ bool runChangingArguments(const AttentionForward &plan, int64_t rows) {
   arguments.lse = Argument::dense(0x7000, tilewright::ElementType::F32, {4, 16, rows + 128});
   check('a');
   arguments.lse.extents[1] = 8;
-  refuses();
+  rejects();
   arguments.lse = Argument::absent();
   arguments.k.extents[2] = arguments.v.extents[2] = 17;
   check('a');
   arguments.v.extents[2] = 16;
-  refuses();
+  rejects();
   return ok;
 }
 

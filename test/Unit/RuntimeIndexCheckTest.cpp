@@ -140,24 +140,24 @@ TEST_F(IndexChecks, AcceptWhatKernelsRequire) {
 TEST_F(IndexChecks, NameTheElementThatBreaksARule) {
   Operation operation = createChecking(indexedBundle());
   const std::string kernel = "kernel 'indexed' requires '";
-  auto refuses = [&](const std::string &text) {
+  auto rejects = [&](const std::string &text) {
     EXPECT_FAILURE(run(operation), Code::InvalidArgument, kernel + text);
   };
   offsets = {0, 5, 3, 5};
-  refuses("ascending(offsets)', but got offsets[2] = 3 after 5");
+  rejects("ascending(offsets)', but got offsets[2] = 3 after 5");
   offsets = {0, 2, 2, 6};
-  refuses("within(offsets, 0, dim(x, 0) + 1)', but got offsets[3] = 6; it must be from 0 to 5");
+  rejects("within(offsets, 0, dim(x, 0) + 1)', but got offsets[3] = 6; it must be from 0 to 5");
   offsets = {-2147483647 - 1, 0, 0, 5};
-  refuses("within(offsets, 0, dim(x, 0) + 1)', but got offsets[0] = -2147483648; it must be from 0 "
+  rejects("within(offsets, 0, dim(x, 0) + 1)', but got offsets[0] = -2147483648; it must be from 0 "
           "to 5");
   offsets = {0, 0, 0, 0};
   lengths = {32, 33};
-  refuses("within(lengths, 0, limit)', but got lengths[1] = 33; it must be from 0 to 32");
+  rejects("within(lengths, 0, limit)', but got lengths[1] = 33; it must be from 0 to 32");
   lengths = {16, 17};
-  refuses("within_first(table, 0, dim(x, 0), lengths, 16)', but got table[1, 1] = -1; it must be "
+  rejects("within_first(table, 0, dim(x, 0), lengths, 16)', but got table[1, 1] = -1; it must be "
           "from 0 to 4");
   table = {5, 0, 0, 0};
-  refuses("within_first(table, 0, dim(x, 0), lengths, 16)', but got table[0, 0] = 5; it must be "
+  rejects("within_first(table, 0, dim(x, 0), lengths, 16)', but got table[0, 0] = 5; it must be "
           "from 0 to 4");
   EXPECT_TRUE(fake().launches.empty());
   EXPECT_TRUE(fake().contexts.empty());
@@ -229,7 +229,7 @@ TEST_F(IndexChecks, HoldForWhatIsAbsentOrEmpty) {
   EXPECT_EQ(fake().launches.size(), 2u);
 }
 
-TEST_F(IndexChecks, AreRefusedWhileTheStreamIsCaptured) {
+TEST_F(IndexChecks, AreRejectedWhileTheStreamIsCaptured) {
   Operation operation = createChecking(indexedBundle());
   fake().isCapturing = true;
   EXPECT_FAILURE(run(operation), Code::Unsupported,

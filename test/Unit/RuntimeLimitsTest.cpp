@@ -69,27 +69,24 @@ TEST(RuntimeLimits, OfManifests) {
   manifest.kernels.resize(4096, scaleKernel());
   EXPECT_EQ(messageOf(manifest), "");
   manifest.kernels.push_back(scaleKernel());
-  EXPECT_EQ(messageOf(manifest),
-            "manifest: 'kernels' of the manifest has 4097 items; the limit is 4096");
+  EXPECT_EQ(messageOf(manifest), "'kernels' of the manifest has 4097 items; the limit is 4096");
   manifest.kernels = {scaleKernel()};
   manifest.programs.resize(4097);
-  EXPECT_EQ(messageOf(manifest),
-            "manifest: 'programs' of the manifest has 4097 items; the limit is 4096");
+  EXPECT_EQ(messageOf(manifest), "'programs' of the manifest has 4097 items; the limit is 4096");
   manifest.programs.resize(1);
   manifest.programs[0].name = "p";
   manifest.programs[0].launches.resize(1);
   LaunchSpec &launch = manifest.programs[0].launches[0];
   launch.kernels.resize(4097);
   EXPECT_EQ(messageOf(manifest),
-            "manifest: 'kernels' of a launch of program 'p' has 4097 items; the limit is 4096");
+            "'kernels' of a launch of program 'p' has 4097 items; the limit is 4096");
   launch.kernels = {0};
   launch.arguments.resize(65, "x");
   EXPECT_EQ(messageOf(manifest),
-            "manifest: 'arguments' of a launch of program 'p' has 65 items; the limit is 64");
+            "'arguments' of a launch of program 'p' has 65 items; the limit is 64");
   manifest.programs.clear();
   manifest.kernels[0].arguments.resize(65, ArgumentSpec::scalar("s", ElementType::F32));
-  EXPECT_EQ(messageOf(manifest),
-            "manifest: 'arguments' of kernel 'scale' has 65 items; the limit is 64");
+  EXPECT_EQ(messageOf(manifest), "'arguments' of kernel 'scale' has 65 items; the limit is 64");
 }
 
 /// A writer must not write bundles that readers reject.

@@ -137,7 +137,7 @@ TEST_F(Operations, ReleasesWhatItLoaded) {
   EXPECT_EQ(fake().retained, 0);
 }
 
-TEST_F(Operations, RefusesToRunUnprepared) {
+TEST_F(Operations, MustBePreparedToRun) {
   Operation operation = create(scaleBundle());
   EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
                  "kernel 'scale' is not prepared for this device; call prepare before run");
@@ -295,7 +295,7 @@ TEST_F(Operations, KeepsTheLogUntilTheKernelIsSought) {
             "CUDA_ERROR_INVALID_PTX (218), as told; the driver's log:\nptxas error: line 9");
 }
 
-TEST_F(Operations, RefusesDevicesAndDrivers) {
+TEST_F(Operations, RejectsDevicesAndDrivers) {
   Operation operation = create(scaleBundle());
   EXPECT_FAILURE(operation.prepare(3), Code::InvalidArgument,
                  "there is no device 3: the driver has 3");
@@ -372,7 +372,7 @@ TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
   EXPECT_EQ(preparedBytes(), 65536);
 }
 
-TEST_F(Operations, RefusesArguments) {
+TEST_F(Operations, RejectsArguments) {
   Operation operation = create(scaleBundle());
   EXPECT_OK(operation.prepare(0));
   const std::string x = "argument 'x' of kernel 'scale' ";
@@ -487,11 +487,11 @@ TEST_F(Operations, ChecksTheGrid) {
   arguments.values[4] = Argument::scalar(int32_t(65536));
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  "the grid of kernel 'scale' has 65536 blocks along y; the limit is 65535, so the "
-                 "compiler must linearise this axis into x");
+                 "compiler must linearize this axis into x");
   arguments.values[4] = Argument::scalar(int32_t(-1));
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  "the grid of kernel 'scale' has -1 blocks along y; the limit is 65535, so the "
-                 "compiler must linearise this axis into x");
+                 "compiler must linearize this axis into x");
 }
 
 TEST_F(Operations, LaunchesClusters) {

@@ -119,14 +119,14 @@ TEST_F(Programs, LaunchKernelsOfOneTarget) {
 }
 
 // A target none of whose variants fits is not taken for a part of the launches.
-TEST_F(Programs, RefuseArgumentsThatNoTargetTakes) {
+TEST_F(Programs, RejectArgumentsThatNoTargetTakes) {
   BundleWriter writer = twoTargetsBundle();
   writer.manifest.kernels[1].requirements = {{1, 16, true}};
   writer.manifest.kernels[2].requirements = {{0, 16, true}};
   Operation operation = create(writer);
   EXPECT_OK(operation.prepare(0));
   Arguments arguments = scaleArguments(300);
-  arguments.values[0].bits += 2; // refused by the first launch for sm_90a
+  arguments.values[0].bits += 2; // rejected by the first launch for sm_90a
   arguments.values[1].bits += 2; // and by the second one for sm_80
   EXPECT_FAILURE(
       operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
@@ -153,7 +153,7 @@ TEST_F(Programs, NeedNoWorkspaceForNothing) {
   EXPECT_TRUE(fake().fills.empty());
 }
 
-TEST_F(Programs, RefuseTheirInputs) {
+TEST_F(Programs, RejectTheirInputs) {
   BundleWriter writer = programBundle();
   Operation operation = create(writer);
   EXPECT_OK(operation.prepare(0));
@@ -318,7 +318,7 @@ TEST_F(TensorMaps, ThatWereNotMadeAreNotKept) {
   EXPECT_EQ(fake().maps.size(), 1u);
 }
 
-TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
+TEST_F(TensorMaps, RejectWhatTheyCannotDescribe) {
   Operation operation = create(writer, "scale");
   EXPECT_OK(operation.prepare(0));
   const std::string prefix = "no variant of kernel 'scale' takes these arguments: ";

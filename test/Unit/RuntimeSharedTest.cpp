@@ -83,7 +83,8 @@ TEST(RuntimeShared, ReportsFailures) {
   EXPECT_STREQ(tilewright_last_error(),
                "cannot open '/nonexistent.twb': No such file or directory");
   EXPECT_EQ(tilewright_bundle_load("nothing", 7, &bundle), TILEWRIGHT_BAD_BUNDLE);
-  EXPECT_STREQ(tilewright_last_error(), "'bundle' is not a bundle of Tilewright");
+  EXPECT_STREQ(tilewright_last_error(),
+               "'bundle' is not a bundle of Tilewright; make one by tilewrightc --emit=bundle");
   EXPECT_EQ(bundle, nullptr);
 }
 

@@ -202,7 +202,7 @@ TEST(RuntimeTimeline, NothingWasLaunched) {
   EXPECT_TRUE(trace->find("traceEvents")->items.empty());
 }
 
-TEST(RuntimeTimeline, RefusesWhatItCannotRead) {
+TEST(RuntimeTimeline, RejectsWhatItCannotRead) {
   Manifest none = manifest();
   none.kernels[0].timeline = {};
   EXPECT_EQ(Buffer(1).trace(none).status().message(),

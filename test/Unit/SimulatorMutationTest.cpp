@@ -119,7 +119,7 @@ const std::string kHeadOfRound =
     "tile is a barrier as well, it lies between the last read of each buffer and its next write";
 
 // Backwards have APART = false: the kernel for keys that the launches here use, without the kernel
-// for single heads (SynchronisationMutationTest has both).
+// for single heads (SynchronizationMutationTest has both).
 
 /// A window, so that blocks at both ends of a loop are masked and those between them are full.
 const std::map<std::string, Argument> kWindow = {
@@ -286,7 +286,7 @@ void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; 
 class OtherKernelMutationTest : public SimulatorMutationTest,
                                 public testing::WithParamInterface<OtherKernel> {};
 
-TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
+TEST_P(OtherKernelMutationTest, EverySynchronizationIsNeeded) {
   const OtherKernel &kernel = GetParam();
   Params params = kernel.params;
   params.insert(params.end(), {{"D", "16"}, {"BLOCK_N", "16"}});

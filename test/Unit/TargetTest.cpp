@@ -58,11 +58,11 @@ TEST(Target, KnowsAmpereAndHopper) {
   EXPECT_TRUE(hopper->hasRoles());
 }
 
-TEST(Target, RefusesWithTheListOfKnownOnes) {
+TEST(Target, RejectsWithTheListOfKnownOnes) {
   EXPECT_EQ(Target::find("sm_75"), nullptr);
   EXPECT_EQ(Target::find("SM_80"), nullptr);
   EXPECT_EQ(Target::find(""), nullptr);
-  EXPECT_EQ(Target::getRefusal("sm_75"), "target must be sm_80 or sm_90a, but got 'sm_75'");
+  EXPECT_EQ(Target::getRejection("sm_75"), "target must be sm_80 or sm_90a, but got 'sm_75'");
   EXPECT_EQ(Target::getNames("sim:"), "sim:sm_80 or sim:sm_90a");
   EXPECT_EQ(Target::getNamesWith(Feature::Wgmma), "sm_90a");
 }

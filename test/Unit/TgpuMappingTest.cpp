@@ -95,8 +95,8 @@ protected:
   }
 
   /// Expects mapping to fail with this text among its diagnostics.
-  void expectRefused(const std::string &file, const Params &params, const std::string &message,
-                     int64_t warps = 4) {
+  void expectRejected(const std::string &file, const Params &params, const std::string &message,
+                      int64_t warps = 4) {
     messages.clear();
     mlir::OwningOpRef<mlir::ModuleOp> module = compile("kernels/" + file, params);
     ASSERT_TRUE(module) << messages;
@@ -356,13 +356,13 @@ TEST_F(TgpuMappingTest, TilesOfHigherRankAndIndices) {
           {{"y", &y}, {"sums", &sums}, {"added", &added}}, 1e-6);
 }
 
-TEST_F(TgpuMappingTest, Refusals) {
-  expectRefused("attention_forward.mlir", {{"D", "256"}, {"T", "f32"}},
-                "bytes of shared memory, but the limit of sm_80 is 166912; use smaller blocks");
-  expectRefused("matmul.mlir", {{"T", "f16"}},
-                "must be a power of two from 1 to 32, on sm_90a also a multiple of 4, or 0 for an "
-                "automatic choice, but got 3",
-                3);
+TEST_F(TgpuMappingTest, Rejections) {
+  expectRejected("attention_forward.mlir", {{"D", "256"}, {"T", "f32"}},
+                 "bytes of shared memory, but the limit of sm_80 is 166912; use smaller blocks");
+  expectRejected("matmul.mlir", {{"T", "f16"}},
+                 "must be a power of two from 1 to 32, on sm_90a also a multiple of 4, or 0 for an "
+                 "automatic choice, but got 3",
+                 3);
 }
 
 /// The simulator counts the threads of a row by a formula, code generation from the layout.

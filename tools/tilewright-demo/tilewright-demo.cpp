@@ -297,9 +297,9 @@ int main(int argc, char **argv) {
                    demo.name);
     DeviceName used = *device;
     llvm::Expected<Outcome> outcome = runCase(kernels, demo, used);
-    std::string refusal;
+    std::string rejection;
     if (!outcome && used.kind != DeviceName::Kind::Cpu) {
-      refusal = llvm::toString(outcome.takeError());
+      rejection = llvm::toString(outcome.takeError());
       used = DeviceName();
       ++fallbacks;
       outcome = runCase(kernels, demo, used);
@@ -315,8 +315,9 @@ int main(int argc, char **argv) {
     bool onCpu = used.kind == DeviceName::Kind::Cpu;
     std::string name = onCpu ? "cpu" : deviceOption == "auto" ? "cuda" : deviceOption.c_str();
     failures += !printRow(demo, *outcome, name.c_str());
-    if (!refusal.empty())
-      llvm::outs() << "    not on the GPU: " << llvm::StringRef(refusal).split('\n').first << '\n';
+    if (!rejection.empty())
+      llvm::outs() << "    not on the GPU: " << llvm::StringRef(rejection).split('\n').first
+                   << '\n';
   }
   progress.reset();
   llvm::outs() << cases.size() - failures << " of " << cases.size() << " cases are right";

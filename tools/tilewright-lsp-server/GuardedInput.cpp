@@ -73,7 +73,7 @@ std::string tilewright::guardMessage(llvm::StringRef json, std::string &reason) 
   reason.clear();
   if (nestsTooDeep(json)) {
     reason = ("JSON is nested deeper than " + llvm::Twine(maxNesting)).str();
-    return R"({"jsonrpc":"2.0","method":"$/refused"})"; // which the server does not know
+    return R"({"jsonrpc":"2.0","method":"$/rejected"})"; // which the server does not know
   }
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
   if (!value) {

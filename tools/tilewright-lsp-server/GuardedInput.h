@@ -13,7 +13,7 @@
 namespace tilewright {
 
 /// A message as the server may have it. The text of a document that the parser cannot be given
-/// becomes a text that is refused at the same line; a message that nests deeper than 256 becomes
+/// becomes a text that is rejected at the same line; a message that nests deeper than 256 becomes
 /// one that means nothing. `reason` says what was changed, and is empty where nothing was.
 std::string guardMessage(llvm::StringRef json, std::string &reason);
 

@@ -46,16 +46,16 @@ int main(int argc, char **argv) {
   if (config.shouldShowDialects() || config.shouldListPasses())
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 
-  auto refuse = [&](const llvm::Twine &message) {
+  auto reject = [&](const llvm::Twine &message) {
     llvm::WithColor::error(llvm::errs(), "tilewright-opt") << message << '\n';
     return 1;
   };
   auto text = tilewright::readText(input);
   if (!text)
-    return refuse("cannot open '" + input + "': " + llvm::toString(text.takeError()));
+    return reject("cannot open '" + input + "': " + llvm::toString(text.takeError()));
   bool isText = !mlir::isBytecode(**text);
   if (auto fault = tilewright::findTextFault(isText ? (*text)->getBuffer() : ""))
-    return refuse("'" + input + "', line " +
+    return reject("'" + input + "', line " +
                   llvm::Twine((*text)->getBuffer().take_front(fault->offset).count('\n') + 1) +
                   ": " + fault->message);
   // MLIR's driver does not tell passes which file it parses.
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
   std::string message;
   std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(output, &message);
   if (!file)
-    return refuse(message);
+    return reject(message);
   if (failed(mlir::MlirOptMain(file->os(), std::move(*text), registry, config)))
     return 1;
   file->keep();

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
   cl::OptionCategory category("tilewrightc");
   CompileOptions compile(category);
   cl::opt<std::string> emit("emit",
-                            cl::desc("Output: tile (specialised tile IR), or for a GPU tgpu, llvm, "
+                            cl::desc("Output: tile (specialized tile IR), or for a GPU tgpu, llvm, "
                                      "ptx, cubin or bundle (the file for the runtime)"),
                             cl::init("tile"), cl::value_desc("tile|tgpu|llvm|ptx|cubin|bundle"),
                             cl::cat(category));

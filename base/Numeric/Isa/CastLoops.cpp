@@ -29,7 +29,7 @@ template <typename R> struct Reinterpret {
   template <typename T> static TILEWRIGHT_INLINE R apply(T a) { return bitsAs<R>(a); }
 };
 
-/// Towards zero, saturating, NaN to 0. The bounds are powers of two, so exact in every float type:
+/// Toward zero, saturating, NaN to 0. The bounds are powers of two, so exact in every float type:
 /// values in [low, high) convert.
 template <typename R> struct Saturate {
   template <typename T> static TILEWRIGHT_INLINE R apply(T a) {

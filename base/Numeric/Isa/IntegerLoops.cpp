@@ -48,7 +48,7 @@ struct Abs {
   }
 };
 
-/// Rounded towards zero. On 32 bits through double, which is exact and vectorises: an inexact
+/// Rounded toward zero. On 32 bits through double, which is exact and vectorizes: an inexact
 /// quotient is at least 1/|b| away from an integer, and the rounding error is below 2^-22 / |b|.
 struct Quotient {
   static TILEWRIGHT_INLINE int32_t apply(int32_t a, int32_t b) {
@@ -103,7 +103,7 @@ OpError divisionLoop(const void *a, const void *b, void *out, size_t n) {
   auto *x = static_cast<const T *>(a);
   auto *y = static_cast<const T *>(b);
   size_t stepX = side != SplatSide::Left, divisors = side == SplatSide::Right ? 1 : n;
-  T isZero = 0, isMinusOne = 0; // as wide as the elements, so that the loop vectorises
+  T isZero = 0, isMinusOne = 0; // as wide as the elements, so that the loop vectorizes
   for (size_t i = 0; i < divisors; ++i) {
     isZero |= T(y[i] == 0);
     isMinusOne |= T(y[i] == T(-1));

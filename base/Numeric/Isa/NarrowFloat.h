@@ -83,7 +83,7 @@ TILEWRIGHT_INLINE float roundToOdd(double value) {
   float nearest = float(value);
   if (!(double(nearest) != value) || value != value)
     return nearest;
-  // One step towards zero if the rounding went away from it; infinity becomes the largest finite
+  // One step toward zero if the rounding went away from it; infinity becomes the largest finite
   // number, which is odd.
   uint32_t bits = bitsAs<uint32_t>(nearest);
   bits -= __builtin_fabs(double(nearest)) > __builtin_fabs(value);

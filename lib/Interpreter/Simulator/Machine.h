@@ -183,7 +183,7 @@ public:
                   unsigned warp);
 
   bool meet(Context &context, mlir::Operation *op, unsigned barrier, int64_t warps, bool waits);
-  /// Synchronises all warps of the context at a barrier of their own.
+  /// Synchronizes all warps of the context at a barrier of their own.
   void meetAll(Context &context);
   void fence(Context &context);
   bool takeTurn(Context &context, mlir::Operation *op, mlir::Operation *turns, bool takes);

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels without one of their synchronisations. The simulator must report a fault in each, which
-// shows that it detects missing synchronisation and that the kernel has none that is redundant.
+// Kernels without one of their synchronizations. The simulator must report a fault in each, which
+// shows that it detects missing synchronization and that the kernel has none that is redundant.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MUTATIONS_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MUTATIONS_H

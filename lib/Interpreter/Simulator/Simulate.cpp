@@ -56,6 +56,9 @@ BlockPlan planOf(tile::KernelOp kernel) {
   return plan;
 }
 
+} // namespace
+
+/// Not in the anonymous namespace: a field of SimulatedModule::Impl has this type.
 class SimulatedRunner : public KernelRunner {
 public:
   /// Before a run. What has been compiled stays.
@@ -136,6 +139,8 @@ private:
   llvm::DenseSet<Operation *> *executed = nullptr;
   llvm::DenseMap<Operation *, Entry> kernels;
 };
+
+namespace {
 
 /// The contents of the caller's arrays, restored before each run.
 class Snapshot {

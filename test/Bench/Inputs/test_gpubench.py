@@ -192,7 +192,7 @@ class ContractTest(unittest.TestCase):
         self.assertEqual(contract.count_blocks({"q": [2, 3, 129, 64]}, sm_count=132), 2 * 3 * 4)
         self.assertEqual(contract.count_blocks({"q": [2, 0, 129, 64]}, sm_count=2), 0)
 
-    def test_refuses(self):
+    def test_rejects(self):
         with self.assertRaisesRegex(ContractError, "expected one tgpu.kernel but got 0"):
             Contract("module {}")
         with self.assertRaisesRegex(ContractError, "cannot evaluate the grid's 'dim\\(k, 1\\)'"):

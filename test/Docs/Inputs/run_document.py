@@ -11,9 +11,9 @@
 #   text      is not looked at, nor is a block without a language
 #
 #   <!-- file NAME -->         the block is written to NAME, too
-#   <!-- refused file NAME --> the block is written to NAME, and must not verify
+#   <!-- rejected file NAME --> the block is written to NAME, and must not verify
 #   <!-- part of NAME -->      not a module by itself: its lines are found in NAME (in WORK), one after the other
-#   <!-- refused -->           sh: must exit with 1
+#   <!-- rejected -->           sh: must exit with 1
 #   <!-- output -->            text: what the sh or python block above printed, but for the numbers of lines; "..." is any text
 #   <!-- not run: WHY -->      too long, or needs a person
 
@@ -101,10 +101,10 @@ def main():
         if directive.startswith("not run: "):
             printed = None
             continue
-        if is_file := re.fullmatch(r"(refused )?file (\S+)", directive):
+        if is_file := re.fullmatch(r"(rejected )?file (\S+)", directive):
             with open(os.path.join(work, is_file[2]), "w", encoding="utf-8") as file:
                 file.write(block.text)
-        elif directive not in ("", "refused", "output") and not directive.startswith("part of "):
+        elif directive not in ("", "rejected", "output") and not directive.startswith("part of "):
             fail(block, f"unknown directive '{directive}'")
 
         if directive.startswith("part of "):
@@ -116,12 +116,12 @@ def main():
             with open(file, "w", encoding="utf-8") as out:
                 out.write(block.text)
             code, output = run(["tilewright-opt", "--verify-roundtrip", "-o", os.devnull, file], work, environment)
-            if bool(code) != directive.startswith("refused"):
+            if bool(code) != directive.startswith("rejected"):
                 fail(block, f"does not verify\n{output}" if code else "verifies, but should not")
         elif language in ("sh", "python"):
             command = ["bash", "-euo", "pipefail", "-c"] if language == "sh" else [sys.executable, "-c"]
             code, printed = run([*command, block.text], work, environment)
-            if code != (1 if directive == "refused" else 0):
+            if code != (1 if directive == "rejected" else 0):
                 fail(block, f"exits with {code}\n{printed}")
         elif directive == "output":
             if printed is None or not matches(block.text, printed):

@@ -465,7 +465,7 @@ def packed_forward():
         check_forward(str(params), got, o, lse, kind)
 
 
-def packed_forward_neighbours():
+def packed_forward_neighbors():
     """With default blocks, the last block of a sequence includes rows of the next one, whose keys and
     values are NaN here and whose results must not be overwritten."""
     kind = "f16"
@@ -506,7 +506,7 @@ def packed_backward():
         check_gradients(str(params), got, wanted, kind)
 
 
-def packed_backward_neighbours():
+def packed_backward_neighbors():
     """With default blocks: a sequence with only NaN between others, empty sequences, one of a single row,
     partial beside whole blocks, for gradients summed atomically and for a kernel for dQ."""
     kind = "f16"

@@ -223,7 +223,7 @@ def check_casts():
             if not (got == expected or (math.isnan(got) and math.isnan(expected))):
                 problems.append(f"{name} 0x{i:02X}: {got}, not {expected}")
         values = [s * 2 ** random.uniform(-19, 15) for s in (1, -1) for _ in range(60)]
-        # Ties, and the neighbours of the largest number.
+        # Ties, and the neighbors of the largest number.
         values += [(decode(i, name) + decode(i + 1, name)) / 2 for i in range(0x7B)]
         values += [0.0, -0.0, INF, -INF, NAN, 463.9, 464.0, 464.5, 61439.0, 61440.0]
         for element in ("f32", "f16"):

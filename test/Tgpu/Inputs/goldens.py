@@ -153,7 +153,7 @@ def spills(scratch, root):
         report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
         entries = ENTRY.findall(report)
         spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
-        # ptxas prints this if it serialises products.
+        # ptxas prints this if it serializes products.
         serialized = " and serializes products" if "serializ" in report else ""
         roles = [tuple(map(int, role)) for role in re.findall(r'role "\w+" warps (\d+) registers (\d+)', read(ours))]
         launched = int(re.search(r"Used (\d+) registers", report)[1]) * sum(warps for warps, _ in roles)

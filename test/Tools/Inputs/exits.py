@@ -15,4 +15,4 @@ if result.returncode != expected:
 if expected == 1 and messages.count("error: ") != 1:
     sys.exit(f"exits.py: expected one error but got {messages.count('error: ')}")
 if result.stdout:
-    sys.exit(f"exits.py: a refusal must leave standard output empty but got {result.stdout!r}")
+    sys.exit(f"exits.py: an error must leave standard output empty but got {result.stdout!r}")

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The shipped kernels under each mask, with two heads of queries for each of keys and one
-// synchronisation less: what every compilation checks (tgpu-verify-sync) refuses them, or else the
+// synchronization less: what every compilation checks (tgpu-verify-sync) rejects them, or else the
 // simulator finds a fault. What neither finds, at three moments and with twenty seeds, is not
-// needed, and the reason is here. Of kernels with roles the launches get to every synchronisation.
+// needed, and the reason is here. Of kernels with roles the launches get to every synchronization.
 // Mutants of a kernel are tried under one mask, with TILEWRIGHT_TEST_TIER=full under all.
 
 #include "SimulatorTesting.h"
@@ -60,7 +60,7 @@ struct Kernel {
 };
 void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 
-class SynchronisationMutationTest
+class SynchronizationMutationTest
     : public SimulatorTest,
       public testing::WithParamInterface<std::tuple<Kernel, const char *>> {
 protected:
@@ -150,7 +150,7 @@ bool isOfIdleRound(mlir::ModuleOp module, const Mutation &mutation) {
 }
 constexpr int kMostWaitsOfIdleRounds = 3; ///< one per ring, except the last
 
-void SynchronisationMutationTest::expectAllReached(mlir::ModuleOp module) {
+void SynchronizationMutationTest::expectAllReached(mlir::ModuleOp module) {
   std::set<unsigned> seen;
   for (const Mutation &mutation : listMutations(module))
     if (seen.insert(mutation.number).second && !executed.count(mutation.number) &&
@@ -171,7 +171,7 @@ bool isOfTier(const Kernel &kernel, llvm::StringRef mask) {
 /// For kernels with roles, the launches reach every part of a loop: parts that no launch can reach
 /// are not generated. (On other targets, a mask may leave parts empty.) Then each synchronization
 /// is removed, one at a time.
-TEST_P(SynchronisationMutationTest, EverySynchronisationIsReachedAndMissed) {
+TEST_P(SynchronizationMutationTest, EverySynchronizationIsReachedAndMissed) {
   const auto &[kernel, mask] = GetParam();
   bool mustReach = kernel.target == "sm_90a", hasMutants = !kernel.isOnlyReached;
   if (hasMutants && !isOfTier(kernel, mask)) {
@@ -188,13 +188,13 @@ TEST_P(SynchronisationMutationTest, EverySynchronisationIsReachedAndMissed) {
   ASSERT_TRUE(isAccepted(*module)) << messages;
 
   std::vector<Mutation> mutations = listMutations(*module);
-  int numRefused = 0, numFound = 0, numRedundant = 0, numUnreached = 0, numOfIdleRounds = 0;
+  int numRejected = 0, numFound = 0, numRedundant = 0, numUnreached = 0, numOfIdleRounds = 0;
   std::string redundant;
   for (const Mutation &mutation : mutations) {
     messages.clear();
     auto mutant = mutate(*module, mutation);
     if (!isAccepted(*mutant)) {
-      ++numRefused;
+      ++numRejected;
       continue;
     }
     if (isOfIdleRound(*module, mutation)) {
@@ -221,11 +221,11 @@ TEST_P(SynchronisationMutationTest, EverySynchronisationIsReachedAndMissed) {
   EXPECT_LE(numOfIdleRounds, kMostWaitsOfIdleRounds);
   // A verifier that cannot analyze a kernel accepts it, and the simulator only tries a few
   // launches.
-  EXPECT_GE(2 * numRefused, static_cast<int>(mutations.size()))
+  EXPECT_GE(2 * numRejected, static_cast<int>(mutations.size()))
       << "tgpu-verify-sync does not follow the kernel";
-  std::printf("%s under %s: %zu mutants, %d refused by tgpu-verify-sync, %d found by the "
+  std::printf("%s under %s: %zu mutants, %d rejected by tgpu-verify-sync, %d found by the "
               "simulator, %d redundant, %d never executed\n",
-              kernel.label, mask, mutations.size(), numRefused, numFound, numRedundant,
+              kernel.label, mask, mutations.size(), numRejected, numFound, numRedundant,
               numUnreached);
 }
 
@@ -337,7 +337,7 @@ Kernel withFiles(Kernel kernel, std::vector<std::string> files) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Kernels, SynchronisationMutationTest,
+    Kernels, SynchronizationMutationTest,
     testing::Combine(
         testing::Values(
             Kernel{"forward", "attention_forward", "sm_80", kSmallBlocks, 2, kSmall, kForward, 9},
@@ -371,7 +371,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 INSTANTIATE_TEST_SUITE_P(
-    Others, SynchronisationMutationTest,
+    Others, SynchronizationMutationTest,
     testing::Combine(
         testing::Values(
             Kernel{"packed_forward", "attention_forward", "sm_80", with(kSmallBlocks, kPacked), 2,
@@ -593,7 +593,7 @@ const std::vector<Kernel> kCausalKernels = {
     packed(byDefault("packed_backward_D256_by_default", "attention_backward", "256", kLaunches)),
 };
 
-INSTANTIATE_TEST_SUITE_P(Roles, SynchronisationMutationTest,
+INSTANTIATE_TEST_SUITE_P(Roles, SynchronizationMutationTest,
                          testing::Combine(testing::ValuesIn(kCausalKernels),
                                           testing::ValuesIn(kMasks)),
                          [](const auto &info) {
@@ -621,7 +621,7 @@ const std::vector<Kernel> kOtherKernels = {
      2},
 };
 
-INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronisationMutationTest,
+INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,
                          testing::Combine(testing::ValuesIn(kOtherKernels), testing::Values("")),
                          [](const auto &info) {
                            return std::string(std::get<0>(info.param).label);
