@@ -23,7 +23,7 @@ constexpr Type goldenType = Type::BF16;
 struct Golden {
   int64_t D;
   Causal causal;
-  bool isNarrow = false; ///< 128 keys per iteration instead of 176
+  bool isNarrow = false; ///< 128 rows by 128 keys instead of 192 by 64
 };
 
 class Goldens : public ::testing::TestWithParam<Golden> {

@@ -4,8 +4,8 @@
 // Attention forward for Hopper, written by hand: D 128, bf16, without a mask. It takes the arguments of
 // kernels/attention_forward.mlir, so that it can replace that kernel.
 //
-//   load      one thread copies Q, K and V through rings of two stages, by TMA.
-//   compute   two warpgroups, 64 rows of Q each; 176 keys per iteration. S is issued before P V of the previous
+//   load      one thread copies Q, of two tiles, K and V through rings of two stages, by TMA.
+//   compute   three warpgroups, 64 rows of Q each; 64 keys per iteration. S is issued before P V of the previous
 //             iteration, so that the softmax overlaps with this P V. P stays in registers as
 //             operand a. The warpgroups take turns in issuing, so that one multiplies while another
 //             exponentiates.
@@ -24,37 +24,38 @@
 //   - scores are scaled by |scale|, so that the largest product gives the largest score. If the scale is
 //     negative, Q is negated in shared memory, once per tile.
 //
-// O is stored in halves of 64 columns through its own buffer, while the next tile begins. Persistent: block
-// `cta` takes tiles cta, cta + grid, ...; the counters of the rings continue across tiles.
+// O is stored in halves of 64 columns through two separate buffers, while the next tile begins. Persistent:
+// block `cta` takes tiles cta, cta + grid, ...; the counters of the rings continue across tiles.
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync --verify-roundtrip | FileCheck %s
 
 !view = !tile.view<[?, ?, ?, 128], bf16>
 !lse_view = !tile.view<[?, ?, ?], f32>
-!q_tile = !tgpu.shared<128x128xbf16, b128>
-!kv_tile = !tgpu.shared<176x128xbf16, b128>
-!o_piece = !tgpu.shared<128x64xbf16, b128>
+!q_tile = !tgpu.shared<192x128xbf16, b128>
+!kv_tile = !tgpu.shared<64x128xbf16, b128>
+!o_piece = !tgpu.shared<192x64xbf16, b128>
+!q_ring = !tgpu.ring<2, !q_tile>
 !kv_ring = !tgpu.ring<2, !kv_tile>
-!q_full = !tgpu.barriers<1>
+!q_full = !tgpu.barriers<2>
 !kv_full = !tgpu.barriers<2>
-!q_map = !tgpu.tensor_map<1x1x128x64xbf16, b128>
-!kv_map = !tgpu.tensor_map<1x1x176x64xbf16, b128>
-!s = tensor<128x176xf32, #tgpu.wgmma<2>>
-!s_i32 = tensor<128x176xi32, #tgpu.wgmma<2>>
-!s_i1 = tensor<128x176xi1, #tgpu.wgmma<2>>
-!s_bf16 = tensor<128x176xbf16, #tgpu.wgmma<2>>
-!p = tensor<128x176xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
-!o = tensor<128x128xf32, #tgpu.wgmma<2>>
-!q_bf16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
-!o_half = tensor<128x64xf32, #tgpu.wgmma<2>>
-!o_half_bf16 = tensor<128x64xbf16, #tgpu.wgmma<2>>
-!sums = tensor<128x16xf32, #tgpu.wgmma<2>>
-!row = tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
-!row_i32 = tensor<128xi32, #tgpu.slice<1, #tgpu.wgmma<2>>>
-!row_i1 = tensor<128xi1, #tgpu.slice<1, #tgpu.wgmma<2>>>
+!q_map = !tgpu.tensor_map<1x1x192x64xbf16, b128>
+!kv_map = !tgpu.tensor_map<1x1x64x64xbf16, b128>
+!s = tensor<192x64xf32, #tgpu.wgmma<3>>
+!s_i32 = tensor<192x64xi32, #tgpu.wgmma<3>>
+!s_i1 = tensor<192x64xi1, #tgpu.wgmma<3>>
+!s_bf16 = tensor<192x64xbf16, #tgpu.wgmma<3>>
+!p = tensor<192x64xbf16, #tgpu.operand<a, #tgpu.wgmma<3>>>
+!o = tensor<192x128xf32, #tgpu.wgmma<3>>
+!q_bf16 = tensor<192x128xbf16, #tgpu.wgmma<3>>
+!o_half = tensor<192x64xf32, #tgpu.wgmma<3>>
+!o_half_bf16 = tensor<192x64xbf16, #tgpu.wgmma<3>>
+!sums = tensor<192x16xf32, #tgpu.wgmma<3>>
+!row = tensor<192xf32, #tgpu.slice<1, #tgpu.wgmma<3>>>
+!row_i32 = tensor<192xi32, #tgpu.slice<1, #tgpu.wgmma<3>>>
+!row_i1 = tensor<192xi1, #tgpu.slice<1, #tgpu.wgmma<3>>>
 
-// CHECK-LABEL: tgpu.kernel @attention_forward target "sm_90a" warps 12
-tgpu.kernel @attention_forward target "sm_90a" warps 12
+// CHECK-LABEL: tgpu.kernel @attention_forward target "sm_90a" warps 16
+tgpu.kernel @attention_forward target "sm_90a" warps 16
     require(dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
@@ -63,40 +64,41 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             finite(scale), window_left == -1, window_right == -1)
     (%q: !view, %k: !view, %v: !view, %o: !view, %lse: optional !lse_view,
      %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
-    grid(%cta = min(sm_count(), ceildiv(dim(q, 2), 128) * dim(q, 1) * dim(q, 0)))
-    attributes {bindings = {ACC = f32, BLOCK_M = 128 : i64, BLOCK_N = 176 : i64, CAUSAL = "none",
+    grid(%cta = min(sm_count(), ceildiv(dim(q, 2), 192) * dim(q, 1) * dim(q, 0)))
+    attributes {bindings = {ACC = f32, BLOCK_M = 192 : i64, BLOCK_N = 64 : i64, CAUSAL = "none",
                             D = 128 : i64, DP = 128 : i64, DV = 128 : i64, DVP = 128 : i64, T = bf16, WINDOW = false}} {
   %q_map = tgpu.tensor_map %q : !view -> !q_map
   %k_map = tgpu.tensor_map %k : !view -> !kv_map
   %v_map = tgpu.tensor_map %v : !view -> !kv_map
   %o_map = tgpu.tensor_map %o : !view -> !q_map
 
-  %q_slot = tgpu.alloc : !q_tile
+  %q_ring = tgpu.alloc_ring : !q_ring
   %k_ring = tgpu.alloc_ring : !kv_ring
   %v_ring = tgpu.alloc_ring : !kv_ring
-  %o_buffer = tgpu.alloc : !o_piece
+  %o_left = tgpu.alloc : !o_piece
+  %o_right = tgpu.alloc : !o_piece
   %q_full = tgpu.alloc_barriers arrivals 1 : !q_full
-  %q_empty = tgpu.alloc_barriers arrivals 8 : !q_full
+  %q_empty = tgpu.alloc_barriers arrivals 12 : !q_full
   %k_full = tgpu.alloc_barriers arrivals 1 : !kv_full
-  %k_empty = tgpu.alloc_barriers arrivals 8 : !kv_full
+  %k_empty = tgpu.alloc_barriers arrivals 12 : !kv_full
   %v_full = tgpu.alloc_barriers arrivals 1 : !kv_full
-  %v_empty = tgpu.alloc_barriers arrivals 8 : !kv_full
-  %compute_done = tgpu.named_barrier warps 8 : index
-  %turns = tgpu.turns warpgroups 2 : index
+  %v_empty = tgpu.alloc_barriers arrivals 12 : !kv_full
+  %compute_done = tgpu.named_barrier warps 12 : index
+  %turns = tgpu.turns warpgroups 3 : index
 
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c128 = arith.constant 128 : i32
-  %c176 = arith.constant 176 : i32
+  %c64 = arith.constant 64 : i32
+  %c192 = arith.constant 192 : i32
   %rows = tile.dim %q, 2 : !view
   %heads = tile.dim %q, 1 : !view
   %batch = tile.dim %q, 0 : !view
   %keys = tile.dim %k, 2 : !view
   %kv_heads = tile.dim %k, 1 : !view
-  %row_blocks = arith.ceildivsi %rows, %c128 : i32
+  %row_blocks = arith.ceildivsi %rows, %c192 : i32
   %all_heads = arith.muli %heads, %batch : i32
   %tiles = arith.muli %row_blocks, %all_heads : i32
-  %blocks = arith.ceildivsi %keys, %c176 : i32
+  %blocks = arith.ceildivsi %keys, %c64 : i32
   %ctas = tgpu.grid_extent 0 : i32
 
   // CHECK: tgpu.roles
@@ -108,25 +110,26 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %bh = arith.divsi %t, %row_blocks : i32
         %h = arith.remsi %bh, %heads : i32
         %b = arith.divsi %bh, %heads : i32
-        %m = arith.muli %block, %c128 : i32
+        %m = arith.muli %block, %c192 : i32
         %last = arith.subi %blocks, %c1 : i32
         // The number of heads of Q that share a head of K and V.
         %h_of_kv = arith.muli %h, %kv_heads : i32
         %h_kv = arith.divsi %h_of_kv, %heads : i32
 
         tgpu.acquire %q_empty[%tile] : !q_full
-        tgpu.expect %q_full[%tile] bytes 32768 : !q_full
+        tgpu.expect %q_full[%tile] bytes 49152 : !q_full
+        %q_slot = tgpu.slot %q_ring[%tile] : !q_ring
         tgpu.tma_load %q_map[%b, %h, %m, 0], %q_slot, %q_full[%tile] : !q_map, !q_tile, !q_full
 
         %use_end = scf.for %i = %c0 to %blocks step %c1 iter_args(%use = %use0) -> i32 : i32 {
           %number = arith.subi %last, %i : i32
-          %n = arith.muli %number, %c176 : i32
+          %n = arith.muli %number, %c64 : i32
           tgpu.acquire %k_empty[%use] : !kv_full
-          tgpu.expect %k_full[%use] bytes 45056 : !kv_full
+          tgpu.expect %k_full[%use] bytes 16384 : !kv_full
           %k_slot = tgpu.slot %k_ring[%use] : !kv_ring
           tgpu.tma_load %k_map[%b, %h_kv, %n, 0], %k_slot, %k_full[%use] : !kv_map, !kv_tile, !kv_full
           tgpu.acquire %v_empty[%use] : !kv_full
-          tgpu.expect %v_full[%use] bytes 45056 : !kv_full
+          tgpu.expect %v_full[%use] bytes 16384 : !kv_full
           %v_slot = tgpu.slot %v_ring[%use] : !kv_ring
           tgpu.tma_load %v_map[%b, %h_kv, %n, 0], %v_slot, %v_full[%use] : !kv_map, !kv_tile, !kv_full
           %next_use = arith.addi %use, %c1 : i32
@@ -138,8 +141,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
     }
     role "idle" warps 3 registers 24 {
     }
-    // CHECK: role "compute" warps 8 registers 240 {
-    role "compute" warps 8 registers 240 {
+    // CHECK: role "compute" warps 12 registers 160 {
+    role "compute" warps 12 registers 160 {
       %zero = arith.constant 0.0 : f32
       %one = arith.constant 1.0 : f32
       %minus_infinity = arith.constant 0xFF800000 : f32
@@ -157,6 +160,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %is_negative = arith.cmpf olt, %scale, %zero : f32
       %scales = tile.full %scale_log2 : !s
       %row_scales = tile.full %scale_log2 : !row
+      %lag = arith.constant 8.0 : f32
       %outside = tile.full %minus_infinity : !s
       %no_max = tile.full %least : !row
       %no_sums = tile.full %zero : !sums
@@ -164,14 +168,13 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %row_zeros = tile.full %zero : !row
       %row_ones = tile.full %one : !row
       %row_ln2 = tile.full %ln2 : !row
-      %lag = arith.constant 8.0 : f32
       %limits = tile.full %keys : !s_i32
 
       %block_of_cta = arith.remsi %cta, %row_blocks : i32
       %bh_of_cta = arith.divsi %cta, %row_blocks : i32
       %h_of_cta = arith.remsi %bh_of_cta, %heads : i32
       %b_of_cta = arith.divsi %bh_of_cta, %heads : i32
-      %m_of_cta = arith.muli %block_of_cta, %c128 : i32
+      %m_of_cta = arith.muli %block_of_cta, %c192 : i32
 
       scf.for %t = %cta to %tiles step %ctas
           iter_args(%b = %b_of_cta, %h = %h_of_cta, %m = %m_of_cta, %tile = %c0, %use0 = %c0)
@@ -179,6 +182,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %last = arith.subi %blocks, %c1 : i32
 
         tgpu.wait %q_full[%tile] : !q_full
+        %q_slot = tgpu.slot %q_ring[%tile] : !q_ring
         scf.if %is_negative {
           %q_given = tgpu.read %q_slot : !q_tile -> !q_bf16
           // In f32: one instruction packs two values, which takes half the registers of unpacking pairs of bf16.
@@ -199,7 +203,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           tgpu.wgmma_commit
           %first_s_all = tgpu.wgmma_wait pending 0, %first_s_issued : !s
           tgpu.arrive %k_empty[%use0] per warp : !kv_full
-          %first_n = arith.muli %last, %c176 : i32
+          %first_n = arith.muli %last, %c64 : i32
           %first_j = tile.iota %first_n dim 1 : !s_i32
           %first_attends = arith.cmpi slt, %first_j, %limits : !s_i32
           %first_s = tile.select %first_attends, %first_s_all, %outside : !s_i1, !s
@@ -215,23 +219,9 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_p_16 = tgpu.columns 16 of %first_p : !s -> !sums
           %first_p_32 = tgpu.columns 32 of %first_p : !s -> !sums
           %first_p_48 = tgpu.columns 48 of %first_p : !s -> !sums
-          %first_p_64 = tgpu.columns 64 of %first_p : !s -> !sums
-          %first_p_80 = tgpu.columns 80 of %first_p : !s -> !sums
-          %first_p_96 = tgpu.columns 96 of %first_p : !s -> !sums
-          %first_p_112 = tgpu.columns 112 of %first_p : !s -> !sums
-          %first_p_128 = tgpu.columns 128 of %first_p : !s -> !sums
-          %first_p_144 = tgpu.columns 144 of %first_p : !s -> !sums
-          %first_p_160 = tgpu.columns 160 of %first_p : !s -> !sums
           %first_sums_16 = arith.addf %first_p_0, %first_p_16 : !sums
           %first_sums_32 = arith.addf %first_sums_16, %first_p_32 : !sums
-          %first_sums_48 = arith.addf %first_sums_32, %first_p_48 : !sums
-          %first_sums_64 = arith.addf %first_sums_48, %first_p_64 : !sums
-          %first_sums_80 = arith.addf %first_sums_64, %first_p_80 : !sums
-          %first_sums_96 = arith.addf %first_sums_80, %first_p_96 : !sums
-          %first_sums_112 = arith.addf %first_sums_96, %first_p_112 : !sums
-          %first_sums_128 = arith.addf %first_sums_112, %first_p_128 : !sums
-          %first_sums_144 = arith.addf %first_sums_128, %first_p_144 : !sums
-          %sums0 = arith.addf %first_sums_144, %first_p_160 : !sums
+          %sums0 = arith.addf %first_sums_32, %first_p_48 : !sums
           %first_p_bf16 = tile.cast %first_p : !s -> !s_bf16
           %p0 = tgpu.convert %first_p_bf16 : !s_bf16 -> !p
 
@@ -266,26 +256,12 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
             %p_48 = tgpu.columns 48 of %p : !s -> !sums
-            %p_64 = tgpu.columns 64 of %p : !s -> !sums
-            %p_80 = tgpu.columns 80 of %p : !s -> !sums
-            %p_96 = tgpu.columns 96 of %p : !s -> !sums
-            %p_112 = tgpu.columns 112 of %p : !s -> !sums
-            %p_128 = tgpu.columns 128 of %p : !s -> !sums
-            %p_144 = tgpu.columns 144 of %p : !s -> !sums
-            %p_160 = tgpu.columns 160 of %p : !s -> !sums
             %alpha_of_sums = tile.expand %alpha dim 1 : !row -> !sums
             %sums_kept = arith.mulf %sums, %alpha_of_sums fastmath<contract> : !sums
             %sums_0 = arith.addf %sums_kept, %p_0 fastmath<contract> : !sums
             %sums_16 = arith.addf %sums_0, %p_16 : !sums
             %sums_32 = arith.addf %sums_16, %p_32 : !sums
-            %sums_48 = arith.addf %sums_32, %p_48 : !sums
-            %sums_64 = arith.addf %sums_48, %p_64 : !sums
-            %sums_80 = arith.addf %sums_64, %p_80 : !sums
-            %sums_96 = arith.addf %sums_80, %p_96 : !sums
-            %sums_112 = arith.addf %sums_96, %p_112 : !sums
-            %sums_128 = arith.addf %sums_112, %p_128 : !sums
-            %sums_144 = arith.addf %sums_128, %p_144 : !sums
-            %new_sums = arith.addf %sums_144, %p_160 : !sums
+            %new_sums = arith.addf %sums_32, %p_48 : !sums
             %p_bf16 = tile.cast %p : !s -> !s_bf16
             %p_new = tgpu.convert %p_bf16 : !s_bf16 -> !p
 
@@ -315,7 +291,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %bh_next = arith.divsi %t_next, %row_blocks : i32
         %h_next = arith.remsi %bh_next, %heads : i32
         %b_next = arith.divsi %bh_next, %heads : i32
-        %m_next = arith.muli %block_next, %c128 : i32
+        %m_next = arith.muli %block_next, %c192 : i32
 
         // A row without keys has the sum 0: O = 0, LSE = -inf.
         %sum = tile.reduce add %result#2 dim 1 : !sums -> !row
@@ -328,25 +304,25 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %factor_of_left = tgpu.columns 0 of %factor_all : !o -> !o_half
         %left_f32 = arith.mulf %o_of_left, %factor_of_left : !o_half
         %left_bf16 = tile.cast %left_f32 : !o_half -> !o_half_bf16
-        // A buffer is free when the previous copy has read it.
-        tgpu.bulk_wait pending 0 read
+        // A buffer is free when its previous copy has read it; the copy of the other may still be in flight.
+        tgpu.bulk_wait pending 1 read
         tgpu.sync on %compute_done
-        tgpu.write %left_bf16, %o_buffer : !o_half_bf16, !o_piece
+        tgpu.write %left_bf16, %o_left : !o_half_bf16, !o_piece
         tgpu.fence_async
         tgpu.sync on %compute_done
-        tgpu.tma_store %o_buffer, %o_map[%b, %h, %m, 0] : !o_piece, !q_map
+        tgpu.tma_store %o_left, %o_map[%b, %h, %m, 0] : !o_piece, !q_map
         tgpu.bulk_commit
 
         %o_of_right = tgpu.columns 64 of %result#0 : !o -> !o_half
         %factor_of_right = tgpu.columns 64 of %factor_all : !o -> !o_half
         %right_f32 = arith.mulf %o_of_right, %factor_of_right : !o_half
         %right_bf16 = tile.cast %right_f32 : !o_half -> !o_half_bf16
-        tgpu.bulk_wait pending 0 read
+        tgpu.bulk_wait pending 1 read
         tgpu.sync on %compute_done
-        tgpu.write %right_bf16, %o_buffer : !o_half_bf16, !o_piece
+        tgpu.write %right_bf16, %o_right : !o_half_bf16, !o_piece
         tgpu.fence_async
         tgpu.sync on %compute_done
-        tgpu.tma_store %o_buffer, %o_map[%b, %h, %m, 64] : !o_piece, !q_map
+        tgpu.tma_store %o_right, %o_map[%b, %h, %m, 64] : !o_piece, !q_map
         tgpu.bulk_commit
 
         %log_sum = math.log %sum : !row

@@ -4,9 +4,9 @@
 // Attention forward for Hopper, written by hand: D 128, bf16, under a causal mask (kind top_left). It takes the
 // arguments of kernels/attention_forward.mlir, so that it can replace that kernel.
 //
-//   load      one thread copies Q, of two tiles, K and V through rings of two stages, by TMA. It also takes
-//             the number of the next tile, which compute reads from shared memory.
-//   compute   two warpgroups, 64 rows of Q each; 128 keys per iteration. S is issued before P V of the previous
+//   load      one thread copies Q, of two tiles, K and V through rings of two stages, by TMA. It also
+//             takes the number of the next tile, which compute reads from shared memory.
+//   compute   three warpgroups, 64 rows of Q each; 64 keys per iteration. S is issued before P V of the previous
 //             iteration, so that the softmax overlaps with this P V. P stays in registers as
 //             operand a. The warpgroups take turns in issuing, so that one multiplies while another
 //             exponentiates.
@@ -14,8 +14,8 @@
 //     matrix unit   S0 | S1 PV0 | S2 PV1 | ...                | PVlast
 //     registers        P0       P1       P2  (O is rescaled when its product is complete)
 //
-// Keys are read from the last block that a row of the tile attends to the first. Blocks are square, so only the
-// last one is crossed by the diagonal or the end of the keys, and masked.
+// Keys are read from the last block that a row of the tile attends to the first. A separate loop processes the
+// blocks that the diagonal or the end of the keys crosses, with a mask. Every row attends all other blocks.
 //
 // The main loop is short because
 //   - row sums stay partial: `sums` adds slices of 16 columns of P, so that every thread has some. Lanes exchange
@@ -34,33 +34,33 @@
 
 !view = !tile.view<[?, ?, ?, 128], bf16>
 !lse_view = !tile.view<[?, ?, ?], f32>
-!q_tile = !tgpu.shared<128x128xbf16, b128>
-!kv_tile = !tgpu.shared<128x128xbf16, b128>
-!o_piece = !tgpu.shared<128x64xbf16, b128>
+!q_tile = !tgpu.shared<192x128xbf16, b128>
+!kv_tile = !tgpu.shared<64x128xbf16, b128>
+!o_piece = !tgpu.shared<192x64xbf16, b128>
 !next_tile = !tgpu.shared<4xi32, none>
 !q_ring = !tgpu.ring<2, !q_tile>
 !kv_ring = !tgpu.ring<2, !kv_tile>
 !next_ring = !tgpu.ring<2, !next_tile>
 !q_full = !tgpu.barriers<2>
 !kv_full = !tgpu.barriers<2>
-!q_map = !tgpu.tensor_map<1x1x128x64xbf16, b128>
-!kv_map = !tgpu.tensor_map<1x1x128x64xbf16, b128>
-!s = tensor<128x128xf32, #tgpu.wgmma<2>>
-!s_i32 = tensor<128x128xi32, #tgpu.wgmma<2>>
-!s_i1 = tensor<128x128xi1, #tgpu.wgmma<2>>
-!s_bf16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
-!p = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
-!o = tensor<128x128xf32, #tgpu.wgmma<2>>
-!q_bf16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
-!o_half = tensor<128x64xf32, #tgpu.wgmma<2>>
-!o_half_bf16 = tensor<128x64xbf16, #tgpu.wgmma<2>>
-!sums = tensor<128x16xf32, #tgpu.wgmma<2>>
-!row = tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
-!row_i32 = tensor<128xi32, #tgpu.slice<1, #tgpu.wgmma<2>>>
-!row_i1 = tensor<128xi1, #tgpu.slice<1, #tgpu.wgmma<2>>>
+!q_map = !tgpu.tensor_map<1x1x192x64xbf16, b128>
+!kv_map = !tgpu.tensor_map<1x1x64x64xbf16, b128>
+!s = tensor<192x64xf32, #tgpu.wgmma<3>>
+!s_i32 = tensor<192x64xi32, #tgpu.wgmma<3>>
+!s_i1 = tensor<192x64xi1, #tgpu.wgmma<3>>
+!s_bf16 = tensor<192x64xbf16, #tgpu.wgmma<3>>
+!p = tensor<192x64xbf16, #tgpu.operand<a, #tgpu.wgmma<3>>>
+!o = tensor<192x128xf32, #tgpu.wgmma<3>>
+!q_bf16 = tensor<192x128xbf16, #tgpu.wgmma<3>>
+!o_half = tensor<192x64xf32, #tgpu.wgmma<3>>
+!o_half_bf16 = tensor<192x64xbf16, #tgpu.wgmma<3>>
+!sums = tensor<192x16xf32, #tgpu.wgmma<3>>
+!row = tensor<192xf32, #tgpu.slice<1, #tgpu.wgmma<3>>>
+!row_i32 = tensor<192xi32, #tgpu.slice<1, #tgpu.wgmma<3>>>
+!row_i1 = tensor<192xi1, #tgpu.slice<1, #tgpu.wgmma<3>>>
 
-// CHECK-LABEL: tgpu.kernel @attention_forward target "sm_90a" warps 12
-tgpu.kernel @attention_forward target "sm_90a" warps 12
+// CHECK-LABEL: tgpu.kernel @attention_forward target "sm_90a" warps 16
+tgpu.kernel @attention_forward target "sm_90a" warps 16
     require(dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
@@ -69,8 +69,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             finite(scale), window_left == -1, window_right == -1)
     (%q: !view, %k: !view, %v: !view, %o: !view, %lse: optional !lse_view,
      %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
-    grid(%cta = min(sm_count(), ceildiv(dim(q, 2), 128) * dim(q, 1) * dim(q, 0)))
-    attributes {bindings = {ACC = f32, BLOCK_M = 128 : i64, BLOCK_N = 128 : i64, CAUSAL = "top_left",
+    grid(%cta = min(sm_count(), ceildiv(dim(q, 2), 192) * dim(q, 1) * dim(q, 0)))
+    attributes {bindings = {ACC = f32, BLOCK_M = 192 : i64, BLOCK_N = 64 : i64, CAUSAL = "top_left",
                             D = 128 : i64, DP = 128 : i64, DV = 128 : i64, DVP = 128 : i64, T = bf16, WINDOW = false}} {
   %q_map = tgpu.tensor_map %q : !view -> !q_map
   %k_map = tgpu.tensor_map %k : !view -> !kv_map
@@ -84,25 +84,26 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
   %o_right = tgpu.alloc : !o_piece
   %next_ring = tgpu.alloc_ring : !next_ring
   %q_full = tgpu.alloc_barriers arrivals 1 : !q_full
-  %q_empty = tgpu.alloc_barriers arrivals 8 : !q_full
+  %q_empty = tgpu.alloc_barriers arrivals 12 : !q_full
   %k_full = tgpu.alloc_barriers arrivals 1 : !kv_full
-  %k_empty = tgpu.alloc_barriers arrivals 8 : !kv_full
+  %k_empty = tgpu.alloc_barriers arrivals 12 : !kv_full
   %v_full = tgpu.alloc_barriers arrivals 1 : !kv_full
-  %v_empty = tgpu.alloc_barriers arrivals 8 : !kv_full
+  %v_empty = tgpu.alloc_barriers arrivals 12 : !kv_full
   %next_full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  %next_empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
-  %compute_done = tgpu.named_barrier warps 8 : index
-  %turns = tgpu.turns warpgroups 2 : index
+  %next_empty = tgpu.alloc_barriers arrivals 12 : !tgpu.barriers<2>
+  %compute_done = tgpu.named_barrier warps 12 : index
+  %turns = tgpu.turns warpgroups 3 : index
 
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c128 = arith.constant 128 : i32
+  %c64 = arith.constant 64 : i32
+  %c192 = arith.constant 192 : i32
   %rows = tile.dim %q, 2 : !view
   %heads = tile.dim %q, 1 : !view
   %batch = tile.dim %q, 0 : !view
   %keys = tile.dim %k, 2 : !view
   %kv_heads = tile.dim %k, 1 : !view
-  %row_blocks = arith.ceildivsi %rows, %c128 : i32
+  %row_blocks = arith.ceildivsi %rows, %c192 : i32
   %all_heads = arith.muli %heads, %batch : i32
   %tiles = arith.muli %row_blocks, %all_heads : i32
   %last_row_block = arith.subi %row_blocks, %c1 : i32
@@ -138,31 +139,31 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %b = arith.divsi %bh, %heads : i32
         %h = arith.remsi %bh, %heads : i32
         %block = arith.subi %last_row_block, %from_last : i32
-        %m = arith.muli %block, %c128 : i32
+        %m = arith.muli %block, %c192 : i32
         // No row of the tile attends a key beyond its last row.
-        %m_end = arith.addi %m, %c128 : i32
+        %m_end = arith.addi %m, %c192 : i32
         %rows_end = arith.minsi %m_end, %rows : i32
         %keys_end = arith.minsi %rows_end, %keys : i32
-        %blocks = arith.ceildivsi %keys_end, %c128 : i32
+        %blocks = arith.ceildivsi %keys_end, %c64 : i32
         %last = arith.subi %blocks, %c1 : i32
         // The number of heads of Q that share a head of K and V.
         %h_of_kv = arith.muli %h, %kv_heads : i32
         %h_kv = arith.divsi %h_of_kv, %heads : i32
 
         tgpu.acquire %q_empty[%tile] : !q_full
-        tgpu.expect %q_full[%tile] bytes 32768 : !q_full
+        tgpu.expect %q_full[%tile] bytes 49152 : !q_full
         %q_slot = tgpu.slot %q_ring[%tile] : !q_ring
         tgpu.tma_load %q_map[%b, %h, %m, 0], %q_slot, %q_full[%tile] : !q_map, !q_tile, !q_full
 
         %use_end = scf.for %i = %c0 to %blocks step %c1 iter_args(%use = %use0) -> i32 : i32 {
           %number = arith.subi %last, %i : i32
-          %n = arith.muli %number, %c128 : i32
+          %n = arith.muli %number, %c64 : i32
           tgpu.acquire %k_empty[%use] : !kv_full
-          tgpu.expect %k_full[%use] bytes 32768 : !kv_full
+          tgpu.expect %k_full[%use] bytes 16384 : !kv_full
           %k_slot = tgpu.slot %k_ring[%use] : !kv_ring
           tgpu.tma_load %k_map[%b, %h_kv, %n, 0], %k_slot, %k_full[%use] : !kv_map, !kv_tile, !kv_full
           tgpu.acquire %v_empty[%use] : !kv_full
-          tgpu.expect %v_full[%use] bytes 32768 : !kv_full
+          tgpu.expect %v_full[%use] bytes 16384 : !kv_full
           %v_slot = tgpu.slot %v_ring[%use] : !kv_ring
           tgpu.tma_load %v_map[%b, %h_kv, %n, 0], %v_slot, %v_full[%use] : !kv_map, !kv_tile, !kv_full
           %next_use = arith.addi %use, %c1 : i32
@@ -179,8 +180,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
     }
     role "idle" warps 3 registers 24 {
     }
-    // CHECK: role "compute" warps 8 registers 240 {
-    role "compute" warps 8 registers 240 {
+    // CHECK: role "compute" warps 12 registers 160 {
+    role "compute" warps 12 registers 160 {
       %zero = arith.constant 0.0 : f32
       %one = arith.constant 1.0 : f32
       %minus_infinity = arith.constant 0xFF800000 : f32
@@ -198,6 +199,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %is_negative = arith.cmpf olt, %scale, %zero : f32
       %scales = tile.full %scale_log2 : !s
       %row_scales = tile.full %scale_log2 : !row
+      %lag = arith.constant 8.0 : f32
       %outside = tile.full %minus_infinity : !s
       %no_max = tile.full %least : !row
       %no_sums = tile.full %zero : !sums
@@ -205,7 +207,6 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %row_zeros = tile.full %zero : !row
       %row_ones = tile.full %one : !row
       %row_ln2 = tile.full %ln2 : !row
-      %lag = arith.constant 8.0 : f32
 
       // As many heads as have K and V in 32 MiB of the L2 cache, at most 64. Computed in each role: values shared by
       // both stay in registers, of which the load role has few.
@@ -228,7 +229,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %b_of_cta = arith.divsi %bh_of_cta, %heads : i32
       %h_of_cta = arith.remsi %bh_of_cta, %heads : i32
       %block_of_cta = arith.subi %last_row_block, %from_last_of_cta : i32
-      %m_of_cta = arith.muli %block_of_cta, %c128 : i32
+      %m_of_cta = arith.muli %block_of_cta, %c192 : i32
 
       scf.while (%t = %cta, %b0 = %b_of_cta, %h0 = %h_of_cta, %m0 = %m_of_cta, %tile0 = %c0, %use0 = %c0)
           : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i32) {
@@ -237,12 +238,15 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       } do {
       ^bb0(%b: i32, %h: i32, %m: i32, %tile: i32, %use0: i32):
         // No row of the tile attends a key beyond its last row.
-        %m_end = arith.addi %m, %c128 : i32
+        %m_end = arith.addi %m, %c192 : i32
         %rows_end = arith.minsi %m_end, %rows : i32
         %keys_end = arith.minsi %rows_end, %keys : i32
-        %blocks = arith.ceildivsi %keys_end, %c128 : i32
+        %blocks = arith.ceildivsi %keys_end, %c64 : i32
         %last = arith.subi %blocks, %c1 : i32
         %first_end = arith.addi %m, %c1 : i32
+        %all_end = arith.minsi %first_end, %keys : i32
+        %full = arith.divsi %all_end, %c64 : i32
+        %cut = arith.subi %blocks, %full : i32
         // The end of the keys of each row.
         %ends = tile.iota %first_end dim 0 : !row_i32
         %keys_of_rows = tile.full %keys : !row_i32
@@ -271,7 +275,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           tgpu.wgmma_commit
           %first_s_all = tgpu.wgmma_wait pending 0, %first_s_issued : !s
           tgpu.arrive %k_empty[%use0] per warp : !kv_full
-          %first_n = arith.muli %last, %c128 : i32
+          %first_n = arith.muli %last, %c64 : i32
           %first_j = tile.iota %first_n dim 1 : !s_i32
           %first_attends = arith.cmpi slt, %first_j, %limits : !s_i32
           %first_s = tile.select %first_attends, %first_s_all, %outside : !s_i1, !s
@@ -287,23 +291,68 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_p_16 = tgpu.columns 16 of %first_p : !s -> !sums
           %first_p_32 = tgpu.columns 32 of %first_p : !s -> !sums
           %first_p_48 = tgpu.columns 48 of %first_p : !s -> !sums
-          %first_p_64 = tgpu.columns 64 of %first_p : !s -> !sums
-          %first_p_80 = tgpu.columns 80 of %first_p : !s -> !sums
-          %first_p_96 = tgpu.columns 96 of %first_p : !s -> !sums
-          %first_p_112 = tgpu.columns 112 of %first_p : !s -> !sums
           %first_sums_16 = arith.addf %first_p_0, %first_p_16 : !sums
           %first_sums_32 = arith.addf %first_sums_16, %first_p_32 : !sums
-          %first_sums_48 = arith.addf %first_sums_32, %first_p_48 : !sums
-          %first_sums_64 = arith.addf %first_sums_48, %first_p_64 : !sums
-          %first_sums_80 = arith.addf %first_sums_64, %first_p_80 : !sums
-          %first_sums_96 = arith.addf %first_sums_80, %first_p_96 : !sums
-          %sums0 = arith.addf %first_sums_96, %first_p_112 : !sums
+          %sums0 = arith.addf %first_sums_32, %first_p_48 : !sums
           %first_p_bf16 = tile.cast %first_p : !s -> !s_bf16
           %p0 = tgpu.convert %first_p_bf16 : !s_bf16 -> !p
 
-          // The main loop.
-          %r:5 = scf.for %i = %c1 to %blocks step %c1
+          // Blocks that the diagonal or the end of the keys crosses.
+          %cut_end = arith.maxsi %cut, %c1 : i32
+          %c:5 = scf.for %i = %c1 to %cut_end step %c1
               iter_args(%use = %use0, %p_old = %p0, %o_old = %no_o, %max = %max0, %sums = %sums0)
+              -> (i32, !p, !o, !row, !sums) : i32 {
+            %use_k = arith.addi %use, %c1 : i32
+            tgpu.wait %k_full[%use_k] : !kv_full
+            tgpu.take_turn %turns
+            %k_slot = tgpu.slot %k_ring[%use_k] : !kv_ring
+            %s_issued = tgpu.wgmma %q_slot, %k_slot transpose_b : !q_tile, !kv_tile -> !s
+            tgpu.wgmma_commit
+            tgpu.wait %v_full[%use] : !kv_full
+            %v_slot = tgpu.slot %v_ring[%use] : !kv_ring
+            %o_issued = tgpu.wgmma %p_old, %v_slot, %o_old : !p, !kv_tile, !o -> !o
+            tgpu.wgmma_commit
+            tgpu.pass_turn %turns
+
+            // Softmax of this block, while P V of the previous one runs.
+            %s_all = tgpu.wgmma_wait pending 1, %s_issued : !s
+            tgpu.arrive %k_empty[%use_k] per warp : !kv_full
+            %number = arith.subi %last, %i : i32
+            %n = arith.muli %number, %c64 : i32
+            %j = tile.iota %n dim 1 : !s_i32
+            %attends = arith.cmpi slt, %j, %limits : !s_i32
+            %s = tile.select %attends, %s_all, %outside : !s_i1, !s
+            %new_max = tgpu.raise_max %max by %lag to %s times %scale_log2 : !s -> !row
+            %new_max_all = tile.expand %new_max dim 1 : !row -> !s
+            %scaled = arith.mulf %s, %scales fastmath<contract> : !s
+            %exponent = arith.subf %scaled, %new_max_all fastmath<contract> : !s
+            %p = math.exp2 %exponent : !s
+            %fall = arith.subf %max, %new_max : !row
+            %alpha = math.exp2 %fall : !row
+            // The sum of the slices of 16 columns of P.
+            %p_0 = tgpu.columns 0 of %p : !s -> !sums
+            %p_16 = tgpu.columns 16 of %p : !s -> !sums
+            %p_32 = tgpu.columns 32 of %p : !s -> !sums
+            %p_48 = tgpu.columns 48 of %p : !s -> !sums
+            %alpha_of_sums = tile.expand %alpha dim 1 : !row -> !sums
+            %sums_kept = arith.mulf %sums, %alpha_of_sums fastmath<contract> : !sums
+            %sums_0 = arith.addf %sums_kept, %p_0 fastmath<contract> : !sums
+            %sums_16 = arith.addf %sums_0, %p_16 : !sums
+            %sums_32 = arith.addf %sums_16, %p_32 : !sums
+            %new_sums = arith.addf %sums_32, %p_48 : !sums
+            %p_bf16 = tile.cast %p : !s -> !s_bf16
+            %p_new = tgpu.convert %p_bf16 : !s_bf16 -> !p
+
+            %o_done = tgpu.wgmma_wait pending 0, %o_issued : !o
+            tgpu.arrive %v_empty[%use] per warp : !kv_full
+            %alpha_all = tile.expand %alpha dim 1 : !row -> !o
+            %o_new = arith.mulf %o_done, %alpha_all {tgpu.skip_ones} : !o
+            scf.yield %use_k, %p_new, %o_new, %new_max, %new_sums : i32, !p, !o, !row, !sums
+          }
+
+          // The main loop: blocks that every row attends.
+          %r:5 = scf.for %i = %cut_end to %blocks step %c1
+              iter_args(%use = %c#0, %p_old = %c#1, %o_old = %c#2, %max = %c#3, %sums = %c#4)
               -> (i32, !p, !o, !row, !sums) : i32 {
             %use_k = arith.addi %use, %c1 : i32
             tgpu.wait %k_full[%use_k] : !kv_full
@@ -332,20 +381,12 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
             %p_48 = tgpu.columns 48 of %p : !s -> !sums
-            %p_64 = tgpu.columns 64 of %p : !s -> !sums
-            %p_80 = tgpu.columns 80 of %p : !s -> !sums
-            %p_96 = tgpu.columns 96 of %p : !s -> !sums
-            %p_112 = tgpu.columns 112 of %p : !s -> !sums
             %alpha_of_sums = tile.expand %alpha dim 1 : !row -> !sums
             %sums_kept = arith.mulf %sums, %alpha_of_sums fastmath<contract> : !sums
             %sums_0 = arith.addf %sums_kept, %p_0 fastmath<contract> : !sums
             %sums_16 = arith.addf %sums_0, %p_16 : !sums
             %sums_32 = arith.addf %sums_16, %p_32 : !sums
-            %sums_48 = arith.addf %sums_32, %p_48 : !sums
-            %sums_64 = arith.addf %sums_48, %p_64 : !sums
-            %sums_80 = arith.addf %sums_64, %p_80 : !sums
-            %sums_96 = arith.addf %sums_80, %p_96 : !sums
-            %new_sums = arith.addf %sums_96, %p_112 : !sums
+            %new_sums = arith.addf %sums_32, %p_48 : !sums
             %p_bf16 = tile.cast %p : !s -> !s_bf16
             %p_new = tgpu.convert %p_bf16 : !s_bf16 -> !p
 
@@ -385,7 +426,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %b_next = arith.divsi %bh_next, %heads : i32
         %h_next = arith.remsi %bh_next, %heads : i32
         %block_next = arith.subi %last_row_block, %from_last_next : i32
-        %m_next = arith.muli %block_next, %c128 : i32
+        %m_next = arith.muli %block_next, %c192 : i32
 
         // A row without keys has the sum 0: O = 0, LSE = -inf.
         %sum = tile.reduce add %result#2 dim 1 : !sums -> !row

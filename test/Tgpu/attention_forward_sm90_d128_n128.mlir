@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention forward for Hopper, written by hand: D 128, bf16, without a mask. It takes the arguments of
-// kernels/attention_forward.mlir, so that it can replace that kernel. 128 keys per iteration, for loops too
-// short for the 176 of attention_forward_sm90_d128.mlir.
+// kernels/attention_forward.mlir, so that it can replace that kernel. Tiles of 128 rows, for loops too short
+// for the 192 of attention_forward_sm90_d128.mlir.
 //
 //   load      one thread copies Q, of two tiles, K and V through rings of two stages, by TMA.
 //   compute   two warpgroups, 64 rows of Q each; 128 keys per iteration. S is issued before P V of the previous

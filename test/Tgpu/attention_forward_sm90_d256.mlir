@@ -5,7 +5,7 @@
 // kernels/attention_forward.mlir, so that it can replace that kernel.
 //
 //   load      one thread copies Q, K and V through rings of two stages, by TMA.
-//   compute   two warpgroups, 64 rows of Q each; 80 keys per iteration. S is issued before P V of the previous
+//   compute   two warpgroups, 64 rows of Q each; 64 keys per iteration. S is issued before P V of the previous
 //             iteration, so that the softmax overlaps with this P V. P stays in registers as
 //             operand a. No turns: products of 256 columns keep the matrix unit busy, so the warpgroups
 //             need not wait for each other.
@@ -24,27 +24,30 @@
 //   - scores are scaled by |scale|, so that the largest product gives the largest score. If the scale is
 //     negative, Q is negated in shared memory, once per tile.
 //
-// O is stored through the buffer of Q: each warpgroup overwrites the rows that only its own products have read.
-// Persistent: block `cta` takes tiles cta, cta + grid, ...; the counters of the rings continue across tiles.
+// O is stored in quarters of 64 columns through two separate buffers, while the next tile begins. Persistent:
+// block `cta` takes tiles cta, cta + grid, ...; the counters of the rings continue across tiles.
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync --verify-roundtrip | FileCheck %s
 
 !view = !tile.view<[?, ?, ?, 256], bf16>
 !lse_view = !tile.view<[?, ?, ?], f32>
 !q_tile = !tgpu.shared<128x256xbf16, b128>
-!kv_tile = !tgpu.shared<80x256xbf16, b128>
+!kv_tile = !tgpu.shared<64x256xbf16, b128>
+!o_piece = !tgpu.shared<128x64xbf16, b128>
 !kv_ring = !tgpu.ring<2, !kv_tile>
 !q_full = !tgpu.barriers<1>
 !kv_full = !tgpu.barriers<2>
 !q_map = !tgpu.tensor_map<1x1x128x64xbf16, b128>
-!kv_map = !tgpu.tensor_map<1x1x80x64xbf16, b128>
-!s = tensor<128x80xf32, #tgpu.wgmma<2>>
-!s_i32 = tensor<128x80xi32, #tgpu.wgmma<2>>
-!s_i1 = tensor<128x80xi1, #tgpu.wgmma<2>>
-!s_bf16 = tensor<128x80xbf16, #tgpu.wgmma<2>>
-!p = tensor<128x80xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+!kv_map = !tgpu.tensor_map<1x1x64x64xbf16, b128>
+!s = tensor<128x64xf32, #tgpu.wgmma<2>>
+!s_i32 = tensor<128x64xi32, #tgpu.wgmma<2>>
+!s_i1 = tensor<128x64xi1, #tgpu.wgmma<2>>
+!s_bf16 = tensor<128x64xbf16, #tgpu.wgmma<2>>
+!p = tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !o = tensor<128x256xf32, #tgpu.wgmma<2>>
 !q_bf16 = tensor<128x256xbf16, #tgpu.wgmma<2>>
+!o_quarter = tensor<128x64xf32, #tgpu.wgmma<2>>
+!o_quarter_bf16 = tensor<128x64xbf16, #tgpu.wgmma<2>>
 !sums = tensor<128x16xf32, #tgpu.wgmma<2>>
 !row = tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
 !row_i32 = tensor<128xi32, #tgpu.slice<1, #tgpu.wgmma<2>>>
@@ -61,7 +64,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
     (%q: !view, %k: !view, %v: !view, %o: !view, %lse: optional !lse_view,
      %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
     grid(%cta = min(sm_count(), ceildiv(dim(q, 2), 128) * dim(q, 1) * dim(q, 0)))
-    attributes {bindings = {ACC = f32, BLOCK_M = 128 : i64, BLOCK_N = 80 : i64, CAUSAL = "none",
+    attributes {bindings = {ACC = f32, BLOCK_M = 128 : i64, BLOCK_N = 64 : i64, CAUSAL = "none",
                             D = 256 : i64, DP = 256 : i64, DV = 256 : i64, DVP = 256 : i64, T = bf16, WINDOW = false}} {
   %q_map = tgpu.tensor_map %q : !view -> !q_map
   %k_map = tgpu.tensor_map %k : !view -> !kv_map
@@ -71,8 +74,10 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
   %q_slot = tgpu.alloc : !q_tile
   %k_ring = tgpu.alloc_ring : !kv_ring
   %v_ring = tgpu.alloc_ring : !kv_ring
+  %o_even = tgpu.alloc : !o_piece
+  %o_odd = tgpu.alloc : !o_piece
   %q_full = tgpu.alloc_barriers arrivals 1 : !q_full
-  %q_empty = tgpu.alloc_barriers arrivals 1 : !q_full
+  %q_empty = tgpu.alloc_barriers arrivals 8 : !q_full
   %k_full = tgpu.alloc_barriers arrivals 1 : !kv_full
   %k_empty = tgpu.alloc_barriers arrivals 8 : !kv_full
   %v_full = tgpu.alloc_barriers arrivals 1 : !kv_full
@@ -81,7 +86,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
 
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c80 = arith.constant 80 : i32
+  %c64 = arith.constant 64 : i32
   %c128 = arith.constant 128 : i32
   %rows = tile.dim %q, 2 : !view
   %heads = tile.dim %q, 1 : !view
@@ -91,7 +96,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
   %row_blocks = arith.ceildivsi %rows, %c128 : i32
   %all_heads = arith.muli %heads, %batch : i32
   %tiles = arith.muli %row_blocks, %all_heads : i32
-  %blocks = arith.ceildivsi %keys, %c80 : i32
+  %blocks = arith.ceildivsi %keys, %c64 : i32
   %ctas = tgpu.grid_extent 0 : i32
 
   // CHECK: tgpu.roles
@@ -115,13 +120,13 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
 
         %use_end = scf.for %i = %c0 to %blocks step %c1 iter_args(%use = %use0) -> i32 : i32 {
           %number = arith.subi %last, %i : i32
-          %n = arith.muli %number, %c80 : i32
+          %n = arith.muli %number, %c64 : i32
           tgpu.acquire %k_empty[%use] : !kv_full
-          tgpu.expect %k_full[%use] bytes 40960 : !kv_full
+          tgpu.expect %k_full[%use] bytes 32768 : !kv_full
           %k_slot = tgpu.slot %k_ring[%use] : !kv_ring
           tgpu.tma_load %k_map[%b, %h_kv, %n, 0], %k_slot, %k_full[%use] : !kv_map, !kv_tile, !kv_full
           tgpu.acquire %v_empty[%use] : !kv_full
-          tgpu.expect %v_full[%use] bytes 40960 : !kv_full
+          tgpu.expect %v_full[%use] bytes 32768 : !kv_full
           %v_slot = tgpu.slot %v_ring[%use] : !kv_ring
           tgpu.tma_load %v_map[%b, %h_kv, %n, 0], %v_slot, %v_full[%use] : !kv_map, !kv_tile, !kv_full
           %next_use = arith.addi %use, %c1 : i32
@@ -194,7 +199,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           tgpu.wgmma_commit
           %first_s_all = tgpu.wgmma_wait pending 0, %first_s_issued : !s
           tgpu.arrive %k_empty[%use0] per warp : !kv_full
-          %first_n = arith.muli %last, %c80 : i32
+          %first_n = arith.muli %last, %c64 : i32
           %first_j = tile.iota %first_n dim 1 : !s_i32
           %first_attends = arith.cmpi slt, %first_j, %limits : !s_i32
           %first_s = tile.select %first_attends, %first_s_all, %outside : !s_i1, !s
@@ -210,11 +215,9 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
           %first_p_16 = tgpu.columns 16 of %first_p : !s -> !sums
           %first_p_32 = tgpu.columns 32 of %first_p : !s -> !sums
           %first_p_48 = tgpu.columns 48 of %first_p : !s -> !sums
-          %first_p_64 = tgpu.columns 64 of %first_p : !s -> !sums
           %first_sums_16 = arith.addf %first_p_0, %first_p_16 : !sums
           %first_sums_32 = arith.addf %first_sums_16, %first_p_32 : !sums
-          %first_sums_48 = arith.addf %first_sums_32, %first_p_48 : !sums
-          %sums0 = arith.addf %first_sums_48, %first_p_64 : !sums
+          %sums0 = arith.addf %first_sums_32, %first_p_48 : !sums
           %first_p_bf16 = tile.cast %first_p : !s -> !s_bf16
           %p0 = tgpu.convert %first_p_bf16 : !s_bf16 -> !p
 
@@ -247,14 +250,12 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %p_16 = tgpu.columns 16 of %p : !s -> !sums
             %p_32 = tgpu.columns 32 of %p : !s -> !sums
             %p_48 = tgpu.columns 48 of %p : !s -> !sums
-            %p_64 = tgpu.columns 64 of %p : !s -> !sums
             %alpha_of_sums = tile.expand %alpha dim 1 : !row -> !sums
             %sums_kept = arith.mulf %sums, %alpha_of_sums fastmath<contract> : !sums
             %sums_0 = arith.addf %sums_kept, %p_0 fastmath<contract> : !sums
             %sums_16 = arith.addf %sums_0, %p_16 : !sums
             %sums_32 = arith.addf %sums_16, %p_32 : !sums
-            %sums_48 = arith.addf %sums_32, %p_48 : !sums
-            %new_sums = arith.addf %sums_48, %p_64 : !sums
+            %new_sums = arith.addf %sums_32, %p_48 : !sums
             %p_bf16 = tile.cast %p : !s -> !s_bf16
             %p_new = tgpu.convert %p_bf16 : !s_bf16 -> !p
 
@@ -276,6 +277,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         } else {
           scf.yield %no_o, %no_max, %no_sums, %use0 : !o, !row, !sums, i32
         }
+        tgpu.arrive %q_empty[%tile] per warp : !q_full
 
         %t_next = arith.addi %t, %ctas : i32
         // The position of the next tile: the divisions overlap with the end of this one.
@@ -291,23 +293,63 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
         %inverse = arith.divf %row_ones, %sum : !row
         %factor = tile.select %none, %row_zeros, %inverse : !row_i1, !row
         %factor_all = tile.expand %factor dim 1 : !row -> !o
-        %o_f32 = arith.mulf %result#0, %factor_all : !o
-        %o_bf16 = tile.cast %o_f32 : !o -> !q_bf16
-        tgpu.write %o_bf16, %q_slot : !q_bf16, !q_tile
+
+        %o_of_first = tgpu.columns 0 of %result#0 : !o -> !o_quarter
+        %factor_of_first = tgpu.columns 0 of %factor_all : !o -> !o_quarter
+        %first_f32 = arith.mulf %o_of_first, %factor_of_first : !o_quarter
+        %first_bf16 = tile.cast %first_f32 : !o_quarter -> !o_quarter_bf16
+        // A buffer is free when its previous copy has read it; the copy of the other may still be in flight.
+        tgpu.bulk_wait pending 1 read
+        tgpu.sync on %compute_done
+        tgpu.write %first_bf16, %o_even : !o_quarter_bf16, !o_piece
         tgpu.fence_async
         tgpu.sync on %compute_done
-        tgpu.tma_store %q_slot, %o_map[%b, %h, %m, 0] : !q_tile, !q_map
+        tgpu.tma_store %o_even, %o_map[%b, %h, %m, 0] : !o_piece, !q_map
+        tgpu.bulk_commit
+
+        %o_of_second = tgpu.columns 64 of %result#0 : !o -> !o_quarter
+        %factor_of_second = tgpu.columns 64 of %factor_all : !o -> !o_quarter
+        %second_f32 = arith.mulf %o_of_second, %factor_of_second : !o_quarter
+        %second_bf16 = tile.cast %second_f32 : !o_quarter -> !o_quarter_bf16
+        tgpu.bulk_wait pending 1 read
+        tgpu.sync on %compute_done
+        tgpu.write %second_bf16, %o_odd : !o_quarter_bf16, !o_piece
+        tgpu.fence_async
+        tgpu.sync on %compute_done
+        tgpu.tma_store %o_odd, %o_map[%b, %h, %m, 64] : !o_piece, !q_map
+        tgpu.bulk_commit
+
+        %o_of_third = tgpu.columns 128 of %result#0 : !o -> !o_quarter
+        %factor_of_third = tgpu.columns 128 of %factor_all : !o -> !o_quarter
+        %third_f32 = arith.mulf %o_of_third, %factor_of_third : !o_quarter
+        %third_bf16 = tile.cast %third_f32 : !o_quarter -> !o_quarter_bf16
+        tgpu.bulk_wait pending 1 read
+        tgpu.sync on %compute_done
+        tgpu.write %third_bf16, %o_even : !o_quarter_bf16, !o_piece
+        tgpu.fence_async
+        tgpu.sync on %compute_done
+        tgpu.tma_store %o_even, %o_map[%b, %h, %m, 128] : !o_piece, !q_map
+        tgpu.bulk_commit
+
+        %o_of_fourth = tgpu.columns 192 of %result#0 : !o -> !o_quarter
+        %factor_of_fourth = tgpu.columns 192 of %factor_all : !o -> !o_quarter
+        %fourth_f32 = arith.mulf %o_of_fourth, %factor_of_fourth : !o_quarter
+        %fourth_bf16 = tile.cast %fourth_f32 : !o_quarter -> !o_quarter_bf16
+        tgpu.bulk_wait pending 1 read
+        tgpu.sync on %compute_done
+        tgpu.write %fourth_bf16, %o_odd : !o_quarter_bf16, !o_piece
+        tgpu.fence_async
+        tgpu.sync on %compute_done
+        tgpu.tma_store %o_odd, %o_map[%b, %h, %m, 192] : !o_piece, !q_map
         tgpu.bulk_commit
 
         %log_sum = math.log %sum : !row
         %max_natural = arith.mulf %result#1, %row_ln2 : !row
         %lse_row = arith.addf %max_natural, %log_sum : !row
         tgpu.store %lse_row, %lse[%b, %h, %m] : !row, !lse_view
-        // From here on the buffer is for Q again.
-        tgpu.bulk_wait pending 0 read
-        tgpu.arrive %q_empty[%tile] per role : !q_full
         %tile_next = arith.addi %tile, %c1 : i32
         scf.yield %b_next, %h_next, %m_next, %tile_next, %result#3 : i32, i32, i32, i32, i32
       }
+      tgpu.bulk_wait pending 0 read
     }
 }

@@ -2,8 +2,8 @@
 #
 # Compares the goldens of attention forward with the code that the compiler generates for attention_forward.
 #
-#   goldens.py loops SCRATCH ROOT     the main loops: whether both have the same products, waits, barriers and turns in
-#                                     the same order, and which has more PTX instructions
+#   goldens.py loops SCRATCH ROOT     the main loops of the forward: whether both have the same products, waits, barriers
+#                                     and turns in the same order, and which has more PTX instructions
 #   goldens.py spills SCRATCH ROOT    the spills of each golden, and whether its roles request no more registers than
 #                                     the block has at its launch: they would wait for them forever
 
@@ -13,9 +13,11 @@ import shutil
 import subprocess
 import sys
 
-# Width, mask, and the blocks of the golden if they are not those of the compiler's table.
-GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", "128x176"), (128, "none", "128x128"),
-           (128, "top_left", "128x128"), (256, "none", "128x80"), (256, "top_left", "128x80")]
+# Width, mask, and the blocks of the golden if they are not those of the compiler's table without lengths.
+GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", ""), (128, "top_left", ""), (128, "none", "128x128"),
+           (256, "none", ""), (256, "top_left", "")]
+# The main loop of square blocks is the same with a causal mask, so the golden without one stands for it.
+LOOPS = GOLDENS + [(128, "top_left", "128x128")]
 ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
 # A select that masks scores; each iteration also has one select for the maximum of a row.
 MASK = re.compile(r"tile\.select .*: (!s_i1|tensor<\d+x\d+xi1)")
@@ -40,20 +42,21 @@ def label(dim, causal, blocks):
     return " ".join(filter(None, [f"D {dim}", causal, blocks]))
 
 
-def golden(root, dim, causal, blocks, scratch):
+def planned(path, scratch):
     """Returns the path of the golden, with offsets assigned to its buffers."""
-    path = f"{scratch}.golden.mlir"
-    suffix = "_causal" if causal == "top_left" else "_n128" if blocks == "128x128" else ""
-    run("tilewright-opt", f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", "--tgpu-plan-shared-memory",
-        "-o", path)
-    return path
+    run("tilewright-opt", path, "--tgpu-plan-shared-memory", "-o", f"{scratch}.golden.mlir")
+    return f"{scratch}.golden.mlir"
 
 
-def generated(root, dim, causal, blocks, scratch):
+def golden(root, dim, causal, blocks, scratch):
+    suffix = "_n128" if blocks else "_causal" if causal == "top_left" else ""
+    return planned(f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", scratch)
+
+
+def generated(root, kernel, scratch, **params):
     path = f"{scratch}.generated.mlir"
-    sizes = [f"--param=BLOCK_{name}={size}" for name, size in zip("MN", blocks.split("x"))] if blocks else []
-    run("tilewrightc", f"{root}/kernels/attention_forward.mlir", f"--param=D={dim}", "--param=T=bf16",
-        f"--param=CAUSAL={causal}", *sizes, "--target=sm_90a", "--emit=tgpu", "-o", path)
+    run("tilewrightc", f"{root}/kernels/{kernel}.mlir",
+        *(f"--param={name}={value}" for name, value in params.items()), "--target=sm_90a", "--emit=tgpu", "-o", path)
     return path
 
 
@@ -70,15 +73,18 @@ def innermost_loops(text):
             yield body, lines[end]
 
 
-def main_loop(text):
-    """Returns the tgpu operations, without value names, of an iteration that neither masks nor is for rare cases."""
+def main_loops(text, kernel):
+    """Returns the tgpu operations, without value names, of the loops of the kernel that neither mask nor are for rare
+    cases: one of each role that multiplies."""
+    text = re.search(rf"^( *)tgpu\.kernel @{kernel} .*?^\1}}", text, re.DOTALL | re.MULTILINE)[0]
     loops = [body for body, end in innermost_loops(text) if "tgpu.general" not in end and "tgpu.rare" not in end]
-    body = [body for body in loops if not any(MASK.search(line) or "scf.if" in line for line in body)]
-    if len(body) != 1:
-        sys.exit(f"expected one main loop but found {len(body)}")
-    ops = [re.sub(r"%[\w#]+", "%", line.strip()) for line in body[0]]
-    ops = [re.sub(r"^% = |\s(?=\s)", "", op) for op in ops]
-    return [op for op in ops if op.startswith("tgpu.") and not op.startswith(LOCAL)]
+    bodies = [body for body in loops if not any(MASK.search(line) or "scf.if" in line for line in body)]
+    found = []
+    for body in bodies:
+        ops = [re.sub(r"%[\w#]+", "%", line.strip()) for line in body]
+        ops = [re.sub(r'^% = |\s(?=\s)|\s{tgpu.redundant = "[^"]*"}', "", op) for op in ops]
+        found.append([op for op in ops if op.startswith("tgpu.") and not op.startswith(LOCAL)])
+    return found
 
 
 def blocks_of(ptx):
@@ -114,11 +120,13 @@ def leads(follow, inside, first, last):
     return last in reached
 
 
-def ptx_of_main_loop(path, scratch):
-    """Returns the PTX instructions of the shortest loop that waits for one of two products: masks add to it."""
+def ptx_of_main_loops(path, kernel, scratch):
+    """Returns the PTX instructions of the shortest loop of each role that waits for one of two products: masks add to
+    it. Only one role of a kernel exponentiates, and it is the first."""
     run("tilewrightc", path, "--target=sm_90a", "--emit=ptx", "-o", f"{scratch}.ptx")
-    blocks, follow = blocks_of(read(f"{scratch}.ptx"))
-    counts = []
+    entries = re.split(r"(?=\.visible \.entry )", read(f"{scratch}.ptx"))
+    blocks, follow = blocks_of(next(entry for entry in entries if f".entry {kernel}(" in entry))
+    counts = {}
     for last, follows in enumerate(follow):
         for first in follows:
             # Blocks that are reached only from the loop and lead only back into it belong to it.
@@ -129,37 +137,55 @@ def ptx_of_main_loop(path, scratch):
                 loop |= {number for number in reached if follow[number] and loop.issuperset(follow[number])}
             lines = [line for number in loop for line in blocks[number]]
             if "wgmma.wait_group.sync.aligned 1;" in lines and leads(follow, loop, first, last):
-                counts.append(len(lines))
-    return min(counts)
+                role = not any(line.startswith("ex2.") for line in lines)
+                counts[role] = min(len(lines), counts.get(role, len(lines)))
+    return [counts[role] for role in sorted(counts)]
+
+
+def compare(labels, kernel, ours, theirs, scratch):
+    """Prints for each main loop of the kernel, of which labels are the names, how it compares."""
+    rounds = [main_loops(read(path), kernel) for path in (ours, theirs)]
+    if any(len(found) != len(labels) for found in rounds):
+        sys.exit(f"expected {len(labels)} main loops but found {len(rounds[0])} and {len(rounds[1])}")
+    counts = None
+    if rounds[0] == rounds[1]:
+        counts = [ptx_of_main_loops(path, kernel, scratch) for path in (ours, theirs)]
+    for number, name in enumerate(labels):
+        golden_ops, generated_ops = rounds[0][number], rounds[1][number]
+        print(f"{name}: {len(golden_ops)} operations of a round, "
+              f"{'the same' if golden_ops == generated_ops else 'others'} in the generated loop")
+        if golden_ops != generated_ops:
+            print("\n".join(["golden:", *golden_ops, "generated:", *generated_ops]))
+        if counts:
+            mine, other = counts[0][number], counts[1][number]
+            print(f"  {'no more' if mine <= other else 'more'} instructions than generated: {mine}, {other}")
 
 
 def loops(scratch, root):
-    for each in GOLDENS:
-        ours, theirs = golden(root, *each, scratch), generated(root, *each, scratch)
-        rounds = main_loop(read(ours)), main_loop(read(theirs))
-        print(f"{label(*each)}: {len(rounds[0])} operations of a round, "
-              f"{'the same' if rounds[0] == rounds[1] else 'others'} in the generated loop")
-        if rounds[0] != rounds[1]:
-            print("\n".join(["golden:", *rounds[0], "generated:", *rounds[1]]))
-        counts = ptx_of_main_loop(ours, scratch), ptx_of_main_loop(theirs, scratch)
-        print(f"  {'no more' if counts[0] <= counts[1] else 'more'} instructions than generated: {counts[0]}, {counts[1]}")
+    for dim, causal, blocks in LOOPS:
+        sizes = {f"BLOCK_{name}": size for name, size in zip("MN", blocks.split("x"))} if blocks else {}
+        compare([label(dim, causal, blocks)], "attention_forward", golden(root, dim, causal, blocks, scratch),
+                generated(root, "attention_forward", scratch, D=dim, T="bf16", CAUSAL=causal, **sizes), scratch)
 
 
 def spills(scratch, root):
-    assembler = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
     for each in GOLDENS:
-        ptx, ours = f"{scratch}.ptx", golden(root, *each, scratch)
-        run("tilewrightc", ours, "--target=sm_90a", "--emit=ptx", "-o", ptx)
-        report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
-        entries = ENTRY.findall(report)
-        spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
-        # ptxas prints this if it serializes products.
-        serialized = " and serializes products" if "serializ" in report else ""
-        roles = [tuple(map(int, role)) for role in re.findall(r'role "\w+" warps (\d+) registers (\d+)', read(ours))]
-        launched = int(re.search(r"Used (\d+) registers", report)[1]) * sum(warps for warps, _ in roles)
-        asked = sum(warps * registers for warps, registers in roles)
-        short = "" if asked <= launched else f", roles ask for {asked} registers a lane of {launched}"
-        print(f"{label(*each)}: {len(entries)} entry spills {spilled} bytes{serialized}{short}")
+        print_spills(label(*each), golden(root, *each, scratch), scratch)
+
+
+def print_spills(name, path, scratch):
+    assembler, ptx = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas", f"{scratch}.ptx"
+    run("tilewrightc", path, "--target=sm_90a", "--emit=ptx", "-o", ptx)
+    report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
+    entries = ENTRY.findall(report)
+    spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
+    # ptxas prints this if it serializes products.
+    serialized = " and serializes products" if "serializ" in report else ""
+    roles = [tuple(map(int, role)) for role in re.findall(r'role "\w+" warps (\d+) registers (\d+)', read(path))]
+    launched = int(re.search(r"Used (\d+) registers", report)[1]) * sum(warps for warps, _ in roles)
+    asked = sum(warps * registers for warps, registers in roles)
+    short = "" if asked <= launched else f", roles ask for {asked} registers a lane of {launched}"
+    print(f"{name}: {len(entries)} entry spills {spilled} bytes{serialized}{short}")
 
 
 if __name__ == "__main__":
