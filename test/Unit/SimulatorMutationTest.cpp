@@ -111,6 +111,12 @@ TEST_F(SimulatorMutationTest, AttentionBackwardForHopper) {
   expectAllFound(*module, "attention_backward", attentionBackward(1, 600, 100));
 }
 
+TEST_F(SimulatorMutationTest, AttentionBackwardKeysForHopper) {
+  auto module = load("test/Tgpu/attention_backward_sm90_d256_keys.mlir");
+  ASSERT_TRUE(module);
+  expectAllFound(*module, "attention_backward_keys", attentionBackwardKeys(2, 300, 100, 256));
+}
+
 const std::string kMergedGroups =
     "copies that follow each other, each with a commit, are waited for together: the commit of the "
     "second closes both";

@@ -21,6 +21,15 @@ TEST_F(SimulatorTest, AttentionBackwardForHopper) {
   simulateCall(*module, "attention_backward", attentionBackward(1, 600, 140));
 }
 
+/// Queries and keys that do not fill a block; more tiles than thread blocks; no queries.
+TEST_F(SimulatorTest, AttentionBackwardKeysForHopper) {
+  auto module = load("test/Tgpu/attention_backward_sm90_d256_keys.mlir");
+  ASSERT_TRUE(module);
+  simulateCall(*module, "attention_backward_keys", attentionBackwardKeys(3, 300, 140, 256));
+  simulateCall(*module, "attention_backward_keys", attentionBackwardKeys(1, 64, 64, 256));
+  simulateCall(*module, "attention_backward_keys", attentionBackwardKeys(1, 0, 100, 256));
+}
+
 TEST_F(SimulatorTest, MatMulForHopper) {
   auto module = load("test/Tgpu/matmul_sm90.mlir");
   ASSERT_TRUE(module);

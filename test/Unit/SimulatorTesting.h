@@ -126,8 +126,8 @@ inline SimulatedCall attentionForward(int64_t batch, int64_t heads, int64_t rows
   return call;
 }
 
-inline SimulatedCall attentionBackward(int64_t heads, int64_t rows, int64_t keys) {
-  constexpr int64_t depth = 64;
+inline SimulatedCall attentionBackward(int64_t heads, int64_t rows, int64_t keys,
+                                       int64_t depth = 64) {
   SimulatedCall call;
   auto add = [&](const char *name, ElementType type, llvm::SmallVector<int64_t> shape) -> Tensor & {
     int64_t stream = static_cast<int64_t>(call.tensors.size());
@@ -169,6 +169,15 @@ inline SimulatedCall attentionBackward(int64_t heads, int64_t rows, int64_t keys
   call.expected["dq"] = {dqs, 0.02};
   call.expected["dk"] = {dks, 0.02};
   call.expected["dv"] = {dvs, 0.02};
+  return call;
+}
+
+/// Of a kernel for dK and dV only.
+inline SimulatedCall attentionBackwardKeys(int64_t heads, int64_t rows, int64_t keys,
+                                           int64_t depth) {
+  SimulatedCall call = attentionBackward(heads, rows, keys, depth);
+  call.tensors.erase("dq");
+  call.expected.erase("dq");
   return call;
 }
 

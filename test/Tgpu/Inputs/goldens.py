@@ -1,9 +1,11 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Compares the goldens of attention forward with the code that the compiler generates for attention_forward.
+# Compares the goldens of attention with the code that the compiler generates for attention_forward and, for dK and dV
+# of D 256, attention_backward.
 #
 #   goldens.py loops SCRATCH ROOT     the main loops of the forward: whether both have the same products, waits, barriers
 #                                     and turns in the same order, and which has more PTX instructions
+#   goldens.py backward SCRATCH ROOT  the same of the backward
 #   goldens.py spills SCRATCH ROOT    the spills of each golden, and whether its roles request no more registers than
 #                                     the block has at its launch: they would wait for them forever
 
@@ -51,6 +53,10 @@ def planned(path, scratch):
 def golden(root, dim, causal, blocks, scratch):
     suffix = "_n128" if blocks else "_causal" if causal == "top_left" else ""
     return planned(f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", scratch)
+
+
+def golden_of_keys(root, scratch):
+    return planned(f"{root}/test/Tgpu/attention_backward_sm90_d256_keys.mlir", scratch)
 
 
 def generated(root, kernel, scratch, **params):
@@ -168,9 +174,15 @@ def loops(scratch, root):
                 generated(root, "attention_forward", scratch, D=dim, T="bf16", CAUSAL=causal, **sizes), scratch)
 
 
+def backward(scratch, root):
+    compare(["D 256 S, P, dV", "D 256 dP, dS, dK"], "attention_backward_keys", golden_of_keys(root, scratch),
+            generated(root, "attention_backward", scratch, D=256, T="bf16"), scratch)
+
+
 def spills(scratch, root):
     for each in GOLDENS:
         print_spills(label(*each), golden(root, *each, scratch), scratch)
+    print_spills("D 256 dK, dV", golden_of_keys(root, scratch), scratch)
 
 
 def print_spills(name, path, scratch):
@@ -189,4 +201,4 @@ def print_spills(name, path, scratch):
 
 
 if __name__ == "__main__":
-    {"loops": loops, "spills": spills}[sys.argv[1]](*sys.argv[2:])
+    {"loops": loops, "backward": backward, "spills": spills}[sys.argv[1]](*sys.argv[2:])
