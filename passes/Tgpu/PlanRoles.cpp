@@ -17,6 +17,7 @@
 #include "passes/Tgpu/PlanRoles.h"
 
 #include "passes/Tgpu/GridIds.h"
+#include "passes/Tgpu/IterationCosts.h"
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
@@ -25,7 +26,6 @@
 #include "passes/Tgpu/StorePieces.h"
 #include "passes/Tgpu/TileOrder.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 
 #include <cmath>
@@ -158,24 +158,9 @@ int64_t getBytesOf(ArrayRef<const CopyGroup *> groups) {
 /// turns, attention at D 64 and 128 loses 2 to 20 percent on an H200; at D 256 it gains 1 to 2.
 bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
   constexpr double leastShare = 0.4;
-  const Target &target = getTargetOf(kernel);
-  int64_t products = 0;
-  double specials = 0, operations = 0;
-  loop->walk([&](Operation *op) {
-    if (auto product = dyn_cast<WgmmaOp>(op)) {
-      auto tile = cast<PendingType>(product.getResult().getType()).getTile();
-      auto shape = cast<SharedType>(product.getB().getType()).getShape();
-      int64_t depth = shape[product.getTransposeB() ? 1 : 0];
-      ++products;
-      operations += 2.0 * static_cast<double>(tile.getNumElements() * depth);
-    } else if (isa<math::MathDialect>(op->getDialect()) && op->getNumResults() == 1) {
-      if (auto tile = dyn_cast<RankedTensorType>(op->getResult(0).getType()))
-        specials += static_cast<double>(tile.getNumElements());
-    }
-  });
-  return products > 1 && kernel.getWarps() >= 2 * Target::warpsOfGroup &&
-         specials / target.exponentialsOfClock >=
-             leastShare * operations / target.operationsOfClock;
+  auto costs = IterationCosts::get(loop, getTargetOf(kernel));
+  return costs.products > 1 && kernel.getWarps() >= 2 * Target::warpsOfGroup &&
+         costs.ofFunctions >= leastShare * costs.ofProducts;
 }
 
 /// Stores results through slots of the loops' rings, one slot per ring, if these hold all results,
@@ -367,7 +352,14 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (slice->spread && !overrides.loadRegisters) {
     constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
     constexpr int64_t beside = RegisterLimits::besideTilesOfRoles;
-    if (getPressure(kernel) + beside <= getComputeRegisters(warps, deep))
+    // Where functions take more of an iteration, the role keeps up with few loads in flight, and
+    // the compute roles, whose tiles of scores are large, spilled: 0.73 to 0.8 at D 40 and 48.
+    constexpr double mostShare = 0.5;
+    bool isQuick = llvm::all_of(loops, [&](scf::ForOp loop) {
+      auto costs = IterationCosts::get(loop, target);
+      return costs.ofFunctions < mostShare * costs.ofProducts || costs.products == 0;
+    });
+    if (isQuick && getPressure(kernel) + beside <= getComputeRegisters(warps, deep))
       load = deep;
   }
   int64_t compute = overrides.computeRegisters.value_or(getComputeRegisters(warps, load));
