@@ -151,7 +151,7 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     loop ends at a number read from memory, or its mask depends on a scalar argument, such as the size of a window.
 
     `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
-    "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (most bytes of the
+    "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (bytes of the
     shortest row), elements, mask ("none", "some", or "ascending" for a mask that reads captures whose values ascend),
     length (-1: loops whose length no launch can test), captures (1: loops that read captured views of rank 2 or more),
     work (loops that map at least so many operations for each element), shared (blocks that may take so many bytes of

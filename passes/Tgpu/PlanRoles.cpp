@@ -178,7 +178,10 @@ void lendSlots(KernelOp kernel, const RoleSlice &slice) {
       auto slots = copy->getAttrOfType<IntegerAttr>(ringStagesName);
       if (!group->getLoop() || (slots && slots.getInt() < 2))
         continue;
-      count += pieces->getCountIn(cast<SharedType>(copy.getBuffer().getType()));
+      int64_t held = pieces->getCountIn(cast<SharedType>(copy.getBuffer().getType()));
+      if (held == 0) // its swizzle is narrower than that of the pieces
+        continue;
+      count += held;
       lenders.push_back(*group);
     }
     if (count < pieces->count)

@@ -230,8 +230,12 @@ private:
     auto getSlot = [](const LentSlot &each) {
       return cast<RingType>(AllocRingOp(each.ring).getRing().getType()).getSlot();
     };
-    while (used < lent.size() && count < pieces->count)
-      count += pieces->getCountIn(getSlot(lent[used++]));
+    while (used < lent.size() && count < pieces->count) {
+      int64_t held = pieces->getCountIn(getSlot(lent[used++]));
+      if (held == 0)
+        return false;
+      count += held;
+    }
     if (count < pieces->count)
       return false;
     ImplicitLocOpBuilder b(store.getLoc(), store.getContext());

@@ -165,7 +165,7 @@ std::optional<Operand> tgpu::findOperand(KernelOp kernel, StoreOp store) {
     TensorMapType map;
     if (type.getShape() == tile.getShape() && type.getElementType() == tile.getElementType())
       map = getTensorMap(kernel, store, type);
-    if (map && fillsPanelsOrView(store, map.getBox().back()))
+    if (map && mayWritePanels(store, map.getBox().back()))
       if (std::optional<Operand> operand = getOperand(alloc, store))
         return operand;
   }

@@ -17,36 +17,36 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-template <typename WriteOp> bool tgpu::fillsPanelsOrView(WriteOp write, int64_t panel) {
-  int64_t columns = cast<RankedTensorType>(write.getValue().getType()).getShape().back();
-  if (columns % panel == 0)
-    return true;
+template <typename WriteOp> bool tgpu::mayWritePanels(WriteOp write, int64_t panel) {
+  constexpr int64_t chunkBits = 128;
+  auto tile = cast<RankedTensorType>(write.getValue().getType());
+  int64_t columns = tile.getShape().back(), bits = getElementBits(tile.getElementType());
   int64_t first = write.getStaticIndices().back();
   int64_t extent = cast<tile::ViewType>(write.getView().getType()).getShape().back();
-  return !ShapedType::isDynamic(first) && !ShapedType::isDynamic(extent) &&
-         extent - first <= columns;
+  // TMA writes whole chunks of 16 bytes: the launch would always reject the map.
+  if (tile.getRank() != 2 || (!ShapedType::isDynamic(extent) && extent * bits % chunkBits != 0))
+    return false;
+  bool endsWithView = !ShapedType::isDynamic(first) && !ShapedType::isDynamic(extent) &&
+                      first * bits % chunkBits == 0 && extent - first <= columns;
+  return columns % panel == 0 || (columns * bits % chunkBits == 0 && endsWithView);
 }
 
-template bool tgpu::fillsPanelsOrView(StoreOp, int64_t);
-template bool tgpu::fillsPanelsOrView(AtomicAddOp, int64_t);
+template bool tgpu::mayWritePanels(StoreOp, int64_t);
+template bool tgpu::mayWritePanels(AtomicAddOp, int64_t);
 
 template <typename WriteOp>
 std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int64_t buffers) {
-  constexpr int64_t panelBytes = 128, chunkBytes = 16;
+  constexpr int64_t panelBytes = 128;
   auto tile = cast<RankedTensorType>(write.getValue().getType());
   int64_t bits = getElementBits(tile.getElementType());
   int64_t columns = panelBytes * 8 / bits;
   if (buffers < 1 || !isa<WgmmaAttr>(tile.getEncoding()) || (bits != 16 && bits != 32) ||
-      tile.getDimSize(1) * bits % (8 * chunkBytes) != 0 || !fillsPanelsOrView(write, columns))
+      !mayWritePanels(write, columns))
     return std::nullopt;
   StorePieces pieces;
   pieces.columns = tile.getDimSize(1);
   pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
                                 tile.getElementType(), tgpu::Swizzle::B128);
-  // Rows that never end at a chunk of 16 bytes: the launch would always reject the map.
-  int64_t extent = cast<tile::ViewType>(write.getView().getType()).getShape().back();
-  if (!ShapedType::isDynamic(extent) && extent * bits % (8 * chunkBytes) != 0)
-    return std::nullopt;
   pieces.map = getTensorMap(kernel, write, pieces.type);
   if (!pieces.map)
     return std::nullopt;
@@ -65,6 +65,7 @@ int64_t StorePieces::getColumnsFrom(int64_t first, int64_t most) const {
 }
 
 SharedType StorePieces::getType(int64_t columnCount) const {
+  assert(columnCount > 0 && "a buffer without columns");
   return SharedType::get(type.getContext(), {type.getShape().front(), columnCount},
                          type.getElementType(), type.getSwizzle());
 }

@@ -37,10 +37,11 @@ struct StorePieces {
   int64_t getCountIn(SharedType slot) const;
 };
 
-/// Whether a copy of panels of `panel` columns that hold the tile writes the tile only: the tile
-/// fills them, or the rest of the last one is behind the end of the view. For StoreOp and
+/// Whether a copy by TMA of panels of `panel` columns that hold the tile may write it, and writes
+/// nothing else: the tile has rank 2, rows of the view are whole chunks of 16 bytes, and the tile
+/// fills the panels, or the rest of the last one is behind the end of the view. For StoreOp and
 /// AtomicAddOp.
-template <typename WriteOp> bool fillsPanelsOrView(WriteOp write, int64_t panel);
+template <typename WriteOp> bool mayWritePanels(WriteOp write, int64_t panel);
 
 /// `count` columns of a tile, starting at `first`. Values that are computed element by element only
 /// for the store are computed for these columns, so that the registers of one piece are free before

@@ -35,7 +35,7 @@ struct Entry {
   /// Bytes of shared memory of a block with the widest rows, if the smallest chips lack it.
   int64_t shared = 0;
   int64_t above = 0;  ///< rows have more bytes than this
-  int64_t narrow = 0; ///< the shortest rows have at most so many bytes
+  int64_t narrow = 0; ///< the shortest rows have so many bytes
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
@@ -363,7 +363,7 @@ bool BlockRow::matches(const BlockQuery &query) const {
       target.empty() || target == query.target || (target == "gpu" && query.target != "cpu");
   bool isWidth =
       (!elements || query.elements <= elements) && (!bytes || query.getBytes() <= bytes) &&
-      (!narrow || query.getLeastBytes() <= narrow) && query.getBytes() >= above + (above > 0);
+      (!narrow || query.getLeastBytes() == narrow) && query.getBytes() >= above + (above > 0);
   bool isMask = mask == anyMask || mask == query.mask || (mask == some && query.mask == ascending);
   int64_t asked = query.hasLength ? query.length : query.usual;
   bool isLength = length == unknownLength ? query.usual && !query.hasLength
@@ -387,7 +387,7 @@ std::string BlockRow::describe() const {
     parts.push_back("rows " + least + (bytes ? "up to " + std::to_string(bytes) : "of any") +
                     " bytes");
   if (narrow)
-    parts.push_back("the shortest rows up to " + std::to_string(narrow) + " bytes");
+    parts.push_back("the shortest rows of " + std::to_string(narrow) + " bytes");
   if (elements)
     parts.push_back("rows up to " + std::to_string(elements) + " elements");
   if (mask != MaskKind::Any)

@@ -33,7 +33,7 @@ struct BlockQuery {
   std::string target;    ///< "cpu", or a name of base/Target
   int64_t bits = 0;      ///< bits of an operand's element
   int64_t elements = 0;  ///< elements of the longest operand row; 0: rows are blocks, too
-  int64_t narrowest = 0; ///< elements of the shortest one
+  int64_t narrowest = 0; ///< elements of the shortest one; 0: unknown
   MaskKind mask = MaskKind::None;
   bool hasLength = false; ///< an argument's extent bounds the loop, so a launch can check it
   int64_t length = 0;     ///< upper bound of the loop's length; 0: none
@@ -64,7 +64,7 @@ struct BlockRow {
   int64_t bits = 0;     ///< maximum
   int64_t above = 0;    ///< bytes of a row: greater than this
   int64_t bytes = 0;    ///< bytes of a row: maximum
-  int64_t narrow = 0;   ///< bytes of the shortest row: maximum
+  int64_t narrow = 0;   ///< bytes of the shortest row
   int64_t elements = 0; ///< elements of a row: maximum
   MaskKind mask = MaskKind::Any;
   int64_t length = 0;   ///< maximum, or unknownLength

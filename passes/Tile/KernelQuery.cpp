@@ -156,7 +156,8 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
   for (Dim width : structure.widths) {
     int64_t extent = getExtent(width, bindings).value_or(0);
     query.elements = std::max(query.elements, extent);
-    query.narrowest = query.narrowest ? std::min(query.narrowest, extent) : extent;
+    if (extent > 0)
+      query.narrowest = query.narrowest ? std::min(query.narrowest, extent) : extent;
   }
   auto loop = dyn_cast<ForBlocksOp>(structure.loop);
   if (loop && loop.getMaskAttr())

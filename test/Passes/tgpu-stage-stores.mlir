@@ -129,6 +129,37 @@ tgpu.kernel @partly_used_panel target "sm_90a" warps 8 (%c: !tile.view<[?, 72], 
     }
 }
 
+// The same from column 64 on.
+// CHECK-LABEL: tgpu.kernel @last_columns
+// CHECK:         tgpu.tma_store {{.*}}[%b, 64] : !tgpu.shared<128x64xbf16, b128>
+// CHECK:         tgpu.tma_store {{.*}}[%b, 128] : !tgpu.shared<128x16xbf16, b128>
+tgpu.kernel @last_columns target "sm_90a" warps 8 (%c: !tile.view<[?, 144], bf16>) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 8 {
+      %one = arith.constant 1.0 : bf16
+      %tile = tile.full %one : tensor<128x80xbf16, #tgpu.wgmma<2>>
+      tgpu.store %tile, %c[%b, 64] : tensor<128x80xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 144], bf16>
+    }
+}
+
+// A tile of rank 3: its columns are not its second dimension. And one that begins inside a chunk of 16 bytes.
+// CHECK-LABEL: tgpu.kernel @from_registers
+// CHECK-NOT:     tgpu.tma_store
+// CHECK:         tgpu.store %{{.*}}, %c
+// CHECK:         tgpu.store %{{.*}}, %d
+tgpu.kernel @from_registers target "sm_90a" warps 4 (%c: !tile.view<[?, ?, 128], bf16>, %d: !tile.view<[?, 72], bf16>) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 4 {
+      %one = arith.constant 1.0 : bf16
+      %heads = tile.full %one : tensor<8x8x128xbf16, #tgpu.wgmma<1>>
+      %tile = tile.full %one : tensor<64x72xbf16, #tgpu.wgmma<1>>
+      tgpu.store %heads, %c[%b, 0, 0] : tensor<8x8x128xbf16, #tgpu.wgmma<1>>, !tile.view<[?, ?, 128], bf16>
+      tgpu.store %tile, %d[%b, 4] : tensor<64x72xbf16, #tgpu.wgmma<1>>, !tile.view<[?, 72], bf16>
+    }
+}
+
 // Behind these tiles there are, or may be, columns that such a copy would overwrite.
 // CHECK-LABEL: tgpu.kernel @more_columns
 // CHECK-NOT:     tgpu.tma_store

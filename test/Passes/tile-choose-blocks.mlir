@@ -86,7 +86,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // MINE: by = "the file of blocks: sm_90a, rows above 192 and up to 256 bytes"
 // NOT-MINE: ROWS: int = 192, KEYS: int = 128
 // NARROW: ROWS: int = 64, KEYS: int = 80
-// NARROW: by = "the file of blocks: any structure, sm_90a, the shortest rows up to 128 bytes"
+// NARROW: by = "the file of blocks: any structure, sm_90a, the shortest rows of 128 bytes"
 // NOT-NARROW: by = "the table: sm_90a, {{.*}}, rows up to 160 bytes
 // ROOM: ROWS: int = 192, KEYS: int = 192
 // ROOM: by = "the file of blocks: any structure, sm_80, at least 160000 bytes of shared memory"
