@@ -102,7 +102,7 @@ LogicalResult KernelEmitter::emitSignature() {
     b.setInsertionPointToStart(module.getBody());
     LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
                            /*isConstant=*/false, LLVM::Linkage::External, sharedMemoryName,
-                           Attribute(), /*alignment=*/1024,
+                           Attribute(), sharedMemoryAlignment,
                            /*addrSpace=*/3);
   }
   return success();

@@ -5,6 +5,8 @@
 
 #include "passes/Conversion/Exchange.h"
 
+#include "passes/Conversion/SharedAccess.h"
+
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
@@ -81,6 +83,10 @@ LogicalResult tgpu::endExchanges(KernelEmitter &e) {
   auto &state = e.state<ExchangeState>();
   if (!state.scratch)
     return success();
+  // Buffers follow the scratch memory. The driver's compiler puts them right behind it, regardless
+  // of their alignment (driver 580); ptxas does not.
+  if (getTargetOf(e.kernel).has(Feature::Tma))
+    state.scratchBytes = llvm::alignTo(state.scratchBytes, sharedMemoryAlignment);
   int64_t limit = getTargetOf(e.kernel).sharedOfBlock;
   int64_t planned = static_cast<int64_t>(e.kernel.getSharedBytes().value_or(0));
   if (planned + state.scratchBytes > limit)

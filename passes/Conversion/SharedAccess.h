@@ -14,6 +14,8 @@ namespace tilewright::tgpu {
 
 /// One external array for all kernels of the module; its size is given at launch.
 inline constexpr llvm::StringLiteral sharedMemoryName = "shared_memory";
+/// Its alignment: that of the widest swizzle, whose pattern depends on addresses.
+inline constexpr int64_t sharedMemoryAlignment = 1024;
 
 /// Binds the operation's result to its offset in shared memory. Fails with a diagnostic if it has
 /// none, or if the buffer is not within the kernel's memory.
