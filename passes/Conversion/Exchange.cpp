@@ -83,7 +83,7 @@ LogicalResult tgpu::endExchanges(KernelEmitter &e) {
   auto &state = e.state<ExchangeState>();
   if (!state.scratch)
     return success();
-  // Buffers follow the scratch memory. The driver's compiler puts them right behind it, regardless
+  // Buffers follow the scratch memory. The driver's compiler puts them right after it, regardless
   // of their alignment (driver 580); ptxas does not.
   if (getTargetOf(e.kernel).has(Feature::Tma))
     state.scratchBytes = llvm::alignTo(state.scratchBytes, sharedMemoryAlignment);

@@ -39,7 +39,7 @@ struct StorePieces {
 
 /// Whether a copy by TMA of panels of `panel` columns that hold the tile may write it, and writes
 /// nothing else: the tile has rank 2, rows of the view are whole chunks of 16 bytes, and the tile
-/// fills the panels, or the rest of the last one is behind the end of the view. For StoreOp and
+/// fills the panels, or the rest of the last one is past the end of the view. For StoreOp and
 /// AtomicAddOp.
 template <typename WriteOp> bool mayWritePanels(WriteOp write, int64_t panel);
 

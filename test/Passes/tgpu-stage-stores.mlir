@@ -160,7 +160,7 @@ tgpu.kernel @from_registers target "sm_90a" warps 4 (%c: !tile.view<[?, ?, 128],
     }
 }
 
-// Behind these tiles there are, or may be, columns that such a copy would overwrite.
+// After these tiles the view has, or may have, columns that such a copy would overwrite.
 // CHECK-LABEL: tgpu.kernel @more_columns
 // CHECK-NOT:     tgpu.tma_store
 // CHECK:         tgpu.store %{{.*}}, %c[%b, 0]

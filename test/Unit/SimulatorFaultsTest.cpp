@@ -288,7 +288,7 @@ TEST_F(SimulatorFaultsTest, Stores) {
       run("sm_90a", 8,
           prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0\n"), 56)))
       << messages;
-  // What is behind the last column of the view is not read from the panel, either.
+  // Columns past the end of the view are not read from the panel, either.
   const std::string narrow =
       "%n = tgpu.alloc : !tgpu.shared<64x56xbf16, b128>\n"
       "%part = tgpu.load %x[0, 0] : !x -> tensor<64x56xbf16, #tgpu.mma<4, 1>>\n"

@@ -87,7 +87,7 @@ struct TmaCopy {
     return true;
   }
   /// The bytes that stores and additions read, relative to `base`, where the buffer begins: columns
-  /// behind the end of the view are not copied.
+  /// past the end of the view are not copied.
   Bytes readBytes(ArrayRef<Box> boxes, int64_t base) const {
     auto inside = [](const Box &box) {
       const numeric::TileAxis &row = box.tile.axes.back();
