@@ -164,9 +164,9 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    tile.kernel @forward params(D: int, ROWS: int = 128, KEYS: int = 176) ...
-        attributes {blocks = {structure = "sum (R S) S", row_bytes = 256, rows = "ROWS = 128", step = "KEYS = 176",
-                              by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask", ...}}
+    tile.kernel @forward params(D: int, ROWS: int = 192, KEYS: int = 64) ...
+        attributes {blocks = {structure = "sum (R S) S", row_bytes = 256, rows = "ROWS = 192", step = "KEYS = 64",
+                              by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", ...}}
     ```
 
     Not its job: to bind parameters, or to check whether the blocks fit into shared memory (tgpu-plan-shared-memory).

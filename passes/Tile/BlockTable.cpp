@@ -97,7 +97,7 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 160, 0, some, 512, 128, 0, 128},
     {"sm_90a", 16, 160, 0, some, 2048, 192, 0, 96},
     {"sm_90a", 16, 160, 0, anyMask, 0, 192, 0, 112},
-    // D 88 by 128 x 128 has 0.75 to 0.97: V takes a third more shared memory than at D 96.
+    // D 88 by 128 x 128 has 0.72 to 0.99: V takes a third more shared memory than at D 96.
     {"sm_90a", 16, 192, 0, none, 0, 192, 0, 112, 0, 0, /*narrow=*/176},
     {"sm_90a", 16, 192, 0, some, 0, 192, 0, 96, 0, 0, /*narrow=*/176},
     {"sm_90a", 16, 192, 0, none, 1024, 128, 0, 128},
@@ -127,9 +127,9 @@ constexpr Entry forwardRows[] = {
     // 1.00 to 1.11.
     {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96},
     // As at D 136, by 64 keys over 80: D 200 to 224 at S 512 1.02 to 1.07, beyond 0.96 to 1.02;
-    // causal up to S 1024 1.01 to 1.11, beyond 0.95 to 1.01. By 96 keys 0.75 to 0.9, but D 224 1.00
-    // and 1.01 causal from S 4096 on. D 256 by 64 keys 1.00 to 1.03 of 80, packed 1.01 to 1.09, a
-    // window 1.03 to 1.05.
+    // causal up to S 1024 1.01 to 1.11, beyond 0.95 to 1.01. By 96 keys 0.77 to 0.91, at D 224 0.93
+    // to 1.01. On 2026-11-26: D 256 by 64 keys 1.00 to 1.03 of 80, packed 1.01 to 1.09, a window
+    // 1.03 to 1.05.
     {"sm_90a", 16, 448, 0, none, 512, 128, 0, 64},
     {"sm_90a", 16, 448, 0, none, 0, 128, 0, 64, 0, 0, /*narrow=*/400},
     {"sm_90a", 16, 448, 0, some, 1024, 128, 0, 64},
