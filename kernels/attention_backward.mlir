@@ -28,7 +28,8 @@
 //                       is a multiple of 32, else 1024 to 2048 (0 with PACKED); without a mask 8 * D (0 with PACKED).
 //                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
 //                       not stagger blocks.
-//   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean.
+//   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean: a block of queries of each, however
+//                       short, has a share of the conversion.
 //   SPLIT               on: dQ has a kernel of its own, without atomic additions, and so have dK and dV, or each of
 //                       them. Wide heads are faster so on a GPU: a thread holds one sum.
 //   PAIRED              with SPLIT, on: one kernel computes dK and dV (seven products for each pair), off: one each
@@ -132,7 +133,7 @@ tile.program @attention_backward
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
                                            select(mod(D, 32) == 0, 3072, select(D <= 64, 2048, 1024))))),
-           ORDERED_FROM: int = 1024,
+           ORDERED_FROM: int = 384,
            // Whether launches may be in order, if IN_ORDER. The same on all GPUs, like SPLIT.
            let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
                                        and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),

@@ -238,8 +238,10 @@ Value RoleWriter::writeIsVoid() {
     return {write.getIndices()[llvm::count_if(known.take_front(dim), ShapedType::isDynamic)],
             part.getSize()};
   };
-  WalkResult result = old.walk([&](Operation *op) {
+  WalkResult result = old.walk<WalkOrder::PreOrder>([&](Operation *op) {
     return llvm::TypeSwitch<Operation *, WalkResult>(op)
+        // Work beside the tiles is not the tile's own.
+        .Case([](tile::SpreadOp) { return WalkResult::skip(); })
         .Case<StoreOp, AtomicAddOp>([&](auto write) { return note(write, getPart(write)); })
         .Case<tile::ScatterAddOp, tile::AddAtOp>([&](auto write) { return note(write, {}); })
         .Default(WalkResult::advance());
