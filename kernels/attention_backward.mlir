@@ -28,8 +28,8 @@
 //                       is a multiple of 32, else 1024 to 2048 (0 with PACKED); without a mask 8 * D (0 with PACKED).
 //                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
 //                       not stagger blocks.
-//   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean: the conversion takes as long for
-//                       a block of few queries.
+//   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean: a block of few queries takes as
+//                       long to convert.
 //   SPLIT               on: dQ has a kernel of its own, without atomic additions, and so have dK and dV, or each of
 //                       them. Wide heads are faster so on a GPU: a thread holds one sum.
 //   PAIRED              with SPLIT, on: one kernel computes dK and dV (seven products for each pair), off: one each
