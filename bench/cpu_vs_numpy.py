@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Compares the CPU device with NumPy on the same cores, by the medians of alternating rounds.
+# Compares attention on the CPU device with NumPy on the same cores, by the median times of alternating rounds.
 #
 #   bench/cpu_vs_numpy.py [--bench build/bin/tilewright-bench] [--batch B] [--heads H] [--queries S] [--width D]
 #                         [--rounds N] [--json]
 #
-# The goals are a full forward of less than 4 times NumPy's time, and a causal forward of less than 0.65 times the time
-# of the full one. Without libopenblas0, Debian's python3-numpy uses the slow reference BLAS: install libopenblas0 for a
-# fair comparison.
+# The goals: a forward without a mask takes less than 4 times NumPy's time, and a causal forward takes less than 0.65
+# times the time of the forward without a mask. Without libopenblas0, Debian's python3-numpy uses the slow reference
+# BLAS: install libopenblas0 for a fair comparison.
 
 import argparse
 import json

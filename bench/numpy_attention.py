@@ -32,14 +32,14 @@ def make_inputs(batch, heads, queries, width, dtype=np.float32):
 
 
 def time_of(inputs, causal):
-    """Seconds of one evaluation of attention."""
+    """Returns the time of one evaluation of attention in seconds."""
     start = time.perf_counter()
     attention(*inputs, inputs[0].shape[-1] ** -0.5, causal)
     return time.perf_counter() - start
 
 
 def blas_name():
-    """The name of the loaded BLAS library that NumPy uses."""
+    """Returns the name of the BLAS library that NumPy has loaded."""
     with open("/proc/self/maps") as maps:
         files = {line.split()[-1].rsplit("/", 1)[-1] for line in maps if "blas" in line}
     for name in ("mkl", "openblas", "blis", "blas"):

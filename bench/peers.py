@@ -4,27 +4,31 @@
 
     bench/peers.py --json peers.json --svg peers.svg                     every forward, and the matrix product
     bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names contain one of these
-    bench/peers.py --bundle attention.twb --bundle matmul.twb            compiled elsewhere; no tilewrightc needed
+    bench/peers.py --bundle attention.twb --bundle matmul.twb            with bundles; no tilewrightc needed
     bench/peers.py --perturbed --peers "" --cases D64 D128               variants of the kernels (perturb.py)
     bench/peers.py --direction backward --deterministic --profile        also the deterministic form, and time by kernel
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
     bench/peers.py --mods ,spans --peers flex,flex_setup --dims 64,128 --cases S16384 --direction fwd,both
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
-    bench/peers.py --direction varlen,varlen_backward --dense --cases 8x2048    packed beside dense, the same arrays
+    bench/peers.py --direction varlen,varlen_backward --dense --cases 8x2048    packed and dense, the same arrays
 
-Packed sequences (`--direction varlen,varlen_backward`): the lengths of gpubench/cases.py, 2048 / D heads; peers fa4 and flash.
-Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
-default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in
-the forward, 10 in the backward, 14 in both, halved where causal; under a window, or where documents share a sequence,
-only kept pairs count. For a peer's backward, only autograd.grad is timed; `both` is timed with one pair of events.
+Cases: attention over 16,384 tokens with hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S
+512 to 16384, and by default bf16 and D 64, 128 and 256; and a matrix product 8192^3. Packed sequences (`--direction
+varlen,varlen_backward`) have the lengths of gpubench/cases.py and 2048 / D heads. Inputs are N(0, 1), the same for all
+sides. The forward counts 4 B H S S D FLOPs, the backward 10 B H S S D and both 14 B H S S D; a causal mask halves them.
+With a window, or with documents that share a sequence, only kept pairs count. For a peer's backward, only autograd.grad
+is timed; `both` is timed with one pair of events.
 
-Kernels are compiled by the tilewrightc of this tree, for sm_90a on an sm_90a GPU, else for sm_80. Every side is first
-checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); a side that fails is
-reported and not timed. Then rounds call all sides in turn. The output compares medians with interquartile ranges, also
-with the best of cudnn and fa4 in each case. Needs PyTorch and a GPU; peers: cudnn, flash, fa4 (FlashAttention-4, if the
-package flash-attn-4 is installed), efficient and torch (matrix product), and on request flex, flex_setup (documents:
-each call also makes its block mask, and Tilewright with the modifier spans computes the spans) and triton
-(attention).
+A side is a way to compute the case: Tilewright's kernels, another source of kernels (--against), or a peer. The
+tilewrightc of this tree compiles the kernels, for sm_90a on an sm_90a GPU, else for sm_80. Every side is first checked
+against a reference in f64 (the rule is in gpubench/problems.py and in the output); a side that fails is reported and
+not timed. Then each round calls all sides, one after the other. The output compares medians with interquartile ranges,
+also with the best of cudnn and fa4 in each case.
+
+Needs PyTorch and a GPU. Peers: cudnn, flash, fa4 (FlashAttention-4, if the package flash-attn-4 is installed),
+efficient and torch (matrix product); for packed sequences fa4 and flash. On request also flex, flex_setup and triton
+(attention). flex_setup is for the modifiers document and spans: each call also makes its block mask, and Tilewright with
+the modifier spans also computes the spans.
 """
 
 import argparse
@@ -50,8 +54,8 @@ KERNELS = ["attention_forward", "attention_backward", "matmul"]
 
 
 class Source:
-    """The code of a side: bundles, or kernels that are compiled for each case. A bundle with a linked modifier has the
-    modifier's name in its file name."""
+    """The code of one of Tilewright's sides: bundles, or kernels that are compiled for each case. The file name of a
+    bundle contains the name of the modifier that is linked to its kernels."""
 
     def __init__(self, name, files, params=None, is_dense=False):
         self.name = name
@@ -123,41 +127,44 @@ def parse(arguments):
     parser.add_argument("--library", default=find_library(), help="libtilewright.so")
     parser.add_argument("--bundle", action="append", default=[], metavar="FILE")
     parser.add_argument("--tilewrightc", default=find_tool(),
-                        help="compiles the kernels, where there is no --bundle")
+                        help="the compiler of the kernels, unless --bundle is given")
     parser.add_argument("--kernels", default=os.path.join(ROOT, "kernels"))
     parser.add_argument("--targets", type=lambda text: text.split(","),
-                        help="of tilewrightc; by default what is fastest on the GPU: sm_90a on Hopper, else sm_80")
+                        help="targets of tilewrightc; by default the fastest on the GPU: sm_90a on Hopper, else sm_80")
     parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION",
-                        help="further options of tilewrightc, as =OPTION")
+                        help="further options of tilewrightc, each written as =OPTION")
     parser.add_argument("--against", action="append", type=parse_source, default=[], metavar="NAME=FILE,...",
-                        help="further bundles or kernels (.mlir) to time beside the shipped ones")
+                        help="bundles or kernels (.mlir) to time in addition to the shipped ones, as a side NAME")
     parser.add_argument("--direction", type=listed, default=["forward", "matmul"], metavar="NAME,...",
-                        help=f"some of {', '.join(DIRECTIONS)}; fwd and bwd for short")
+                        help=f"some of {', '.join(DIRECTIONS)}; fwd and bwd abbreviate forward and backward")
     parser.add_argument("--mods", type=lambda text: text.split(","), default=[""], metavar="NAME,...",
                         help=f"score modifiers of kernels/mods: some of {', '.join(bench_cases.MODS)}")
-    parser.add_argument("--gqa", type=numbers, default=[1], metavar="N,...", help="heads of Q to one of K and V")
+    parser.add_argument("--gqa", type=numbers, default=[1], metavar="N,...", help="heads of Q for each head of K and V")
     parser.add_argument("--dims", type=numbers, default=bench_cases.DIMS, metavar="N,...", help="widths of a head")
-    parser.add_argument("--value-dim", type=int, default=0, metavar="N", help="width of a row of V; 0: that of a head")
+    parser.add_argument("--value-dim", type=int, default=0, metavar="N",
+                        help="width of a head of V; 0: that of Q and K")
     parser.add_argument("--dtype", choices=["bf16", "f16"], default="bf16")
     parser.add_argument("--window", type=numbers, default=[0], metavar="N,...",
-                        help="keys to the left that a row keeps, without a causal mask to the right too; 0: all")
+                        help="keys that a row keeps to its left and, without a causal mask, to its right; 0: all")
     parser.add_argument("--deterministic", action="store_true",
-                        help="time the deterministic form of the backward as well")
+                        help="also time the deterministic form of the backward")
     parser.add_argument("--ordered", action="store_true",
-                        help="the same of the form that adds to dQ in order (sm_90a, up to D 128)")
+                        help="also time the form of the backward that adds to dQ in order (sm_90a, up to D 128)")
     parser.add_argument("--dense", action="store_true",
-                        help="time the kernels without PACKED over the same arrays, where sequences are equally long")
+                        help="also time the kernels without PACKED on the same arrays, if all sequences have one length")
     parser.add_argument("--equal-documents", action="store_true",
-                        help="of the same length, to compare with a batch of as many sequences")
-    parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
+                        help="documents of equal length, to compare with a batch of as many sequences")
+    parser.add_argument("--profile", action="store_true",
+                        help="print the time of each kernel of the first Tilewright side")
     parser.add_argument("--perturbed", action="store_true",
-                        help="time the attention kernels that perturb.py writes; they should be about as fast")
+                        help="also time the variants of the attention kernels that perturb.py writes")
     parser.add_argument("--peers", type=listed,
                         default=["cudnn", "flash", "fa4", "efficient", "torch"], help=",".join(PEERS))
-    parser.add_argument("--cases", nargs="*", metavar="PART", help="parts of the names of cases; * and ? are wild")
+    parser.add_argument("--cases", nargs="*", metavar="PART",
+                        help="only cases whose name contains a PART; * and ? are wildcards")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--warm", action="store_true", help="do not overwrite the L2 before each call")
-    parser.add_argument("--time-limit", type=float, default=480, help="seconds after which no further case is begun")
+    parser.add_argument("--time-limit", type=float, default=480, help="seconds after which no further case is started")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--svg", metavar="FILE")
     parser.add_argument("--list", action="store_true", help="print the cases and do nothing")
@@ -244,7 +251,7 @@ class Bench:
         return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
 
     def run(self, case):
-        """({side: summary}, {side: the reason why it was excluded})."""
+        """Checks and times all sides of a case; returns ({side: summary}, {side: the reason why it was excluded})."""
         problem = self.forms[case.form].of(case)
         sides, outputs, excluded = {}, {}, {}
 
@@ -330,8 +337,8 @@ class Bench:
 
 
 def best_rows(results, cases):
-    """Rows for report.markdown_table: speed relative to the best of BEST_OF in each case, for all lengths and for long
-    ones."""
+    """Rows for report.markdown_table: Tilewright's speed relative to the best of BEST_OF in each case, over the cases of
+    all lengths, and over those of at least LONG."""
     best = report.best_peers(results, BEST_OF)
     ratios = report.ratios_to_best(results, SUBJECT, best)
     rows = []
@@ -345,7 +352,7 @@ def best_rows(results, cases):
 
 
 def print_results(results, cases, sides, others):
-    """Prints TFLOP/s of each side, with the ratio of the subject to it; `others` are additional sides of Tilewright."""
+    """Prints TFLOP/s of each side, and the speed of SUBJECT relative to it; `others` are Tilewright's other sides."""
     rows, best = [], report.best_peers(results, BEST_OF)
     for case in cases:
         times = results.get(case.name)
@@ -368,7 +375,7 @@ def print_results(results, cases, sides, others):
         rows.append(row)
     print("\nTFLOP/s, and in brackets the speed of tilewright over that of the peer\n")
     print(report.markdown_table(["case"] + sides + (["best"] if best else []), rows))
-    for name in others:  # inverted: the fraction of the speed that they reach
+    for name in others:  # the inverse ratio: their speed relative to the subject
         kept = {case: 1 / ratio for case, ratio in report.ratios(results, SUBJECT).get(name, {}).items()}
         if kept:
             print(f"\nSpeed of {name} over that of tilewright\n")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes a variant of attention_forward.mlir or attention_backward.mlir with bitwise equal results: it renames values,
-functions and kernels, reorders independent operations and loop-carried values, adds an operation on every score and
-one between the products and, in the forward, an additional loop-carried row. No pass may depend on the exact form of a
-kernel, so the variant must be about as fast (bench/peers.py --perturbed).
+"""Writes a variant of attention_forward.mlir or attention_backward.mlir with bitwise equal results. The variant has other
+names of values, functions and kernels, and another order of independent operations and loop-carried values. It has an
+additional operation on every score, one between the products and, in the forward, an additional loop-carried row. No
+pass may depend on the exact form of a kernel, so the variant must be about as fast (bench/peers.py --perturbed).
 
     bench/perturb.py kernels/attention_forward.mlir -o perturbed.mlir
 """

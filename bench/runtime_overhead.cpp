@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a run of a plan costs the host: with a driver that does nothing, which leaves the runtime's
-// own work, and with the real one, launching an empty kernel with the same parameters.
+// Measures the host time of a run of a plan: with a driver whose functions do nothing, so that only
+// the runtime's own work is measured, and with the real driver, which launches an empty kernel with
+// the same parameters.
 //
 //   build/bin/bench/runtime_overhead
 
@@ -40,7 +41,7 @@ std::vector<Expr> constraints(bool isBackward) {
   return all;
 }
 
-/// What tilewrightc makes for sm_80: without tensor maps, for aligned views and for any.
+/// The forms that tilewrightc makes for sm_80, without tensor maps: for aligned and for all views.
 BundleWriter forwardBundle() {
   BundleWriter writer = quietAttention();
   KernelSpec &kernel = writer.manifest.kernels[0];
@@ -90,7 +91,8 @@ void runQuietForward(benchmark::State &state, const BundleWriter &writer) {
 void quietTensorMaps(benchmark::State &state) { runQuietForward(state, quietAttention()); }
 BENCHMARK(quietTensorMaps);
 
-/// With so many arrays in turn, as a model with so many layers has them. `maps` are made in a run.
+/// Runs use different arrays in turn, as in a model with that many layers. `maps` is the number of
+/// tensor maps that a run encodes.
 void quietTensorMapsOfLayers(benchmark::State &state) {
   DriverTable driver = quietTable();
   auto plan = quietPlanOf<AttentionForward, AttentionForwardDesc>(quietAttention(), 128, driver);
@@ -173,7 +175,7 @@ void quietForwardInC(benchmark::State &state) {
 }
 BENCHMARK(quietForwardInC);
 
-/// With the question for the size of the workspace, which callers ask each time.
+/// Also queries the size of the workspace, as callers do before each run.
 void quietBackwardInC(benchmark::State &state) {
   DriverTable driver = quietTable();
   setDriverForTesting(&driver);
@@ -254,7 +256,7 @@ void runWithRealDriver(benchmark::State &state) {
     return state.SkipWithError(plan.status().message().c_str());
   if (Status status = plan->prepare(0); !status)
     return state.SkipWithError(status.message().c_str());
-  // Google Benchmark calls this several times; the context and what is in it stay.
+  // Google Benchmark calls this function several times; the context and its contents are kept.
   static Result<PrimaryContext> primary =
       PrimaryContext::retain(**driver, *queryDevice(**driver, 0));
   static cuda::Stream stream = nullptr;

@@ -93,14 +93,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="further options: those of peers.py")
     parser.add_argument("-o", "--output", default="trace.json")
-    parser.add_argument("--read", metavar="FILE", help="a trace that was written before, also by tilewright-run")
+    parser.add_argument("--read", metavar="FILE", help="print the table of an existing trace, also of tilewright-run")
     parser.add_argument("--megabytes", type=int, default=1,
                         help="size of the buffer in GPU memory; blocks that do not fit are left out")
     parser.add_argument("--svg", metavar="FILE", help="a picture of one thread block")
-    parser.add_argument("--title", default="", help="of the picture")
-    parser.add_argument("--block", type=int, default=0, help="which of the trace's thread blocks")
-    parser.add_argument("--from", dest="begin", type=float, default=0.0, help="microseconds after its first event")
-    parser.add_argument("--length", type=float, default=10.0, help="microseconds")
+    parser.add_argument("--title", default="", help="title of the picture")
+    parser.add_argument("--block", type=int, default=0, help="index of the picture's thread block in the trace")
+    parser.add_argument("--from", dest="begin", type=float, default=0.0,
+                        help="start of the picture, in microseconds after the block's first event")
+    parser.add_argument("--length", type=float, default=10.0, help="length of the picture in microseconds")
     options, rest = parser.parse_known_args()
     if options.read and rest:
         parser.error(f"--read takes no case, but got {' '.join(rest)}")

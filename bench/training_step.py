@@ -130,9 +130,10 @@ def main():
     parser.add_argument("--rows", type=int, default=4096, help="length of a sequence")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--warmup", type=int, default=10, help="steps that count for the losses alone")
-    parser.add_argument("--sides", default=",".join(SIDES), help="of tilewright, cudnn")
-    parser.add_argument("--bundle", action="append", default=[], help="code that tilewrightc has compiled")
+    parser.add_argument("--warmup", type=int, default=10, help="first steps, whose times are not counted")
+    parser.add_argument("--sides", default=",".join(SIDES), help="one or both of tilewright, cudnn")
+    parser.add_argument("--bundle", action="append", default=[],
+                        help="a bundle of tilewrightc, to run without a compiler")
     parser.add_argument("--library", help="libtilewright.so")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--svg", metavar="FILE", help="a plot of the losses")

@@ -395,7 +395,7 @@ def known_blocks(options, binding):
 
 
 def block_rows(options, cases, variants, results):
-    """The table rows for one group of cases: the fastest blocks of each length."""
+    """The rows of the table of blocks for one group of cases: the fastest blocks of each length."""
     plain = {variant.setting: variant for variant in variants if not variant.warps and not variant.schedule}
     known, rows = known_blocks(options, cases[0].params()), []
     for case in sorted((case for case in cases if case.name in results), key=lambda case: -getattr(case, "seq", 0)):
@@ -437,14 +437,18 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", default=os.path.join(ROOT, "kernels", "attention_forward.mlir"))
     parser.add_argument("--operation", choices=list(bench_cases.CASES), help="by default from the kernel's name")
-    parser.add_argument("--dims", type=values_of, help="64,128; of swiglu the width of a token, 4096")
+    parser.add_argument("--dims", type=values_of,
+                        help="widths of a head, by default 64,128; of swiglu the width of a token, 4096")
     parser.add_argument("--causal", type=values_of, default=["none", "top_left"])
     parser.add_argument("--seqs", type=values_of, default=["4096"], help="lengths, or sizes of a matrix product")
-    parser.add_argument("--v-dim", type=int, help="width of values: by default that of keys, twice in differential; "
-                        "of swiglu that of the inner layer, 8/3 of a token's")
-    parser.add_argument("--transposed", action="store_true", help="weights of swiglu are [N, K], as in PyTorch's layers")
-    parser.add_argument("--batch", type=int, help="of linear and differential attention: 8; 16384 / length")
-    parser.add_argument("--heads", type=int, help="of these: 16; 2048 / width of values")
+    parser.add_argument("--v-dim", type=int,
+                        help="width of V, by default that of K, or twice that in differential attention; "
+                        "of swiglu the width of the inner layer, by default 8/3 of the width of a token")
+    parser.add_argument("--transposed", action="store_true",
+                        help="the weights of swiglu are stored as [N, K], as in PyTorch's layers")
+    parser.add_argument("--batch", type=int, help="by default 8 in linear, 16384 / length in differential attention")
+    parser.add_argument("--heads", type=int,
+                        help="by default 16 in linear, 2048 / width of V in differential attention")
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "f16"])
     parser.add_argument("--grid", nargs="*", default=[], metavar="NAME=VALUE,...", help="parameters of the kernel")
     parser.add_argument("--warps", type=values_of, default=["default"])
@@ -453,26 +457,31 @@ def parse(arguments):
                         help="compare the best of --schedule with the best of skeleton=synchronous and --warps")
     parser.add_argument("--synchronous-grid", nargs="*", default=[], metavar="NAME=VALUE,...",
                         help="blocks for skeleton=synchronous; by default those of --grid")
-    parser.add_argument("--prebuilt", metavar="FOLDER", help="of --keep and --compile-only; needs no compiler")
+    parser.add_argument("--prebuilt", metavar="FOLDER",
+                        help="time the variants in this folder, which --keep and --compile-only wrote; needs no compiler")
     parser.add_argument("--target", default="sm_80")
-    parser.add_argument("--arch", help="what ptxas compiles for; this machine's GPU by default")
-    parser.add_argument("--ptxas", default=find_ptxas(), help="'' leaves the PTX to the driver")
+    parser.add_argument("--arch", help="the architecture for ptxas; by default that of this machine's GPU")
+    parser.add_argument("--ptxas", default=find_ptxas(), help="path of ptxas; if it is '', the driver compiles the PTX")
     parser.add_argument("--tilewrightc", default=find_tool())
     parser.add_argument("--library", default=find_library(), help="libtilewright.so, which loads bundles")
     parser.add_argument("--via", choices=["auto", "ptx", "bundle"], default="auto",
-                        help="how kernels are loaded; auto: from PTX unless they take tensor maps")
-    parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION", help="further options of tilewrightc, as =OPTION")
-    parser.add_argument("--peers", type=values_of, default=None, help="flash, cudnn, efficient, flex; torch for matmul and swiglu")
+                        help="how kernels are loaded; auto: from PTX, or from a bundle if they take tensor maps")
+    parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION",
+                        help="further options of tilewrightc, each written as =OPTION")
+    parser.add_argument("--peers", type=values_of, default=None,
+                        help="some of flash, cudnn, efficient, flex; torch for matmul and swiglu")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--warm", action="store_true", help="do not overwrite the L2 before each call")
     parser.add_argument("--time-limit", type=float, default=30, help="seconds of timing for each case")
-    parser.add_argument("--hang", type=float, default=90, help="seconds without a sign after which a variant has hung")
+    parser.add_argument("--hang", type=float, default=90,
+                        help="seconds without output after which a variant counts as hung")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--blocks", metavar="FILE", help="write the fastest blocks for tilewrightc --blocks")
-    parser.add_argument("--keep", metavar="FOLDER", help="keep tgpu, PTX and cubins here")
-    parser.add_argument("--quiet", action="store_true", help="do not say on a terminal how far it is")
-    parser.add_argument("--compile-only", action="store_true", help="needs neither PyTorch nor a GPU")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep tgpu IR, PTX and cubins in this folder")
+    parser.add_argument("--quiet", action="store_true", help="show no progress line on the terminal")
+    parser.add_argument("--compile-only", action="store_true",
+                        help="only compile the variants; needs neither PyTorch nor a GPU")
     options = parser.parse_args(arguments)
     if not os.path.exists(options.kernel):
         named = os.path.join(ROOT, "kernels", options.kernel + ".mlir")

@@ -3,7 +3,7 @@
 """Checks that the programs and libraries below a folder need nothing but glibc and each other at run time, and prints the
 newest version of glibc that they need:
 
-    scripts/check-binaries.py FOLDER [--newest 2.36]      the last glibc that they may need
+    scripts/check-binaries.py FOLDER [--newest 2.36]      --newest: the newest version that they may need
 """
 
 import argparse
@@ -52,7 +52,8 @@ def check(folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
-    parser.add_argument("--newest", default="2.36", help="that of Debian 12 by default")
+    parser.add_argument("--newest", default="2.36",
+                        help="the newest version of glibc that is allowed; the default is that of Debian 12")
     options = parser.parse_args()
     mistakes, newest = check(options.folder)
     if newest > tuple(map(int, options.newest.split("."))):

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Fails if a C++ file is not as `make format` leaves it, or if a line is too long, which clang-format leaves alone in
-# comments and literals, and names the files. Exit code 77 if the lines fit but there is no clang-format-22: other
+# Fails, and names the files, if a C++ file is not formatted as by `make format`, or if a line is too long (clang-format
+# does not break long comments and literals). Exits with 77 if no line is too long but clang-format-22 is missing; other
 # versions format differently.
 #
 # A line has at most 100 columns in C and C++, and 120 in .td files and in the .mlir files of kernels/. The .mlir files

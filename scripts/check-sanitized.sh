@@ -3,12 +3,12 @@
 #
 # Runs tests under sanitizers, built by clang, in the order of their cost:
 #
-#   native    unit tests of the runtime and of the libraries without MLIR: AddressSanitizer with
-#             UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Some minutes.
+#   native    unit tests of the runtime and of the libraries without MLIR under AddressSanitizer and
+#             UndefinedBehaviorSanitizer; then those of them that use threads under ThreadSanitizer. Takes some minutes.
 #   all       native; then the unit tests of the interpreter and the simulator under ThreadSanitizer; then unit tests, lit
-#             suites and a sixth of the acceptance tests under the first two. Left out is what runs the same code many
-#             more times (mutations, the acceptance tests on the simulator), what installs and packs (lit-install), and
-#             Python, which cannot load an instrumented library.
+#             suites and a sixth of the acceptance tests under the first two sanitizers. Not run are tests that run the
+#             same code many more times (mutations, the acceptance tests on the simulator), tests of the installation
+#             (lit-install), and tests in Python, which cannot load an instrumented library.
 #
 #   scripts/check-sanitized.sh JOBS [native]
 
@@ -22,7 +22,8 @@ configure() { [ -f "build-$1/build.ninja" ] || cmake --preset "$1"; }
 build() { cmake --build "build-$1" --parallel "$jobs" --target "${@:2}"; }
 run() { (cd "build-$1" && ctest --output-on-failure --no-tests=error --timeout 3600 "${@:2}"); }
 
-# Tests with threads: RuntimeHotPathTest runs operations in several, RuntimeFaultsTest shares a cache between them.
+# Tests with threads: RuntimeHotPathTest runs operations in several threads, RuntimeFaultsTest shares a cache between
+# threads.
 threaded='^(NumericThreadPoolTest|NumericMatMulTest|RuntimeHotPathTest|RuntimeDriverTest|RuntimeFaultsTest)$'
 
 configure sanitized

@@ -19,13 +19,13 @@ if [ "$only" = native ]; then
   target=native-tests tests=(-L native)
   sources=(runtime base/Expr base/Numeric base/Npy base/Layout base/Target)
 else
-  # The two suites that are left out run the same code many more times.
+  # The two excluded suites run the same code many more times.
   target=all tests=(-E '^(AcceptanceTests|SynchronizationMutationTest)$')
   sources=(runtime base lib passes dialect)
 fi
 cmake --build $build --parallel "$jobs" --target $target
 rm -rf $build/profiles # of an earlier run
-# Processes add to one of four files when they end, each locked meanwhile.
+# When a process ends, it adds its counts to one of four files, which it locks for that time.
 failed=0
 LLVM_PROFILE_FILE="$PWD/$build/profiles/%4m.profraw" ctest --test-dir $build --output-on-failure --no-tests=error \
   --parallel "$jobs" --timeout 7200 "${tests[@]}" || failed=1
@@ -37,7 +37,7 @@ while read -r file; do
   binaries+=(-object "$file")
 done < <(find $build/bin $build/lib -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.a' -exec \
   sh -c 'readelf -SW "$1" 2>/dev/null | grep -q __llvm_covmap' _ {} \; -print)
-# The first binary is llvm-cov's operand, and what follows the options are sources.
+# The first binary is llvm-cov's operand; the arguments after the options are source files.
 options=("${binaries[@]:1}" -instr-profile $build/coverage/profile -ignore-filename-regex '/(build-coverage|test)/')
 $llvm/llvm-cov show "${options[@]}" -format html -output-dir $build/coverage -show-branches count "${sources[@]}" >/dev/null
 $llvm/llvm-cov report "${options[@]}" "${sources[@]}" >$build/coverage/table.txt

@@ -11,11 +11,12 @@
 # --root DIR selects another tree.
 #
 # A diagnostic is a statement of the sources that calls one of REPORTERS, or prints to an InFlightDiagnostic, and contains
-# constant text. A test asserts it if its longest constant fragment occurs in what the test expects: an expected-error, a line of a
-# prefix that FileCheck looks for, an argument of an assertion of GoogleTest or Python, or of a function that asserts, a table
-# of such cases, or an output block of a document. Docstrings, command lines and sources of kernels do not count. If other
-# messages have that fragment, too, all fragments must occur. A test may also expect a part of the fragment, or the beginning
-# of the message, if no other diagnostic has that part. The message of a tool is asserted by a test that names the tool.
+# constant text. A fragment is a part of its text without variable parts. A test asserts the diagnostic if the longest
+# fragment occurs in a text that the test expects. These texts are: an expected-error; a line with a prefix that FileCheck
+# looks for; an argument of a GoogleTest or Python assertion, or of a function that contains one; a table of such cases;
+# an output block of a document. Docstrings, command lines and sources of kernels do not count. If several messages have
+# the longest fragment, all fragments must occur. A test may also expect a part of the fragment, or the beginning of the
+# message, if no other diagnostic has that part. A message of a tool is asserted only by a test that names the tool.
 #
 # scripts/diagnostics-without-test.json lists the exceptions: a file, the fragment, and the reason.
 
@@ -29,24 +30,24 @@ SOURCES = ("base", "dialect", "lib", "passes", "runtime", "tools")
 REFERENCE = os.path.join("docs", "reference", "diagnostics.md")
 EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 
-# Functions that make or print a message; an argument, or text printed to the result, is a part of it.
+# Functions that make or print a message. Their arguments, and text printed to their results, are parts of the message.
 REPORTERS = {
     "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "reject", "bad",
     "invalid", "missing", "unsupported", "usage", "reportUsage", "reportFailure", "error", "wrongKind",
 }
-# Makes a diagnostic, to which the message is printed.
+# The function that returns a diagnostic, to which the message is printed.
 PRINTED_TO = "report"
 # Variables that hold a message: an assignment counts if a literal has four words or more.
 HOLDERS = {"text", "message", "reason", "why"}
 # Shorter text is too unspecific to be recognized.
 LEAST_FRAGMENT = 6
 LEAST_PART = 16
-# A message whose longest fragment is shorter than this, or a part of other messages, must be expected with all its fragments,
-# in their order.
+# If the longest fragment of a message is shorter than this, or is a part of other messages, a test must expect all
+# fragments, in their order.
 LEAST_ALONE = 16
-# One with less text than this, in all its fragments, must be expected by a test of its own part of the tree: BELONGS.
+# If all fragments of a message together are shorter than this, only tests of the same part of the tree count (BELONGS).
 LEAST_ANYWHERE = 12
-# For folders of the sources, the names of their tests.
+# The names of the tests of each folder of the sources.
 BELONGS = {
     "dialect/Tile": r"^test/Dialect/(?!tgpu)", "dialect/Tgpu": r"^test/Dialect/tgpu", "passes/Tile": r"^test/Passes/tile-",
     "passes/Tgpu": r"^test/Passes/(tgpu|tile-to-tgpu)", "passes/Conversion": r"^test/Passes/convert-tgpu",

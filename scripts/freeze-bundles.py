@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes the bundles that later runtimes must read: test/Unit/Inputs/bundles (docs/compatibility.md says when).
+"""Writes the bundles that later runtimes must read, test/Unit/Inputs/bundles. docs/compatibility.md describes when to
+run this script.
 
-    scripts/freeze-bundles.py [FOLDER] [TOOLS]       build/bin
+    scripts/freeze-bundles.py [FOLDER] [TOOLS]       TOOLS: the folder of tilewrightc, by default build/bin
 
-Manifests are stored as the compiler writes them. Code is reduced to its entries, which are all that a reader checks,
-since a bundle of attention has 800 KB; softmax keeps its PTX."""
+Manifests are stored as the compiler writes them. Since a bundle of attention has 800 KB, its code is reduced to the
+entries, which are all that a reader checks; softmax keeps its PTX."""
 
 import os
 import re

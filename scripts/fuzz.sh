@@ -1,11 +1,12 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Builds the fuzz targets with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs each of them for a while,
-# beginning from test/Fuzz/corpus and, where a target reads .mlir, from the kernels and tests of the tree. Inputs found by
-# earlier runs are kept in build-sanitized/corpus; an input that fails is written to build-sanitized/findings.
+# Builds the fuzz targets with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs each of them for SECONDS.
+# The initial inputs are test/Fuzz/corpus, for targets that read .mlir also the kernels and tests of the tree, and the
+# inputs of earlier runs, which are kept in build-sanitized/corpus. An input that fails is written to
+# build-sanitized/findings.
 #
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     without targets: all; `runtime`: those without MLIR
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     the default is all targets; `runtime` is those without MLIR
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

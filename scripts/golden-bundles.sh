@@ -1,8 +1,8 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Makes bundles of the goldens of the attention forward (test/Tgpu): one entry each, for sm_90a, with the name and
-# parameters of attention_forward. To compare their times with the compiler's kernel:
+# Makes bundles of the handwritten attention forwards in test/Tgpu, to compare their times with the compiler's kernel.
+# Each bundle has one entry, for sm_90a, with the name and the parameters of attention_forward.
 #
 #   scripts/golden-bundles.sh OUT [FOLDER_OF_TOOLS]
 #   bench/peers.py --direction forward --against golden=$(ls OUT/*.twb | paste -sd,) \

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Installs missing build dependencies from Debian's packages. Takes a second if nothing is missing.
+# Installs missing build dependencies from Debian's packages. Takes a second if nothing is missing. The arguments add the
+# dependencies of the make targets of these names.
 #
-#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel]     the words add the dependencies of those make targets
+#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel]
 
 set -euo pipefail
 
@@ -16,7 +17,7 @@ packages=(
   clang-format-22                                 # make format, and its test
   pkg-config                                      # the test of the installation
   python3 python3-numpy                           # lit, and .npy files in the tests of the tools
-  mkdocs                                          # make site, and its test: with what it needs, 10 MB to load
+  mkdocs                                          # make site, and its test; with its dependencies a download of 10 MB
 )
 for word in "$@"; do
   case "$word" in

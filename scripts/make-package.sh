@@ -22,10 +22,10 @@ for component in runtime compiler runtime-cpp tools package; do
   cmake --install $build --prefix "$stage" --component $component >/dev/null
 done
 
-# The package may need only glibc at run time, and no symbol of a glibc newer than that of Debian 12.
+# At run time, the package may need only glibc, and no symbol that is newer than the glibc of Debian 12.
 scripts/check-binaries.py "$stage"
 
-# The tools share most of their code: a dictionary larger than all of them together stores it once.
+# The tools contain mostly the same code. With a dictionary larger than all tools together, xz stores that code once.
 tar --sort=name --owner=0 --group=0 --numeric-owner -C "$build/stage" -cf - "$name" |
   xz -T1 --lzma2=preset=9,dict=192MiB >"$name.tar.xz"
 size=$(stat -c %s "$name.tar.xz")

@@ -51,8 +51,8 @@ def read_version(build):
 
 
 def stage_package(build, stage):
-    """Writes the folder `tilewright` as in site-packages. Zip files have no links: a library has the name that the
-    loader looks for, and each tool is a file."""
+    """Writes the folder `tilewright` as in site-packages. Since zip files have no links, a library is stored only under
+    the name that the loader looks for, and each tool is a separate file."""
     installed = os.path.join(build, "wheel-installed")
     shutil.rmtree(installed, ignore_errors=True)
     for component in ("runtime", "compiler", "tools"):

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Installed in the root of the package as run-tests.sh: runs all tests of the package. Needs nothing installed.
+# Runs all tests of the package, which has this file in its root as run-tests.sh. Needs no other installed software.
 #
-#   ./run-tests.sh [FILTER]      FILTER: a GoogleTest filter; TILEWRIGHT_TEST_TIER=full runs the long lists
+#   ./run-tests.sh [FILTER]      FILTER: a GoogleTest filter. TILEWRIGHT_TEST_TIER=full runs the full tier of tests
 
 cd "$(dirname "$0")" || exit 1
 export PATH="$PWD/bin:$PATH"

@@ -57,7 +57,7 @@ assert plan.takes("softcap"), plan.captures()
 print(f"test-wheel: a bundle of {len(bytes)} bytes and its plan")
 EOF
 
-# No test may be skipped.
+# The run fails if a test is skipped.
 run_tests() {
   for test in "$@"; do
     python -B tests/run.py "$test" 2>&1 | tee log | tail -1
@@ -66,14 +66,14 @@ run_tests() {
 }
 run_tests test_checks.py test_runtime.py # which need no PyTorch
 
-# Tools: a kernel becomes PTX, and attention is computed on the CPU and compared with the reference.
+# Tools: compile a kernel to PTX, compute attention on the CPU, and compare the result with the reference.
 kernels=$(python -c 'from tilewright import places; print(places.KERNELS)')
 tilewrightc "$kernels/attention_forward.mlir" --param D=64 --param T=f16 --emit=ptx -o attention.ptx
 grep -q '\.entry attention_forward' attention.ptx
 tilewright-demo | tail -1 | tee log
 grep -qE '^([0-9]+) of \1 cases are right' log
 
-# With PyTorch, which is outside the environment: a .pth file adds its path after the wheel's.
+# PyTorch is outside the environment: a .pth file adds its path after that of the wheel.
 if [ -n "$torch_python" ]; then
   "$torch_python" -m venv environment-torch
   environment-torch/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"

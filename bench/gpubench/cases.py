@@ -227,7 +227,7 @@ class LinearCase:
 
     @property
     def flops(self):
-        """FLOPs with chunks of 128 rows that keep half of their pairs, independent of the kernel's chunk size."""
+        """FLOPs for chunks of 128 rows, half of whose pairs are kept; they do not depend on the kernel's chunk size."""
         row = 4 * self.dim * self.v_dim + 128 * (self.dim + self.v_dim)
         return self.batch * self.heads * self.seq * row
 

@@ -38,7 +38,7 @@ class Argument:
     def __init__(self, text):
         name, _, kind = text.partition(":")
         self.name = name.strip().lstrip("%")
-        kind = kind.partition(" = ")[0].strip()  # without the default of a scalar
+        kind = kind.partition(" = ")[0].strip()  # drop the default value of a scalar
         self.optional = kind.startswith("optional ")
         view = re.search(r"!tile\.view<\[(.*?)\]\s*,\s*(\w+)>", kind)
         self.rank = len(_split(view.group(1))) if view else None

@@ -11,7 +11,7 @@ class Plain:
 
     captures = {}  # arguments of the linked kernel, by name
     attn_mask = None  # of scaled_dot_product_attention, if it can express the modifier
-    is_said_by_sdpa = True  # whether attn_mask and dropout_p express the modifier
+    is_said_by_sdpa = True  # whether SDPA's arguments attn_mask and dropout_p express the modifier
 
     def apply(self, scores, heads, rows, columns):
         """The modified scores; `scores` are scaled scores [heads, rows, columns] at these indices."""
@@ -30,11 +30,11 @@ class Plain:
         """The logit per head, [heads], that joins the softmax sum of every row, or None; `heads` as in `weights`."""
         return None
 
-    set_up = None  # computes the captures from the description of the mask, in calls that PyTorch enqueues
+    set_up = None  # a function that computes the captures from the description of the mask, with PyTorch's kernels
 
     flex = None  # a score_mod of flex_attention
     flex_keeps = None  # a mask_mod of flex_attention, in addition to the causal mask
-    dropout_p = 0.0  # of scaled_dot_product_attention, with other random numbers
+    dropout_p = 0.0  # the argument of scaled_dot_product_attention, which draws other random numbers
 
 
 class Softcap(Plain):

@@ -1,9 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Inputs, references, the accuracy rule and the peers of each case, in PyTorch on the GPU.
 
-The rule is that of test/Reference/Accuracy.h without its model of expected roundoff. Let ref be the formula in f64, and
-lowp the same formula with products in f32 that rounds S, P, O, dP and dS to the element type. For every tile of 128 rows
-of a head,
+The rule is that of test/Reference/Accuracy.h without its model of expected roundoff. `ref` is the result of the formula
+in f64. `lowp` is the result of the same formula with products in f32, where S, P, O, dP and dS are rounded to the element
+type. The result `out` of a side is correct if, for every tile of 128 rows of a head,
 
   max |out - ref| <= 2 max |lowp - ref| + slack,  mean |out - ref| <= 1.5 mean |lowp - ref| + slack,
   slack = 2 max |ref + 0.3 - 0.3 - ref| in the element type;

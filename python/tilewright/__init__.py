@@ -2,13 +2,13 @@
 """Tilewright from Python: compiled attention kernels through the C interface, with ctypes.
 
     tilewright.attention               attention as an operator of PyTorch, with gradients (tilewright.torch)
-    tilewright.sdpa_compatible         the same as PyTorch's scaled_dot_product_attention; tilewright.use_for_sdpa makes
-                                       PyTorch call it (tilewright.sdpa)
-    tilewright.flash_attn_func         as in the package flash_attn (tilewright.flash)
+    tilewright.sdpa_compatible         attention with the arguments of PyTorch's scaled_dot_product_attention;
+                                       tilewright.use_for_sdpa makes PyTorch call it (tilewright.sdpa)
+    tilewright.flash_attn_func         attention with the arguments of flash_attn's function (tilewright.flash)
     tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library
 
-The package is pure Python. PyTorch is imported when one of the first three is accessed.
+The package is pure Python. PyTorch is imported at the first access to one of the first three.
 """
 
 import importlib

@@ -16,8 +16,8 @@ I32_MAX = 2**31 - 1
 
 
 def causal_mode(causal):
-    """"none", "top_left" or "bottom_right"; False and None mean "none", True means "top_left", as in PyTorch's
-    is_causal."""
+    """Returns "none", "top_left" or "bottom_right" for the argument `causal`. False and None mean "none"; True means
+    "top_left", as PyTorch's is_causal does."""
     mode = "none" if causal is None else causal
     if isinstance(causal, bool):
         mode = "top_left" if causal else "none"
@@ -27,7 +27,7 @@ def causal_mode(causal):
 
 
 def window_of(window):
-    """Returns (left, right), where -1 means unlimited."""
+    """Returns the argument `window` as (left, right), the numbers of keys on each side; -1 means unlimited."""
     if window is None:
         return -1, -1
     try:
@@ -42,7 +42,7 @@ def window_of(window):
 
 
 def align_of(align, causal):
-    """The start of the diagonal, "top_left" or "bottom_right"; `causal` is a result of causal_mode."""
+    """Returns the corner where the diagonal starts, "top_left" or "bottom_right"; `causal` is a result of causal_mode."""
     own = "bottom_right" if causal == "bottom_right" else "top_left"
     if align is None:
         return own
@@ -53,7 +53,7 @@ def align_of(align, causal):
 
 
 def softcap_of(softcap):
-    """A positive number, or None without softcap."""
+    """Returns the argument `softcap` as a positive float, or None if it is None or 0."""
     if softcap is None or (not isinstance(softcap, bool) and isinstance(softcap, (int, float)) and softcap == 0):
         return None
     if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap <= F32_MAX:
@@ -62,12 +62,14 @@ def softcap_of(softcap):
 
 
 def dropout_of(p):
+    """Returns the argument `dropout_p` as a float from 0 to less than 1."""
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
         raise ValueError(f"dropout_p must be a number from 0 to less than 1, but got {p!r}")
     return p * 1.0
 
 
 def scale_of(scale, dim):
+    """Returns the argument `scale` as a float; the default is 1 / sqrt(dim)."""
     if scale is None:
         return 1 / math.sqrt(dim)
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not -F32_MAX <= scale <= F32_MAX:
@@ -77,8 +79,8 @@ def scale_of(scale, dim):
 
 
 def modifier_files(modifier):
-    """The files of a modifier: a name of kernels/mods, a path that ends in .mlir, or several of these, separated as in
-    PATH."""
+    """Returns the paths of the files of a modifier. `modifier` is the name of a file in kernels/mods, a path that ends in
+    .mlir, or several of these, separated by os.pathsep. Raises ValueError if a file does not exist."""
     files = []
     for name in filter(None, (modifier or "").split(SEPARATOR)):
         path = name if name.endswith(".mlir") else os.path.join(places.KERNELS, "mods", name + ".mlir")
@@ -91,7 +93,7 @@ def modifier_files(modifier):
 
 
 def modifier_text(modifier):
-    """Converts None, a name, a path, or a sequence of these to one string."""
+    """Converts None, a name, a path, or a list of names and paths to one string, which modifier_files takes."""
     if modifier is None:
         return ""
     if isinstance(modifier, str):
@@ -102,7 +104,8 @@ def modifier_text(modifier):
 
 
 def check_capture(name, value, device, q_device):
-    """Checks the value of a capture; `device` is the device of a tensor, or None for a number."""
+    """Raises ValueError unless `value` can be passed to a capture. `device` is the device of a tensor, or None for a
+    number."""
     if device is not None:
         if device != q_device:
             raise ValueError(f"capture '{name}' must be on the device of q, {q_device}, but got {device}; move it with .to()")
@@ -113,14 +116,16 @@ def check_capture(name, value, device, q_device):
 
 
 class Array:
-    """The properties of an array that the checks read."""
+    """The properties of an array that the checks read: its shape, its type (one of TYPES, or the framework's name of
+    another type), and its device, as in "cuda:0"."""
 
     def __init__(self, name, shape, dtype, device):
         self.name, self.shape, self.dtype, self.device = name, shape, dtype, device
 
 
 def check_arrays(q, k, v, packed=False, devices=("cuda",)):
-    """Checks q, k and v, given as Array; `packed`: they hold packed sequences."""
+    """Raises ValueError unless the kernels accept q, k and v, given as Array: [batch, heads, rows, width], or
+    [rows, heads, width] if they hold packed sequences. `devices` lists the allowed kinds of devices."""
     dims, what = (3, "three dimensions [rows, heads, width]") if packed else (
         4, "four dimensions [batch, heads, rows, width]")
     for array in (q, k, v):

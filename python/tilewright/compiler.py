@@ -12,7 +12,7 @@ from tilewright import places
 
 
 class CompileError(Exception):
-    """A compilation failed; the text has the diagnostic with its location."""
+    """A compilation failed; the text is the compiler's diagnostic, with its location."""
 
 
 class _Param(ctypes.Structure):
@@ -88,7 +88,7 @@ def _texts(name, texts):
 
 
 def param_texts(params):
-    """The values of parameters in the compiler's syntax, by name: strings, integers and bools."""
+    """Converts parameters, {name: integer, bool or string}, to the compiler's syntax, {name: text}."""
     if not isinstance(params, dict):
         raise ValueError(f"params must be a dict of values by name, but got {params!r}")
     texts = {}
@@ -107,11 +107,15 @@ def param_texts(params):
 
 
 def compile_bundle(kernel, params, with_files=(), targets=()):
-    """Compiles the only program or kernel of a file to a bundle, and returns its bytes. Functions of `with_files` replace
-    replaceable functions of the file. The default targets are sm_80, and sm_90a if the kernel has a schedule with roles
-    there. Values of `params` are integers, bools and strings. Blocks that are not given are chosen from the file that the
-    environment variable TILEWRIGHT_BLOCKS names, then from the compiler's table. Raises ValueError if an argument has the
-    wrong type, and CompileError for errors of the compiler."""
+    """Compiles the file `kernel`, which must have one program or one kernel, to a bundle, and returns the bundle's bytes.
+
+    params       {name: integer, bool or string}. Block sizes that are not given are chosen from the file that the
+                 environment variable TILEWRIGHT_BLOCKS names, then from the compiler's table
+    with_files   paths of .mlir files, whose functions replace the replaceable functions of `kernel`
+    targets      names as in "sm_90a"; by default sm_80, and sm_90a if the kernel has a schedule with roles there
+
+    Raises ValueError if an argument has the wrong type, and CompileError if a file does not exist or the compiler
+    reports an error."""
     kernel, params = os.fspath(kernel), param_texts(params)
     with_files, targets = _texts("with_files", with_files), _texts("targets", targets)
     for file in (kernel, *with_files):

@@ -1,11 +1,11 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Maps the features of attention beyond q, k and v to files of kernels/mods and their captures."""
+"""Maps the optional arguments of attention (bias, softcap, dropout, ...) to files of kernels/mods and their captures."""
 
 import torch
 
 from tilewright import checks
 
-# In link order; the caller's files follow.
+# The files of kernels/mods that arguments of attention link: those that change scores, and the others.
 SCORES = ("softcap", "bias", "alibi", "alibi_aligned")
 OTHERS = ("mask", "used_lengths", "window_aligned", "dropout", "sink")
 
@@ -15,8 +15,8 @@ def _shown(x):
 
 
 class Shape:
-    """The sizes of a call: batches (or packed sequences), heads, queries and keys; None for sizes that packing leaves
-    unknown."""
+    """The sizes of a call: batches (or packed sequences), heads, queries and keys. For packed sequences, the numbers of
+    queries and keys are None."""
 
     def __init__(self, q, k, packed):
         self.is_packed = packed is not None
@@ -28,7 +28,8 @@ class Shape:
         self.used = None  # (queries, keys), i32 for each batch, if not all rows are used
 
     def has_shift(self):
-        """Whether a sequence may have a bottom right corner that is not on its diagonal."""
+        """Whether a sequence may have different numbers of queries and keys, so that the diagonal from its bottom right
+        corner is not the diagonal from its top left corner."""
         if self.used:
             return self.used[0] is not self.used[1]
         if self.is_packed:
@@ -36,17 +37,18 @@ class Shape:
         return self.keys != self.queries
 
     def shift(self):
-        """The number of keys minus the number of queries of each batch, i32."""
+        """Returns the number of keys minus the number of queries of each batch, a tensor [batch] of int32."""
         if self.used or self.is_packed:
             queries, keys = self.used or (self.rows("q"), self.rows("k"))
             return keys - queries
         return self._same_for_all(self.keys - self.queries)
 
     def no_shift(self):
+        """Returns zeros in the form of the result of `shift`."""
         return self._same_for_all(0)
 
     def rows(self, of):
-        """The number of queries ("q") or keys ("k") of each batch, i32."""
+        """Returns the number of queries ("q") or keys ("k") of each batch, a tensor [batch] of int32."""
         if self.is_packed:
             return self.packed[f"cu_seqlens_{of}"].diff()
         return self._same_for_all(self.queries if of == "q" else self.keys)
@@ -56,8 +58,9 @@ class Shape:
 
 
 def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
-    """The kernel arguments for packed sequences, by name; None if the call is not packed. Arguments for keys may be
-    omitted if they equal those for queries. The maximum lengths are checked, but the kernels do not need them."""
+    """Returns the kernel arguments for packed sequences, {name: tensor}, or None if the call has no packed sequences.
+    Arguments for keys may be omitted if they equal those for queries. The types of the maximum lengths are checked, but
+    the kernels do not use the lengths. Raises ValueError for invalid arguments."""
     given = {"cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
     if cu_seqlens_q is None:
         extra = [name for name, x in given.items() if x is not None]
@@ -83,7 +86,8 @@ def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
 
 
 def _pairs_of(name, x, shape):
-    """A tensor over pairs with all dimensions [B, Hq, Sq, Skv]; dimensions of extent 1 are broadcast."""
+    """Returns x as a tensor with the four dimensions [B, Hq, Sq, Skv], of which each may have the extent 1. Raises
+    ValueError if its shape cannot be broadcast to that of the pairs."""
     if x.dim() > 4:
         raise ValueError(f"{name} must have at most the four dimensions [batch, heads, queries, keys], but got shape "
                          f"{list(x.shape)}")
@@ -102,7 +106,7 @@ def _on_device(name, x, device):
 
 
 def _per_head(name, x, shape, rank):
-    """An f32 tensor [Hq], or, if rank 2 is allowed, [B, Hq]."""
+    """Returns x, a tensor [Hq] or, if `rank` is 2, also [B, Hq], converted to f32. Raises ValueError for other shapes."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         raise ValueError(f"{name} must be a tensor of floats, one for each head, but got {_shown(x)}")
     _on_device(name, x, shape.device)
@@ -113,7 +117,7 @@ def _per_head(name, x, shape, rank):
 
 
 def sizes_of(size):
-    """The block sizes of a list, (queries, keys), from one number for both or a pair."""
+    """Returns the block sizes of a block mask, (queries, keys), from one number for both or a pair."""
     sizes = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, (tuple, list)) else ()
     if len(sizes) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
         raise ValueError("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, "
@@ -122,7 +126,8 @@ def sizes_of(size):
 
 
 def _joined(counts, indices, more_counts, more_indices):
-    """Concatenates two lists: the valid entries of both come first, in their order."""
+    """Concatenates two lists of blocks for each block of queries. The valid entries of the first list come first, then
+    those of the second, then the unused entries."""
     def valid(counts, indices):
         return torch.arange(indices.shape[-1], device=indices.device) < counts[..., None]
 
@@ -132,7 +137,7 @@ def _joined(counts, indices, more_counts, more_indices):
 
 
 def _lists_of(mask):
-    """Counts, indices and block sizes, from a BlockMask of FlexAttention or a tuple."""
+    """Returns the counts, indices and block sizes of a block mask: a BlockMask of FlexAttention, or a tuple."""
     if hasattr(mask, "kv_num_blocks") and hasattr(mask, "kv_indices"):
         modifier = getattr(mask, "mask_mod", None)
         if modifier is not None and getattr(modifier, "__name__", "") != "noop_mask":
@@ -150,7 +155,7 @@ def _lists_of(mask):
 
 
 class Features:
-    """The files to link, in order, and their captures."""
+    """The modifier files that a call of attention links, in link order, and the values of their captures."""
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype, self.files, self.captures = shape, dtype, [], {}
@@ -173,7 +178,7 @@ class Features:
         self.link("bias", bias=_pairs_of(name, _on_device(name, bias, self.shape.device), self.shape))
 
     def add_mask(self, mask):
-        """attn_mask with PyTorch's semantics: True attends, floats are added to the scores."""
+        """Adds attn_mask with PyTorch's semantics: True keeps a pair, floats are added to the scores."""
         if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
             _on_device("attn_mask", mask, self.shape.device)
             self.link("mask", mask=_pairs_of("attn_mask", mask, self.shape))
@@ -193,8 +198,8 @@ class Features:
             self.link("alibi_aligned", alibi_slopes=slopes.expand(self.shape.batch, self.shape.heads), alibi_shift=shift)
 
     def add_used_lengths(self, seqused_q, seqused_k):
-        """Adds seqused_q, seqused_k, or both; if one is omitted, all its rows count. Call it before methods that use
-        the bottom right corner."""
+        """Adds seqused_q, seqused_k, or both; if one is None, all rows of that side are used. Call it before add_alibi
+        and add_window, since used lengths move the bottom right corner."""
         for name, x in ("seqused_q", seqused_q), ("seqused_k", seqused_k):
             if x is None:
                 continue
@@ -208,12 +213,13 @@ class Features:
         self.link("used_lengths", seqused_q=self.shape.used[0], seqused_k=self.shape.used[1])
 
     def add_window(self, left, right):
-        """A window aligned to the corner, without a causal mask or with the corner of used lengths."""
+        """Adds a window aligned to the bottom right corner, for calls where the window of the kernel starts at the top
+        left corner."""
         self.link("window_aligned", window_shift=self.shape.shift(), aligned_left=left, aligned_right=right)
 
     def add_dropout(self, p, generator):
-        """Draws seed and offset from the generator, on its device. They stay in memory, so that a replayed graph draws
-        new ones and the backward reads the same ones."""
+        """Draws the seed and the offset as tensors on the device of q. A replayed CUDA graph then draws new ones, and the
+        backward reads those of its forward."""
         if generator is not None and generator.device.type != self.shape.device.type:
             raise ValueError(f"generator must be on the device of q, {self.shape.device}, but got {generator.device}")
         drawn = torch.randint(0, 2**62, (2,), dtype=torch.int64, device=self.shape.device, generator=generator)

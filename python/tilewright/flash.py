@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention with the names, layouts and conventions of the package flash_attn, version 2: [batch, rows, heads, width]
-or packed [rows, heads, width], read and written in place; masks, windows and ALiBi are aligned to the bottom right
-corner."""
+"""Attention with the names, layouts and conventions of the package flash_attn, version 2. Arrays are
+[batch, rows, heads, width], or [rows, heads, width] for packed sequences; no copy is made to change the layout. Masks,
+windows and ALiBi are aligned to the bottom right corner."""
 
 from tilewright.torch import attention
 
@@ -21,7 +21,8 @@ def _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                     alibi_slopes=None, deterministic=False, return_attn_probs=False):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D], k [B, Skv, Hkv, D] and v [B, Skv, Hkv, DV]. With
-    return_attn_probs, returns (O, LSE [B, Hq, Sq], None); LSE of a row without keys is -inf."""
+    return_attn_probs, returns (O, LSE [B, Hq, Sq], None); LSE of a row without keys is -inf. Raises ValueError for
+    invalid arguments, and for return_attn_probs with dropout."""
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     o, lse = attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **options)
     o = o.transpose(1, 2)
@@ -35,7 +36,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     """Computes O [rows, Hq, DV] from q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV]. With return_attn_probs,
     returns (O, LSE [Hq, rows], None). Rows after the last sequence are not written. seqused_q and seqused_k,
     [sequences] of int32 as in version 3, limit the rows of each sequence: unused rows give O = 0, and the bottom right
-    corner is that of the used rows."""
+    corner is that of the used rows. Raises ValueError for invalid arguments and for a block_table."""
     if block_table is not None:
         raise ValueError("block_table must be None: the kernel of packed sequences reads keys in order, not by pages; "
                          "kernels/attention_paged_decode.mlir reads pages, by tilewright.runtime")

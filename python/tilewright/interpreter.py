@@ -1,7 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs kernels on tensors in host memory with tilewright-run: on the interpreter of tile IR, or on the simulator of a
-GPU. For testing kernels and gradients without a GPU; slow, since every call starts a process that compiles the
-kernel."""
+"""Runs kernels on tensors in host memory with tilewright-run, on its interpreter of tile IR or on its simulator of a
+GPU, to test kernels and gradients without a GPU. A call is slow: it starts a process, which compiles the kernel."""
 
 import ctypes
 import os
@@ -21,9 +20,10 @@ _device = None  # --device of tilewright-run; None: CPU tensors are rejected
 
 
 class interpret:
-    """Makes attention accept CPU tensors, computed with tilewright-run: by its interpreter ("cpu"), or by a simulated
-    GPU ("sim:sm_90a"); None (the default) rejects CPU tensors. Takes effect immediately, for the whole process; as a
-    context manager, until the `with` statement ends."""
+    """Makes attention accept CPU tensors, for which tilewright-run computes the results: on its interpreter ("cpu") or
+    on a simulated GPU ("sim:sm_90a"). interpret(None) restores the initial state, in which attention rejects CPU
+    tensors. The call takes effect immediately, for the whole process; as a context manager, until the `with` statement
+    ends. Raises ValueError for another device."""
 
     def __init__(self, device="cpu"):
         global _device
@@ -40,6 +40,7 @@ class interpret:
 
 
 def device():
+    """Returns the device that `interpret` has selected, or None."""
     return _device
 
 
@@ -84,7 +85,8 @@ class Plan:
         return True  # tilewright-run reports unknown names
 
     def run(self, values, outputs):
-        """Runs the plan; `values` are named as in the kernel, `outputs` lists the names that the kernel writes."""
+        """Runs the plan. `values` holds the arguments, {name: tensor or number}, None where absent; the tensors that
+        `outputs` names are written. Raises TilewrightError if the run fails."""
         with tempfile.TemporaryDirectory() as folder:
             command, written = list(self.command), {}
             for name, value in values.items():

@@ -1,9 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The operators tilewright::attention and tilewright::attention_backward: they select a kernel, compile or load its
-code, and launch it. Kernel arguments other than q, k, v and the common ones are passed by name in `tensors`, `floats`
-and `integers`; `names` lists their names in this order, separated by commas. Floats and integers end with an unnamed
-element, since autograd mistakes an empty list for a list of tensors. q, k and v of three dimensions are packed
-sequences."""
+code, and launch it. Kernel arguments that do not have a parameter of their own are passed in `tensors`, `floats` and
+`integers`; `names` lists their names in this order, separated by commas. Floats and integers end with an unnamed
+element, since autograd mistakes an empty list for a list of tensors. If q, k and v have three dimensions, they hold
+packed sequences."""
 
 import contextlib
 import threading
@@ -20,19 +20,20 @@ INPUT_ERRORS = ("invalid argument", "unsupported", "missing variant")
 
 
 class Choice(NamedTuple):
-    """A kernel or program, attention_KERNEL of the file of that name, and its compile options."""
+    """A kernel or program and its compile options: attention_KERNEL in kernels/attention_KERNEL.mlir, where KERNEL is
+    `kernel`."""
     kernel: str
     dtype: str
     dim: int
     value_dim: int
     causal: str
     window: bool
-    modifier: str  # files that are linked to it, in the format of checks.modifier_files
+    modifier: str  # linked files, in the format of checks.modifier_files
     deterministic: bool = False
     captured: bool = False  # whether captures get gradients
     packed: bool = False
-    score_gradient: bool = False  # whether it writes d_score, the gradient of a bias
-    lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there are lists of blocks
+    score_gradient: bool = False  # whether the backward writes d_score, the gradient of a bias
+    lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there is a block mask
 
     def entry(self):
         return f"attention_{self.kernel}"
@@ -48,7 +49,7 @@ class Choice(NamedTuple):
         return params
 
     def files(self):
-        """The kernel's file, and the files to link."""
+        """Returns the path of the kernel's file, and a list of the files to link."""
         return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
 
     def create(self, library, bundle):
@@ -79,8 +80,9 @@ _code = _Code()
 
 
 def load_bundle(path, modifier=None):
-    """Uses code from a bundle of tilewrightc instead of compiling it here; `modifier` is the modifier that was linked
-    to it."""
+    """Makes attention use the code of a bundle file that tilewrightc wrote, where it contains the required variant,
+    instead of compiling kernels in this process. `modifier` is the modifier that was linked to the kernels of the
+    bundle. Raises runtime.TilewrightError if the file is not a valid bundle."""
     with _code.lock:
         bundle = _code.get_library().open(path)
         _code.bundles.setdefault(checks.modifier_text(modifier), []).append(bundle)
@@ -98,7 +100,7 @@ def _friendly():
 
 
 def compile_choice(choice, targets=()):
-    """A plan of code that is compiled here, not yet prepared."""
+    """Compiles the choice in this process, and returns a plan that is not yet prepared for a device."""
     kernel, files = choice.files()
     data = compiler.compile_bundle(kernel, choice.params(), files, targets)
     library = _code.get_library()
@@ -106,7 +108,7 @@ def compile_choice(choice, targets=()):
 
 
 def plan(choice, device):
-    """A plan that is prepared for a device: from a loaded bundle, else compiled here."""
+    """Returns a plan that is prepared for a device, from a loaded bundle if one contains the choice; else compiles it."""
     interpreted = interpreter.device() if device.type == "cpu" else None
     key = (choice, interpreted, device.index)
     found = _code.plans.get(key)
@@ -139,7 +141,7 @@ def plan(choice, device):
 
 
 def launch(plan, values, outputs, device):
-    """Launches the plan on the current stream; `outputs` names the arrays that it writes."""
+    """Launches the plan on the current stream of the device; `outputs` names the arrays that it writes."""
     if device.type == "cpu":
         with _friendly():
             return plan.run(values, outputs)
@@ -152,13 +154,14 @@ def launch(plan, values, outputs, device):
 
 
 def _dense_rows(x):
-    """Copies x if the elements of its rows are not contiguous, which kernels require; other strides are arbitrary."""
+    """Returns x, or a copy if the elements of a row are not contiguous. Kernels require contiguous rows; other strides
+    are arbitrary."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
 def _empty_like(x, width):
-    """An uninitialized tensor with the shape of x except for the width. Rows of heads are arranged as in x, so that
-    transpose(1, 2) of the result is as dense as that of x."""
+    """Returns an uninitialized tensor with the shape of x, except for the width. If x is stored as
+    [batch, rows, heads, width], so is the result, so that transpose(1, 2) of it is dense."""
     if x.dim() == 4 and 0 < x.stride(1) < x.stride(2):
         return x.new_empty((x.shape[0], x.shape[2], x.shape[1], width)).transpose(1, 2)
     return x.new_empty((*x.shape[:-1], width))
@@ -194,8 +197,8 @@ def _lists(more):
 
 
 def _as_batch(values):
-    """Views packed sequences as a batch of 1, as kernels take them: [rows, heads, width] as [1, heads, rows, width],
-    and LSE [heads, rows] as [1, heads, rows]. No copy is made."""
+    """Returns views of packed sequences in the layout of the kernels, with a batch of 1: [rows, heads, width] as
+    [1, heads, rows, width], and LSE [heads, rows] as [1, heads, rows]."""
     rows, lse = ("q", "k", "v", "o", "do", "dq", "dk", "dv"), ("lse", "dlse")
     return {name: x if x is None else x.transpose(0, 1)[None] if name in rows else x[None] if name in lse else x
             for name, x in values.items()}
@@ -222,9 +225,9 @@ def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_le
 
 def takes_score_gradient(modifier, deterministic, shape=None, full=None):
     """Whether the kernel computes the gradient of a bias as the gradient of the scores, which is then summed without
-    atomic additions. Requires that no modifier changes the scores before the bias is added, and that several pairs
-    share an element of the bias (`shape` is its shape, `full` that of all pairs) or that bits must not depend on the
-    order of additions. Otherwise, every pair stores its own gradient."""
+    atomic additions. This requires that no modifier changes the scores before the bias is added. It is done if several
+    pairs share an element of the bias (`shape` is the shape of the bias, `full` that of all pairs), or if `deterministic`
+    is set. Otherwise, each pair adds to or stores its own gradient. Without `shape`, no element is taken to be shared."""
     if modifier.split(checks.SEPARATOR)[0] != "bias":
         return False
     if shape is None:

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Locates the compiler, the runtime and the kernels: by environment variables, in this folder of a wheel, in the build
-folder of a source tree, or beside this folder's parent in an unpacked package."""
+"""Locates the compiler, the runtime and the kernels. Environment variables have priority. Otherwise, they are in this
+folder (installed from a wheel), in the build folder of the source tree, or in the root of an unpacked package."""
 
 import os
 

@@ -1,6 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Bindings of libtilewright.so, through its C interface runtime/tilewright.h. An array is any object with PyTorch's
-shape, stride(), data_ptr() and dtype; this module does not import PyTorch."""
+"""Bindings of libtilewright.so, through its C interface runtime/tilewright.h. An array is any object with the
+attributes shape, stride(), data_ptr() and dtype of a PyTorch tensor; this module does not import PyTorch. All functions
+raise TilewrightError if the C function reports an error."""
 
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
@@ -53,7 +54,7 @@ ForwardArguments, BackwardArguments = _attention_arguments(FORWARD_VIEWS), _atte
 
 
 class TilewrightError(Exception):
-    """An error of the runtime; `code` is one of CODES."""
+    """An error of the runtime; `code` is one of CODES, or None if the library cannot be loaded."""
 
     def __init__(self, message, code=None):
         super().__init__(message)
@@ -61,11 +62,12 @@ class TilewrightError(Exception):
 
 
 def sized(struct, **fields):
+    """Returns an instance of a ctypes struct with these fields and its struct_size."""
     return struct(struct_size=ctypes.sizeof(struct), **fields)
 
 
 def view_of(tensor):
-    """A View of a tensor, which keeps the memory that it points to alive."""
+    """Returns a View of a tensor. It keeps its extents and strides alive, but not the tensor."""
     rank, kind = len(tensor.shape), TORCH_TYPES.get(str(tensor.dtype))
     if kind is None:
         raise TilewrightError(f"elements must be of one of {', '.join(TORCH_TYPES)}, but got {tensor.dtype}", CODES[1])
@@ -75,8 +77,8 @@ def view_of(tensor):
 
 
 def arguments_of(values):
-    """An array of Argument by name, and the memory that it points to. Python floats are passed as f32, integers as
-    i32."""
+    """Returns an array of Argument for {name: tensor, number or None}, and a list of objects that must live as long as
+    the array. Python floats are passed as f32, integers as i32."""
     array, kept = (Argument * len(values))(), []
     for place, (name, value) in zip(array, values.items()):
         place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
@@ -91,6 +93,8 @@ def arguments_of(values):
 
 
 class Library:
+    """The loaded library, through which bundles and plans call its functions."""
+
     def __init__(self, path):
         try:
             self.functions = ctypes.CDLL(path)
@@ -103,6 +107,7 @@ class Library:
             getattr(self.functions, "tilewright_" + name).restype = c_size_t
 
     def call(self, name, *arguments):
+        """Calls tilewright_NAME, and raises TilewrightError unless it returns 0."""
         self.check(getattr(self.functions, "tilewright_" + name)(*arguments))
 
     def check(self, code):
@@ -110,25 +115,25 @@ class Library:
             raise TilewrightError(self.functions.tilewright_last_error().decode(), CODES[code])
 
     def open(self, path):
-        """Opens a bundle file; bundles are kept until the process ends."""
+        """Opens a bundle file, and returns its handle. Bundles are not closed before the process ends."""
         bundle = c_void_p()
         self.call("bundle_open", str(path).encode(), byref(bundle))
         return bundle
 
     def load(self, data):
-        """Loads a bundle from memory, which is copied."""
+        """Loads a bundle from bytes, which are copied, and returns its handle."""
         bundle = c_void_p()
         self.call("bundle_load", data, c_size_t(len(data)), byref(bundle))
         return bundle
 
     def write_timeline(self, bundle, timeline, path):
-        """Writes a trace for Perfetto; `timeline` has the bytes that launches wrote to the array of that name."""
+        """Writes a trace for Perfetto to `path`; `timeline` holds the bytes of the array `timeline` after the launches."""
         words = (c_uint64 * (len(timeline) // 8)).from_buffer_copy(timeline)  # aligned
         self.call("timeline_write", bundle, words, c_size_t(ctypes.sizeof(words)), str(path).encode())
 
 
 class _Plan:
-    """The common part of an operation and of the plans of attention; `prefix` is the prefix of their C functions."""
+    """The common part of Operation and of the plans of attention; `prefix` is the prefix of their C functions."""
 
     def __init__(self, library, prefix):
         self.library, self.prefix, self.handle = library, prefix, c_void_p()
@@ -140,10 +145,12 @@ class _Plan:
             getattr(self.library.functions, f"tilewright_{self.prefix}_destroy")(self.handle)
 
     def check_support(self, major, minor, shared_bytes=0):
-        """Raises an error if there is no code for such a device; needs no GPU."""
+        """Raises TilewrightError if the bundle has no code for a device of compute capability major.minor with
+        `shared_bytes` of shared memory for each thread block (0: any amount). Needs no GPU."""
         self.library.call(f"{self.prefix}_check_support", self.handle, c_int(major), c_int(minor), c_int(shared_bytes))
 
     def prepare(self, device=0):
+        """Loads the code for the device with this index; required once, before `run`."""
         self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
 
     def check_indices(self, wanted=True):
@@ -153,19 +160,20 @@ class _Plan:
         self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(wanted))
 
     def workspace_size(self, packed, device=0):
-        """The size of the workspace in bytes; `packed` is a result of `pack`."""
+        """Returns the size of the workspace in bytes; `packed` is a result of `pack`."""
         size = c_uint64()
         self.library.check(self._workspace_size(self.handle, *packed[0], c_int(device), byref(size)))
         return size.value
 
     def run(self, packed, workspace, workspace_bytes, stream):
-        """Enqueues the work; addresses are integers."""
+        """Enqueues the launches on a stream. `packed` is a result of `pack`; `workspace` and `stream` are addresses,
+        integers or None."""
         self.library.check(self._run(self.handle, *packed[0], c_void_p(workspace), c_uint64(workspace_bytes),
                                      c_void_p(stream)))
 
     def bind(self, values, allocate, stream, device=0):
-        """Returns a function without parameters that enqueues the work; `allocate` makes an array of a number of bytes,
-        `stream` returns the stream of each call."""
+        """Returns a function without parameters that enqueues the launches. `allocate` returns an array of the given
+        number of bytes, for the workspace; `stream` returns the stream of each call."""
         packed = self.pack(values)
         size = self.workspace_size(packed, device)
         workspace = allocate(size) if size else None
@@ -188,7 +196,7 @@ class _Plan:
 
 class _Attention(_Plan):
     def captures(self):
-        """The names of captures, and of optional arguments of the entry that the plan does not name."""
+        """Returns the names of the kernel's captures, and of its optional arguments that `views` does not contain."""
         functions, prefix = self.library.functions, f"tilewright_{self.prefix}"
         count = getattr(functions, prefix + "_num_captures")(self.handle)
         return [getattr(functions, prefix + "_capture_name")(self.handle, c_size_t(i)).decode() for i in range(count)]
@@ -198,8 +206,9 @@ class _Attention(_Plan):
         return name in self.captures()
 
     def pack(self, values):
-        """Packs `values`, arrays and numbers by the names of the kernel, None where absent; values that the plan does
-        not name are captures. An omitted window is unlimited."""
+        """Packs `values`, {name: array or number}, for the C function; returns a tuple that `run` takes. Views that are
+        absent are None. Names other than `views`, scale, window_left and window_right are captures. An omitted window
+        is unlimited. Raises ValueError if a view or the scale is missing."""
         rest = dict(values)
         missing = [name for name in (*self.views, "scale") if name not in rest]
         if missing:
@@ -233,6 +242,9 @@ def _desc(struct, dtype, dim, causal, value_dim, has_window, entry, **more):
 
 
 class AttentionForward(_Attention):
+    """The forward of attention: code of a bundle for a type (`dtype`, of TYPES), a head width `dim`, a causal mask (of
+    CAUSAL), a width of V (0: `dim`), and a window or none. `entry` is the name of the kernel, None for the default."""
+
     views, struct = FORWARD_VIEWS, ForwardArguments
 
     def __init__(self, library, bundle, dtype, dim, causal, value_dim=0, has_window=False, entry=None):
@@ -241,6 +253,9 @@ class AttentionForward(_Attention):
 
 
 class AttentionBackward(_Attention):
+    """The backward of attention; the arguments are those of AttentionForward, and whether the gradients are
+    deterministic, and whether captures get gradients."""
+
     views, struct = BACKWARD_VIEWS, BackwardArguments
 
     def __init__(self, library, bundle, dtype, dim, causal, deterministic=False, value_dim=0, has_window=False,
@@ -251,7 +266,7 @@ class AttentionBackward(_Attention):
 
 
 class Operation(_Plan):
-    """Any kernel or program of a bundle."""
+    """Any kernel or program of a bundle, by its name and its compile-time parameters, {name: text}."""
 
     def __init__(self, library, bundle, name, params):
         super().__init__(library, "operation")
@@ -259,7 +274,7 @@ class Operation(_Plan):
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
 
     def arguments(self):
-        """The argument names, with captures last."""
+        """Returns the names of the arguments, with captures last."""
         functions = self.library.functions
         count = functions.tilewright_operation_num_arguments(self.handle)
         return [functions.tilewright_operation_argument_name(self.handle, c_size_t(i)).decode() for i in range(count)]
@@ -268,5 +283,6 @@ class Operation(_Plan):
         return name in self.arguments()
 
     def pack(self, values):
+        """Packs `values`, {name: array, number or None}, for the C function; returns a tuple that `run` takes."""
         array, kept = arguments_of(values)
         return (array, c_size_t(len(values))), (array, kept)

@@ -1,10 +1,11 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention as torch.nn.functional.scaled_dot_product_attention, and a switch that makes PyTorch call it.
+"""Attention with the arguments of torch.nn.functional.scaled_dot_product_attention, and a switch that makes PyTorch call
+it.
 
     tilewright.sdpa_compatible(query, key, value, attn_mask=mask, dropout_p=0.1)
     with tilewright.use_for_sdpa():
         model(x)                                    # F.scaled_dot_product_attention runs Tilewright's kernels
-    print(tilewright.sdpa_fallbacks())              # how often PyTorch's ran instead, by reason
+    print(tilewright.sdpa_fallbacks())              # how often PyTorch's function ran instead, by reason
 """
 
 import collections
@@ -24,13 +25,13 @@ _NAMES = ("query", "key", "value")
 
 
 def _lead(tensors):
-    """The common extents before the heads."""
+    """Returns the extents before [heads, rows, width], broadcast over the tensors."""
     first, *others = (x.shape[:-3] for x in tensors)
     return first if all(x == first for x in others) else torch.broadcast_shapes(first, *others)
 
 
 def _invalid(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """The reason why PyTorch rejects the arguments too, or None."""
+    """Returns the reason why the arguments are invalid in PyTorch as well, or None."""
     tensors = (query, key, value)
     if any(x.dim() < 2 for x in tensors):
         return f"query, key and value must be at least 2 dimensional, but got {', '.join(str(x.dim()) for x in tensors)}"
@@ -73,7 +74,8 @@ def _is_old(index):
 
 
 def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """The reason why the kernels cannot compute what PyTorch can, or None. Called after _invalid."""
+    """Returns the reason why the kernels do not support arguments that are valid in PyTorch, or None. Called after
+    _invalid."""
     if not torch.compiler.is_compiling():  # is_functorch_wrapped_tensor cannot be traced
         for name, x in zip((*_NAMES, "attn_mask"), (query, key, value, attn_mask)):
             if x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x):
@@ -103,7 +105,7 @@ def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enab
 
 
 def _unusual(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-    """The reason why only PyTorch can judge the arguments, or None."""
+    """Returns the reason why the arguments are left to PyTorch without further checks, or None."""
     for name, x in zip(_NAMES, (query, key, value)):
         if not isinstance(x, torch.Tensor):
             return f"{name} must be a tensor, but got {type(x).__name__}"
@@ -121,7 +123,7 @@ def _unusual(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_g
 
 
 def _problem(*arguments):
-    """(whether PyTorch rejects the arguments too, the reason), or None."""
+    """Returns (whether PyTorch rejects the arguments too, the reason), or None if the kernels support the arguments."""
     text = _unusual(*arguments)
     if text is not None:
         return False, text
@@ -133,15 +135,15 @@ def _problem(*arguments):
 
 
 def why_not_sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    """The reason why PyTorch's scaled_dot_product_attention is called for these arguments despite use_for_sdpa, or
-    None."""
+    """Returns the reason why use_for_sdpa leaves a call with these arguments to PyTorch, or None if Tilewright's kernels
+    compute it."""
     query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     problem = _problem(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     return None if problem is None else problem[1]
 
 
 def _four(x, lead, rank):
-    """Reshapes [lead..., heads, rows, width] to [batch, heads, rows, width]."""
+    """Broadcasts x to `rank` dimensions [*lead, heads, rows, width], and reshapes it to [batch, heads, rows, width]."""
     x = x[(None,) * (rank - x.dim())]
     if rank == 4:
         return x if x.shape[0] == lead[0] else x.expand(lead[0], -1, -1, -1)
@@ -171,9 +173,9 @@ def _call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
 def sdpa_compatible(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    """torch.nn.functional.scaled_dot_product_attention with Tilewright's kernels. Raises RuntimeError for arguments
-    that PyTorch rejects too, and ValueError for those that only the kernels reject, with the reason of why_not_sdpa. A
-    row whose keys are all masked gives 0 and zero gradients, as since PyTorch 2.5."""
+    """Computes torch.nn.functional.scaled_dot_product_attention with Tilewright's kernels. Raises RuntimeError for
+    arguments that PyTorch rejects too, and ValueError for those that only the kernels reject; the text is the reason that
+    why_not_sdpa returns. A row whose keys are all masked gives 0 and zero gradients, as in PyTorch 2.5 and later."""
     query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     problem = _problem(*arguments)
@@ -186,8 +188,8 @@ _reasons = collections.Counter()
 
 
 def sdpa_fallbacks():
-    """The number of calls that PyTorch computed despite use_for_sdpa, by reason. Calls in compiled code are not
-    counted. Reset with .clear()."""
+    """Returns the number of calls that use_for_sdpa left to PyTorch, by reason, as a collections.Counter. Calls in
+    compiled code are not counted. Its method clear() resets the counts."""
     return _reasons
 
 

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command-line tools of a wheel: each script that pip installs calls run()."""
+"""Starts the command-line tools of a wheel: each script that pip installs calls run()."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from tilewright import places
 
 
 def run():
-    """Replaces this process by the tool whose name the script was called by."""
+    """Replaces this process by the tool that has the name of the running script."""
     tool = places.find_tool(os.path.basename(sys.argv[0]))
     try:
         os.execv(tool, [tool, *sys.argv[1:]])

@@ -4,15 +4,16 @@
     from tilewright.torch import attention
     o = attention(q, k, v, causal=True)                                          # [batch, heads, rows, width]
     o, lse = attention(q, k, v, window=(255, 0), return_lse=True)
-    o = attention(q, k, v, softcap=30.0, bias=bias, sinks=sinks, dropout_p=0.1)   # any together
+    o = attention(q, k, v, softcap=30.0, bias=bias, sinks=sinks, dropout_p=0.1)   # features can be combined
     o = attention(q, k, v, cu_seqlens_q=starts, max_seqlen_q=longest)             # packed: [rows, heads, width]
     o = attention(q, k, v, modifier="prefix_lm", captures={"prefix_length": n})   # kernels/mods, or a file of your own
 
-tilewright.sdpa offers it as PyTorch's scaled_dot_product_attention, tilewright.flash with the API of flash_attn.
+tilewright.sdpa offers attention with the arguments of PyTorch's scaled_dot_product_attention, tilewright.flash with those
+of flash_attn.
 
-The operators are tilewright::attention and tilewright::attention_backward (tilewright.ops); torch.compile traces them,
-and CUDA graphs capture them after a first call, or `prepare`, has compiled and loaded their code. They run on the
-current stream, with workspace from PyTorch's allocator.
+The operators are tilewright::attention and tilewright::attention_backward (tilewright.ops). torch.compile traces them.
+CUDA graphs can capture them once a call, or `prepare`, has compiled and loaded their code. They run on the current
+stream, with workspaces from PyTorch's allocator.
 """
 
 import torch
@@ -25,8 +26,8 @@ __all__ = ["attention", "prepare", "load_bundle", "interpret"]
 
 
 def autocast(*operands):
-    """Converts the operands of a product as autocast does on the device of the first: floats other than f64 are
-    converted to its type."""
+    """Converts the operands of a product as torch.autocast does. If autocast is enabled on the device of the first
+    operand, tensors of floats other than f64 are converted to the type of autocast; other operands are unchanged."""
     kind = operands[0].device.type if isinstance(operands[0], torch.Tensor) else "meta"
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return operands
@@ -45,9 +46,10 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
               alibi_slopes=None, dropout_p=0.0, generator=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None,
               max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, block_mask=None, modifier=None,
               captures=None, return_lse=False, deterministic=None):
-    """softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], where Hq is a multiple of Hkv.
-    Strides are arbitrary (rows that are not dense are copied). Returns O [B, Hq, Sq, DV] and, with return_lse, LSE
-    [B, Hq, Sq] in f32 (f64 for f64), both with gradients. All of the following can be combined.
+    """Computes softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], where Hq is a
+    multiple of Hkv, and D and DV are from 1 to 256. The arrays are all f16, bf16, f32 or f64. Strides are arbitrary; an
+    array is copied if its last dimension is not contiguous. Returns O [B, Hq, Sq, DV], or with return_lse (O, LSE), where
+    LSE [B, Hq, Sq] is f32 (f64 if q is f64). Both have gradients. All of the following arguments can be combined.
 
     causal         True or "top_left" keeps j <= i, "bottom_right" j <= i + Skv - Sq
     window         (left, right): the number of keys kept on each side of the diagonal; -1 is unlimited
@@ -56,14 +58,15 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
     softcap        a number c: scores become c tanh(score / c); None or 0: off
     bias           added to scores, of shape [B, Hq, Sq, Skv] or broadcastable to it, of the type of q
     attn_mask      bool: True attends; floats: a bias
-    alibi_slopes   [Hq] or [B, Hq]: scores lose slope * distance from the diagonal
-    dropout_p      pairs are dropped with this probability, the others are scaled by 1 / (1 - p)
-    generator      generator of dropout's seed; by default that of the device
+    alibi_slopes   [Hq] or [B, Hq]: slope * distance from the diagonal is subtracted from the scores
+    dropout_p      pairs are dropped with this probability, the others are scaled by 1 / (1 - dropout_p)
+    generator      the generator that draws the seed of dropout; by default that of the device
     sinks          [Hq], logits that join the softmax sum of each row, without a row of V
     cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k
-                   packed sequences: q [rows, Hq, D], k, v [rows, Hkv, D] contain sequences that start at these rows; the last
-                   element is the number of rows; LSE is [Hq, rows]. Positions count from the start of a sequence. The
-                   arguments for keys may be omitted if they equal those for queries
+                   packed sequences: q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV] contain sequences that start at
+                   the rows cu_seqlens, int32; the last element is the end of the last sequence. LSE is [Hq, rows].
+                   Positions count from the start of a sequence. The arguments for keys may be omitted if they equal those
+                   for queries
     seqused_q, seqused_k
                    [B], int32: the number of used rows of each batch or packed sequence; if one is omitted, all its rows are
                    used. "bottom_right" is the corner of the used rows. Unused rows give O = 0 and LSE = -inf, or the sink,
@@ -74,8 +77,8 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
                    default 128. In packed sequences, blocks are counted per sequence
     modifier       a name of kernels/mods (prefix_lm, ...), the path of an .mlir file, or a list of them; they apply after
                    softcap, bias and alibi_slopes, in this order
-    captures       {name: tensor or number} of the modifier: an int for i32, a float for f32. A tensor that requires a gradient
-                   gets one if the backward kernel computes it
+    captures       values of the modifier's captures, {name: tensor or number}; an int is passed as i32, a float as f32. A
+                   tensor that requires a gradient gets one if the backward kernel computes it
     deterministic  the backward's gradients are bitwise equal in every run; by default as set by
                    torch.use_deterministic_algorithms
 
@@ -122,11 +125,23 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
 
 def prepare(device, dtype, width, *, value_width=None, causal=False, window=False, modifier=None, backward=True,
             deterministic=False, capture_gradients=False, packed=False, block_mask=None):
-    """Compiles and loads the code for attention, so that its first call may be captured into a graph. `window`: whether
-    there will be a window; `packed`: whether sequences are packed; `capture_gradients`: whether inputs other than q, k
-    and v require gradients; `block_mask`: its block size, if there will be one. `modifier` names all linked modifiers,
-    in this order: softcap, bias, alibi, alibi_aligned, mask, used_lengths, window_aligned, dropout and sink for the
-    arguments of attention, then files."""
+    """Compiles and loads the code for calls of attention, so that a CUDA graph can capture the first call. The arguments
+    describe these calls:
+
+    device, dtype  a CUDA device, and the type of q, k and v
+    width          the width of a head, D; value_width, if it differs, is that of V
+    causal         as in attention
+    window         whether there is a window
+    modifier       all linked files, in this order: softcap, bias, mask, used_lengths, alibi or alibi_aligned,
+                   window_aligned, dropout and sink where the arguments of attention link them, then the caller's files
+    backward       whether to prepare the backward, too
+    deterministic  whether the gradients are deterministic
+    capture_gradients
+                   whether tensors other than q, k and v require gradients
+    packed         whether sequences are packed
+    block_mask     the block size of the block mask, a number or (queries, keys), if there is one
+
+    Raises ValueError for invalid arguments."""
     device, mode, text = torch.device(device), checks.causal_mode(causal), checks.modifier_text(modifier)
     if device.type != "cuda":
         raise ValueError(f"device must be a CUDA device, but got {device}")
