@@ -1,5 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Opens a bundle of attention forward (D 64, bf16, top_left) through gpubench/library.py, and prints what it says."""
+"""Opens a bundle of attention forward (D 64, bf16, top_left) through gpubench/library.py, and prints the
+results and the errors of calls of its plan, and the plan's arguments."""
 
 import ctypes
 import os

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What bench/gpubench computes without a GPU."""
+"""Tests of the parts of bench/gpubench that need no GPU."""
 
 import io
 import os
@@ -317,7 +317,7 @@ class TimelineTest(unittest.TestCase):
 
 
 class Axes:
-    """An array that knows the order of its axes alone."""
+    """A stand-in for an array, which only has the order of its axes."""
 
     def __init__(self, axes):
         self.axes = axes

@@ -1,5 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""tune_blocks.py TUNE.PY KERNEL: the rows that bench/tune.py would write after timing three lengths, by times made up here."""
+"""tune_blocks.py TUNE.PY KERNEL: prints the rows that bench/tune.py writes for three lengths with given times, which were
+not measured."""
 import importlib.util
 import json
 import os

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""tune_prebuilt.py TUNE.PY FOLDER OPTION...: runs `tune.py --prebuilt FOLDER` with times that no GPU took: a variant with
-longer blocks is faster, a synchronous one takes 1.5 times as long, and one of 8 warps is wrong."""
+"""tune_prebuilt.py TUNE.PY FOLDER OPTION...: runs `tune.py --prebuilt FOLDER` with given times, which were not measured: a
+variant with longer blocks is faster, a synchronous one takes 1.5 times as long, and one with 8 warps gives wrong results."""
 
 import importlib.util
 import os

@@ -1,6 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# check_site.py FOLDER: every link within the pages of a site, also to scripts and styles, leads to a file and an anchor of it.
+# check_site.py FOLDER: checks that every link between the files of a site, also to scripts and styles, leads to an existing
+# file and an existing anchor.
 
 import os
 import re
@@ -12,7 +13,7 @@ def main():
     pages = {}
     for folder, _, files in os.walk(root):
         for name in files:
-            # The page that mkdocs shows for a missing page has links from the root of a server.
+            # Not checked: the error page of mkdocs for a missing page, whose links start at the root of a server.
             if name.endswith(".html") and name != "404.html":
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
                     pages[os.path.join(folder, name)] = file.read()

@@ -1,21 +1,23 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # run_document.py ROOT TOOLS WORK DOCUMENT: runs every fenced block of a Markdown document of ROOT, in order, in the folder
-# WORK, where folders of the tree and build/bin/ lie as they do for the reader. So what a reader may type is what is tested.
+# WORK, which contains the folders of the tree and build/bin/, so that commands work as written in the document.
 #
-# An HTML comment on the line above a fence says what a block is; without one a block of
+# A block is processed according to its language:
 #
-#   mlir      is a module that must parse, verify, and print and parse again unchanged
+#   mlir      is a module that must parse, verify, and be unchanged by printing and parsing
 #   sh        is run, and must succeed
 #   python    is run, and must succeed
-#   text      is not looked at, nor is a block without a language
+#   text      is ignored, as is a block without a language
 #
-#   <!-- file NAME -->         the block is written to NAME, too
+# An HTML comment on the line above the fence changes this:
+#
+#   <!-- file NAME -->         the block is also written to NAME
 #   <!-- rejected file NAME --> the block is written to NAME, and must not verify
-#   <!-- part of NAME -->      not a module by itself: its lines are found in NAME (in WORK), one after the other
+#   <!-- part of NAME -->      the block is not a complete module: NAME (in WORK) must contain its lines consecutively
 #   <!-- rejected -->           sh: must exit with 1
-#   <!-- output -->            text: what the sh or python block above printed, but for the numbers of lines; "..." is any text
-#   <!-- not run: WHY -->      too long, or needs a person
+#   <!-- output -->            text: the output of the sh or python block above, except for line numbers; "..." is any text
+#   <!-- not run: WHY -->      the block is not run, since it takes too long or needs an interactive user
 
 import os
 import re
@@ -64,7 +66,7 @@ def run(command, work, environment):
 
 
 def squeeze(text):
-    """Lines without leading blanks, empty lines left out."""
+    """Removes leading blanks and empty lines."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
@@ -74,7 +76,7 @@ def is_part_of(part, whole):
 
 
 def matches(pattern, text):
-    """Whether the text is the pattern, where "..." stands for anything. Numbers of lines in files change with them."""
+    """Whether the text matches the pattern, where "..." matches any text, and line numbers of files are not compared."""
     def normal(s):
         return re.sub(r"\.mlir:\d+:\d+", ".mlir:N:N", s.strip())
     regex = ".*".join(re.escape(piece) for piece in normal(pattern).split("..."))

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A convolution of each row with TAPS weights, whose input is loaded once, and the row turned by one element with
-// another fill. Blocks are no powers of two.
+// A convolution of each row with TAPS weights, whose input is loaded once; and the rows of the input shifted down by one,
+// with another fill value. Block sizes are not powers of two.
 
 !in   = !tile.tile<[ROWS, WIDTH], T>
 !out  = !tile.tile<[ROWS, COLUMNS], T>
@@ -33,7 +33,7 @@ tile.kernel @convolution
   } {tile.unroll}
   %result = tile.cast %sum : !acc -> !out
   tile.store %result, %y[0, %first] : !out, !view
-  // Rows are shifted down by one: the first is the fill.
+  // Rows are shifted down by one: the first row gets the fill value.
   %up = arith.constant -1 : i32
   %minus_one = tile.constant -1.0 : !tile.param<T>
   %part = tile.slice %tile dim 1 from %c0 : !in -> !out

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// y = x^T diag(w) x, by blocks that begin 8 rows before their place: the first one before the arrays, where loads read zeros.
+// y = x^T diag(w) x, with blocks of rows that begin at 8 rows before a multiple of the block size. The first block begins
+// before the arrays, where loads read zeros.
 //
 //   x [N, D] f16    w [N] f32    y [D, D] f32
 

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# calls.py N: a kernel that applies the first of N functions, each of which calls the next.
+# calls.py N: prints a kernel that applies the first of N functions, each of which calls the next.
 
 import sys
 

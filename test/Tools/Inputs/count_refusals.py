@@ -1,8 +1,8 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# count_refusals.py FOLDER [--verified PREFIX] [--list]: counts the distinct templates of the error messages that the tests
-# of a folder assert: as FileCheck finds them in what a tool printed or, with --verified, as -verify-diagnostics expects them
-# in the files whose names begin with PREFIX. What is quoted, and every number, is the variable part of a message.
+# count_refusals.py FOLDER [--verified PREFIX] [--list]: counts the distinct error messages that the tests of a folder assert
+# by FileCheck or, with --verified, by -verify-diagnostics in files whose names begin with PREFIX. Messages that differ only in
+# quoted text and numbers count once.
 
 import os
 import re

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# edit_bundle.py BUNDLE RESULT OLD NEW: replaces the one place of the text OLD in a bundle by NEW, which may be shorter, and
-# corrects the checksum of the header.
+# edit_bundle.py BUNDLE RESULT OLD NEW: replaces the text OLD, which must occur once in a bundle, by NEW, which may be shorter,
+# and updates the checksum in the header.
 
 import sys
 

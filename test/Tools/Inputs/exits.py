@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# exits.py CODE COMMAND...: runs the command, prints what it wrote to standard error, and fails unless it exits with
-# CODE after exactly one error.
+# exits.py CODE COMMAND...: runs the command, prints its standard error, and fails unless the command printed exactly one
+# error and exited with CODE.
 
 import subprocess
 import sys

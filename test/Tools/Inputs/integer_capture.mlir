@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A mask of attention_forward with a capture of integers: a head attends the keys from skip[h] on.
+// A mask for attention_forward with a capture of integers: head h attends the keys j >= skip[h].
 
 tile.capture @skip : !tile.view<[?], i32>
 

@@ -1,7 +1,8 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# layer_norm_on_simulator.py KERNEL N...: runs the kernel on rows of each length, in f32 and bf16, on a simulated block of
-# threads, and compares with NumPy: f32 to 1e-5 (the rounding of sums of N terms), bf16 to a rounding to 8 bits.
+# layer_norm_on_simulator.py KERNEL N...: runs the kernel on rows of each length N, in f32 and bf16, on the simulator, and
+# compares the results with NumPy. The tolerance is 1e-5 in f32 (the rounding of sums of N terms), and a rounding to 8 bits
+# in bf16.
 
 import subprocess
 import sys

@@ -2,7 +2,7 @@
 #
 # many_operations.py function: a kernel that maps a function of 135,000 operations in a branch that may fail
 # many_operations.py barriers: a mapped kernel with 33,000 barriers
-# many_operations.py chain: a kernel that computes an index by 3,000 products, one of the other
+# many_operations.py chain: a kernel that computes an index by a chain of 3,000 products
 # many_operations.py dimensions, many_operations.py shape: a kernel of a view with 22,000 dimensions, and the options for it
 
 import sys

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# run_examples.py ROOT TOOL...: runs the examples with which --help of each tool ends, in a folder where kernels/ lies as it
-# does in the root of the source tree, and a script interesting.sh. Prints how many there are of each tool.
+# run_examples.py ROOT TOOL...: runs the examples at the end of --help of each tool, in a folder that contains kernels/, as the
+# root of the source tree does, and a script interesting.sh. Prints the number of examples of each tool.
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# some_tests.py: a program with the interface of GoogleTest, for run-acceptance.test. COUNT names a folder where each test
-# that runs leaves a line; MENDED, if set, lets the failing test pass.
+# some_tests.py: a program with the interface of GoogleTest, for run-acceptance.test. The environment variable COUNT is a
+# folder where each test that runs writes a line. If MENDED is set, the failing test passes.
 
 import os
 import sys

@@ -1,8 +1,8 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# spills.py KERNEL [N...]: compiles the kernel for each N (none: once), in f32 and bf16, for both targets, with all else by
-# default, and prints what the compiler says and how many do not spill. But in the full tier, each N has one type on one
-# target and the other on the other, by turns.
+# spills.py KERNEL [N...]: compiles the kernel for each N (without N: once) with its defaults, and prints the compiler's
+# messages and how many of the compilations do not spill. In the full tier, each N is compiled in f32 and bf16 for both
+# targets. Otherwise, it is compiled in one type for one target and in the other type for the other target, in turn.
 
 import os
 import subprocess

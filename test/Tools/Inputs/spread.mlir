@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each instance adds a row to every sum, in order; beside them, each sum is doubled and rounded when all have.
+// Each instance adds a row to every sum, in order. A tile.spread doubles and rounds each sum after all additions.
 //
 //   x  [N, 4]  f32     sums  [M, 4]  f32     turns  [M]  i32     y  [M, 4]  f16
 
