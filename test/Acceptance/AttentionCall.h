@@ -41,7 +41,7 @@ Params attentionParams(const reference::AttentionProblem &problem, reference::Ty
 void bindInputs(KernelCall &call, const reference::AttentionProblem &problem, reference::Type type,
                 const reference::AttentionInputs &inputs, const CallOptions &options = {},
                 bool hasWindow = true);
-/// o, and lse unless the options say no.
+/// Binds the output o, and lse if `withLse` is set.
 void bindForwardOutputs(KernelCall &call, const reference::AttentionProblem &problem,
                         reference::Type type, const CallOptions &options = {});
 /// o, do and lse as inputs, dlse unless there is none, and the outputs dq, dk, dv.

@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_forward and attention_backward over the list of cases, by the accuracy rule. One test
-// for each case: the forward's O and LSE are what the backward takes. The smoke list takes about a
-// minute on two cores, the full list (3924 cases, TILEWRIGHT_TEST_TIER=full) about 25 core-minutes.
-// GoogleTest's GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX take a sample of it.
+// Checks attention_forward and attention_backward over the list of cases by the accuracy rule.
+// There is one test for each case; the backward reads O and LSE of the forward. The smoke list
+// takes about a minute on two cores, the full list (3924 cases, TILEWRIGHT_TEST_TIER=full) about 25
+// core-minutes. GoogleTest's GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX select a sample of it.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Cases.h"

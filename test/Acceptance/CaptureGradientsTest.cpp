@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The backward of modified scores, and the gradients of what modifiers capture, by the accuracy
-// rule. The oracle knows no tables: it gives the gradient of every modified score (that of a bias
-// for each pair), from which the formulas of the modifiers make the gradients of their tables, in
-// f64 and from the oracle in the kernel's precision.
+// rule. The oracle does not model tables. It computes the gradient of every modified score, as that
+// of a bias for each pair; the formulas of the modifiers convert it to the gradients of their
+// tables, once in f64 and once in the kernel's precision.
 
 #include "test/Acceptance/LearnedMods.h"
 

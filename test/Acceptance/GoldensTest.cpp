@@ -105,7 +105,7 @@ TEST_P(Goldens, AttendWhatTheMaskKeeps) {
   expectOk(checkProbeLse(problem, result.lse), describe(problem, goldenType));
 }
 
-/// Heads beside each other, as in [batch, sequence, head, D]: every output is bitwise equal to that
+/// Arrays with the memory layout [batch, sequence, head, D]: every output is bitwise equal to that
 /// of row-major arrays.
 TEST_P(Goldens, TakeStrides) {
   AttentionProblem p = make(2, 4, 2, 70, 90);

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Arrays in memory as a caller may have them: any strides (negative ones too), any place in a
-// larger buffer, several in one buffer, farther apart than 32 bits reach. What belongs to no
-// element is poisoned, and so is every element that was not given.
+// Arrays in the memory layouts that a caller may use: any strides, also negative ones; any position
+// in a larger buffer; several arrays in one buffer; offsets beyond 32 bits. Bytes that belong to no
+// element are poisoned, and so is every element without a value.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_STRIDEDARRAY_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_STRIDEDARRAY_H

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention on arrays in any layout: transposed, slices of a packed tensor, negative strides,
-// unaligned rows, offsets beyond 32 bits. The bits must be those of row-major arrays, where the
-// same code runs; gaps are poisoned before, and checked after.
+// unaligned rows, offsets beyond 32 bits. If the same code runs, results must be bitwise equal to
+// those of row-major arrays. Gaps are poisoned before the run, and checked after it.
 
 #include "test/Acceptance/AttentionCall.h"
 

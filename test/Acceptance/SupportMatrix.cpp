@@ -25,10 +25,10 @@ struct TileCounts {
   int64_t tiles = 0, needRoundoff = 0, needRoundoffDespiteSlack = 0;
 };
 
-/// The device where it is not the CPU. One line for each row: kernel, mask or variant, type, cases
-/// passed, cases tried, and for another device cases unsupported, which are among those tried. And
-/// one for each type: tiles compared, and tiles that the rule accepts only because of the expected
-/// roundoff (Accuracy.h).
+/// Writes the device if it is not the CPU; then a line for each row: kernel, mask or variant, type,
+/// passed cases, tried cases and, unless the device is the CPU, unsupported cases, which are among
+/// those tried; then a line for each type: compared tiles, and tiles that the rule accepts only
+/// because of the expected roundoff (Accuracy.h).
 class MatrixWriter : public ::testing::Environment {
 public:
   void TearDown() override {

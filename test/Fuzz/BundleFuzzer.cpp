@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libFuzzer target: bundles. What can be read comes back as it was written, and each of its kernels
-// and programs can be created, prepared and run, or says why not.
+// libFuzzer target: bundles. A bundle that is accepted is unchanged when it is written and read
+// again. Each of its kernels and programs can be created, prepared and run, or gives an error.
 //
-// Random bytes fail at the checksum. So the mutator splits a bundle, changes values of the
+// Random bytes fail at the checksum. The mutator therefore splits a bundle, changes values of the
 // manifest, its text or the code, and reassembles it with correct lengths and checksum.
 
 #include "RuntimeFuzzing.h"

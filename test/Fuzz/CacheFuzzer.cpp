@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libFuzzer target: files of the cache of machine code. One that is not as it was stored is
-// rejected and replaced; one with a right header gives the code behind it.
+// libFuzzer target: files of the cache of machine code. A file that differs from the stored file is
+// rejected and replaced. A file with a correct header gives the code that follows it.
 //
 // The first byte says whether the rest is a file, or code to which a header with one changed byte
 // is added.

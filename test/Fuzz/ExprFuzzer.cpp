@@ -4,8 +4,8 @@
 // libFuzzer target: expressions of bundles. They are read, written, resolved and evaluated, alone
 // and as conditions, which must agree.
 //
-// The first byte says whether the rest is the JSON of an expression or makes one that is most often
-// right; the JSON of such an expression is read as well.
+// The first byte selects whether the rest of the input is the JSON of an expression, or controls
+// the generation of an expression that is valid in most cases, whose JSON is also read.
 
 #include "RuntimeFuzzing.h"
 

@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The part of LLVM's FuzzedDataProvider that the targets use. It reads the same bytes for the same
-// calls, so that inputs keep their meaning, and does not need clang, so that GCC can replay them.
+// The part of LLVM's FuzzedDataProvider that the targets use. The same calls read the same bytes as
+// with LLVM's class, so that both decode an input equally. It does not need clang: programs
+// compiled with GCC can replay inputs.
 
 #ifndef TILEWRIGHT_TEST_FUZZ_FUZZEDDATA_H
 #define TILEWRIGHT_TEST_FUZZ_FUZZEDDATA_H

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // libFuzzer target: the strings of --schedule, --param, --in, --out, --inout, --scalar and
-// --strides. The first line of the input is the value of one option of each kind; with a first byte
-// below 64, the other lines are parameters (with a '!' in front: decisions of the schedule) with
-// which kernels/matmul.mlir is compiled for a GPU: run it in the root of the tree.
+// --strides. The first line of the input is the value of one option of each kind. If the first byte
+// is below 64, the other lines are parameters, or with a leading '!' schedule options, with which
+// kernels/matmul.mlir is compiled for a GPU. It must run in the root of the source tree.
 
 #include "CompilerFuzzing.h"
 

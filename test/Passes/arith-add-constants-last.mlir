@@ -20,7 +20,7 @@ func.func @penalty(%i: f32, %first: f32, %slope: f32) -> f32 {
   return %penalty : f32
 }
 
-// A subtracted constant changes its sign, and constants of both operands are combined, as are constant factors.
+// The sign of a subtracted constant changes. Constants of both operands are combined, as are constant factors.
 // CHECK-LABEL: func.func @both_sides
 // CHECK-SAME:      %[[X:.*]]: f64, %[[Y:.*]]: f64
 // CHECK:         %[[BASE:.*]] = arith.subf %[[X]], %[[Y]] fastmath<reassoc> : f64

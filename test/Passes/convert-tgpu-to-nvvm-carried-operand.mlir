@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The operand of the next iteration is kept before the branch that it precedes, by an empty inline assembly; unless it
-// is converted before the wait for the product that reads its registers.
+// An empty inline assembly prevents LLVM from moving the conversion of the next iteration's operand past the branch that
+// follows it. There is none if the operand is converted before the wait for the product that reads its registers.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm | FileCheck %s
 
 #w = #tgpu.wgmma<1>

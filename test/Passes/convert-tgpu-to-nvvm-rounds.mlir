@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Code that shortens the iterations of a role: sums by thread, turns by one barrier, and operations that keep their
-// order.
+// Code that makes the iterations of a role shorter: sums per thread, turns with one barrier, and operations whose order
+// is kept.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm --split-input-file | FileCheck %s
 
 !s = tensor<64x16xf32, #tgpu.wgmma<1>>

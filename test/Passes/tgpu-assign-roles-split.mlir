@@ -17,7 +17,7 @@
 // RUN: sed -f %t/reductions.sed %t/plain.mlir | %{rejected}
 // RUN: sed -f %t/reads.sed %t/plain.mlir | tilewright-opt --tgpu-assign-roles | FileCheck %s --check-prefix=LOADS
 //
-// What the passes make of it later keeps its synchronization.
+// Later passes preserve the synchronization between the roles.
 // RUN: cat %t/kernels.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
 // RUN: cat %t/plain.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
 // RUN: cat %t/swapped.mlir | tilewright-opt %{rest} | FileCheck %s --check-prefix=REST
@@ -33,8 +33,8 @@
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
 
 // X = K Q^T, P = exp2(X), dV = dV + P dO, and dK = dK + (P * V dO^T) Q. The first role computes P and dV, the second one
-// dK, of which P is handed over before it is widened. K is used by the first role only, V by the second one, Q and dO by
-// both, whose warps arrive at the same barrier. Without the mask the second role does in both cases the same.
+// dK. P is passed to the second role before it is widened. Only the first role uses K, only the second one V. Both use Q and
+// dO, and the warps of both arrive at the same barrier. The second role executes the same code with and without the mask.
 // CHECK-LABEL: tgpu.kernel @two_sums target "sm_90a" warps 12
 // CHECK:         %[[K:.*]] = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
 // CHECK-NEXT:    %[[K_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
@@ -173,7 +173,7 @@ tgpu.kernel @two_sums target "sm_90a" warps 4
 
 //--- plain.mlir
 
-// Without a branch: what must not be divided, and what may.
+// Without a branch: operations that must not be divided between roles, and operations that may be.
 // REJECTED: error: 'tgpu.kernel' op cannot have two roles that compute
 // LOADS: role "compute_2"
 // LOADS: tgpu.load %old
@@ -261,7 +261,7 @@ s/.*store %sums#0.*/  %was = tgpu.load %old[%row, 0] : !out -> !acc\n  %more = a
 
 //--- swapped.mlir
 
-// The sides hand over the same tiles in another order, so the second role must have the branch, too.
+// The two sides of the branch pass the same tiles in different orders, so the second role must have the branch, too.
 // SWAPPED-LABEL: role "compute" warps 4
 // SWAPPED:         scf.if
 // SWAPPED:           math.exp2

@@ -28,7 +28,7 @@
 !f32 = tensor<128x64xf32, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 !bf16 = tensor<128x64xbf16, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 
-// One warp loads, one adds, and two remain: they hold 16 elements per lane, 16 rows of 64.
+// One warp loads, one adds, and two warps remain for the work: 16 rows of 64 columns give 16 elements per lane.
 // CHECK-LABEL: tgpu.kernel @converts target "sm_90a" warps 12
 // CHECK:         role "load" warps 1 registers 24
 // CHECK-NOT:       tile.spread
@@ -158,7 +158,7 @@ tgpu.kernel @transposes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
 
 // -----
 
-// Rows that cannot be counted on.
+// A tile that is stored at a fixed row.
 !view = !tile.view<[?, ?], f32>
 !x = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>

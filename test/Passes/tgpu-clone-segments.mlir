@@ -57,7 +57,7 @@ tgpu.kernel @three target "sm_80" warps 4 (%y: !tile.view<[?], f32>, %lower: i32
   tgpu.store %row, %y[%r#1] : tensor<64xf32, #tgpu.slice<1, #tgpu.mma<4, 1>>>, !tile.view<[?], f32>
 }
 
-// Facts about the iterations outside the range hold for the loops made of them.
+// Facts about the iterations outside of the range are attached to the loops that execute these iterations.
 // CHECK-LABEL: tgpu.kernel @one_outside
 // CHECK:         scf.for
 // CHECK:         } {tgpu.general, tgpu.one_before}

@@ -138,7 +138,7 @@ tgpu.kernel @three_slots target "sm_90a" warps 8 (%q: !view, %k: !view, %v: !vie
 !many_rows = !tgpu.shared<256x256xbf16, b128>
 !sum = tensor<128x256xf32, #tgpu.wgmma<2>>
 
-// One slot of 128 KB fits with another 64 KB, but then no copy would be issued ahead: there are no roles.
+// One slot of 128 KB fits in addition to 64 KB, but then no copy could be issued ahead, so the kernel gets no roles.
 // CHECK-LABEL: tgpu.kernel @all_one_slot
 // CHECK-NOT:     tgpu.role_schedule
 // CHECK-NOT:     tgpu.ring_stages

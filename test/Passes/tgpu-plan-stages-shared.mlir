@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Two roles read the slots of a ring, and one hands over a tile to the other.
+// Two roles read the slots of a ring, and one passes a tile to the other.
 // RUN: tilewright-opt %s --tgpu-plan-stages | FileCheck %s
 // With the ring read by one role, the product of the next iteration is first.
 // RUN: sed '/SHARED/d' %s | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=ALONE
@@ -14,7 +14,7 @@
 !bars = !tgpu.barriers<2>
 
 // The product of the previous iteration (1) is issued before that of this one (0), and waited for before it: its slot
-// is released first. The tile is written behind the acquire of its slot, which is published as soon as it is written.
+// is released first. The tile is written after the acquire of its slot, and published as soon as it is written.
 // CHECK-LABEL: tgpu.kernel @shared
 // CHECK:         tgpu.wait %[[Q_FULL:.*]][%[[Q:arg[0-9]+]]] {tgpu.place = array<i64: 0, [[#Q_WAIT:]]>}
 // CHECK:         tgpu.wait %{{.*}}[%[[D:arg[0-9]+]]] {tgpu.place = array<i64: 1, [[#D_WAIT:]]>}

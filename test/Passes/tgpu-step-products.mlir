@@ -13,10 +13,10 @@
 !opy = tensor<64x128xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
 !opz = tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
 
-// A wide sum takes 128 registers of a thread, a narrow one 64. Zeros, and what a product reads for
-// itself, take none.
+// A wide sum takes 128 registers of a thread, a narrow one 64. Zeros, and operands that a product
+// loads itself, take none.
 //
-// Each product by itself, as long as no place is much too narrow.
+// The products are considered one by one, unless far too few registers are available at one of them.
 // CHECK-LABEL: tgpu.kernel @apart
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} stepwise :
 // CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} :

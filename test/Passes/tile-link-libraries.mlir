@@ -25,7 +25,7 @@
 // WITH-DAG:    func.func private @twice(%{{.*}}: f32) -> f32 {
 // WITH:          call @once_0
 //
-// If there is no such file beside the one that names it, the compiler's embedded file is used.
+// If the folder of the file that names it has no such file, the compiler's embedded file is used.
 // RUN: tilewright-opt %t/embedded.mlir --tile-link | FileCheck %s --check-prefix=EMBEDDED
 // RUN: tilewright-opt --tile-link < %t/embedded.mlir | FileCheck %s --check-prefix=EMBEDDED
 // EMBEDDED:    func.func private @reciprocal_or_zero

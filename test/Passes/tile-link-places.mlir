@@ -6,8 +6,8 @@
 // RUN: rm -rf %t && split-file %s %t && cd %t
 // RUN: ln -s ../other/secret.mlir own/out.mlir && ln -s ../other own/folder && ln -s lib/once.mlir own/in.mlir && ln -s own alias
 //
-// A location names a file beside which the linked file exists: the location of the op, of the module, of an embedded
-// file.
+// MLIR locations (of the op, of the module, or in an embedded file) that name a file in a folder where the linked file
+// exists have no effect.
 // RUN: sed 's,FOLDER,%t,' own/op.mlir.in > own/op.mlir && not tilewright-opt own/op.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // RUN: sed 's,FOLDER,%t,' own/module.mlir.in > own/module.mlir && not tilewright-opt own/module.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // FORGED-NOT: func.func

@@ -34,8 +34,8 @@ func.func @both(%s: !tile, %scale: f32) -> !row {
   return %m : !row
 }
 
-// Minus infinity does not change under a positive factor, so the mask is moved as well. The product and the select sink
-// behind the branch to their other user, and keep the permission to be fused with it.
+// Minus infinity does not change under a positive factor, so the mask is moved as well. The product and the select move
+// past the branch to their other user, and keep the permission to be fused with it.
 // CHECK-LABEL: @masked
 // CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[KEEP:.*]]: tensor<4x8xi1>, %[[SCALE:.*]]: f32)
 // CHECK-NEXT:    %[[C:.*]] = tile.full %[[SCALE]] : tensor<4x8xf32>

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared buffers: every byte once, the xor of addresses, and the layout that TMA writes; copies by
-// threads; and accesses with known bank conflicts.
+// Shared buffers: each byte belongs to one element; the xor of addresses and the layout that TMA
+// writes; copies by threads; and accesses with known bank conflicts.
 
 #include "LayoutTesting.h"
 #include "base/Layout/BankConflicts.h"

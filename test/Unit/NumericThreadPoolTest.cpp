@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops over threads: every index once, the first error, reuse.
+// Loops over threads: every index is processed once, the first error is reported, and a pool can be
+// reused.
 
 #include "base/Numeric/ThreadPool.h"
 

@@ -1,9 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What docs/compatibility.md promises: this runtime reads bundles of 0.1, says of them what it said
-// then, and launches them in the same way; and programs that were compiled with the header of 0.1
-// work. They are in RuntimeCompatibilityTest.c. scripts/freeze-bundles.py wrote the bundles.
+// The guarantees of docs/compatibility.md: this runtime reads bundles of 0.1, gives the same
+// answers about them as 0.1, and launches them in the same way; and programs that were compiled
+// with the header of 0.1 work (RuntimeCompatibilityTest.c). scripts/freeze-bundles.py wrote the
+// bundles.
 
 #include "RuntimeTesting.h"
 

@@ -168,7 +168,7 @@ protected:
   tilewright_operation *operation = nullptr;
 };
 
-/// The first struct says how far apart the others lie.
+/// The size in the first struct of an array determines the distance between the structs.
 TEST_F(CApiLimits, OfTheSizeOfStructs) {
   tilewright_argument list[2] = {};
   list[1].struct_size = sizeof(tilewright_argument);

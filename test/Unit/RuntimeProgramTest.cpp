@@ -78,8 +78,8 @@ TEST_F(Programs, CarveWorkspacesFromOneBuffer) {
   EXPECT_EQ(fake().entries, (std::vector<std::string>{"scale_bf16_64", "second"}));
 }
 
-/// programBundle with a variant for sm_90a in front of each launch's kernel, on a device that has
-/// both: kernels 2 and 3, entries "mapped" and "plain".
+/// programBundle with an additional variant for sm_90a before the kernel of each launch, on a
+/// device that supports both: kernels 2 and 3, entries "mapped" and "plain".
 BundleWriter twoTargetsBundle() {
   BundleWriter writer = programBundle();
   std::vector<KernelSpec> &kernels = writer.manifest.kernels;
@@ -96,8 +96,8 @@ BundleWriter twoTargetsBundle() {
   return writer;
 }
 
-// A kernel for one target may leave work to the next launch that the kernel for another does
-// itself.
+// The kernel for one target may execute work that the kernel for another target leaves to the next
+// launch, so all kernels of a run must be for the same target.
 TEST_F(Programs, LaunchKernelsOfOneTarget) {
   BundleWriter writer = twoTargetsBundle();
   writer.manifest.kernels[2].requirements = {{0, 16, true}};
@@ -118,7 +118,7 @@ TEST_F(Programs, LaunchKernelsOfOneTarget) {
   EXPECT_EQ(run(), (Entries{"scale_bf16_64", "second"}));
 }
 
-// A target none of whose variants fits is not taken for a part of the launches.
+// A target is not used, not even for some of the launches, if no variant fits one of the launches.
 TEST_F(Programs, RejectArgumentsThatNoTargetTakes) {
   BundleWriter writer = twoTargetsBundle();
   writer.manifest.kernels[1].requirements = {{1, 16, true}};

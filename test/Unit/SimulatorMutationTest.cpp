@@ -160,9 +160,9 @@ TEST_F(SimulatorMutationTest, MappedBackward) {
                  {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
 }
 
-/// With the default blocks and warps: there, products have grids of warps, and read computed
-/// operands from shared memory. Some blocks are full; the last ones, of the keys of one call and of
-/// the queries of the other, attend nothing.
+/// With the default blocks and warps, products have grids of warps, and read computed operands from
+/// shared memory. Some blocks are full. The last block of keys in one call, and the last block of
+/// queries in the other, have no kept pair.
 TEST_F(SimulatorMutationTest, MappedBackwardByDefault) {
   for (int64_t depth : {64, 128})
     for (const char *deterministic : {"false", "true"}) {

@@ -1,11 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The shipped kernels under each mask, with two heads of queries for each of keys and one
-// synchronization less: what every compilation checks (tgpu-verify-sync) rejects them, or else the
-// simulator finds a fault. What neither finds, at three moments and with twenty seeds, is not
-// needed, and the reason is here. Of kernels with roles the launches get to every synchronization.
-// Mutants of a kernel are tried under one mask, with TILEWRIGHT_TEST_TIER=full under all.
+// Removes one synchronization at a time from the shipped kernels, under each mask, with two heads
+// of queries per head of keys. Either tgpu-verify-sync, which every compilation runs, rejects such
+// a mutant, or the simulator finds a fault. If neither does, for three times of asynchronous work
+// and twenty seeds, the synchronization is redundant, and this file has the reason. The launches of
+// kernels with roles execute every synchronization. In the smoke tier, the mutants of a kernel are
+// tried under one mask; with TILEWRIGHT_TEST_TIER=full, under all.
 
 #include "SimulatorTesting.h"
 

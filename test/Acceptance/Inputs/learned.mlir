@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A modifier with a learned number of every kind: read at the same place by all pairs, by those of
+// A modifier with learned numbers of every kind. All pairs read the same one, or all pairs of
 // a head, of a query, of a key, of a distance.
 //
 //   s' = temperature s + gain(h) tanh(s) + row(i) + key(b, j) + slope(h, min(|i - j|, R)) s / 4

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A modifier with a table in 16 bits that covers some distances only: s + offset(h, j - i), and s
+// A modifier with a 16-bit table, which covers only some distances: s + offset(h, j - i), and s
 // where that lies outside.
 //
 //   offset  [Hq, N]  f16

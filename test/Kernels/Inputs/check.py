@@ -508,7 +508,7 @@ def packed_backward():
 
 def packed_backward_neighbors():
     """With default blocks: a sequence with only NaN between others, empty sequences, one of a single row,
-    partial beside whole blocks, for gradients summed atomically and for a kernel for dQ."""
+    partial and whole blocks, for gradients summed atomically and for a separate kernel for dQ."""
     kind = "f16"
     lengths = [(70, 200), (0, 90), (150, 61), (130, 140), (128, 0), (1, 300), (260, 1)]
     poisoned = 2

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Checks tile-analyze-masks against brute force: random masks, random rectangles, every pair of each. The derived
-# functions are executed from their text, so that an operation that would trap is seen too.
+# Checks tile-analyze-masks by brute force: for random masks and random rectangles, every pair is evaluated. The text of
+# the derived functions is interpreted, so that operations that would trap are also detected.
 #
 #   check_mask_ranges.py SEED MASKS      needs tilewright-opt on PATH
 
@@ -172,7 +172,7 @@ class Derived:
         self.lines = [operation.match(line).groups() for line in lines]
 
     def check_ends(self, values, may, must):
-        """What the attributes of the results say; a message where it is not so."""
+        """Checks the statements of the result attributes; returns a message if one is wrong."""
         _, end, lower, upper = values[:4]
         top = max(lower, upper)
         if self.ends_at_upper and any(begin < stop != top for begin, stop in (may, must)):

@@ -1,9 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What the code for elementary functions and for conversions of floats of 8 bits computes, against
-# Python's mathematics and against the formats' own definitions. Functions of constants: LLVM folds
-# the arithmetic, and the result is a literal in the LLVM IR of a store. What is made of the
-# machine's approximations cannot be folded, and is not looked at.
+# Checks the generated code for elementary functions and for conversions of 8-bit floats against
+# Python's math module and the definitions of the formats. The operands are constants: LLVM folds
+# the arithmetic, and the result is a literal in the LLVM IR of a store. Code with approximate
+# instructions of the GPU cannot be folded, and is not checked.
 
 import decimal
 import math
@@ -31,7 +31,7 @@ def from_bits(bits, element):
 
 
 def compute(lines, result_type, count):
-    """The bits that each of `count` values %y0.. ends up as."""
+    """Returns the bits of the results of the `count` values %y0, %y1, ..."""
     layout = "#tgpu.blocked<1, lanes 32, warps 1, 1>"
     tile = f"tensor<32x{result_type}, {layout}>"
     view = f"!tile.view<[?], {result_type}>"
@@ -95,7 +95,7 @@ def compare(function, element, reference, inputs, allowed):
 
 
 def guarded(function, special):
-    """With the limits that Python's functions raise on."""
+    """Returns the function extended by the limits where Python's function raises an exception."""
     return lambda *x: special[x] if x in special else function(*x)
 
 
@@ -109,7 +109,7 @@ def hyperbolic(function, odd):
 
 
 def cube_root(x):
-    """Correctly rounded, as that of the C library is not."""
+    """A correctly rounded cube root; that of the C library is not."""
     if x == 0 or not math.isfinite(x):
         return x
     return math.copysign(float(decimal.Decimal(abs(x)) ** (1 / decimal.Decimal(3))), x)
@@ -198,7 +198,7 @@ def decode(bits, name):
 
 
 def encode(value, name):
-    """To nearest, ties to even; None for a NaN."""
+    """Rounds to nearest, ties to even; returns None for a NaN."""
     largest = 0x7E if name == "f8E4M3FN" else 0x7B
     if math.isnan(value):
         return None

@@ -12,7 +12,7 @@ folder = os.path.join(os.path.dirname(__file__), "..")
 
 
 def doubled(n, kind, name="v", indent="    "):
-    """N branches, each of which yields the value of the one before on both sides."""
+    """N branches, each of which yields the value of the previous one on both sides."""
     types = ", ".join([kind] * (name.count(",") + 1))
     for i in range(n):
         before = ", ".join(f"%{each}{i}" for each in name.split(","))

@@ -1,7 +1,8 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# shared_operands.py loop|capture doubled|chain: sums, each of which uses the one before twice, or once. There are 2^60 ways
-# from the last of 60 to the first, and a chain of 50,000 is deeper than a stack.
+# shared_operands.py loop|capture doubled|chain: sums, each of which reads the previous one twice (doubled) or once (chain).
+# From the last of 60 doubled sums to the first, there are 2^60 paths; recursion along a chain of 50,000 sums would overflow
+# the stack.
 
 import sys
 

@@ -3,8 +3,8 @@
 # A kernel that maps the last of functions @f0, @f1, ..., each of which calls the one before it, once
 # (chain) or twice (double): write_calls.py chain|double COUNT
 #
-# Or a function whose factor, a captured number, is doubled COUNT times by adding it to itself, its map and
-# its gradient: write_calls.py uniform COUNT
+# Or a function with a factor, a captured number that is doubled COUNT times by adding it to itself; and a kernel with a
+# map of the function and its gradient: write_calls.py uniform COUNT
 
 import sys
 
