@@ -467,8 +467,8 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
       return Status::success();
   return Status::failure(Code::Unsupported,
                          "program '" + name +
-                             "' has no target of which a variant of every kernel takes these "
-                             "arguments");
+                             "' has no target for which every kernel has a variant that accepts "
+                             "these arguments");
 }
 
 /// Replaces the choices by variants of the target; the choices are unchanged if one has none.

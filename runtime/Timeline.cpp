@@ -141,7 +141,8 @@ public:
       uint64_t number = chunk.records[i] >> format::clockBits;
       if (number / 2 >= events.size())
         return invalid("a timeline has event " + std::to_string(number / 2) + " of kernel '" +
-                       chunk.kernel->name + "', which has " + std::to_string(events.size()));
+                       chunk.kernel->name + "', but the kernel has " +
+                       std::to_string(events.size()) + " events");
       const TimelineEventSpec &event = events[number / 2];
       now = clock.at(chunk, Clock::whole(chunk, chunk.records[i]));
       close(now);
@@ -281,7 +282,8 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
     if (chunk.role >= kernel->second->timeline.roles.size())
       return invalid("chunk " + std::to_string(i) + " of the timeline has role " +
                      std::to_string(chunk.role) + " of kernel '" + kernel->second->name +
-                     "', which has " + std::to_string(kernel->second->timeline.roles.size()));
+                     "', but the kernel has " +
+                     std::to_string(kernel->second->timeline.roles.size()) + " roles");
     // For a role that did not end, the records that exist.
     size_t most = words - format::headerBytes / format::wordBytes;
     if (chunk.endTime)

@@ -53,7 +53,7 @@ tilewright_compile_code tilewright_compile(const tilewright_compile_request *req
     return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, std::move(text));
   };
   if (!request || !bundle || !size)
-    return invalid("tilewright_compile needs a request, and places for the bundle and its size");
+    return invalid("request, bundle and size must not be null");
   if (request->struct_size < firstRequestSize)
     return invalid("struct_size of tilewright_compile_request is " +
                    std::to_string(request->struct_size) + ", less than " +

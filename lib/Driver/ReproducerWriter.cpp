@@ -180,8 +180,8 @@ llvm::Expected<Reproducer> Writer::write() {
     while (!llvm::StringRef(text.path).starts_with(root == "/" ? root : root + "/"))
       root = llvm::sys::path::parent_path(root).str();
 
-  result.comments.push_back("Run it with tilewright-run; what stands behind its name goes before "
-                            "the options below.");
+  result.comments.push_back("Run it with tilewright-run; options after its name take precedence "
+                            "over the options below.");
   result.comments.push_back(("Made by tilewright " + getVersion() + ".").str());
   if (auto isa = llvm::sys::Process::GetEnv("TILEWRIGHT_ISA"))
     result.comments.push_back("Made with TILEWRIGHT_ISA=" + *isa + ".");

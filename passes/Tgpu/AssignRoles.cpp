@@ -14,12 +14,12 @@
 //   full    completes when all warps have written the slot    compute: arrive       reduce: wait
 //   empty   completes when its bytes have been read           compute: acquire      reduce: arrive
 //
-// A tile that the first of two roles that compute hands over to the second one gets a ring, too
+// A tile that the first of two roles that compute passes to the second one gets a ring, too
 // (RoleHandover.cpp). The slots of copies that both read are empty when the warps of both have
 // read them.
 //
-// Work beside the instances of a kernel (tile.spread) gets one more role, of warps that would
-// otherwise be idle.
+// Work in addition to the instances of a kernel (tile.spread) gets another role, of warps that
+// would otherwise be idle.
 //
 // Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 
@@ -54,9 +54,9 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
         slice->split = ComputeSplit::get(kernel);
         if (!slice->split || slice->spread) {
           kernel.emitOpError("cannot have two roles that compute: it must store two results to "
-                             "different arrays, each with products of its own, must not add to "
-                             "memory, vote or read what it writes, and the first role may hand "
-                             "over tiles only; use the schedule compute_roles=1");
+                             "different arrays, each with separate products, must not add to "
+                             "memory, vote or read what it writes, and the first role may pass "
+                             "only tiles to the second; use the schedule compute_roles=1");
           return signalPassFailure();
         }
       }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds what a role can do beside the instances of a kernel:
+// Finds the work of a kernel in addition to its instances that a separate role can execute:
 //
 //   tile.spread %i to %count {
 //     scf.if ... {                        conditions by scalars
@@ -56,7 +56,7 @@ template <typename AccessOp> static bool goesByRows(AccessOp access) {
 
 /// The reason why a role cannot execute an operation on tiles; empty if it can.
 static StringRef getRejection(Operation *op) {
-  constexpr StringRef byRows = "a tile is loaded or stored otherwise than row by row";
+  constexpr StringRef byRows = "a tile is not loaded or stored row by row";
   if (auto load = dyn_cast<LoadOp>(op))
     return goesByRows(load) ? "" : byRows;
   if (auto store = dyn_cast<StoreOp>(op))

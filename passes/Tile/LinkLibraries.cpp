@@ -105,9 +105,9 @@ Library *LibraryLinker::find(LinkOp link, const Library &from) {
     }
     if (!text) {
       link.emitOpError()
-          << "must name a file beside this one, or of the compiler's library, but got \"" << name
-          << "\", and there is no '" << (isFile ? beside.path : (embeddedFolder + inner).str())
-          << "'; correct the path";
+          << "must name a file in the folder of this one, or of the compiler's library, but got \""
+          << name << "\", and there is no '"
+          << (isFile ? beside.path : (embeddedFolder + inner).str()) << "'; correct the path";
       return nullptr;
     }
     beside.path = beside.real = (embeddedFolder + inner).str();

@@ -66,7 +66,7 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual([checks.align_of(*x) for x in ((None, "none"), (None, "top_left"), (None, "bottom_right"),
                                                         ("bottom_right", "none"), ("top_left", "top_left"))],
                          ["top_left", "top_left", "bottom_right", "bottom_right", "top_left"])
-        self.expect("align must be one of top_left, bottom_right, and that of causal where there is one, but got "
+        self.expect("align must be one of top_left, bottom_right, and match causal unless that is none, but got "
                     "'bottom_right' with causal top_left", checks.align_of, "bottom_right", "top_left")
         self.assertEqual([checks.softcap_of(x) for x in (None, 0, 0.0, 3)], [None, None, None, 3.0])
         self.expect("softcap must be a positive finite number, or None or 0 for none, but got -1", checks.softcap_of, -1)

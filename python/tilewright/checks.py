@@ -47,7 +47,7 @@ def align_of(align, causal):
     if align is None:
         return own
     if align not in ALIGNMENTS or (causal != "none" and align != own):
-        raise ValueError(f"align must be one of {', '.join(ALIGNMENTS)}, and that of causal where there is one, but got "
+        raise ValueError(f"align must be one of {', '.join(ALIGNMENTS)}, and match causal unless that is none, but got "
                          f"{align!r} with causal {causal}")
     return align
 

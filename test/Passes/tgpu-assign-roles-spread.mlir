@@ -150,7 +150,7 @@ tgpu.kernel @transposes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
-    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: a tile is loaded or stored otherwise than row by row; move the work into a separate kernel}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: a tile is not loaded or stored row by row; move the work into a separate kernel}}
     %0 = tgpu.load %o[%m, 0] dims [1, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -185,7 +185,7 @@ tgpu.kernel @known_row target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: a tile is loaded or stored otherwise than row by row}}
+    // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: a tile is not loaded or stored row by row}}
     tgpu.store %0, %y[0, %m] : !t, !view
   }
 }

@@ -11,9 +11,9 @@
 // RUN: sed 's,FOLDER,%t,' own/op.mlir.in > own/op.mlir && not tilewright-opt own/op.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // RUN: sed 's,FOLDER,%t,' own/module.mlir.in > own/module.mlir && not tilewright-opt own/module.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=FORGED
 // FORGED-NOT: func.func
-// FORGED: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "secret.mlir", and there is no 'own/secret.mlir'; correct the path
+// FORGED: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "secret.mlir", and there is no 'own/secret.mlir'; correct the path
 // RUN: not tilewright-opt own/embedded.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMBEDDED
-// EMBEDDED: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "softmax.mlir", and there is no 'own/softmax.mlir'; correct the path
+// EMBEDDED: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "softmax.mlir", and there is no 'own/softmax.mlir'; correct the path
 //
 // The same in a file of `with`, in a linked file, and in the file that the tools read.
 // RUN: not tilewright-opt own/main.mlir --tile-link='with=own/op.mlir' 2>&1 | FileCheck %s --check-prefix=FORGED
@@ -21,7 +21,7 @@
 // RUN: not tilewrightc own/op.mlir --kernel=main 2>&1 | FileCheck %s --check-prefix=TOOL
 // RUN: not tilewrightc own/op.mlir --kernel=main --emit=bundle -o %t/x.twb 2>&1 | FileCheck %s --check-prefix=TOOL
 // RUN: not tilewright-run own/op.mlir --kernel=main 2>&1 | FileCheck %s --check-prefix=TOOL
-// TOOL: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "secret.mlir", and there is no 'own/secret.mlir'; correct the path
+// TOOL: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "secret.mlir", and there is no 'own/secret.mlir'; correct the path
 //
 // Standard input has no folder.
 // RUN: cd %t/own && not tilewright-opt --tile-link < op.mlir 2>&1 | FileCheck %s --check-prefix=INPUT
@@ -45,7 +45,7 @@
 // The source name given by a caller takes precedence over the file; a folder may have the name of the folder of
 // embedded files.
 // RUN: not tilewright-opt own/beside.mlir --tile-link='source=other/x.mlir' 2>&1 | FileCheck %s --check-prefix=SOURCE
-// SOURCE: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "lib/once.mlir", and there is no 'other/lib/once.mlir'; correct the path
+// SOURCE: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "lib/once.mlir", and there is no 'other/lib/once.mlir'; correct the path
 // RUN: cp -r own '<tilewright>' && tilewright-opt '<tilewright>/beside.mlir' --tile-link | FileCheck %s
 // RUN: cp -r own 'a folder' && tilewright-opt 'a folder/beside.mlir' --tile-link | FileCheck %s
 // RUN: tilewrightc 'a folder/beside.mlir' | FileCheck %s --check-prefix=KERNEL

@@ -128,10 +128,10 @@ TEST_F(Programs, RejectArgumentsThatNoTargetTakes) {
   Arguments arguments = scaleArguments(300);
   arguments.values[0].bits += 2; // rejected by the first launch for sm_90a
   arguments.values[1].bits += 2; // and by the second one for sm_80
-  EXPECT_FAILURE(
-      operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
-      Code::Unsupported,
-      "program 'twice' has no target of which a variant of every kernel takes these arguments");
+  EXPECT_FAILURE(operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
+                 Code::Unsupported,
+                 "program 'twice' has no target for which every kernel has a variant that accepts "
+                 "these arguments");
   EXPECT_TRUE(fake().launches.empty());
 }
 

@@ -225,11 +225,11 @@ TEST(RuntimeTimeline, RejectsWhatItCannotRead) {
   Buffer role(1);
   role.add(2, 0, 0, 0, {1, 1}, {2, 2}, {});
   EXPECT_EQ(role.trace().status().message(),
-            "chunk 0 of the timeline has role 2 of kernel 'attend', which has 2");
+            "chunk 0 of the timeline has role 2 of kernel 'attend', but the kernel has 2 roles");
   Buffer event(1);
   event.add(0, 0, 0, 0, {1, 1}, {2, 2}, {{5, false, 1}});
   EXPECT_EQ(event.trace().status().message(),
-            "a timeline has event 5 of kernel 'attend', which has 5");
+            "a timeline has event 5 of kernel 'attend', but the kernel has 5 events");
 }
 
 TEST(RuntimeTimeline, TheTableIsPartOfABundle) {
