@@ -920,11 +920,11 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), stores tile 0 instead of
     adding it, ends the turn when the sum is in memory, and tiles are taken by `tgpu.take_tile .. all`.
 
-    Work beside the instances (`tile.spread`) becomes the role "spread", which consists of the warps that would
+    Work in addition to the instances (`tile.spread`) becomes the role "spread", which consists of the warps that would
     otherwise be idle. It does not follow the tiles of the other roles: it executes the block's share of the work
     (`tgpu.share`), and waits for the sums that it reads (`tgpu.await_turn .. last`). It uses no shared memory. It
     processes a tile in steps of as many rows as its registers hold: it loads the rows, applies elementwise operations,
-    and stores them. Branches on scalars remain. The role "compute" executes the last eighth of the numbers behind its
+    and stores them. Branches on scalars remain. The role "compute" executes the last eighth of the numbers after its
     last tile.
 
     If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
@@ -1001,8 +1001,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     - a target other than sm_90a; a number of warps that is not a multiple of 4, or above 28
     - a `group` with a grid that the block cannot compute
     - additions in order without `dynamic` or without `reduce_stages`
-    - work beside the instances without a `group`; two of them, or one in a branch; one that transposes or reduces a
-      tile, or has tiles of two shapes or in two branches
+    - a `tile.spread` without a `group`; two of them, or one in a branch; one that transposes or reduces a tile, or has
+      tiles of two shapes or in two branches
     - a `tgpu.ring_stages` that is not an i64 from 1 to 32, or that differs between copies that share barriers
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
@@ -1015,7 +1015,7 @@ def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
     Splits a `producer_consumer` loop of a role whose body branches on loop-invariant values into two: one for the case
     that all those branches are taken, and one for all other cases, which is marked `tgpu.rare`: passes that pipeline or
     split loops ignore it. The second loop has no special cases (`tgpu.special_case`) either, because the general code
-    beside them is correct for all iterations.
+    that they replace is correct for all iterations.
 
     Before:
     ```mlir

@@ -57,7 +57,7 @@ public:
 
   /// Fails if a reader would fail.
   Result<std::string> bytes() const;
-  /// Writes a temporary file beside `path` and renames it.
+  /// Writes a temporary file in the folder of `path` and renames it.
   Status write(const std::string &path) const;
 
 private:
@@ -69,7 +69,7 @@ private:
 Status checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind, std::string_view code);
 
 /// Reads a whole file, of at most 2 GiB. If it does not begin with `prefix`, only its beginning is
-/// read. Writes a temporary file beside its path and renames it. Code::Io.
+/// read. Writes a temporary file in the same folder and renames it. Code::Io.
 Result<std::string> readFile(const std::string &path, std::string_view prefix = {});
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 

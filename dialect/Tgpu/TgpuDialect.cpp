@@ -214,7 +214,7 @@ static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
                                                   : std::array{depth, columns};
 }
 
-/// Warps below and beside each other.
+/// The number of warps along the rows, and along the columns.
 static std::array<int64_t, 2> getWarpGrid(Attribute matrixLayout) {
   if (auto wgmma = dyn_cast<WgmmaAttr>(matrixLayout))
     return {4 * wgmma.getWarpgroups(), 1};

@@ -101,7 +101,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
 }
 
 def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">, OpAsmOpInterface]> {
-  let summary = "work of a launch beside its instances";
+  let summary = "work of a launch in addition to its instances";
   let description = [{
     The body runs once for each number from 0 to %count - 1, in any order, while instances of the kernel run. An
     instance of the launch may execute any share of the numbers. So a kernel can use what other instances have finished

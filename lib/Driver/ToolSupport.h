@@ -73,8 +73,8 @@ llvm::Error parseEach(llvm::StringRef option, const Texts &texts,
   return llvm::Error::success();
 }
 
-/// The folder of the shipped kernels: `given` unless it is empty, else kernels/ beside bin/ (in the
-/// package), else above the build tree. Empty if there is none.
+/// The folder of the shipped kernels: `given` unless it is empty, else kernels/ next to bin/ (in
+/// the package), else above the build tree. Empty if there is none.
 std::string findKernelsFolder(const char *argv0, llvm::StringRef given);
 
 /// The minimum, median and maximum of at least one time.

@@ -73,9 +73,9 @@ static bool isReadInOrder(LoadOp op) {
   });
 }
 
-/// The number of runs of `registersOfRun` registers that a role can keep beside the tiles of an
-/// iteration. The role waits for products, and ptxas moves no load across such a wait, so runs that
-/// are loaded before it hide their latency.
+/// The number of runs of `registersOfRun` registers that a role can keep in addition to the tiles
+/// of an iteration. The role waits for products, and ptxas moves no load across such a wait, so
+/// runs that are loaded before it hide their latency.
 static int64_t countEarlyRuns(KernelEmitter &e, LoadOp op, int64_t registersOfRun) {
   constexpr int64_t atOnce = 8;
   auto roles = e.role ? cast<RolesOp>(e.role->getParentOp()) : RolesOp();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Divides the work of the compute role between two roles. If a kernel carries several sums, such as
-// dV and dK of attention, the registers of one warpgroup may not hold them beside each other. Each
+// dV and dK of attention, the registers of one warpgroup may not hold both at the same time. Each
 // role then computes some of the sums, and every product is computed once: a tile that the first
 // role computes from its products, and the second role needs, is handed over in shared memory.
 

@@ -51,7 +51,7 @@ bool hasSeveralProducts(mlir::scf::ForOp loop);
 
 /// Whether an iteration adds to several sums, to one of them a product of a combination of two
 /// products: the gradients of attention for a block of keys. If such an iteration overlaps with the
-/// next one, both products are live beside the sums most of the time and exceed the registers.
+/// next one, both products are live with the sums most of the time and exceed the registers.
 bool addsCombinedProducts(mlir::scf::ForOp loop);
 
 /// The products of the loop that a value depends on directly, not through other products.

@@ -58,10 +58,10 @@ func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, un
   return function;
 }
 
-/// Whether registers are left for each row's mask as the bits of a word (EmitColumns.cpp), beside
-/// the loop's sums and its products of the mask's shape. ptxas makes predicates of all bits of a
-/// byte, and saves those in use. This takes fewer instructions for two bounds per row; for one it
-/// was no faster (causal, D 64 to 256: 0.99 to 1.00).
+/// Whether registers are left for each row's mask as the bits of a word (EmitColumns.cpp), in
+/// addition to the loop's sums and its products of the mask's shape. ptxas makes predicates of all
+/// bits of a byte, and saves those in use. This takes fewer instructions for two bounds per row;
+/// for one it was no faster (causal, D 64 to 256: 0.99 to 1.00).
 bool KernelMapper::hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop) {
   constexpr int64_t threadsOfWarp = 32;
   int64_t registers = 0;

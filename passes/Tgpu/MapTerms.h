@@ -21,7 +21,7 @@ struct Terms {
   mlir::Value columns; ///< a tile whose rows are equal
   bool subtractsColumns = false;
   mlir::Value rows;    ///< a tile of one number for each row
-  mlir::Value uniform; ///< a scalar outside of the function; never beside `rows`
+  mlir::Value uniform; ///< a scalar outside of the function; null if `rows` is set
 
   bool isForRows() const { return !varying && !columns; }
   bool isUniform() const { return isForRows() && !rows; }

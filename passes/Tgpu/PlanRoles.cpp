@@ -212,7 +212,7 @@ int64_t getRestOfRegisters(int64_t warps, int64_t others, int64_t taken) {
   return rest / Target::roleRegisterUnit * Target::roleRegisterUnit;
 }
 
-/// Of the roles that compute, beside a load role with so many.
+/// The registers per thread of the roles that compute, if the load role has `load` per thread.
 int64_t getComputeRegisters(int64_t warps, int64_t load) {
   return std::min(Target::mostRoleRegisters + 0, getRestOfRegisters(warps, loadWarps, load));
 }

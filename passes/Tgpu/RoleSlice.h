@@ -43,7 +43,7 @@ struct RoleSlice {
   llvm::SmallVector<CopyGroup> groups;
   llvm::SmallVector<Reduction> reductions;
   std::optional<SpreadWork> spread;
-  std::optional<ComputeSplit> split; ///< set by who applies it
+  std::optional<ComputeSplit> split; ///< set if the compute role is divided
   RolePart load, reduce;             ///< operations that these roles share with compute
   /// Conditions that the reduce role cannot compute and that are rarely false. The role assumes
   /// that they hold; the compute role sends zeros if they do not.

@@ -7,7 +7,7 @@
 // the shared memory.
 //
 // The last numbers are complete when the last tiles end. Then the few warps of this role would be
-// the only ones that work, so the compute roles execute these numbers behind their last tile.
+// the only ones that work, so the compute roles execute these numbers after their last tile.
 
 #include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleWriter.h"

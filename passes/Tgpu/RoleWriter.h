@@ -176,10 +176,10 @@ private:
   /// Whether both sides of a branch do the same in one of two roles that compute, in the same order
   /// and with the same handovers: the mask that distinguishes them is in the other role.
   bool hasEqualSides(mlir::scf::IfOp branch);
-  /// Behind an operation: writes its results to the rings of the second role, or reads them.
+  /// After an operation: writes its results to the rings of the second role, or reads them.
   void handOver(mlir::Operation &op);
 
-  //===--- RoleSpread.cpp: work beside the tiles -----------------------------===//
+  //===--- RoleSpread.cpp: tile.spread ---------------------------------------===//
 
   void writeSpread();
   /// The warps of the current role, which executes a share of it.
@@ -211,7 +211,7 @@ private:
   std::function<void()> afterLoops;
   mlir::Value current; ///< the load role's use of the ring of tiles
   std::optional<TileOrder> order;
-  int64_t spreadWarps = 0; ///< of the role for work beside the tiles
+  int64_t spreadWarps = 0; ///< of the role for tile.spread
   mlir::Value blocks;      ///< of the grid
   Role role = Role::Compute;
   llvm::SmallVector<Scratch> scratch;

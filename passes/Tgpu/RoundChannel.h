@@ -16,7 +16,7 @@ struct RoundChannel {
   mlir::Operation *wait; ///< or the acquire, where the iteration writes the slot
   mlir::Value barriers;  ///< that `wait` waits for
   mlir::Value use;       ///< the number of the slot's use, by which they belong together
-  ArriveOp arrive;       ///< behind the last access to the slot
+  ArriveOp arrive;       ///< after the last access to the slot
   /// What reads or writes the slot; known once slot operations have been cloned to their uses.
   llvm::SmallVector<mlir::Operation *> readers;
 

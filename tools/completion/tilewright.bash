@@ -16,8 +16,8 @@ _tilewright_prefix() {
   done
 }
 
-# _tilewright_complete TOOL TOKEN BEFORE: what TOKEN may become, one in each line: an option; behind an option with "=" or a
-# blank the words that it lists; else files, also behind "x=". BEFORE is the token before it.
+# _tilewright_complete TOOL TOKEN BEFORE: prints the completions of TOKEN, one in each line: options; after an option and "="
+# or a blank, the values that it lists; else files, also after "x=". BEFORE is the token before TOKEN.
 _tilewright_complete() {
   local tool=$1 token=$2 option=$3 value prefix="" words
   case $token in
@@ -46,7 +46,7 @@ _tilewright() {
   before=${line%"$token"}
   before=${before%"${before##*[![:space:]]}"}
   before=${before##*[[:space:]]}
-  # bash replaces only what stands behind the last of these characters.
+  # bash replaces only the text after the last of these characters.
   if [ -n "${BASH_VERSION-}" ]; then
     prefix=${token%"${token##*[=:]}"}
   fi
@@ -54,7 +54,7 @@ _tilewright() {
   while IFS= read -r answer; do
     COMPREPLY+=("${answer#"$prefix"}")
   done < <(_tilewright_complete "${COMP_WORDS[0]}" "$token" "$before")
-  # No blank behind "--emit=".
+  # No blank after "--emit=".
   case ${COMPREPLY[0]-} in
     *=) type compopt >/dev/null 2>&1 && compopt -o nospace 2>/dev/null ;;
   esac

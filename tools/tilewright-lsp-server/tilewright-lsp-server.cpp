@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     llvm::StringRef option = llvm::StringRef(argv[i]).ltrim('-');
     isDelimited |= option == "lit-test" || option == "input-style=delimited";
   }
-  std::signal(SIGPIPE, SIG_IGN); // of the pipe behind standard input
+  std::signal(SIGPIPE, SIG_IGN); // of the pipe that replaces standard input
   if (!tilewright::guardStandardInput(isDelimited)) {
     llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << "cannot make a pipe\n";
     return 1;
