@@ -6,8 +6,8 @@
 # In RUN lines:
 #   %kernels       the kernels folder          %root      the root of the source tree
 #   %python        a Python 3 with NumPy       %t         a temporary path of this test
-# Features: `full` where TILEWRIGHT_TEST_TIER=full, `ptxas` and `gpu` where there is one, `loadable` where Python can load
-# the libraries of this build, which is not so with a sanitizer.
+# Features: `full` if TILEWRIGHT_TEST_TIER=full; `ptxas` and `gpu` if the machine has one; `loadable` if Python can load the
+# libraries of this build, which it cannot if they are built with a sanitizer.
 
 import os
 import shutil

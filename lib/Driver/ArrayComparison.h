@@ -16,11 +16,12 @@ namespace tilewright {
 struct Tolerance {
   double relative = 0.0, absolute = 0.0;
 
-  /// What two right kernels may differ by. Between f16, bf16, e4m3 and e5m2 twice the distance from
-  /// 1 to the next number: each result is rounded once, and so are the operands of its products.
-  /// For f32 and f64 32 times that distance: sums of up to a thousand terms in another order. The
-  /// absolute part is the same share of `magnitude`, the root mean square of the results, since the
-  /// terms of a sum that cancels are as large as its neighbors. Integers: nothing.
+  /// The tolerance for results of two correct kernels. For f16, bf16, e4m3 and e5m2, it is twice
+  /// the distance from 1 to the next number: each result is rounded once, and so are the operands
+  /// of its products. For f32 and f64, 32 times that distance: sums of up to a thousand terms in
+  /// another order. The absolute part is the same share of `magnitude`, the root mean square of the
+  /// results, since the terms of a sum that cancels are as large as its neighbors. Zero for
+  /// integers.
   static Tolerance of(ElementType type, double magnitude);
 };
 

@@ -36,9 +36,9 @@ bool takeColorOption(llvm::SmallVectorImpl<const char *> &arguments);
 /// The text at the end of --help.
 std::string describeExamples(llvm::ArrayRef<llvm::StringRef> examples);
 
-/// Where the command line has --print-options: prints the options of the category, or for none
+/// If the command line has --print-options: prints the options of the category, or without one
 /// those that are not hidden, and exits. A line has "--name" or "--name=VALUE", a tab and the
-/// description; VALUE is what --help shows: words separated by '|', where there is a list of them.
+/// description; VALUE is as in --help: words separated by '|' if the values are a list.
 void printOptionsIfAsked(llvm::ArrayRef<const char *> arguments,
                          const llvm::cl::OptionCategory *category);
 

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Standard input of the language server, with what would overflow its stack held back.
+// Filters the standard input of the language server: input that would overflow its stack is
+// replaced.
 
 #ifndef TILEWRIGHT_TOOLS_LSP_GUARDEDINPUT_H
 #define TILEWRIGHT_TOOLS_LSP_GUARDEDINPUT_H
@@ -12,14 +13,14 @@
 
 namespace tilewright {
 
-/// A message as the server may have it. The text of a document that the parser cannot be given
-/// becomes a text that is rejected at the same line; a message that nests deeper than 256 becomes
-/// one that means nothing. `reason` says what was changed, and is empty where nothing was.
+/// Returns a message that is safe for the server. The text of a document that the parser cannot
+/// handle is replaced by a text that is rejected at the same line; a message that nests deeper than
+/// 256 is replaced by one without effect. `reason` describes the change; empty without a change.
 std::string guardMessage(llvm::StringRef json, std::string &reason);
 
-/// Puts a pipe in the place of standard input, and a thread that fills it from the old one, message
-/// by message. `isDelimited`: messages are separated by lines "// -----", as in tests. False where
-/// the system has no more pipes or threads.
+/// Replaces standard input by a pipe, and starts a thread that copies the original input to it,
+/// message by message. `isDelimited`: messages are separated by lines "// -----", as in tests.
+/// Returns false if the system has no more pipes or threads.
 bool guardStandardInput(bool isDelimited);
 
 } // namespace tilewright

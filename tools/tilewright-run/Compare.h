@@ -11,8 +11,8 @@
 
 namespace tilewright {
 
-/// Runs both sides, writes the results of the first to its files, and prints where they part.
-/// exitFailed where they do, and after an error.
+/// Runs both sides, writes the results of the first to its files, and prints the differences.
+/// Returns exitFailed if the results differ, and after an error.
 ExitCode compareRuns(llvm::StringRef tool, mlir::MLIRContext &context,
                      llvm::ArrayRef<ComparedSide> sides, std::optional<Tolerance> tolerance,
                      bool isQuiet, llvm::raw_ostream &os);

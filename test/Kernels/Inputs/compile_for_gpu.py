@@ -1,8 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Compiles every kernel, without and with each modifier that it supports, to PTX for sm_80, and 16-bit kernels also for
-# sm_90a, with default blocks; assembles the PTX if there is a ptxas; and checks that blocks of 16 and 32 bits fit the
-# shared memory of the smallest chips (99 KB) up to D 128, if necessary without rings, or that a bundle has smaller ones.
+# sm_90a, with default blocks, and assembles the PTX if there is a ptxas. Also checks 16-bit and 32-bit kernels up to D 128:
+# they must fit the shared memory of the smallest chips (99 KB), if necessary without rings, or a bundle must contain
+# kernels with smaller blocks.
 #
 # usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     full tier: all; else a few of each
 

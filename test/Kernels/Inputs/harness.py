@@ -54,7 +54,7 @@ def normal(seed, shape, kind):
 def run(file, params, inputs, outputs, scalars=None, entry=None, with_files=(), kinds=None,
         extra=()):
     """Runs kernels/FILE.mlir. Inputs by name; outputs: name -> (shape, kind); kinds: name -> element
-    type of an input (integers speak for themselves), None for what the kernel declares. Returns the
+    type of an input (None: the type that the kernel declares; not needed for integers). Returns the
     outputs by name as float64."""
     kinds = kinds or {}
     with tempfile.TemporaryDirectory() as folder:
