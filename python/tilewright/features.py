@@ -5,10 +5,6 @@ import torch
 
 from tilewright import checks
 
-# The files of kernels/mods that arguments of attention link: those that change scores, and the others.
-SCORES = ("softcap", "bias", "alibi", "alibi_aligned")
-OTHERS = ("mask", "used_lengths", "window_aligned", "dropout", "sink")
-
 
 def _shown(x):
     return f"a tensor of {x.dtype}" if isinstance(x, torch.Tensor) else repr(x)
