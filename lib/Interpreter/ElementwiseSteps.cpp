@@ -5,7 +5,6 @@
 
 #include "lib/Interpreter/ElementwiseSteps.h"
 
-#include "base/Numeric/Philox.h"
 #include "base/Numeric/Transfer.h"
 #include <algorithm>
 
@@ -161,50 +160,6 @@ OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
     numeric::convertFromMemory(result.roundTo, narrow, 1, Storage::F32,
                                static_cast<float *>(out) + start, count);
   }
-  return OpError::None;
-}
-
-namespace {
-
-uint64_t unsignedElement(const Operand &operand, Storage storage, size_t i) {
-  const char *data = static_cast<const char *>(operand.data);
-  if (storage == Storage::I64)
-    return reinterpret_cast<const uint64_t *>(data)[operand.isSplat ? 0 : i];
-  return reinterpret_cast<const uint32_t *>(data)[operand.isSplat ? 0 : i];
-}
-
-} // namespace
-
-OpError RandomStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
-  // Seed and offset are uniform unless a scalar function computes them per element.
-  bool uniform = in[0].isSplat && in[1].isSplat;
-  size_t run = uniform ? n : 1;
-  for (size_t start = 0; start < n; start += run) {
-    uint64_t seed = unsignedElement(in[0], Storage::I64, start);
-    uint64_t offset = unsignedElement(in[1], Storage::I64, start);
-    std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
-                                   static_cast<uint32_t>((seed >> 32) ^ (offset >> 32))};
-    uint32_t low = static_cast<uint32_t>(offset);
-    std::array<Operand, 4> counter;
-    for (unsigned word = 0; word < 3; ++word) {
-      const Operand &operand = in[2 + word];
-      counter[word] = operand.isSplat
-                          ? operand
-                          : Operand::span(static_cast<const uint32_t *>(operand.data) + start);
-    }
-    counter[3] = Operand::splat(&low);
-    numeric::philoxTile(key, bits, rounds, counter, static_cast<uint32_t *>(out) + start, run);
-  }
-  return OpError::None;
-}
-
-OpError AtStep::apply(Frame &frame, const Operand *in, void *out, size_t n) const {
-  const View &source = frame.views[view];
-  llvm::SmallVector<numeric::PointIndex, 4> indices(operands.size());
-  for (size_t d = 0; d < operands.size(); ++d)
-    indices[d] = {in[d], operands[d].storage, source.extents[d], source.strides[d]};
-  numeric::loadPoints(source.type, source.data, indices.data(), indices.size(), result.storage,
-                      nullptr, out, n);
   return OpError::None;
 }
 

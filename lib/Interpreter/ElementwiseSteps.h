@@ -15,8 +15,11 @@ namespace tilewright::interpreter {
 /// operand meets a dense one. So row and column vectors are never expanded in memory.
 class ElementwiseStep : public Step {
 public:
-  ElementwiseStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result)
-      : Step(op), operands(operands.begin(), operands.end()), result(result) {}
+  /// The result reuses the buffer of an operand only if `mayReuseOperands`.
+  ElementwiseStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result,
+                  bool mayReuseOperands = true)
+      : Step(op), operands(operands.begin(), operands.end()), result(result),
+        mayReuseOperands(mayReuseOperands) {}
 
   bool run(Frame &frame) const override;
 
@@ -27,88 +30,54 @@ protected:
 
   llvm::SmallVector<ValueOperand, 3> operands;
   ValueResult result;
-  /// False if `out` must not alias an operand.
-  bool mayReuseOperands = true;
 
 private:
+  bool mayReuseOperands;
+
   BufferRef allocateResult(Frame &frame, Form form, size_t bytes) const;
   bool runInRows(Frame &frame) const;
 };
 
-class UnaryStep : public ElementwiseStep {
+/// Calls a function that computes n elements: apply(frame, operands, out, n).
+template <typename ApplyT> class ElementwiseFunctionStep : public ElementwiseStep {
 public:
-  UnaryStep(mlir::Operation *op, numeric::UnaryOp kind, ValueOperand operand, ValueResult result)
-      : ElementwiseStep(op, {operand}, result), kind(kind) {}
+  ElementwiseFunctionStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands,
+                          ValueResult result, ApplyT function, bool mayReuseOperands = true)
+      : ElementwiseStep(op, operands, result, mayReuseOperands), function(std::move(function)) {}
 
 protected:
-  numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
-    return numeric::unary(kind, result.storage, in[0], out, n);
+  numeric::OpError apply(Frame &frame, const numeric::Operand *in, void *out,
+                         size_t n) const override {
+    return function(frame, in, out, n);
   }
 
 private:
-  numeric::UnaryOp kind;
-};
-
-class BinaryStep : public ElementwiseStep {
-public:
-  BinaryStep(mlir::Operation *op, numeric::BinaryOp kind, ValueOperand a, ValueOperand b,
-             ValueResult result)
-      : ElementwiseStep(op, {a, b}, result), kind(kind) {}
-
-protected:
-  numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
-    return numeric::binary(kind, result.storage, in[0], in[1], out, n);
-  }
-
-private:
-  numeric::BinaryOp kind;
+  ApplyT function;
 };
 
 /// `and` and `or` of i1. A splat operand determines the result, or returns the other one unchanged.
-class LogicStep : public BinaryStep {
+class LogicStep : public ElementwiseStep {
 public:
-  LogicStep(mlir::Operation *op, bool isAnd, ValueOperand a, ValueOperand b, ValueResult result)
-      : BinaryStep(op, isAnd ? numeric::BinaryOp::AndI : numeric::BinaryOp::OrI, a, b, result),
-        isAnd(isAnd) {}
+  LogicStep(mlir::Operation *op, bool isAnd, llvm::ArrayRef<ValueOperand> operands,
+            ValueResult result)
+      : ElementwiseStep(op, operands, result), isAnd(isAnd) {}
 
   bool run(Frame &frame) const override;
+
+protected:
+  numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
+    auto kind = isAnd ? numeric::BinaryOp::AndI : numeric::BinaryOp::OrI;
+    return numeric::binary(kind, result.storage, in[0], in[1], out, n);
+  }
 
 private:
   bool isAnd;
 };
 
-class FmaStep : public ElementwiseStep {
-public:
-  using ElementwiseStep::ElementwiseStep;
-
-protected:
-  numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
-    return numeric::fma(result.storage, in[0], in[1], in[2], out, n);
-  }
-};
-
-template <typename Predicate, auto compare> class CompareStep : public ElementwiseStep {
-public:
-  CompareStep(mlir::Operation *op, Predicate predicate, ValueOperand a, ValueOperand b,
-              ValueResult result)
-      : ElementwiseStep(op, {a, b}, result), predicate(predicate) {}
-
-protected:
-  numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
-    return compare(predicate, operands[0].storage, in[0], in[1], static_cast<uint8_t *>(out), n);
-  }
-
-private:
-  Predicate predicate;
-};
-using CompareFloatStep = CompareStep<numeric::CmpF, numeric::compareFloat>;
-using CompareIntStep = CompareStep<numeric::CmpI, numeric::compareInt>;
-
 /// Operands: condition, value if true, value if false. A splat condition copies nothing.
 class SelectStep : public ElementwiseStep {
 public:
-  SelectStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result)
-      : ElementwiseStep(op, operands, result) {}
+  using ElementwiseStep::ElementwiseStep;
 
   bool run(Frame &frame) const override;
 
@@ -138,40 +107,6 @@ protected:
 private:
   numeric::CastOp kind;
   bool throughDouble, isCopy;
-};
-
-/// Numbers of `bits` random bits, by `rounds` rounds: operands seed, offset (i64) and the three
-/// counters.
-class RandomStep : public ElementwiseStep {
-public:
-  RandomStep(mlir::Operation *op, unsigned bits, unsigned rounds,
-             llvm::ArrayRef<ValueOperand> operands, ValueResult result)
-      : ElementwiseStep(op, operands, result), bits(bits), rounds(rounds) {
-    mayReuseOperands = false;
-  }
-
-protected:
-  numeric::OpError apply(Frame &frame, const numeric::Operand *in, void *out,
-                         size_t n) const override;
-
-private:
-  unsigned bits, rounds;
-};
-
-/// Elements of a view (tile.at): operands are the indices.
-class AtStep : public ElementwiseStep {
-public:
-  AtStep(mlir::Operation *op, Slot view, llvm::ArrayRef<ValueOperand> indices, ValueResult result)
-      : ElementwiseStep(op, indices, result), view(view) {
-    mayReuseOperands = false;
-  }
-
-protected:
-  numeric::OpError apply(Frame &frame, const numeric::Operand *in, void *out,
-                         size_t n) const override;
-
-private:
-  Slot view;
 };
 
 } // namespace tilewright::interpreter

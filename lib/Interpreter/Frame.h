@@ -56,6 +56,12 @@ struct Frame {
   /// Set by the step that failed.
   mlir::Operation *failedOp = nullptr;
   std::string failure;
+  /// Records the error; returns false, for Step::run.
+  bool fail(mlir::Operation *op, std::string message) {
+    failedOp = op;
+    failure = std::move(message);
+    return false;
+  }
 };
 
 class Step {
@@ -63,24 +69,30 @@ public:
   explicit Step(mlir::Operation *op) : op(op) {}
   virtual ~Step() = default;
 
-  /// Returns false after an error, which fail() has recorded.
+  /// Returns false after an error, which Frame::fail has recorded.
   [[nodiscard]] virtual bool run(Frame &frame) const = 0;
 
   /// Values whose last use is this step.
   llvm::SmallVector<Slot, 2> releases;
 
 protected:
-  bool fail(Frame &frame, std::string message) const {
-    frame.failedOp = op;
-    frame.failure = std::move(message);
-    return false;
-  }
+  bool fail(Frame &frame, std::string message) const { return frame.fail(op, std::move(message)); }
   bool check(Frame &frame, numeric::OpError error) const {
     return error == numeric::OpError::None || fail(frame, numeric::opErrorMessage(error));
   }
 
 private:
   mlir::Operation *op;
+};
+
+/// A step without state of its own: calls a function of the frame that returns as run() does.
+template <typename FunctionT> class FunctionStep : public Step {
+public:
+  FunctionStep(mlir::Operation *op, FunctionT function) : Step(op), function(std::move(function)) {}
+  bool run(Frame &frame) const override { return function(frame); }
+
+private:
+  FunctionT function;
 };
 
 /// A list of steps: the body of a kernel, a loop or a branch.

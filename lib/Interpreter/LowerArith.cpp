@@ -3,9 +3,8 @@
 //
 // Elementwise operations: arith, math, and those of tile.
 
-#include "lib/Interpreter/ElementwiseSteps.h"
+#include "base/Numeric/Philox.h"
 #include "lib/Interpreter/Lowering.h"
-#include "lib/Interpreter/TileSteps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -17,6 +16,7 @@ namespace tilewright::interpreter {
 
 using numeric::BinaryOp;
 using numeric::CastOp;
+using numeric::Operand;
 using numeric::UnaryOp;
 
 namespace {
@@ -74,61 +74,65 @@ template <typename Table> auto kindOf(const Table &table, Operation *op) {
   llvm_unreachable("registered from the same table");
 }
 
+llvm::SmallVector<ValueOperand> operandsOf(Lowering &lowering, Operation *op) {
+  return llvm::map_to_vector(op->getOpOperands(),
+                             [&](OpOperand &operand) { return lowering.operand(operand); });
+}
+
 LogicalResult lowerUnary(Lowering &lowering, Operation *op) {
-  ValueOperand operand = lowering.operand(op->getOpOperand(0));
-  lowering.emit<UnaryStep>(op, kindOf(unaryNames, op), operand, lowering.result(op->getResult(0)));
-  return success();
+  UnaryOp kind = kindOf(unaryNames, op);
+  ValueResult result = lowering.result(op->getResult(0));
+  return emitElementwise(lowering, op, operandsOf(lowering, op), result,
+                         [=](Frame &, const Operand *in, void *out, size_t n) {
+                           return numeric::unary(kind, result.storage, in[0], out, n);
+                         });
 }
 
 LogicalResult lowerBinary(Lowering &lowering, Operation *op) {
   BinaryOp kind = kindOf(binaryNames, op);
-  ValueOperand a = lowering.operand(op->getOpOperand(0));
-  ValueOperand b = lowering.operand(op->getOpOperand(1));
+  llvm::SmallVector<ValueOperand> operands = operandsOf(lowering, op);
   // The native loops have no division and no shift of single bits.
   bool needsWidth = (kind >= BinaryOp::DivSI && kind <= BinaryOp::CeilDivUI) ||
                     (kind >= BinaryOp::ShLI && kind <= BinaryOp::ShRUI);
-  if (needsWidth && a.storage == Storage::I1)
+  bool isI1 = operands[0].storage == Storage::I1;
+  if (needsWidth && isI1)
     return op->emitOpError("is not supported on i1 by the CPU device");
-  bool isLogic = a.storage == Storage::I1 && (kind == BinaryOp::AndI || kind == BinaryOp::OrI);
-  if (isLogic)
-    lowering.emit<LogicStep>(op, kind == BinaryOp::AndI, a, b, lowering.result(op->getResult(0)));
-  else
-    lowering.emit<BinaryStep>(op, kind, a, b, lowering.result(op->getResult(0)));
-  return success();
+  ValueResult result = lowering.result(op->getResult(0));
+  if (isI1 && (kind == BinaryOp::AndI || kind == BinaryOp::OrI)) {
+    lowering.emit<LogicStep>(op, kind == BinaryOp::AndI, operands, result);
+    return success();
+  }
+  return emitElementwise(lowering, op, operands, result,
+                         [=](Frame &, const Operand *in, void *out, size_t n) {
+                           return numeric::binary(kind, result.storage, in[0], in[1], out, n);
+                         });
 }
 
 LogicalResult lowerFma(Lowering &lowering, Operation *op) {
-  ValueOperand operands[] = {lowering.operand(op->getOpOperand(0)),
-                             lowering.operand(op->getOpOperand(1)),
-                             lowering.operand(op->getOpOperand(2))};
-  lowering.emit<FmaStep>(op, operands, lowering.result(op->getResult(0)));
-  return success();
+  ValueResult result = lowering.result(op->getResult(0));
+  return emitElementwise(lowering, op, operandsOf(lowering, op), result,
+                         [=](Frame &, const Operand *in, void *out, size_t n) {
+                           return numeric::fma(result.storage, in[0], in[1], in[2], out, n);
+                         });
 }
 
 LogicalResult lowerSelect(Lowering &lowering, Operation *op) {
   if (Lowering::isView(op->getResult(0)))
     return op->emitOpError("of views is not supported by the CPU device");
-  ValueOperand operands[] = {lowering.operand(op->getOpOperand(0)),
-                             lowering.operand(op->getOpOperand(1)),
-                             lowering.operand(op->getOpOperand(2))};
-  lowering.emit<SelectStep>(op, operands, lowering.result(op->getResult(0)));
+  lowering.emit<SelectStep>(op, operandsOf(lowering, op), lowering.result(op->getResult(0)));
   return success();
 }
 
-LogicalResult lowerCmpF(Lowering &lowering, Operation *op) {
-  auto predicate = static_cast<numeric::CmpF>(cast<arith::CmpFOp>(op).getPredicate());
-  ValueOperand a = lowering.operand(op->getOpOperand(0));
-  ValueOperand b = lowering.operand(op->getOpOperand(1));
-  lowering.emit<CompareFloatStep>(op, predicate, a, b, lowering.result(op->getResult(0)));
-  return success();
-}
-
-LogicalResult lowerCmpI(Lowering &lowering, Operation *op) {
-  auto predicate = static_cast<numeric::CmpI>(cast<arith::CmpIOp>(op).getPredicate());
-  ValueOperand a = lowering.operand(op->getOpOperand(0));
-  ValueOperand b = lowering.operand(op->getOpOperand(1));
-  lowering.emit<CompareIntStep>(op, predicate, a, b, lowering.result(op->getResult(0)));
-  return success();
+/// `compare` is the native loop for this type of predicate.
+template <typename OpT, typename Predicate, auto compare>
+LogicalResult lowerCompare(Lowering &lowering, Operation *op) {
+  auto predicate = static_cast<Predicate>(cast<OpT>(op).getPredicate());
+  Storage storage = lowering.storage(op->getOperand(0));
+  return emitElementwise(lowering, op, operandsOf(lowering, op), lowering.result(op->getResult(0)),
+                         [=](Frame &, const Operand *in, void *out, size_t n) {
+                           return compare(predicate, storage, in[0], in[1],
+                                          static_cast<uint8_t *>(out), n);
+                         });
 }
 
 LogicalResult emitCast(Lowering &lowering, Operation *op, CastOp kind) {
@@ -229,14 +233,41 @@ LogicalResult lowerConstant(Lowering &lowering, Operation *op) {
   return success();
 }
 
+/// Seed, offset and the three counters in; numbers of `bits` random bits out.
+numeric::OpError random(unsigned bits, unsigned rounds, const Operand *in, void *out, size_t n) {
+  auto readAt = [](const Operand &operand, size_t i) {
+    return static_cast<const uint64_t *>(operand.data)[operand.isSplat ? 0 : i];
+  };
+  // Seed and offset are uniform unless a scalar function computes them per element.
+  bool uniform = in[0].isSplat && in[1].isSplat;
+  size_t run = uniform ? n : 1;
+  for (size_t start = 0; start < n; start += run) {
+    uint64_t seed = readAt(in[0], start), offset = readAt(in[1], start);
+    std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
+                                   static_cast<uint32_t>((seed >> 32) ^ (offset >> 32))};
+    uint32_t low = static_cast<uint32_t>(offset);
+    std::array<Operand, 4> counter;
+    for (unsigned word = 0; word < 3; ++word) {
+      const Operand &operand = in[2 + word];
+      counter[word] = operand.isSplat
+                          ? operand
+                          : Operand::span(static_cast<const uint32_t *>(operand.data) + start);
+    }
+    counter[3] = Operand::splat(&low);
+    numeric::philoxTile(key, bits, rounds, counter, static_cast<uint32_t *>(out) + start, run);
+  }
+  return numeric::OpError::None;
+}
+
 LogicalResult lowerRandom(Lowering &lowering, Operation *op) {
-  llvm::SmallVector<ValueOperand, 5> operands;
-  for (OpOperand &operand : op->getOpOperands())
-    operands.push_back(lowering.operand(operand));
-  auto random = cast<tile::RandomOp>(op);
-  lowering.emit<RandomStep>(op, unsigned(random.getBits()), unsigned(random.getRounds()), operands,
-                            lowering.result(op->getResult(0)));
-  return success();
+  auto number = cast<tile::RandomOp>(op);
+  return emitElementwise(
+      lowering, op, operandsOf(lowering, op), lowering.result(number.getResult()),
+      [bits = unsigned(number.getBits()),
+       rounds = unsigned(number.getRounds())](Frame &, const Operand *in, void *out, size_t n) {
+        return random(bits, rounds, in, out, n);
+      },
+      /*mayReuseOperands=*/false);
 }
 
 } // namespace
@@ -253,8 +284,8 @@ void addArithLowerings(LoweringTable &table) {
   table["arith.index_cast"] = lowerIndexCast;
   table["arith.index_castui"] = lowerIndexCast;
   table["arith.bitcast"] = lowerBitcast;
-  table["arith.cmpf"] = lowerCmpF;
-  table["arith.cmpi"] = lowerCmpI;
+  table["arith.cmpf"] = lowerCompare<arith::CmpFOp, numeric::CmpF, numeric::compareFloat>;
+  table["arith.cmpi"] = lowerCompare<arith::CmpIOp, numeric::CmpI, numeric::compareInt>;
   table["arith.select"] = lowerSelect;
   table["arith.constant"] = lowerConstant;
   table["math.fma"] = lowerFma;

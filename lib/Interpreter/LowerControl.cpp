@@ -3,7 +3,6 @@
 //
 // Lowers operations with nested code: scf, calls, tile.map and the block loop.
 
-#include "lib/Interpreter/ElementwiseSteps.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/TileSteps.h"
 

@@ -4,7 +4,6 @@
 // Lowers operations of tgpu that have a meaning without threads.
 
 #include "dialect/Tgpu/Tgpu.h"
-#include "lib/Interpreter/ElementwiseSteps.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/TgpuKernels.h"
@@ -20,25 +19,6 @@ using namespace mlir;
 namespace tilewright::interpreter {
 
 namespace {
-
-/// Whether any element is true.
-class AnyStep : public Step {
-public:
-  AnyStep(mlir::Operation *op, Slot tile, int64_t count, Slot result)
-      : Step(op), tile(tile), count(count), result(result) {}
-  bool run(Frame &frame) const override {
-    DenseElements elements(frame.pool, frame.values[tile], count, Storage::I1);
-    const auto *flags = static_cast<const uint8_t *>(elements.data());
-    bool any = std::any_of(flags, flags + count, [](uint8_t flag) { return flag; });
-    frame.values[result].setSplat(Scalar::fromInt(any, Storage::I1));
-    return true;
-  }
-
-private:
-  Slot tile;
-  int64_t count;
-  Slot result;
-};
 
 /// Initial contents of a buffer: floats are NaN, integers odd.
 LogicalResult lower(Lowering &lowering, tgpu::AllocOp op) {
@@ -142,14 +122,13 @@ LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
   return success();
 }
 
-/// Extracts columns of a tile.
-class ColumnsStep : public Step {
-public:
-  ColumnsStep(mlir::Operation *op, ValueOperand source, ArrayRef<int64_t> shape, int64_t first,
-              int64_t columns, ValueResult result)
-      : Step(op), source(source), rows(shape[0]), pitch(shape[1]), first(first), columns(columns),
-        result(result) {}
-  bool run(Frame &frame) const override {
+LogicalResult lower(Lowering &lowering, tgpu::ColumnsOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
+  int64_t rows = shape[0], pitch = shape[1], first = op.getFirst();
+  int64_t columns = lowering.shapeOf(op.getResult())[1];
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=](Frame &frame) {
     DenseElements elements(frame.pool, frame.values[source.slot], rows * pitch, source.storage);
     BufferRef out(frame.pool.allocate(result.bytes()));
     size_t width = storageBytes(result.storage);
@@ -159,57 +138,11 @@ public:
                   columns * width);
     frame.values[result.slot].setDense(std::move(out));
     return true;
-  }
-
-private:
-  ValueOperand source;
-  int64_t rows, pitch, first, columns;
-  ValueResult result;
-};
-
-LogicalResult lower(Lowering &lowering, tgpu::ColumnsOp op) {
-  ValueOperand source = lowering.operand(op.getSourceMutable());
-  ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
-  lowering.emit<ColumnsStep>(op, source, shape, static_cast<int64_t>(op.getFirst()),
-                             lowering.shapeOf(op.getResult())[1], lowering.result(op.getResult()));
+  });
   return success();
 }
 
 /// Sums by thread: elements are permuted to the order of their threads, then added.
-class ThreadSumStep : public Step {
-public:
-  ThreadSumStep(mlir::Operation *op, ValueOperand source, std::array<int64_t, 2> shape, int64_t dim,
-                std::vector<int64_t> from, int64_t threads, ValueResult result)
-      : Step(op), source(source), shape(shape), dim(dim), from(std::move(from)), threads(threads),
-        result(result) {}
-  bool run(Frame &frame) const override {
-    int64_t count = shape[0] * shape[1], each = shape[dim] / threads;
-    DenseElements elements(frame.pool, frame.values[source.slot], count, source.storage);
-    size_t width = storageBytes(source.storage);
-    BufferRef ordered(frame.pool.allocate(count * width)), out(frame.pool.allocate(result.bytes()));
-    for (int64_t row = 0; row < shape[0]; ++row)
-      for (int64_t column = 0; column < shape[1]; ++column) {
-        int64_t i = dim == 0 ? from[row] : row, j = dim == 1 ? from[column] : column;
-        std::memcpy(static_cast<char *>(ordered.data()) + (row * shape[1] + column) * width,
-                    static_cast<const char *>(elements.data()) + (i * shape[1] + j) * width, width);
-      }
-    int64_t byRows[] = {shape[0], threads, each}, byColumns[] = {threads, each, shape[1]};
-    numeric::reduce(numeric::ReduceOp::Sum, source.storage, ordered.data(),
-                    dim == 1 ? byRows : byColumns, 3, dim == 1 ? 2 : 1, out.data());
-    result.round(out.data(), result.count);
-    frame.values[result.slot].setDense(std::move(out));
-    return true;
-  }
-
-private:
-  ValueOperand source;
-  std::array<int64_t, 2> shape;
-  int64_t dim;
-  std::vector<int64_t> from; ///< source index of each element along `dim`, grouped by thread
-  int64_t threads;
-  ValueResult result;
-};
-
 LogicalResult lower(Lowering &lowering, tgpu::ThreadSumOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
   if (!numeric::isSupported(numeric::ReduceOp::Sum, source.storage))
@@ -217,25 +150,47 @@ LogicalResult lower(Lowering &lowering, tgpu::ThreadSumOp op) {
                             << " by the CPU device";
   auto type = cast<RankedTensorType>(op.getSource().getType());
   int64_t dim = op.getDim(), extent = type.getDimSize(dim);
-  std::vector<int64_t> from(extent);
+  std::vector<int64_t> from(extent); // source index of each element along dim, grouped by thread
   std::iota(from.begin(), from.end(), 0);
   std::stable_sort(from.begin(), from.end(), [&](int64_t a, int64_t b) {
     return tgpu::getThreadAlong(type.getEncoding(), dim, a) <
            tgpu::getThreadAlong(type.getEncoding(), dim, b);
   });
-  lowering.emit<ThreadSumStep>(op, source,
-                               std::array<int64_t, 2>{type.getDimSize(0), type.getDimSize(1)}, dim,
-                               std::move(from), tgpu::getThreadsAlong(type.getEncoding(), dim),
-                               lowering.result(op.getResult()));
+  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  int64_t threads = tgpu::getThreadsAlong(type.getEncoding(), dim), each = extent / threads;
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=](Frame &frame) {
+    int64_t count = rows * columns;
+    DenseElements elements(frame.pool, frame.values[source.slot], count, source.storage);
+    size_t width = storageBytes(source.storage);
+    BufferRef ordered(frame.pool.allocate(count * width)), out(frame.pool.allocate(result.bytes()));
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column) {
+        int64_t i = dim == 0 ? from[row] : row, j = dim == 1 ? from[column] : column;
+        std::memcpy(static_cast<char *>(ordered.data()) + (row * columns + column) * width,
+                    static_cast<const char *>(elements.data()) + (i * columns + j) * width, width);
+      }
+    int64_t byRows[] = {rows, threads, each}, byColumns[] = {threads, each, columns};
+    numeric::reduce(numeric::ReduceOp::Sum, source.storage, ordered.data(),
+                    dim == 1 ? byRows : byColumns, 3, dim == 1 ? 2 : 1, out.data());
+    result.round(out.data(), result.count);
+    frame.values[result.slot].setDense(std::move(out));
+    return true;
+  });
   return success();
 }
 
-class RaiseMaxStep : public Step {
-public:
-  RaiseMaxStep(mlir::Operation *op, SmallVector<ValueOperand> operands, int64_t rows,
-               int64_t columns, ValueResult result)
-      : Step(op), operands(std::move(operands)), rows(rows), columns(columns), result(result) {}
-  bool run(Frame &frame) const override {
+LogicalResult lower(Lowering &lowering, tgpu::RaiseMaxOp op) {
+  SmallVector<ValueOperand> operands{
+      // old, lag, source, factor, perhaps an offset
+      lowering.operand(op.getOldMutable()), lowering.operand(op.getLagMutable()),
+      lowering.operand(op.getSourceMutable()), lowering.operand(op.getFactorMutable())};
+  for (OpOperand &offset : op.getOffsetMutable())
+    operands.push_back(lowering.operand(offset));
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
+  int64_t rows = shape[0], columns = shape[1];
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=](Frame &frame) {
     auto read = [&](const ValueOperand &operand, int64_t count) {
       return DenseElements(frame.pool, frame.values[operand.slot], count, operand.storage);
     };
@@ -259,55 +214,35 @@ public:
     }
     frame.values[result.slot].setDense(std::move(out));
     return true;
-  }
-
-private:
-  SmallVector<ValueOperand> operands; ///< old, lag, source, factor, perhaps an offset
-  int64_t rows, columns;
-  ValueResult result;
-};
-
-LogicalResult lower(Lowering &lowering, tgpu::RaiseMaxOp op) {
-  SmallVector<ValueOperand> operands{
-      lowering.operand(op.getOldMutable()), lowering.operand(op.getLagMutable()),
-      lowering.operand(op.getSourceMutable()), lowering.operand(op.getFactorMutable())};
-  for (OpOperand &offset : op.getOffsetMutable())
-    operands.push_back(lowering.operand(offset));
-  ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
-  lowering.emit<RaiseMaxStep>(op, std::move(operands), shape[0], shape[1],
-                              lowering.result(op.getResult()));
+  });
   return success();
 }
 
 /// All warpgroups are executed as one.
-class FirstRoundStep : public Step {
-public:
-  FirstRoundStep(mlir::Operation *op, SmallVector<IntOperand> own, Slot result)
-      : Step(op), own(std::move(own)), result(result) {}
-  bool run(Frame &frame) const override {
+LogicalResult lower(Lowering &lowering, tgpu::FirstRoundOp op) {
+  SmallVector<IntOperand> own;
+  for (Value value : op.getOwn())
+    own.push_back(lowering.intOperand(value));
+  lowering.emitFunction(op, [own, result = lowering.define(op.getFirst())](Frame &frame) {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (const IntOperand &operand : own)
       least = std::min(least, operand.read(frame));
     frame.values[result].setSplat(Scalar::fromInt(least, Storage::I32));
     return true;
-  }
-
-private:
-  SmallVector<IntOperand> own;
-  Slot result;
-};
-
-LogicalResult lower(Lowering &lowering, tgpu::FirstRoundOp op) {
-  SmallVector<IntOperand> own;
-  for (Value value : op.getOwn())
-    own.push_back(lowering.intOperand(value));
-  lowering.emit<FirstRoundStep>(op, std::move(own), lowering.define(op.getFirst()));
+  });
   return success();
 }
 
 LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
-  lowering.emit<AnyStep>(op, lowering.slotOf(op.getTile()), lowering.countOf(op.getTile()),
-                         lowering.define(op.getResult()));
+  Slot tile = lowering.slotOf(op.getTile()), result = lowering.define(op.getResult());
+  int64_t count = lowering.countOf(op.getTile());
+  lowering.emitFunction(op, [=](Frame &frame) {
+    DenseElements elements(frame.pool, frame.values[tile], count, Storage::I1);
+    const auto *flags = static_cast<const uint8_t *>(elements.data());
+    bool any = std::any_of(flags, flags + count, [](uint8_t flag) { return flag; });
+    frame.values[result].setSplat(Scalar::fromInt(any, Storage::I1));
+    return true;
+  });
   return success();
 }
 

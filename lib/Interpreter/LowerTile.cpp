@@ -3,11 +3,14 @@
 //
 // Operations of tile on views and on the shape of tiles.
 
-#include "lib/Interpreter/ElementwiseSteps.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/MemorySteps.h"
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/TileSteps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
 
 using namespace mlir;
 
@@ -42,9 +45,16 @@ LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
 
 LogicalResult lower(Lowering &lowering, tile::AwaitOp op) {
   lowering.noteTurn();
-  lowering.emit(std::make_unique<AwaitStep>(
-      op, Turn{lowering.intOperand(op.getNumber()), lowering.slotOf(op.getTurns()),
-               mixedIndices(lowering, op.getIndices(), op.getStaticIndices())}));
+  Turn turn{lowering.intOperand(op.getNumber()), lowering.slotOf(op.getTurns()),
+            mixedIndices(lowering, op.getIndices(), op.getStaticIndices())};
+  lowering.emitFunction(op, [turn, op = op.getOperation()](Frame &frame) {
+    const int32_t *counter = counterOf(frame, turn.counters, turn.indices);
+    std::optional<std::string> message =
+        counter ? awaitTurn(frame, counter, turn,
+                            "the kernel must add as many tiles there, before tile.spread")
+                : std::nullopt;
+    return !message || frame.fail(op, std::move(*message));
+  });
   return success();
 }
 
@@ -88,8 +98,19 @@ LogicalResult lower(Lowering &lowering, tile::AtOp op) {
       indices.push_back({lowering.constant(scalar), Storage::I64, false});
     }
   }
-  lowering.emit<AtStep>(op, source, indices, lowering.result(op.getResult()));
-  return success();
+  ValueResult result = lowering.result(op.getResult());
+  return emitElementwise(
+      lowering, op, indices, result,
+      [=](Frame &frame, const numeric::Operand *in, void *out, size_t n) {
+        const View &view = frame.views[source];
+        llvm::SmallVector<numeric::PointIndex, 4> points;
+        for (auto [d, index] : llvm::enumerate(indices))
+          points.push_back({in[d], index.storage, view.extents[d], view.strides[d]});
+        numeric::loadPoints(view.type, view.data, points.data(), points.size(), result.storage,
+                            nullptr, out, n);
+        return numeric::OpError::None;
+      },
+      /*mayReuseOperands=*/false);
 }
 
 LogicalResult lower(Lowering &lowering, tile::AddAtOp op) {
@@ -110,7 +131,11 @@ LogicalResult lower(Lowering &lowering, tile::DimOp op) {
   if (op.getCapture() && !capture)
     return failure();
   Slot view = capture ? lowering.capture(capture) : lowering.slotOf(op.getView());
-  lowering.emit<DimStep>(op, view, op.getDim(), lowering.define(op.getResult()));
+  Slot result = lowering.define(op.getResult());
+  lowering.emitFunction(op, [view, result, dim = op.getDim()](Frame &frame) {
+    frame.values[result].setSplat(Scalar::fromInt(frame.views[view].extents[dim], Storage::I32));
+    return true;
+  });
   return success();
 }
 
@@ -118,8 +143,21 @@ LogicalResult lower(Lowering &lowering, tile::SubviewOp op) {
   Slot source = lowering.slotOf(op.getSource());
   IntOperand offset = lowering.intOperand(op.getOffset());
   IntOperand size = lowering.intOperand(op.getSize());
-  lowering.emit<SubviewStep>(op, source, op.getDim(), offset, size,
-                             lowering.define(op.getResult()));
+  Slot result = lowering.define(op.getResult());
+  lowering.emitFunction(op, [=, dim = op.getDim(), op = op.getOperation()](Frame &frame) {
+    int64_t from = offset.read(frame);
+    if (from < 0)
+      return frame.fail(op,
+                        "requires an offset that is not negative, but got " + std::to_string(from));
+    const View &in = frame.views[source];
+    View &out = frame.views[result];
+    out = in;
+    int64_t left = std::max<int64_t>(in.extents[dim] - from, 0);
+    out.extents[dim] = std::clamp<int64_t>(size.read(frame), 0, left);
+    if (out.extents[dim] > 0 && out.data)
+      out.data += from * in.strides[dim] * static_cast<int64_t>(byteWidth(in.type));
+    return true;
+  });
   return success();
 }
 
@@ -128,7 +166,11 @@ LogicalResult lower(Lowering &lowering, tile::CapturedOp op) {
   if (!capture)
     return failure();
   Slot source = lowering.capture(capture);
-  lowering.emit<CopyViewStep>(op, source, lowering.define(op.getResult()));
+  lowering.emitFunction(op, [source, result = lowering.define(op.getResult())](Frame &frame) {
+    View copy = frame.views[source];
+    frame.views[result] = std::move(copy);
+    return true;
+  });
   return success();
 }
 
@@ -136,8 +178,20 @@ LogicalResult lower(Lowering &lowering, tile::RepeatOp op) {
   Slot source = lowering.slotOf(op.getSource());
   IntOperand at = lowering.intOperand(op.getAt());
   IntOperand condition = lowering.intOperand(op.getCondition());
-  lowering.emit<RepeatStep>(op, source, op.getDim(), at, condition,
-                            lowering.define(op.getResult()));
+  Slot result = lowering.define(op.getResult());
+  lowering.emitFunction(op, [=, dim = op.getDim()](Frame &frame) {
+    View out = frame.views[source];
+    if (condition.read(frame) != 0) {
+      int64_t index = at.read(frame);
+      bool isInside = index >= 0 && index < out.extents[dim];
+      if (isInside && out.data)
+        out.data += index * out.strides[dim] * static_cast<int64_t>(byteWidth(out.type));
+      out.extents[dim] = isInside ? std::numeric_limits<int32_t>::max() : 0;
+      out.strides[dim] = 0;
+    }
+    frame.views[result] = std::move(out);
+    return true;
+  });
   return success();
 }
 
@@ -148,15 +202,58 @@ LogicalResult lower(Lowering &lowering, tile::FullOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::IotaOp op) {
-  lowering.emit<IotaStep>(op, lowering.intOperand(op.getStart()), lowering.shapeOf(op.getResult()),
-                          op.getDim(), lowering.result(op.getResult()));
+  IntOperand start = lowering.intOperand(op.getStart());
+  ValueResult result = lowering.result(op.getResult());
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getResult());
+  int64_t outer = llvm::product_of(shape.take_front(op.getDim()));
+  int64_t size = shape[op.getDim()], inner = llvm::product_of(shape.drop_front(op.getDim() + 1));
+  lowering.emitFunction(op, [=](Frame &frame) {
+    // Compute the distinct elements once; the leading and trailing dimensions repeat them.
+    const int64_t distinct[2] = {size, outer == 1 ? 1 : inner};
+    BufferRef buffer(frame.pool.allocate(distinct[0] * distinct[1] * storageBytes(result.storage)));
+    numeric::iota(result.storage, distinct, 2, 0, start.read(frame), 1, buffer.data());
+    Datum &out = frame.values[result.slot];
+    if (outer > 1)
+      out.setRepeated(std::move(buffer), outer, size * inner);
+    else if (inner > 1)
+      out.setRepeated(std::move(buffer), inner, 1);
+    else
+      out.setDense(std::move(buffer));
+    return true;
+  });
   return success();
 }
 
 LogicalResult lower(Lowering &lowering, tile::ExpandOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
-  lowering.emit<ExpandStep>(op, source, lowering.shapeOf(op.getResult()), op.getDim(),
-                            lowering.result(op.getResult()));
+  ValueResult result = lowering.result(op.getResult());
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getResult());
+  int64_t times = shape[op.getDim()], inner = llvm::product_of(shape.drop_front(op.getDim() + 1));
+  lowering.emitFunction(op, [=](Frame &frame) {
+    Datum value = take(frame, source);
+    Datum &out = frame.values[result.slot];
+    if (value.isSplat() || times == 1) {
+      out = std::move(value);
+      return true;
+    }
+    if (value.form == Form::Repeated) {
+      int64_t count = result.count / times;
+      bool isWhole = value.repeat * value.inner == count; // a single group, repeated
+      if (value.inner == 1 && inner == 1) {
+        out.setRepeated(std::move(value.buffer), value.repeat * times, 1);
+        return true;
+      }
+      if (isWhole && inner == count) {
+        out.setRepeated(std::move(value.buffer), value.repeat * times, value.inner);
+        return true;
+      }
+      BufferRef dense(frame.pool.allocate(count * storageBytes(source.storage)));
+      value.copyTo(dense.data(), count, source.storage);
+      value.setDense(std::move(dense));
+    }
+    out.setRepeated(std::move(value.buffer), times, inner);
+    return true;
+  });
   return success();
 }
 
@@ -176,44 +273,75 @@ LogicalResult lower(Lowering &lowering, tile::TransposeOp op) {
 
 LogicalResult lower(Lowering &lowering, tile::SliceOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
-  std::optional<ValueOperand> fill;
+  std::optional<ValueOperand> fill; // a scalar; none: zero
   if (Value value = op.getFill())
     fill = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
   IntOperand offset = lowering.intOperand(op.getOffset());
-  lowering.emit<SliceStep>(op, source, lowering.shapeOf(op.getSource()), op.getDim(), offset,
-                           lowering.shapeOf(op.getResult())[op.getDim()], fill,
-                           lowering.result(op.getResult()));
+  unsigned dim = op.getDim();
+  Shape shape(lowering.shapeOf(op.getSource()));
+  int64_t size = lowering.shapeOf(op.getResult())[dim];
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=, count = llvm::product_of(shape)](Frame &frame) {
+    DenseElements in(frame.pool, frame.values[source.slot], count, source.storage);
+    BufferRef buffer(frame.pool.allocate(result.bytes()));
+    const Scalar zero = Scalar::fromInt(0, Storage::I64); // also the bits of a float's zero
+    const Scalar &outside = fill ? frame.values[fill->slot].scalar : zero;
+    numeric::slice(result.storage, in.data(), shape.data(), shape.size(), dim, offset.read(frame),
+                   size, &outside, buffer.data());
+    frame.values[result.slot].setDense(std::move(buffer));
+    return true;
+  });
   return success();
 }
 
-LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
-  numeric::ReduceOp kind = numeric::ReduceOp::Sum;
-  switch (op.getKind()) {
+numeric::ReduceOp reduceOpOf(tile::ReduceKind kind) {
+  switch (kind) {
   case tile::ReduceKind::Add:
-    kind = numeric::ReduceOp::Sum;
-    break;
+    return numeric::ReduceOp::Sum;
   case tile::ReduceKind::Mul:
-    kind = numeric::ReduceOp::Product;
-    break;
+    return numeric::ReduceOp::Product;
   case tile::ReduceKind::Max:
-    kind = numeric::ReduceOp::Max;
-    break;
+    return numeric::ReduceOp::Max;
   case tile::ReduceKind::Min:
-    kind = numeric::ReduceOp::Min;
-    break;
+    return numeric::ReduceOp::Min;
   case tile::ReduceKind::And:
-    kind = numeric::ReduceOp::And;
-    break;
+    return numeric::ReduceOp::And;
   case tile::ReduceKind::Or:
-    kind = numeric::ReduceOp::Or;
-    break;
+    return numeric::ReduceOp::Or;
   }
+  llvm_unreachable("all kinds are listed");
+}
+
+LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
+  numeric::ReduceOp kind = reduceOpOf(op.getKind());
   ValueOperand source = lowering.operand(op.getSourceMutable());
   if (!numeric::isSupported(kind, source.storage))
     return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
                             << " by the CPU device";
-  lowering.emit<ReduceStep>(op, kind, source, lowering.shapeOf(op.getSource()), op.getDim(),
-                            lowering.result(op.getResult()));
+  Shape shape(lowering.shapeOf(op.getSource()));
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=, dim = op.getDim(), count = llvm::product_of(shape)](Frame &frame) {
+    const Datum &value = frame.values[source.slot];
+    Datum &out = frame.values[result.slot];
+    bool isIdempotent = kind != numeric::ReduceOp::Sum && kind != numeric::ReduceOp::Product;
+    if (value.isSplat() && isIdempotent) {
+      out.setSplat(value.scalar);
+      return true;
+    }
+    DenseElements in(frame.pool, value, count, source.storage);
+    BufferRef buffer(frame.pool.allocate(result.bytes()));
+    numeric::reduce(kind, source.storage, in.data(), shape.data(), shape.size(), dim,
+                    buffer.data());
+    result.round(buffer.data(), result.count);
+    if (result.count == 1) {
+      Scalar element;
+      std::memcpy(&element, buffer.data(), storageBytes(result.storage));
+      out.setSplat(element);
+    } else {
+      out.setDense(std::move(buffer));
+    }
+    return true;
+  });
   return success();
 }
 

@@ -9,6 +9,7 @@
 
 #include "dialect/Tile/Tile.h"
 #include "lib/Interpreter/ControlSteps.h"
+#include "lib/Interpreter/ElementwiseSteps.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -68,8 +69,7 @@ public:
 
   mlir::LogicalResult run();
 
-  //===--- values
-  //---------------------------------------------------------------------------------===//
+  //===--- values ---------------------------------------------------------===//
 
   Slot newSlot() { return kernel.numValues++; }
   /// Allocates the slot of a result or a block argument.
@@ -100,14 +100,16 @@ public:
   Slot newViewSlot() { return kernel.numViews++; }
   void noteTurn() { kernel.hasTurns = true; }
 
-  //===--- code
-  //-----------------------------------------------------------------------------------===//
+  //===--- code -----------------------------------------------------------===//
 
   template <typename StepT, typename... Args> StepT &emit(Args &&...args) {
     auto step = std::make_unique<StepT>(std::forward<Args>(args)...);
     StepT &reference = *step;
     code->steps.push_back(std::move(step));
     return reference;
+  }
+  template <typename FunctionT> void emitFunction(mlir::Operation *op, FunctionT function) {
+    emit<FunctionStep<FunctionT>>(op, std::move(function));
   }
   void emit(std::unique_ptr<Step> step) { code->steps.push_back(std::move(step)); }
   void append(Code other) {
@@ -166,6 +168,16 @@ private:
   llvm::SmallVector<mlir::Operation *> callStack;
   mutable llvm::DenseMap<mlir::Value, mlir::Operation *> lastUsers;
 };
+
+/// Emits a step whose result is computed element by element: see ElementwiseFunctionStep.
+template <typename ApplyT>
+mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op,
+                                    llvm::ArrayRef<ValueOperand> operands, ValueResult result,
+                                    ApplyT apply, bool mayReuseOperands = true) {
+  lowering.emit<ElementwiseFunctionStep<ApplyT>>(op, operands, result, std::move(apply),
+                                                 mayReuseOperands);
+  return mlir::success();
+}
 
 /// Enters `lower(lowering, op)` for each of these operations.
 template <typename... OpTs, typename LowerT>

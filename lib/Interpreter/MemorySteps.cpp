@@ -8,38 +8,9 @@
 #include "base/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
-#include <limits>
 #include <thread>
 
 namespace tilewright::interpreter {
-
-bool SubviewStep::run(Frame &frame) const {
-  int64_t from = offset.read(frame);
-  if (from < 0)
-    return fail(frame, "requires an offset that is not negative, but got " + std::to_string(from));
-  const View &in = frame.views[source];
-  View &out = frame.views[result];
-  out = in;
-  int64_t left = std::max<int64_t>(in.extents[dim] - from, 0);
-  out.extents[dim] = std::clamp<int64_t>(size.read(frame), 0, left);
-  if (out.extents[dim] > 0 && out.data)
-    out.data += from * in.strides[dim] * static_cast<int64_t>(byteWidth(in.type));
-  return true;
-}
-
-bool RepeatStep::run(Frame &frame) const {
-  View out = frame.views[source];
-  if (condition.read(frame) != 0) {
-    int64_t index = at.read(frame);
-    bool isInside = index >= 0 && index < out.extents[dim];
-    if (isInside && out.data)
-      out.data += index * out.strides[dim] * static_cast<int64_t>(byteWidth(out.type));
-    out.extents[dim] = isInside ? std::numeric_limits<int32_t>::max() : 0;
-    out.strides[dim] = 0;
-  }
-  frame.views[result] = std::move(out);
-  return true;
-}
 
 TransferStep::TransferStep(mlir::Operation *op, TransferKind kind, Placement placement)
     : Step(op), kind(kind), place(std::move(placement)) {
@@ -74,15 +45,6 @@ std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter,
     std::this_thread::yield();
   }
   return std::nullopt;
-}
-
-bool AwaitStep::run(Frame &frame) const {
-  const int32_t *counter = counterOf(frame, turn.counters, turn.indices);
-  std::optional<std::string> message =
-      counter ? awaitTurn(frame, counter, turn,
-                          "the kernel must add as many tiles there, before tile.spread")
-              : std::nullopt;
-  return !message || fail(frame, std::move(*message));
 }
 
 bool TransferStep::run(Frame &frame) const {

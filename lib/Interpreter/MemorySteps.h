@@ -12,64 +12,6 @@
 
 namespace tilewright::interpreter {
 
-class DimStep : public Step {
-public:
-  DimStep(mlir::Operation *op, Slot view, unsigned dim, Slot result)
-      : Step(op), view(view), dim(dim), result(result) {}
-  bool run(Frame &frame) const override {
-    frame.values[result].setSplat(Scalar::fromInt(frame.views[view].extents[dim], Storage::I32));
-    return true;
-  }
-
-private:
-  Slot view;
-  unsigned dim;
-  Slot result;
-};
-
-class SubviewStep : public Step {
-public:
-  SubviewStep(mlir::Operation *op, Slot source, unsigned dim, IntOperand offset, IntOperand size,
-              Slot result)
-      : Step(op), source(source), dim(dim), offset(offset), size(size), result(result) {}
-  bool run(Frame &frame) const override;
-
-private:
-  Slot source;
-  unsigned dim;
-  IntOperand offset, size;
-  Slot result;
-};
-
-/// tile.captured: an alias of a view.
-class CopyViewStep : public Step {
-public:
-  CopyViewStep(mlir::Operation *op, Slot source, Slot result)
-      : Step(op), source(source), result(result) {}
-  bool run(Frame &frame) const override {
-    View copy = frame.views[source];
-    frame.views[result] = std::move(copy);
-    return true;
-  }
-
-private:
-  Slot source, result;
-};
-
-class RepeatStep : public Step {
-public:
-  RepeatStep(mlir::Operation *op, Slot source, unsigned dim, IntOperand at, IntOperand condition,
-             Slot result)
-      : Step(op), source(source), dim(dim), at(at), condition(condition), result(result) {}
-  bool run(Frame &frame) const override;
-
-private:
-  Slot source;
-  unsigned dim;
-  IntOperand at, condition;
-  Slot result;
-};
-
 /// The location of a tile in a view.
 struct Placement {
   Slot view = 0;
@@ -95,16 +37,6 @@ struct Turn {
 /// not wait for this one. Returns a message, which ends with the `rule`, if the turn cannot come.
 std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn,
                                      const char *rule);
-
-/// tile.await.
-class AwaitStep : public Step {
-public:
-  AwaitStep(mlir::Operation *op, Turn turn) : Step(op), turn(std::move(turn)) {}
-  bool run(Frame &frame) const override;
-
-private:
-  Turn turn;
-};
 
 enum class TransferKind { Load, Store, AtomicAdd };
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layout changes, reductions and products of tiles.
+// Transposes and products of tiles.
 
 #include "lib/Interpreter/TileSteps.h"
 
@@ -9,61 +9,6 @@
 #include <cstring>
 
 namespace tilewright::interpreter {
-
-IotaStep::IotaStep(mlir::Operation *op, IntOperand start, llvm::ArrayRef<int64_t> shape,
-                   unsigned dim, ValueResult result)
-    : Step(op), start(start), result(result), size(shape[dim]) {
-  for (unsigned d = 0; d < shape.size(); ++d)
-    (d < dim ? outer : inner) *= d == dim ? 1 : shape[d];
-}
-
-bool IotaStep::run(Frame &frame) const {
-  // Compute the distinct elements once; the leading and trailing dimensions repeat them.
-  const int64_t shape[2] = {size, outer == 1 ? 1 : inner};
-  BufferRef buffer(frame.pool.allocate(shape[0] * shape[1] * storageBytes(result.storage)));
-  numeric::iota(result.storage, shape, 2, 0, start.read(frame), 1, buffer.data());
-  Datum &out = frame.values[result.slot];
-  if (outer > 1)
-    out.setRepeated(std::move(buffer), outer, size * inner);
-  else if (inner > 1)
-    out.setRepeated(std::move(buffer), inner, 1);
-  else
-    out.setDense(std::move(buffer));
-  return true;
-}
-
-ExpandStep::ExpandStep(mlir::Operation *op, ValueOperand source,
-                       llvm::ArrayRef<int64_t> resultShape, unsigned dim, ValueResult result)
-    : Step(op), source(source), result(result), times(resultShape[dim]) {
-  for (int64_t extent : resultShape.drop_front(dim + 1))
-    inner *= extent;
-}
-
-bool ExpandStep::run(Frame &frame) const {
-  Datum value = take(frame, source);
-  Datum &out = frame.values[result.slot];
-  if (value.isSplat() || times == 1) {
-    out = std::move(value);
-    return true;
-  }
-  if (value.form == Form::Repeated) {
-    int64_t count = result.count / times;
-    bool isWhole = value.repeat * value.inner == count; // a single group, repeated
-    if (value.inner == 1 && inner == 1) {
-      out.setRepeated(std::move(value.buffer), value.repeat * times, 1);
-      return true;
-    }
-    if (isWhole && inner == count) {
-      out.setRepeated(std::move(value.buffer), value.repeat * times, value.inner);
-      return true;
-    }
-    BufferRef dense(frame.pool.allocate(count * storageBytes(source.storage)));
-    value.copyTo(dense.data(), count, source.storage);
-    value.setDense(std::move(dense));
-  }
-  out.setRepeated(std::move(value.buffer), times, inner);
-  return true;
-}
 
 bool TransposeStep::run(Frame &frame) const {
   Datum &value = frame.values[source.slot];
@@ -88,56 +33,6 @@ bool TransposeStep::run(Frame &frame) const {
   numeric::transpose(result.storage, in.data(), shape.data(), permutation.data(), shape.size(),
                      buffer.data());
   out.setDense(std::move(buffer));
-  return true;
-}
-
-SliceStep::SliceStep(mlir::Operation *op, ValueOperand source, llvm::ArrayRef<int64_t> sourceShape,
-                     unsigned dim, IntOperand offset, int64_t size,
-                     std::optional<ValueOperand> fill, ValueResult result)
-    : Step(op), source(source), shape(sourceShape), dim(dim), offset(offset), size(size),
-      fill(fill), result(result) {
-  for (int64_t extent : shape)
-    sourceCount *= extent;
-}
-
-bool SliceStep::run(Frame &frame) const {
-  DenseElements in(frame.pool, frame.values[source.slot], sourceCount, source.storage);
-  BufferRef buffer(frame.pool.allocate(result.bytes()));
-  const Scalar zero = Scalar::fromInt(0, Storage::I64); // also the bits of a float's zero
-  const Scalar &outside = fill ? frame.values[fill->slot].scalar : zero;
-  numeric::slice(result.storage, in.data(), shape.data(), shape.size(), dim, offset.read(frame),
-                 size, &outside, buffer.data());
-  frame.values[result.slot].setDense(std::move(buffer));
-  return true;
-}
-
-ReduceStep::ReduceStep(mlir::Operation *op, numeric::ReduceOp kind, ValueOperand source,
-                       llvm::ArrayRef<int64_t> sourceShape, unsigned dim, ValueResult result)
-    : Step(op), kind(kind), source(source), shape(sourceShape), dim(dim), result(result) {
-  for (int64_t extent : shape)
-    sourceCount *= extent;
-}
-
-bool ReduceStep::run(Frame &frame) const {
-  using numeric::ReduceOp;
-  const Datum &value = frame.values[source.slot];
-  Datum &out = frame.values[result.slot];
-  bool isIdempotent = kind != ReduceOp::Sum && kind != ReduceOp::Product;
-  if (value.isSplat() && isIdempotent) {
-    out.setSplat(value.scalar);
-    return true;
-  }
-  DenseElements in(frame.pool, value, sourceCount, source.storage);
-  BufferRef buffer(frame.pool.allocate(result.bytes()));
-  numeric::reduce(kind, source.storage, in.data(), shape.data(), shape.size(), dim, buffer.data());
-  result.round(buffer.data(), result.count);
-  if (result.count == 1) {
-    Scalar element;
-    std::memcpy(&element, buffer.data(), storageBytes(result.storage));
-    out.setSplat(element);
-  } else {
-    out.setDense(std::move(buffer));
-  }
   return true;
 }
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Steps that depend on the shape of a tile: layout, reduction, product.
+// Steps that copy, transpose and multiply tiles.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_TILESTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_TILESTEPS_H
@@ -29,30 +29,6 @@ private:
   Slot result;
 };
 
-class IotaStep : public Step {
-public:
-  IotaStep(mlir::Operation *op, IntOperand start, llvm::ArrayRef<int64_t> shape, unsigned dim,
-           ValueResult result);
-  bool run(Frame &frame) const override;
-
-private:
-  IntOperand start;
-  ValueResult result;
-  int64_t outer = 1, size, inner = 1; ///< elements before, along and after the dimension
-};
-
-class ExpandStep : public Step {
-public:
-  ExpandStep(mlir::Operation *op, ValueOperand source, llvm::ArrayRef<int64_t> resultShape,
-             unsigned dim, ValueResult result);
-  bool run(Frame &frame) const override;
-
-private:
-  ValueOperand source;
-  ValueResult result;
-  int64_t times, inner = 1; ///< the new extent, and the number of elements after it
-};
-
 class TransposeStep : public Step {
 public:
   TransposeStep(mlir::Operation *op, ValueOperand source, llvm::ArrayRef<int64_t> sourceShape,
@@ -63,38 +39,6 @@ public:
 private:
   ValueOperand source;
   Shape shape, permutation;
-  ValueResult result;
-};
-
-class SliceStep : public Step {
-public:
-  SliceStep(mlir::Operation *op, ValueOperand source, llvm::ArrayRef<int64_t> sourceShape,
-            unsigned dim, IntOperand offset, int64_t size, std::optional<ValueOperand> fill,
-            ValueResult result);
-  bool run(Frame &frame) const override;
-
-private:
-  ValueOperand source;
-  Shape shape;
-  unsigned dim;
-  IntOperand offset;
-  int64_t size, sourceCount = 1;
-  std::optional<ValueOperand> fill; ///< a scalar; none: zero
-  ValueResult result;
-};
-
-class ReduceStep : public Step {
-public:
-  ReduceStep(mlir::Operation *op, numeric::ReduceOp kind, ValueOperand source,
-             llvm::ArrayRef<int64_t> sourceShape, unsigned dim, ValueResult result);
-  bool run(Frame &frame) const override;
-
-private:
-  numeric::ReduceOp kind;
-  ValueOperand source;
-  Shape shape;
-  int64_t sourceCount = 1;
-  unsigned dim;
   ValueResult result;
 };
 
