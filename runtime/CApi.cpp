@@ -7,7 +7,6 @@
 #include "runtime/Timeline.h"
 
 #include <charconv>
-#include <new>
 
 using namespace tilewright;
 using namespace tilewright::runtime;

@@ -7,8 +7,6 @@
 
 #include "runtime/Checksum.h"
 
-#include <cstdio>
-
 using namespace tilewright;
 using namespace tilewright::runtime;
 

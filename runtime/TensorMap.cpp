@@ -7,8 +7,6 @@
 
 #include "base/Target/TensorMapRank.h"
 
-#include <cstdio>
-
 using namespace tilewright;
 using namespace tilewright::runtime;
 

@@ -12,7 +12,6 @@
 #include "runtime/TimelineFormat.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <deque>

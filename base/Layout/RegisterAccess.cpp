@@ -5,8 +5,6 @@
 
 #include "base/Layout/RegisterAccess.h"
 
-#include <cassert>
-
 using namespace tilewright;
 using namespace tilewright::layout;
 

@@ -7,10 +7,8 @@
 #include "base/Numeric/KernelTable.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 using namespace tilewright;

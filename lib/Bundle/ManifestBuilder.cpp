@@ -7,11 +7,9 @@
 
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
-#include "lib/Bundle/BundleCompiler.h"
 #include "lib/Support/ElementTypes.h"
 #include "lib/Support/MakeError.h"
 #include "passes/Conversion/ReachedCaptures.h"
-#include "passes/Conversion/TileLayouts.h"
 #include "passes/Conversion/Timeline.h"
 
 using namespace mlir;

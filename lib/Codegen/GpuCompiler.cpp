@@ -14,7 +14,6 @@
 #include "passes/Tgpu/PlanRoles.h"
 
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;

@@ -11,7 +11,6 @@
 #include "passes/Conversion/TileLayouts.h"
 #include "passes/Tile/BindParameters.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Format.h"
 

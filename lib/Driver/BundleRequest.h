@@ -9,7 +9,6 @@
 #include "lib/Bundle/BundleCompiler.h"
 #include "lib/Driver/Compiler.h"
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
 #include <functional>

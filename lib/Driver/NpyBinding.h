@@ -14,8 +14,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
-#include <memory>
-#include <optional>
 #include <vector>
 
 namespace tilewright {

@@ -7,7 +7,6 @@
 
 #include "base/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
-#include <algorithm>
 #include <thread>
 
 namespace tilewright::interpreter {

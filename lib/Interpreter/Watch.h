@@ -7,7 +7,6 @@
 #define TILEWRIGHT_LIB_INTERPRETER_WATCH_H
 
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
 #include <string>

@@ -8,7 +8,6 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace tilewright::tgpu {

@@ -5,7 +5,6 @@
 
 #include "passes/Tgpu/LoopChain.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;

@@ -11,7 +11,6 @@
 #include "passes/Tgpu/IdleRounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace tilewright;

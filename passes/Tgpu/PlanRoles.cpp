@@ -26,8 +26,6 @@
 #include "passes/Tgpu/StorePieces.h"
 #include "passes/Tgpu/TileOrder.h"
 
-#include "mlir/IR/Builders.h"
-
 #include <cmath>
 
 using namespace mlir;

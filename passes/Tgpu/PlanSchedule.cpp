@@ -17,11 +17,7 @@
 #include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
-#include "dialect/Tile/Tile.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Builders.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUPLANSCHEDULE

@@ -14,7 +14,6 @@
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPURELEASEEARLY

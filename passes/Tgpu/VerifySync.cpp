@@ -9,7 +9,6 @@
 
 #include "passes/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/Hashing.h"
 
 namespace tilewright {

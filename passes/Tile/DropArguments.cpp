@@ -6,7 +6,6 @@
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 
-#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace tilewright {
