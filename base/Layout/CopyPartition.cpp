@@ -1,18 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies of a tile: chunks by threads, boxes by TMA.
+// Copies of a tile by threads, in chunks.
 
 #include "base/Layout/CopyPartition.h"
 
-#include "base/Target/Target.h"
-
 using namespace tilewright;
 using namespace tilewright::layout;
-
-//===----------------------------------------------------------------------===//
-// cp.async
-//===----------------------------------------------------------------------===//
 
 Result<CopyPartition> CopyPartition::plan(const SharedLayout &buffer, int threads, int chunkBytes) {
   if (threads < 1 || threads > 1024)
@@ -78,43 +72,4 @@ std::optional<int64_t> CopyPartition::rowsPerIssue() const {
     rows = step;
   }
   return rows.value_or(0);
-}
-
-//===----------------------------------------------------------------------===//
-// TMA
-//===----------------------------------------------------------------------===//
-
-Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
-  if (buffer.rowPitch() != buffer.panelBytes())
-    return Status::failure("TMA requires rows without padding, but got rows of " +
-                           std::to_string(buffer.panelBytes()) + " bytes " +
-                           std::to_string(buffer.rowPitch()) + " apart; choose a swizzle");
-  if (buffer.panelBytes() % 16 != 0)
-    return Status::failure("rows of a box must be a multiple of 16 bytes, but got " +
-                           std::to_string(buffer.panelBytes()) + " bytes");
-  if (buffer.panelCols() > Target::mostBoxExtent)
-    return Status::failure("a box must have at most 256 columns, but got " +
-                           std::to_string(buffer.panelCols()) + "; choose a swizzle");
-  // Boxes after the first begin at a multiple of the alignment that TMA and the pattern require.
-  int64_t rows = buffer.rows();
-  while (rows > Target::mostBoxExtent ||
-         (rows != buffer.rows() && rows * buffer.rowPitch() % buffer.alignment() != 0)) {
-    do
-      --rows;
-    while (rows > 0 && buffer.rows() % rows != 0);
-    if (rows == 0)
-      break;
-  }
-  bool aligned = buffer.numPanels() == 1 || buffer.panelStride() % 128 == 0;
-  if (rows == 0 || !aligned)
-    return Status::failure(
-        "boxes of up to 256 rows must begin where the swizzle pattern repeats, but got " +
-        std::to_string(buffer.rows()) + " rows of " + std::to_string(buffer.rowPitch()) + " bytes");
-
-  std::vector<TmaBox> boxes;
-  for (int64_t panel = 0; panel < buffer.numPanels(); ++panel)
-    for (int64_t row = 0; row < buffer.rows(); row += rows)
-      boxes.push_back({row, panel * buffer.panelCols(), rows, buffer.panelCols(),
-                       panel * buffer.panelStride() + row * buffer.rowPitch()});
-  return boxes;
 }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How a tile is copied from global to shared memory: by threads (cp.async), or by TMA in boxes.
+// How threads copy a tile from global to shared memory (cp.async).
 
 #ifndef TILEWRIGHT_BASE_LAYOUT_COPYPARTITION_H
 #define TILEWRIGHT_BASE_LAYOUT_COPYPARTITION_H
@@ -59,18 +59,6 @@ private:
   SharedLayout buffer;
   int threads, chunk;
 };
-
-/// One TMA load or store: `rows` by `cols` elements of the tile from [row, col], to or from the
-/// buffer at `byteOffset`, the pattern of the buffer as the swizzle of the tensor map.
-struct TmaBox {
-  int64_t row = 0, col = 0, rows = 0, cols = 0;
-  int64_t byteOffset = 0;
-};
-
-/// The boxes of a tile, all of one shape (that of the tensor map).
-/// Errors: a padded buffer; rows of a panel that are no multiple of 16 bytes; more than 256 rows
-/// that have no divisor up to 256 that keeps boxes aligned.
-Result<std::vector<TmaBox>> tmaBoxes(const SharedLayout &buffer);
 
 } // namespace tilewright::layout
 

@@ -261,28 +261,6 @@ Result<RegisterLayout> RegisterLayout::blocked(const std::vector<int64_t> &shape
                          {rows / (laneM * warpM), dimM, laneM * warpM}});
 }
 
-Result<RegisterLayout::Grid> RegisterLayout::coalescedGrid(const std::vector<int64_t> &shape,
-                                                           int vector, int warps) {
-  std::optional<Grid> best;
-  int64_t fewest = 0;
-  Status failure = checkWarps(warps);
-  for (int lanesN = kLanes; lanesN >= 1 && failure; lanesN /= 2)
-    for (int warpsN = 1; warpsN <= warps && failure; ++warpsN) {
-      if (warps % warpsN != 0)
-        continue;
-      Result<RegisterLayout> layout = blocked(shape, vector, lanesN, warps / warpsN, warpsN);
-      if (!layout)
-        failure = layout.status();
-      else if (!best || layout->registersPerThread() < fewest) {
-        best = Grid{vector, lanesN, warps / warpsN, warpsN};
-        fewest = layout->registersPerThread();
-      }
-    }
-  if (!failure)
-    return failure;
-  return *best;
-}
-
 RegisterLayout RegisterLayout::slice(const RegisterLayout &parent, int dim) {
   assert(dim >= 0 && dim < parent.rank() && "a slice removes one of the dimensions");
   auto reduced = [&](const std::vector<Digit> &digits, bool keepReplicas) {

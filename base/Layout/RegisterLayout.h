@@ -138,13 +138,6 @@ public:
   static Result<RegisterLayout> blocked(const std::vector<int64_t> &shape, int vector, int lanesN,
                                         int warpsM, int warpsN);
 
-  /// The parameters of `blocked` that suit a shape: the fewest replicas, then the most lanes side
-  /// by side, then the fewest warps side by side.
-  struct Grid {
-    int vector = 1, lanesN = 32, warpsM = 1, warpsN = 1;
-  };
-  static Result<Grid> coalescedGrid(const std::vector<int64_t> &shape, int vector, int warps);
-
   /// What a reduction of `parent` (rank 2) along `dim` leaves: rank 1, of the other dimension.
   /// Every thread that held an element of a row (column) holds the row's (column's) element once;
   /// it is replicated over the lanes and warps among which `dim` was spread.

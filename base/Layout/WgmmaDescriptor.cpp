@@ -92,13 +92,6 @@ Status layout::checkWgmmaShape(int64_t n, int elementBits) {
                          std::to_string(n));
 }
 
-int64_t layout::largestWgmmaN(int64_t cols) {
-  for (int64_t n = 256; n >= 8 && cols > 0; n -= 8)
-    if (cols % n == 0)
-      return n;
-  return 0;
-}
-
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//

@@ -53,10 +53,6 @@ constexpr int64_t wgmmaDepth(int elementBits) { return 256 / elementBits; }
 /// n a multiple of 8 from 8 to 256, elements of 8, 16 or 32 bits.
 Status checkWgmmaShape(int64_t n, int elementBits);
 
-/// The largest n of an instruction that divides `cols`, which the columns are split into; 0 if
-/// none.
-int64_t largestWgmmaN(int64_t cols);
-
 class WgmmaOperand {
 public:
   /// Errors: MN-major elements of other than 16 bits; elements of 64 bits; a buffer padded, or

@@ -218,21 +218,6 @@ TEST(LayoutRegister, HowOneDimensionIsSpreadDoesNotDependOnTheOther) {
   EXPECT_EQ(RegisterLayout::slice(narrow, 1), RegisterLayout::slice(wide, 1));
 }
 
-TEST(LayoutRegister, CoalescedGridUsesEveryThreadWhereItCan) {
-  auto grid = need(RegisterLayout::coalescedGrid({128, 64}, 8, 4));
-  EXPECT_EQ(std::tie(grid.lanesN, grid.warpsM, grid.warpsN), std::make_tuple(8, 4, 1));
-  grid = need(RegisterLayout::coalescedGrid({1, 4096}, 8, 4)); // one row for the whole block
-  EXPECT_EQ(std::tie(grid.lanesN, grid.warpsM, grid.warpsN), std::make_tuple(32, 1, 4));
-  for (int64_t cols : {64, 80, 96, 128, 192}) {
-    grid = need(RegisterLayout::coalescedGrid({64, cols}, 8, 4));
-    RegisterLayout layout =
-        need(RegisterLayout::blocked({64, cols}, 8, grid.lanesN, grid.warpsM, grid.warpsN));
-    EXPECT_FALSE(layout.hasReplicas()) << cols;
-    EXPECT_EQ(layout.vectorLength(1) % 8, 0);
-    EXPECT_EQ(layout.vectorLength(0), 1);
-  }
-}
-
 //===----------------------------------------------------------------------===//
 // Slices, transposes, equality, errors
 //===----------------------------------------------------------------------===//
@@ -326,8 +311,6 @@ TEST(LayoutRegister, RejectsWhatDoesNotFit) {
             "lanes along a dimension must be 1, 2, 4, 8, 16 or 32, but got 3");
   EXPECT_EQ(RegisterLayout::blocked({4, 4, 4}, 1, 4, 1, 1).message(),
             "a register tile has rank 1 or 2, but got rank 3");
-  EXPECT_EQ(RegisterLayout::coalescedGrid({4, 12}, 8, 4).message(),
-            "columns must be a multiple of 8 (the vector), but got 12");
 }
 
 } // namespace

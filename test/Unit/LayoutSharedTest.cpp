@@ -137,7 +137,7 @@ TEST(LayoutShared, RejectsWhatDoesNotFit) {
 // TMA
 //===----------------------------------------------------------------------===//
 
-/// A TMA load writes a box row by row, xoring each address.
+/// A TMA load writes a box, one panel wide, row by row, xoring each address.
 TEST(LayoutShared, BoxesWriteTheLayout) {
   for (Swizzle swizzle : swizzles)
     for (int64_t rows : {8, 64, 80, 256, 384, 512})
@@ -146,36 +146,18 @@ TEST(LayoutShared, BoxesWriteTheLayout) {
         if (!buffer)
           continue;
         std::vector<int64_t> shared(buffer->sizeInBytes() / 2, -1);
-        std::vector<TmaBox> boxes = need(tmaBoxes(*buffer));
-        for (const TmaBox &box : boxes) {
-          EXPECT_EQ(box.rows, boxes[0].rows);
-          EXPECT_LE(box.rows, 256);
-          EXPECT_EQ(box.byteOffset % 128, 0);
-          for (int64_t row = 0; row < box.rows; ++row)
-            for (int64_t col = 0; col < box.cols; ++col) {
-              int64_t address = box.byteOffset + (row * box.cols + col) * 2;
-              shared[swizzleAddress(address, swizzle) / 2] = (box.row + row) * cols + box.col + col;
+        for (int64_t panel = 0; panel < buffer->numPanels(); ++panel)
+          for (int64_t row = 0; row < rows; ++row)
+            for (int64_t col = 0; col < buffer->panelCols(); ++col) {
+              int64_t address =
+                  panel * buffer->panelStride() + (row * buffer->panelCols() + col) * 2;
+              shared[swizzleAddress(address, swizzle) / 2] =
+                  row * cols + panel * buffer->panelCols() + col;
             }
-        }
         for (int64_t row = 0; row < rows; ++row)
           for (int64_t col = 0; col < cols; ++col)
             ASSERT_EQ(shared[buffer->byteOffset(row, col) / 2], row * cols + col);
       }
-  EXPECT_EQ(need(tmaBoxes(need(SharedLayout::swizzled(128, 96, 16, Swizzle::B64)))).size(), 3u);
-}
-
-TEST(LayoutShared, RejectsBoxesThatTmaCannotWrite) {
-  EXPECT_EQ(
-      tmaBoxes(need(SharedLayout::padded(64, 64, 16, 16))).message(),
-      "TMA requires rows without padding, but got rows of 128 bytes 144 apart; choose a swizzle");
-  EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 12, 16, 0))).message(),
-            "rows of a box must be a multiple of 16 bytes, but got 24 bytes");
-  EXPECT_EQ(tmaBoxes(need(SharedLayout::padded(64, 512, 16, 0))).message(),
-            "a box must have at most 256 columns, but got 512; choose a swizzle");
-  EXPECT_EQ(tmaBoxes(need(SharedLayout::swizzled(257, 64, 16, Swizzle::B128))).message(),
-            "boxes of up to 256 rows must begin where the swizzle pattern repeats, but got 257 "
-            "rows of 128 "
-            "bytes");
 }
 
 //===----------------------------------------------------------------------===//

@@ -101,8 +101,7 @@ TEST(LayoutWgmma, KMajorDescriptorsReadWhatTmaWrote) {
           if (rows % 64 == 0) {
             EXPECT_EQ(expectReads(*buffer, Major::K, 64), rows * rowBytes * 8 / bits);
           }
-          EXPECT_EQ(expectReads(*buffer, Major::K, largestWgmmaN(rows)),
-                    rows * rowBytes * 8 / bits);
+          EXPECT_EQ(expectReads(*buffer, Major::K, rows), rows * rowBytes * 8 / bits);
         }
 }
 
@@ -132,11 +131,6 @@ TEST(LayoutWgmma, ChecksShapes) {
   EXPECT_EQ(wgmmaDepth(8), 32);
   EXPECT_EQ(wgmmaDepth(16), 16);
   EXPECT_EQ(wgmmaDepth(32), 8);
-  EXPECT_EQ(largestWgmmaN(192), 192);
-  EXPECT_EQ(largestWgmmaN(512), 256);
-  EXPECT_EQ(largestWgmmaN(320), 160);
-  EXPECT_EQ(largestWgmmaN(12), 0);
-  EXPECT_EQ(largestWgmmaN(0), 0);
 }
 
 TEST(LayoutWgmma, RejectsWhatWgmmaCannotRead) {
