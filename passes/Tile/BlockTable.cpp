@@ -12,7 +12,6 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/JSON.h"
 
-#include <algorithm>
 #include <optional>
 
 using namespace tilewright;
@@ -25,17 +24,9 @@ constexpr MaskKind anyMask = MaskKind::Any, none = MaskKind::None, some = MaskKi
 constexpr std::pair<const char *, MaskKind> maskKinds[] = {
     {"any", anyMask}, {"none", none}, {"some", some}, {"ascending", ascending}};
 
-/// A row of a table: first the conditions, then rows, columns and step.
 struct Entry {
   const char *target;
-  int64_t bits, bytes, elements;
-  MaskKind mask;
-  int64_t length;
-  int64_t rows, columns, step;
-  /// Bytes of shared memory of a block with the widest rows, if the smallest chips lack it.
-  int64_t shared = 0;
-  int64_t above = 0;  ///< rows have more bytes than this
-  int64_t narrow = 0; ///< the shortest rows have so many bytes
+  BlockNumbers numbers;
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
@@ -313,25 +304,8 @@ constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient =
 BlockTable::BlockTable() {
   auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries, int64_t captures = 0,
                     int64_t work = 0) {
-    for (const Entry &entry : entries) {
-      BlockRow row;
-      row.structure = structure;
-      row.target = entry.target;
-      row.bits = entry.bits;
-      row.bytes = entry.bytes;
-      row.elements = entry.elements;
-      row.mask = entry.mask;
-      row.length = entry.length;
-      row.captures = captures;
-      row.work = work;
-      row.rows = entry.rows;
-      row.columns = entry.columns;
-      row.step = entry.step;
-      row.shared = entry.shared;
-      row.above = entry.above;
-      row.narrow = entry.narrow;
-      rows.push_back(std::move(row));
-    }
+    for (const auto &[target, numbers] : entries)
+      rows.push_back({numbers, structure, target, captures, work});
   };
   append(forward, forwardWithWork, /*captures=*/0, randomWork);
   append(backward, backwardWithWork, /*captures=*/0, randomWork);
@@ -420,8 +394,7 @@ BlockChoice BlockTable::choose(const BlockQuery &query) const {
       choice.shorter.push_back(row.length);
   }
   llvm::sort(choice.shorter);
-  choice.shorter.erase(std::unique(choice.shorter.begin(), choice.shorter.end()),
-                       choice.shorter.end());
+  choice.shorter.erase(llvm::unique(choice.shorter), choice.shorter.end());
   return choice;
 }
 

@@ -56,24 +56,29 @@ struct BlockQuery {
 /// Of a row: only loops whose length no launch knows.
 inline constexpr int64_t unknownLength = -1;
 
-/// The blocks of kernels that match the first group of members; 0 and the empty string match
-/// anything.
-struct BlockRow {
-  std::string structure;
-  std::string target;   ///< "cpu", "gpu" for all others, or one name
+/// The numbers of a row of the table: conditions and, between them, the extents. A condition of 0
+/// matches anything.
+struct BlockNumbers {
   int64_t bits = 0;     ///< maximum
-  int64_t above = 0;    ///< bytes of a row: greater than this
   int64_t bytes = 0;    ///< bytes of a row: maximum
-  int64_t narrow = 0;   ///< bytes of the shortest row
   int64_t elements = 0; ///< elements of a row: maximum
   MaskKind mask = MaskKind::Any;
-  int64_t length = 0;   ///< maximum, or unknownLength
-  int64_t captures = 0; ///< 1: for loops that read captured views
-  int64_t work = 0;     ///< mapped operations per element: minimum
-  int64_t shared = 0;   ///< for blocks with at most this many bytes of shared memory
-
+  int64_t length = 0; ///< maximum, or unknownLength
   /// Extents; 0 if the structure has no such extent. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;
+  /// Bytes of shared memory that a block must have: those with the widest rows, if the smallest
+  /// chips lack it.
+  int64_t shared = 0;
+  int64_t above = 0;  ///< bytes of a row: greater than this
+  int64_t narrow = 0; ///< bytes of the shortest row
+};
+
+/// The blocks of the kernels that match all conditions; the empty string matches anything, too.
+struct BlockRow : BlockNumbers {
+  std::string structure;
+  std::string target;   ///< "cpu", "gpu" for all others, or one name
+  int64_t captures = 0; ///< 1: for loops that read captured views
+  int64_t work = 0;     ///< mapped operations per element: minimum
 
   bool matches(const BlockQuery &query) const;
   /// "sm_90a, up to 16 bits, rows up to 256 bytes, no mask".
