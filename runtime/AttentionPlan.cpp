@@ -17,10 +17,6 @@ enum SourceKind : uint8_t { FromCapture = 252, FromScale, FromWindowLeft, FromWi
 
 constexpr const char *scalarNames[] = {"scale", "window_left", "window_right"};
 
-Status invalid(std::string message) {
-  return Status::failure(Code::InvalidArgument, std::move(message));
-}
-
 /// The dense form, without lists of blocks, of an entry that also supports packed sequences or
 /// lists, which a bundle may also contain.
 Params ofDense(const Bundle &bundle, const std::string &entry, Params params) {
@@ -63,9 +59,9 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
                                             const Params &params,
                                             const AttentionSignature &signature) {
   if (desc.headDim < 1 || desc.valueDim < 0)
-    return invalid("the head dimension of attention must be positive, but got " +
-                   std::to_string(desc.headDim) + " and, for values, " +
-                   std::to_string(desc.valueDim));
+    return Status::failure("the head dimension of attention must be positive, but got " +
+                           std::to_string(desc.headDim) + " and, for values, " +
+                           std::to_string(desc.valueDim));
   Params dense = ofDense(*bundle, entry, params);
   Result<Operation> operation = Operation::create(driver, std::move(bundle), entry, dense);
   if (!operation)
@@ -81,8 +77,8 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
       if (argument.name == scalarNames[i])
         source = uint8_t(FromScale + i);
     if (source == FromCapture && !argument.isCapture && !argument.isOptional)
-      return invalid("'" + entry + "' takes '" + argument.name +
-                     "', which is not an argument of attention");
+      return Status::failure("'" + entry + "' takes '" + argument.name +
+                             "', which is not an argument of attention");
     if (source == FromCapture)
       plan.captureNames.push_back(argument.name);
     plan.sources.push_back(source);
@@ -95,8 +91,8 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   for (size_t i = 0; i < signature.numViews; ++i)
     if (signature.views[i].isRequired &&
         std::find(plan.sources.begin(), plan.sources.end(), i) == plan.sources.end())
-      return invalid("'" + entry + "' has no argument '" + signature.views[i].name +
-                     "', which attention requires");
+      return Status::failure("'" + entry + "' has no argument '" + signature.views[i].name +
+                             "', which attention requires");
   return plan;
 }
 
@@ -109,18 +105,18 @@ Status AttentionPlan::checkViews(const Argument *const *views) const {
       size_t like = signature->views[i].like[dim];
       int64_t wanted = views[like]->extents[dim], got = views[i]->extents[dim];
       if (views[i]->kind == Argument::Kind::View && got != wanted)
-        return invalid("argument " + quoted(i) + " of attention must have extent " +
-                       std::to_string(wanted) + " along dimension " + std::to_string(dim) +
-                       ", as " + quoted(like) + " has, but got " + std::to_string(got));
+        return Status::failure("argument " + quoted(i) + " of attention must have extent " +
+                               std::to_string(wanted) + " along dimension " + std::to_string(dim) +
+                               ", as " + quoted(like) + " has, but got " + std::to_string(got));
     }
   int64_t heads = views[0]->extents[1], keyHeads = views[1]->extents[1];
   if (heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
-    return invalid("the heads of 'q' must be a multiple of those of 'k', but got " +
-                   std::to_string(heads) + " and " + std::to_string(keyHeads));
+    return Status::failure("the heads of 'q' must be a multiple of those of 'k', but got " +
+                           std::to_string(heads) + " and " + std::to_string(keyHeads));
   for (size_t i = 0; i < signature->numViews; ++i)
     if (views[i]->kind != Argument::Kind::Absent && !signature->views[i].isRequired &&
         std::find(sources.begin(), sources.end(), i) == sources.end())
-      return invalid("'" + entry + "' has no argument " + quoted(i) + ", but got one");
+      return Status::failure("'" + entry + "' has no argument " + quoted(i) + ", but got one");
   return Status::success();
 }
 
@@ -134,10 +130,11 @@ Status AttentionPlan::checkGradients(const AttentionArguments &arguments) const 
     for (unsigned dim = 0; dim < gradient.rank && dim < maxRank; ++dim) {
       int64_t wanted = isView ? capture.extents[dim] : 1;
       if (gradient.extents[dim] != wanted)
-        return invalid("argument '" + captureNames[place] + "' of attention must have extent " +
-                       std::to_string(wanted) + " along dimension " + std::to_string(dim) +
-                       ", as the capture '" + captureNames[of] + "' has, but got " +
-                       std::to_string(gradient.extents[dim]));
+        return Status::failure("argument '" + captureNames[place] +
+                               "' of attention must have extent " + std::to_string(wanted) +
+                               " along dimension " + std::to_string(dim) + ", as the capture '" +
+                               captureNames[of] + "' has, but got " +
+                               std::to_string(gradient.extents[dim]));
     }
   }
   return Status::success();
@@ -148,13 +145,13 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
   if (Status status = checkViews(views); !status)
     return status;
   if (!hasWindow && (arguments.windowLeft != -1 || arguments.windowRight != -1))
-    return invalid(
+    return Status::failure(
         "the window of attention must be -1 and -1, since it was planned without one, but got " +
         std::to_string(arguments.windowLeft) + " and " + std::to_string(arguments.windowRight) +
         "; set has_window in the description");
   if (arguments.numCaptures != captureNames.size())
-    return invalid("attention takes " + std::to_string(captureNames.size()) +
-                   " captures, but got " + std::to_string(arguments.numCaptures));
+    return Status::failure("attention takes " + std::to_string(captureNames.size()) +
+                           " captures, but got " + std::to_string(arguments.numCaptures));
   if (Status status = checkGradients(arguments); !status)
     return status;
   scalars.scale = Argument::scalar(arguments.scale);

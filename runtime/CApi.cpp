@@ -52,7 +52,7 @@ Expr paramValue(const std::string &text) {
 tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bundle) {
   return guard([&]() -> Status {
     if (!path || !bundle)
-      return invalid("path and bundle must not be null");
+      return Status::failure("path and bundle must not be null");
     Result<std::shared_ptr<const Bundle>> opened = Bundle::open(path);
     if (!opened)
       return opened.status();
@@ -64,7 +64,7 @@ tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bun
 tilewright_code tilewright_bundle_load(const void *bytes, size_t size, tilewright_bundle **bundle) {
   return guard([&]() -> Status {
     if (!bytes || !bundle)
-      return invalid("bytes and bundle must not be null");
+      return Status::failure("bytes and bundle must not be null");
     Result<std::shared_ptr<const Bundle>> loaded =
         Bundle::fromBytes(std::string(static_cast<const char *>(bytes), size));
     if (!loaded)
@@ -80,9 +80,9 @@ tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle, const
                                           size_t bytes, const char *path) {
   return guard([&]() -> Status {
     if (!bundle || !timeline || !path)
-      return invalid("bundle, timeline and path must not be null");
+      return Status::failure("bundle, timeline and path must not be null");
     if (reinterpret_cast<uintptr_t>(timeline) % 8 != 0)
-      return invalid("a timeline must be aligned to 8 bytes");
+      return Status::failure("a timeline must be aligned to 8 bytes");
     Result<std::string> text = timelineToJson(bundle->bundle->manifest(), timeline, bytes);
     return text ? writeFileAtomically(path, *text) : text.status();
   });
@@ -93,11 +93,11 @@ tilewright_code tilewright_operation_create(const tilewright_bundle *bundle, con
                                             tilewright_operation **operation) {
   return guard([&]() -> Status {
     if (!bundle || !name || !operation || (num_params && !params))
-      return invalid("bundle, name, params and operation must not be null");
+      return Status::failure("bundle, name, params and operation must not be null");
     Params wanted;
     for (size_t i = 0; i < num_params; ++i) {
       if (!params[i].name || !params[i].value)
-        return invalid("name and value of a parameter must not be null");
+        return Status::failure("name and value of a parameter must not be null");
       wanted.emplace_back(params[i].name, paramValue(params[i].value));
     }
     Status driverStatus;
@@ -155,7 +155,7 @@ tilewright_code tilewright_operation_workspace_size(const tilewright_operation *
                                                     uint64_t *bytes) {
   return guard([&]() -> Status {
     if (!operation || !bytes)
-      return invalid("operation and bytes must not be null");
+      return Status::failure("operation and bytes must not be null");
     PlacedArguments placed;
     if (Status status = place(operation, arguments, num_arguments, placed); !status)
       return status;

@@ -61,8 +61,8 @@ template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) 
   if (Status status = expectType(desc.type, "the description of attention"); !status)
     return status;
   if (numberOf(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
-    return invalid("the description of attention has the unknown causal mode " +
-                   std::to_string(int(numberOf(desc.causal))));
+    return Status::failure("the description of attention has the unknown causal mode " +
+                           std::to_string(int(numberOf(desc.causal))));
   wanted.type = ElementType(desc.type);
   wanted.causal = AttentionDesc::Causal(desc.causal);
   wanted.headDim = desc.head_dim;
@@ -77,7 +77,7 @@ tilewright_code create(const tilewright_bundle *bundle, const Desc *desc, const 
                        Handle **handle, const Further &further) {
   return guard([&]() -> Status {
     if (!bundle || !desc || !handle)
-      return invalid("bundle, desc and plan must not be null");
+      return Status::failure("bundle, desc and plan must not be null");
     if (Status status = expectSize(*desc, descName); !status)
       return status;
     Wanted wanted;
@@ -134,7 +134,7 @@ template <typename Handle, typename Args>
 tilewright_code workspaceSize(const Handle *handle, const Args *args, int device, uint64_t *bytes) {
   return guard([&]() -> Status {
     if (!handle || !bytes)
-      return invalid("plan and bytes must not be null");
+      return Status::failure("plan and bytes must not be null");
     if (Status status = expectPointer(args, "args"); !status)
       return status;
     Placed<typename Handle::Arguments> placed;

@@ -45,23 +45,19 @@ tilewright_code capi::reportNoMemory() {
   return TILEWRIGHT_OUT_OF_MEMORY;
 }
 
-Status capi::invalid(std::string message) {
-  return Status::failure(Code::InvalidArgument, std::move(message));
-}
-
 Status capi::nullPointer(const char *what) {
-  return invalid(std::string(what) + " must not be null");
+  return Status::failure(std::string(what) + " must not be null");
 }
 
 Status capi::tooSmall(size_t size, size_t least, const char *what) {
-  return invalid("struct_size of " + std::string(what) + " is " + std::to_string(size) +
-                 ", less than " + std::to_string(least));
+  return Status::failure("struct_size of " + std::string(what) + " is " + std::to_string(size) +
+                         ", less than " + std::to_string(least));
 }
 
 Status capi::expectType(const tilewright_type &type, const char *what) {
   if (numberOf(type) >= numElementTypes)
-    return invalid(std::string(what) + " has the unknown element type " +
-                   std::to_string(int(numberOf(type))));
+    return Status::failure(std::string(what) + " has the unknown element type " +
+                           std::to_string(int(numberOf(type))));
   return Status::success();
 }
 
@@ -84,10 +80,10 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
   if (Status status = expectType(view->type, what); !status)
     return status;
   if (view->rank > maxRank)
-    return invalid(std::string(what) + " has rank " + std::to_string(view->rank) +
-                   "; the limit is 8");
+    return Status::failure(std::string(what) + " has rank " + std::to_string(view->rank) +
+                           "; the limit is 8");
   if (view->rank > 0 && !view->extents)
-    return invalid(std::string(what) + " has no extents");
+    return Status::failure(std::string(what) + " has no extents");
   // In place: an argument is large, and there are many. It was absent, so the other members are
   // zero.
   argument.kind = Argument::Kind::View;
@@ -99,14 +95,14 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
     argument.extents[i] = view->extents[i];
     argument.strides[i] = view->strides ? view->strides[i] : stride;
     if (!view->strides && __builtin_mul_overflow(stride, view->extents[i], &stride))
-      return invalid(std::string(what) + " has more than 2^63 elements");
+      return Status::failure(std::string(what) + " has more than 2^63 elements");
   }
   return Status::success();
 }
 
 static Status toArgument(const tilewright_argument &given, const char *what, Argument &argument) {
   if (given.view && given.scalar)
-    return invalid(std::string(what) + " is both a view and a scalar");
+    return Status::failure(std::string(what) + " is both a view and a scalar");
   if (!given.scalar)
     return toArgument(given.view, what, argument);
   if (Status status = expectType(given.scalar_type, what); !status)
@@ -125,9 +121,9 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
       return status;
     constexpr size_t most = 4096, step = alignof(tilewright_argument);
     if (given->struct_size > most || given->struct_size % step != 0)
-      return invalid("struct_size of tilewright_argument must be a multiple of " +
-                     std::to_string(step) + " up to " + std::to_string(most) + ", but got " +
-                     std::to_string(given->struct_size));
+      return Status::failure("struct_size of tilewright_argument must be a multiple of " +
+                             std::to_string(step) + " up to " + std::to_string(most) +
+                             ", but got " + std::to_string(given->struct_size));
   }
   // A caller of a later version has longer structs, so their stride is larger.
   auto at = [&](size_t i) -> const tilewright_argument & {
@@ -147,13 +143,13 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
       while (place < numPlaces && nameOf(context, place) != name)
         ++place;
       if (place == numPlaces)
-        return invalid("there is no argument '" + std::string(name) + "'");
+        return Status::failure("there is no argument '" + std::string(name) + "'");
     }
     if (place >= numPlaces)
-      return invalid("expected " + std::to_string(numPlaces) + " arguments, but got " +
-                     std::to_string(numGiven));
+      return Status::failure("expected " + std::to_string(numPlaces) + " arguments, but got " +
+                             std::to_string(numGiven));
     if (taken >> place & 1)
-      return invalid("argument '" + nameOf(context, place) + "' is given twice");
+      return Status::failure("argument '" + nameOf(context, place) + "' is given twice");
     taken |= uint64_t(1) << place;
     if (Status status = toArgument(argument, nameOf(context, place).c_str(), placed[place]);
         !status)

@@ -29,7 +29,6 @@ template <typename Action> tilewright_code guard(Action action) {
   }
 }
 
-Status invalid(std::string message);
 Status nullPointer(const char *what);
 inline Status expectPointer(const void *pointer, const char *what) {
   return pointer ? Status::success() : nullPointer(what);

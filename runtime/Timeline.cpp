@@ -38,10 +38,6 @@ template <typename Integer> Integer read(const uint8_t *from) {
   return value;
 }
 
-Status invalid(std::string message) {
-  return Status::failure(Code::InvalidArgument, std::move(message));
-}
-
 class Clock {
 public:
   explicit Clock(const std::vector<Chunk> &chunks) {
@@ -139,9 +135,9 @@ public:
     for (size_t i = 0; i < chunk.numRecords; ++i) {
       uint64_t number = chunk.records[i] >> format::clockBits;
       if (number / 2 >= events.size())
-        return invalid("a timeline has event " + std::to_string(number / 2) + " of kernel '" +
-                       chunk.kernel->name + "', but the kernel has " +
-                       std::to_string(events.size()) + " events");
+        return Status::failure("a timeline has event " + std::to_string(number / 2) +
+                               " of kernel '" + chunk.kernel->name + "', but the kernel has " +
+                               std::to_string(events.size()) + " events");
       const TimelineEventSpec &event = events[number / 2];
       now = clock.at(chunk, Clock::whole(chunk, chunk.records[i]));
       close(now);
@@ -240,7 +236,7 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
     if (!kernel.timeline.words)
       continue;
     if (words && words != kernel.timeline.words)
-      return invalid(
+      return Status::failure(
           "kernels of the bundle write timelines in chunks of " + std::to_string(words) +
           " and of " + std::to_string(kernel.timeline.words) +
           " words, so one buffer cannot have both; compile them with the same --timeline");
@@ -248,12 +244,12 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
     kernels.emplace(kernel.timeline.tag, &kernel);
   }
   if (!words)
-    return invalid(
+    return Status::failure(
         "no kernel of the bundle has a timeline; compile it with tilewrightc --timeline");
   size_t chunkBytes = words * format::wordBytes;
   if (bytes < 2 * chunkBytes)
-    return invalid("a timeline requires " + std::to_string(2 * chunkBytes) +
-                   " bytes or more, but got " + std::to_string(bytes));
+    return Status::failure("a timeline requires " + std::to_string(2 * chunkBytes) +
+                           " bytes or more, but got " + std::to_string(bytes));
 
   const auto *base = static_cast<const uint8_t *>(buffer);
   size_t claimed = read<uint32_t>(base), room = bytes / chunkBytes - 1;
@@ -263,9 +259,9 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
     const uint8_t *at = base + (i + 1) * chunkBytes;
     auto kernel = kernels.find(read<uint32_t>(at + format::atTag));
     if (kernel == kernels.end())
-      return invalid("chunk " + std::to_string(i) +
-                     " of the timeline was not written by a kernel "
-                     "of this bundle; clear the buffer before the launch");
+      return Status::failure("chunk " + std::to_string(i) +
+                             " of the timeline was not written by a kernel "
+                             "of this bundle; clear the buffer before the launch");
     uint32_t slot = read<uint32_t>(at + format::atSlot);
     Chunk chunk{kernel->second,
                 slot >> 16,
@@ -279,10 +275,10 @@ Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void
                 reinterpret_cast<const uint64_t *>(at + format::headerBytes),
                 0};
     if (chunk.role >= kernel->second->timeline.roles.size())
-      return invalid("chunk " + std::to_string(i) + " of the timeline has role " +
-                     std::to_string(chunk.role) + " of kernel '" + kernel->second->name +
-                     "', but the kernel has " +
-                     std::to_string(kernel->second->timeline.roles.size()) + " roles");
+      return Status::failure("chunk " + std::to_string(i) + " of the timeline has role " +
+                             std::to_string(chunk.role) + " of kernel '" + kernel->second->name +
+                             "', but the kernel has " +
+                             std::to_string(kernel->second->timeline.roles.size()) + " roles");
     // For a role that did not end, the records that exist.
     size_t most = words - format::headerBytes / format::wordBytes;
     if (chunk.endTime)
