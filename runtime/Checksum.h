@@ -12,8 +12,8 @@
 
 namespace tilewright::runtime {
 
-/// `state` continues the checksum of the preceding bytes.
-inline uint64_t checksum(const void *data, size_t bytes, uint64_t state = 0xcbf29ce484222325ull) {
+inline uint64_t checksum(const void *data, size_t bytes) {
+  uint64_t state = 0xcbf29ce484222325ull;
   const unsigned char *byte = static_cast<const unsigned char *>(data);
   for (size_t i = 0; i < bytes; ++i)
     state = (state ^ byte[i]) * 0x100000001b3ull;

@@ -30,10 +30,8 @@ enum : Result {
   Success = 0,
   ErrorInvalidValue = 1,
   ErrorOutOfMemory = 2,
-  ErrorDeinitialized = 4,
   ErrorNoDevice = 100,
   ErrorInvalidImage = 200,
-  ErrorInvalidContext = 201,
   ErrorNoBinaryForGpu = 209,
   ErrorInvalidPtx = 218,
   ErrorJitCompilerNotFound = 221,
@@ -51,16 +49,12 @@ enum : int {
 
 // CUfunction_attribute
 enum : int {
-  FunctionRegisters = 4,
-  FunctionLocalBytes = 3,
   FunctionMaxDynamicShared = 8,
   FunctionNonPortableCluster = 14,
 };
 
 // CUjit_option
 enum : int {
-  JitInfoLogBuffer = 3,
-  JitInfoLogBytes = 4,
   JitErrorLogBuffer = 5,
   JitErrorLogBytes = 6,
 };
