@@ -11,6 +11,7 @@
 #include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/Progress.h"
 #include "lib/Driver/ToolSupport.h"
+#include "lib/Support/MakeError.h"
 #include "tools/tilewright-bench/BenchRunner.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -118,14 +119,10 @@ std::vector<std::string> orDefault(const std::vector<std::string> &given,
   return given.empty() ? byDefault : given;
 }
 
-llvm::Error usage(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 llvm::Expected<ElementType> parseType(llvm::StringRef text) {
   std::optional<ElementType> type = parseElementType(text);
   if (!type || !isFloat(*type))
-    return usage("--dtype: expected f64, f32, f16 or bf16 but got '" + text + "'");
+    return makeError("--dtype: expected f64, f32, f16 or bf16 but got '" + text + "'");
   return *type;
 }
 
@@ -141,13 +138,13 @@ llvm::Error addAttention(BenchCommandLine &options, const std::string &target,
   base.scale = 1.0 / std::sqrt(double(base.D));
   base.target = target;
   if (base.Hq % base.Hkv != 0)
-    return usage("--heads must be a multiple of --kv-heads");
+    return makeError("--heads must be a multiple of --kv-heads");
   if (llvm::Error error = parseEach("--param", options.params, parseParam, base.params))
     return error;
   for (const std::string &direction : orDefault(options.directions, {"forward"})) {
     bool isBackward = direction == "backward" || direction == "bwd";
     if (!isBackward && direction != "forward" && direction != "fwd")
-      return usage("--direction: expected forward or backward but got '" + direction + "'");
+      return makeError("--direction: expected forward or backward but got '" + direction + "'");
     for (const std::string &typeText : orDefault(options.types, {"f32"})) {
       llvm::Expected<ElementType> type = parseType(typeText);
       if (!type)
@@ -195,7 +192,7 @@ llvm::Expected<std::vector<BenchCase>> makeCases(BenchCommandLine &options,
   std::vector<BenchCase> cases;
   for (const std::string &operation : orDefault(options.operations, {"attention"})) {
     if (operation != "attention" && operation != "matmul")
-      return usage("--operation: expected attention or matmul but got '" + operation + "'");
+      return makeError("--operation: expected attention or matmul but got '" + operation + "'");
     if (llvm::Error error = operation == "matmul" ? addMatmul(options, target, cases)
                                                   : addAttention(options, target, cases))
       return error;
@@ -262,9 +259,9 @@ llvm::Error prepare(llvm::StringRef kernels, BenchCase &bench, BenchDevice &devi
 llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
   llvm::Expected<DeviceName> name = DeviceName::parse(options.device);
   if (!name)
-    return usage("--device: " + llvm::toString(name.takeError()));
+    return makeError("--device: " + llvm::toString(name.takeError()));
   if (name->kind == DeviceName::Kind::Simulator)
-    return usage("--device: a simulator cannot be timed; give cpu or cuda");
+    return makeError("--device: a simulator cannot be timed; give cpu or cuda");
   BenchDevice device;
   device.name = *name;
   device.threads = options.cores;
@@ -272,7 +269,7 @@ llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
     if (llvm::Expected<const Target &> known = findTarget(options.target); !known)
       return known.takeError();
     if (!device.isGpu())
-      return usage("--target requires a GPU, but the device is a CPU");
+      return makeError("--target requires a GPU, but the device is a CPU");
     device.name.target = options.target;
   }
   device.gpu.target = device.name.target;
