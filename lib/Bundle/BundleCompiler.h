@@ -62,7 +62,7 @@ private:
 /// pattern can write; a tensor map over anything but an argument; those of Manifest::finalize. The
 /// manifest is then unchanged.
 llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::MutableArrayRef<BundlePart> parts,
-                        bool assemble = true);
+                        bool assemble);
 
 /// The failure of a Status.
 llvm::Error toError(const Status &status);

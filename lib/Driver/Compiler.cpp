@@ -279,7 +279,7 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
 }
 
 OwningOpRef<ModuleOp> compileFile(MLIRContext &context, llvm::StringRef file,
-                                  const TilePipelineOptions &options, EntryKind kind) {
+                                  const TilePipelineOptions &options) {
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(file);
   if (!buffer) {
     emitError(UnknownLoc::get(&context))
@@ -288,7 +288,7 @@ OwningOpRef<ModuleOp> compileFile(MLIRContext &context, llvm::StringRef file,
   }
   TilePipelineOptions sourced = options;
   sourced.source = getLinkSource(file);
-  return compileBuffer(context, **buffer, sourced, kind);
+  return compileBuffer(context, **buffer, sourced);
 }
 
 } // namespace tilewright

@@ -31,15 +31,14 @@ std::string getLinkSource(llvm::StringRef file);
 
 /// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at
 /// least one error emitted through the context. `file` replaces `options.source`. An empty
-/// `options.entry` means the only kernel or program of the file that no program launches. `kind`
-/// says what the entry must be. An enum parameter TARGET of the entry takes `options.target`,
-/// unless `options.params` binds it or its declaration does not allow that value.
+/// `options.entry` means the only kernel or program of the file that no program launches. An enum
+/// parameter TARGET of the entry takes `options.target`, unless `options.params` binds it or its
+/// declaration does not allow that value.
 mlir::OwningOpRef<mlir::ModuleOp> compileFile(mlir::MLIRContext &context, llvm::StringRef file,
-                                              const TilePipelineOptions &options,
-                                              EntryKind kind = EntryKind::Any);
+                                              const TilePipelineOptions &options);
 
 /// The same for text in memory; the identifier of the buffer is its name in diagnostics. Its
-/// tile.link finds files by `options.source`, not by that name.
+/// tile.link finds files by `options.source`, not by that name. `kind` says what the entry must be.
 mlir::OwningOpRef<mlir::ModuleOp> compileBuffer(mlir::MLIRContext &context,
                                                 llvm::MemoryBufferRef buffer,
                                                 const TilePipelineOptions &options,
