@@ -21,11 +21,12 @@ using numeric::UnaryOp;
 
 namespace {
 
-struct UnaryName {
+template <typename OpKind> struct NamedKind {
   const char *name;
-  UnaryOp kind;
+  OpKind kind;
 };
-constexpr UnaryName unaryNames[] = {
+
+constexpr NamedKind<UnaryOp> unaryNames[] = {
     {"arith.negf", UnaryOp::NegF},  {"math.absf", UnaryOp::AbsF},
     {"math.exp", UnaryOp::Exp},     {"math.exp2", UnaryOp::Exp2},
     {"math.expm1", UnaryOp::ExpM1}, {"math.log", UnaryOp::Log},
@@ -43,11 +44,7 @@ constexpr UnaryName unaryNames[] = {
     {"math.absi", UnaryOp::AbsI},
 };
 
-struct BinaryName {
-  const char *name;
-  BinaryOp kind;
-};
-constexpr BinaryName binaryNames[] = {
+constexpr NamedKind<BinaryOp> binaryNames[] = {
     {"arith.addf", BinaryOp::AddF},           {"arith.subf", BinaryOp::SubF},
     {"arith.mulf", BinaryOp::MulF},           {"arith.divf", BinaryOp::DivF},
     {"arith.remf", BinaryOp::RemF},           {"arith.maximumf", BinaryOp::MaximumF},
@@ -273,9 +270,9 @@ LogicalResult lowerRandom(Lowering &lowering, Operation *op) {
 } // namespace
 
 void addArithLowerings(LoweringTable &table) {
-  for (const UnaryName &unary : unaryNames)
+  for (const auto &unary : unaryNames)
     table[unary.name] = lowerUnary;
-  for (const BinaryName &binary : binaryNames)
+  for (const auto &binary : binaryNames)
     table[binary.name] = lowerBinary;
   for (const char *name :
        {"arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "arith.extf",

@@ -126,8 +126,7 @@ public:
   /// The same value in `width` bits.
   Linear resize(const Linear &a, unsigned width) { return checkWidth(a, width); }
 
-  //===--- Conditions
-  //---------------------------------------------------------------------------------===//
+  //===--- Conditions -----------------------------------------------------===//
   Predicate getUniformPredicate(mlir::Value condition);
   Predicate getUnknown() { return {getUnknownBounds(), getUnknownBounds()}; }
   Predicate compare(mlir::arith::CmpIPredicate predicate, const Linear &a, const Linear &b);

@@ -97,8 +97,7 @@ public:
   Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed,
           llvm::ArrayRef<int64_t> gridExtents);
 
-  //===--- faults
-  //----------------------------------------------------------------------------------===//
+  //===--- faults ---------------------------------------------------------===//
 
   struct Fault {
     mlir::Operation *op;
@@ -110,8 +109,7 @@ public:
   void note(mlir::Operation *op, std::string message);
   const std::optional<Fault> &fault() const { return firstFault; }
 
-  //===--- contexts
-  //--------------------------------------------------------------------------------===//
+  //===--- contexts -------------------------------------------------------===//
 
   struct Role {
     Context context;
@@ -127,8 +125,7 @@ public:
   /// Checks that nothing is in flight when a context ends.
   bool finish(Context &context, mlir::Operation *op);
 
-  //===--- shared memory
-  //---------------------------------------------------------------------------===//
+  //===--- shared memory --------------------------------------------------===//
 
   char *memory() { return bytes.data(); }
   /// Fills with all ones: a NaN in every float type.
@@ -151,8 +148,7 @@ public:
   bool writeByTma(Context &context, mlir::Operation *op, int64_t base, const Bytes &range,
                   unsigned barrier, int64_t phase);
 
-  //===--- asynchronous work
-  //-----------------------------------------------------------------------===//
+  //===--- asynchronous work ----------------------------------------------===//
 
   DeferredRef defer(mlir::Operation *op, bool wakes, std::function<bool()> work);
   /// Starts work that completes with the open group.
@@ -164,8 +160,7 @@ public:
   bool waitForStores(Context &context, int64_t pending, bool reachesMemory);
   bool waitForProducts(Context &context, int64_t pending);
 
-  //===--- barriers
-  //--------------------------------------------------------------------------------===//
+  //===--- barriers -------------------------------------------------------===//
 
   /// From then on, no other buffer may use their words in shared memory.
   bool initialize(mlir::Operation *op, unsigned first, unsigned stages, int64_t arrivals,
@@ -191,8 +186,7 @@ public:
   bool awaitTurn(Context &context, mlir::Operation *op, const int32_t *counter, int64_t number);
   bool endTurn(Context &context, mlir::Operation *op, int32_t *counter, int64_t number);
 
-  //===--- queries
-  //---------------------------------------------------------------------------------===//
+  //===--- queries --------------------------------------------------------===//
 
   const BlockPlan &plan;
   const Components components;
@@ -201,8 +195,7 @@ public:
   const Clock &clockOf(unsigned warp) const { return clocks[warp]; }
   llvm::DenseSet<mlir::Operation *> *executed = nullptr; ///< null if not requested
 
-  //===--- tiles of a launch
-  //-------------------------------------------------------------------------===//
+  //===--- tiles of a launch ----------------------------------------------===//
 
   /// The tiles that the block takes: dealt to blocks at random, consistently over all blocks.
   int64_t tileSeed = 0, block = 0, lastTile = 0;
