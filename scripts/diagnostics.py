@@ -33,7 +33,7 @@ EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 # Functions that make or print a message. Their arguments, and text printed to their results, are parts of the message.
 REPORTERS = {
     "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "reject", "bad",
-    "invalid", "missing", "unsupported", "usage", "reportUsage", "reportFailure", "error", "wrongKind",
+    "invalid", "missing", "unsupported", "reportUsage", "reportFailure", "error", "wrongKind",
 }
 # The function that returns a diagnostic, to which the message is printed.
 PRINTED_TO = "report"

@@ -42,7 +42,7 @@ public:
         Detail{code, std::move(message), 0, std::string(), std::string(), std::string()});
     return status;
   }
-  /// An invalid argument, the only kind of failure of such a function.
+  /// A failure because of an invalid argument.
   static Status failure(std::string message) {
     return failure(Code::InvalidArgument, std::move(message));
   }

@@ -10,6 +10,7 @@
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 
 #include "base/Numeric/Elementwise.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include <utility>
 

@@ -30,6 +30,7 @@
 #include "passes/Conversion/ThreadBuilder.h"
 #include "passes/Conversion/TileLayouts.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <functional>
