@@ -85,7 +85,7 @@ private:
   mlir::Operation *op;
 };
 
-/// A step without state of its own: calls a function of the frame that returns as run() does.
+/// A step that calls a function of the frame, which returns what run() does.
 template <typename FunctionT> class FunctionStep : public Step {
 public:
   FunctionStep(mlir::Operation *op, FunctionT function) : Step(op), function(std::move(function)) {}

@@ -223,13 +223,14 @@ LogicalResult lower(Lowering &lowering, tgpu::FirstRoundOp op) {
   SmallVector<IntOperand> own;
   for (Value value : op.getOwn())
     own.push_back(lowering.intOperand(value));
-  lowering.emitFunction(op, [own, result = lowering.define(op.getFirst())](Frame &frame) {
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (const IntOperand &operand : own)
-      least = std::min(least, operand.read(frame));
-    frame.values[result].setSplat(Scalar::fromInt(least, Storage::I32));
-    return true;
-  });
+  lowering.emitFunction(
+      op, [own = std::move(own), result = lowering.define(op.getFirst())](Frame &frame) {
+        int64_t least = std::numeric_limits<int64_t>::max();
+        for (const IntOperand &operand : own)
+          least = std::min(least, operand.read(frame));
+        frame.values[result].setSplat(Scalar::fromInt(least, Storage::I32));
+        return true;
+      });
   return success();
 }
 

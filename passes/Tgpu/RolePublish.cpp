@@ -46,8 +46,7 @@ static Value getFactor(Value value) {
 
 /// Whether computing the published scalars waits for memory, as a search for the tile's sequence
 /// does. The load role could do so only after it has copied all of the previous tile, and the other
-/// roles would wait for it. The role "spread" needs the warp more: with one warp instead of two, it
-/// was the last to end (D 128, causal, packed sequences of 512: 375 us instead of 283).
+/// roles would wait for it.
 bool RoleWriter::isPublishedLate() {
   return llvm::any_of(publishedOps, [](Operation *op) {
     return op->walk([](tile::AtOp) { return WalkResult::interrupt(); }).wasInterrupted();
@@ -91,6 +90,7 @@ void RoleWriter::findPublishedValues() {
       Operation *top = body.findAncestorOpInBlock(*op);
       return top && top->getNumResults() > 0 && moved.contains(top->getResult(0));
     };
+    // With one warp instead of two, the role "spread" may end after all others (docs/design.md).
     hasScheduler = !slice.spread && isPublishedLate();
     auto publish = [&](Value value) {
       if (llvm::none_of(value.getUsers(), [&](Operation *user) {

@@ -240,7 +240,7 @@ Value RoleWriter::writeIsVoid() {
   };
   WalkResult result = old.walk<WalkOrder::PreOrder>([&](Operation *op) {
     return llvm::TypeSwitch<Operation *, WalkResult>(op)
-        // Work beside the tiles is not the tile's own.
+        // What tile.spread writes does not belong to a tile.
         .Case([](tile::SpreadOp) { return WalkResult::skip(); })
         .Case<StoreOp, AtomicAddOp>([&](auto write) { return note(write, getPart(write)); })
         .Case<tile::ScatterAddOp, tile::AddAtOp>([&](auto write) { return note(write, {}); })

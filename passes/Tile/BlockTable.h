@@ -66,8 +66,7 @@ struct BlockNumbers {
   int64_t length = 0; ///< maximum, or unknownLength
   /// Extents; 0 if the structure has no such extent. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;
-  /// Bytes of shared memory that a block must have: those with the widest rows, if the smallest
-  /// chips lack it.
+  /// The least shared memory of a block on the chip, in bytes; 0 if every chip has enough.
   int64_t shared = 0;
   int64_t above = 0;  ///< bytes of a row: greater than this
   int64_t narrow = 0; ///< bytes of the shortest row

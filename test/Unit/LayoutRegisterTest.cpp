@@ -5,8 +5,6 @@
 
 #include "LayoutTesting.h"
 
-#include <tuple>
-
 using namespace tilewright;
 using namespace tilewright::layout;
 

@@ -137,7 +137,7 @@ TEST(LayoutShared, RejectsWhatDoesNotFit) {
 // TMA
 //===----------------------------------------------------------------------===//
 
-/// A TMA load writes a box, one panel wide, row by row, xoring each address.
+/// A TMA load writes boxes of at most 256 rows, one panel wide, row by row, and xors each address.
 TEST(LayoutShared, BoxesWriteTheLayout) {
   for (Swizzle swizzle : swizzles)
     for (int64_t rows : {8, 64, 80, 256, 384, 512})
@@ -145,6 +145,8 @@ TEST(LayoutShared, BoxesWriteTheLayout) {
         Result<SharedLayout> buffer = SharedLayout::swizzled(rows, cols, 16, swizzle);
         if (!buffer)
           continue;
+        if (buffer->numPanels() > 1)
+          EXPECT_EQ(buffer->panelStride() % 128, 0);
         std::vector<int64_t> shared(buffer->sizeInBytes() / 2, -1);
         for (int64_t panel = 0; panel < buffer->numPanels(); ++panel)
           for (int64_t row = 0; row < rows; ++row)
