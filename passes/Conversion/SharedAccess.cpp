@@ -7,6 +7,9 @@
 
 #include "passes/Conversion/ThreadCoords.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/SaveAndRestore.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -69,22 +72,27 @@ void tgpu::storeVector(ThreadBuilder &b, Value address, ArrayRef<Value> elements
 //===----------------------------------------------------------------------===//
 
 /// The address of each issue of a plan; `place` is the row and column of the buffer at which a
-/// thread's part of it begins.
+/// thread's part of it begins. `atUse`: computed here, where LLVM and ptxas cannot see that it is
+/// the same for all tiles. Otherwise, the addresses take registers in the loops before.
 template <typename Access>
 static Values issueAddresses(ThreadBuilder &b, const Access &access, Value buffer,
                              const layout::SharedLayout &shared, ArrayRef<layout::Digit> warpDigits,
-                             llvm::function_ref<Coord(int, int, int)> place) {
+                             llvm::function_ref<Coord(int, int, int)> place, bool atUse = false) {
+  llvm::SaveAndRestore<Value> lane(b.threads.lane);
+  if (atUse)
+    b.threads.lane = b.inlineAsm("mov.u32 $0, %laneid;", "=r", b.getI32Type(), {});
   auto offsetOf = [&](int issue) -> Value {
     Value at[2];
     for (int axis : {0, 1}) {
-      at[axis] =
-          getThreadNumber(b, [&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits);
+      at[axis] = getThreadNumber(
+          b, [&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits, atUse);
       if (!at[axis])
         return nullptr;
     }
     // If it depends only on the thread, it is computed once, at entry.
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(b.threads.endOfEntry);
+    if (!atUse)
+      b.setInsertionPoint(b.threads.endOfEntry);
     return getByteOffset(b, shared, at[0], at[1]);
   };
   Value first = offsetOf(0);
@@ -105,7 +113,8 @@ static Values issueAddresses(ThreadBuilder &b, const Access &access, Value buffe
     Value &offset = flipped[delta->flip];
     if (!offset) {
       OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPoint(b.threads.endOfEntry);
+      if (!atUse)
+        b.setInsertionPoint(b.threads.endOfEntry);
       offset = arith::XOrIOp::create(b, first, b.i32(delta->flip));
     }
     addresses.push_back(b.advance(b.advance(buffer, offset), delta->add));
@@ -207,7 +216,7 @@ const MatrixRead *tgpu::getDeferredRead(KernelEmitter &e, Value operand) {
 
 /// By stmatrix; false if the layout or the target does not support it.
 static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
-                          const layout::SharedLayout &shared, bool exchanged) {
+                          const layout::SharedLayout &shared, bool exchanged, bool atUse) {
   ThreadBuilder &b = e.b;
   auto type = cast<RankedTensorType>(value.getType());
   const RegisterLayout &layout = *e.getLayout(e.kernel, type);
@@ -217,8 +226,9 @@ static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
   Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
   if (!access)
     return false;
-  Values addresses = issueAddresses(b, *access, buffer, shared, layout.warpDigits(),
-                                    [&](int i, int w, int l) { return access->rowStart(i, w, l); });
+  Values addresses = issueAddresses(
+      b, *access, buffer, shared, layout.warpDigits(),
+      [&](int i, int w, int l) { return access->rowStart(i, w, l); }, atUse);
   if (addresses.empty())
     return false;
   Values words = b.packWords(e.getElements(value));
@@ -234,21 +244,29 @@ static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
   return true;
 }
 
+/// Whether a loop over tiles executes the operation once for each, after the loops of the tile.
+static bool isOncePerTile(Operation *op) {
+  return op->getParentOfType<scf::WhileOp>() && !op->getParentOfType<scf::ForOp>();
+}
+
 LogicalResult tgpu::writeShared(KernelEmitter &e, Operation *op, Value value, Value buffer,
                                 SharedType type, bool exchanged) {
   const layout::SharedLayout *shared = e.getLayout(op, type);
   const RegisterLayout &layout = *e.getLayout(op, value.getType());
   if (!shared)
     return failure();
-  if (storeMatrices(e, value, buffer, *shared, exchanged))
+  bool atUse = isOncePerTile(op);
+  if (storeMatrices(e, value, buffer, *shared, exchanged, atUse))
     return success();
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
     return op->emitError() << access.message();
-  Values addresses =
-      issueAddresses(e.b, *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+  Values addresses = issueAddresses(
+      e.b, *access, buffer, *shared, layout.warpDigits(),
+      [&](int i, int w, int l) {
         return toBuffer(layout, exchanged, layout.element(w, l, access->issues()[i].firstRegister));
-      });
+      },
+      atUse);
   if (addresses.empty())
     return op->emitError() << "threads of " << value.getType() << " do not form a grid";
   Values elements = e.getElements(value);

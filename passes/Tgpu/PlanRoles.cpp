@@ -346,9 +346,13 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     auto outer = loop->getParentOfType<scf::ForOp>();
     return outer && outer->getParentOfType<scf::ForOp>();
   };
+  // Where tiles of the compute roles need the rest, as in backwards, the load role has the minimum.
+  // With that, it spilled 4 to 12 bytes for windows and captures.
+  bool isTight = getPressure(kernel) + RegisterLimits::forScalars >
+                 getComputeRegisters(warps, RegisterLimits::ofDeepLoadRole);
   bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
-                 (llvm::any_of(loops, hasSeveralProducts) && !split && !copiesParts(*slice) &&
-                  !slice->spread && llvm::none_of(loops, isDeep));
+                 (llvm::any_of(loops, hasSeveralProducts) && isTight && !split &&
+                  !copiesParts(*slice) && !slice->spread && llvm::none_of(loops, isDeep));
   int64_t load = overrides.loadRegisters.value_or(isShort ? few : enough);
   if (slice->spread && !overrides.loadRegisters) {
     constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
