@@ -3,65 +3,94 @@
 //
 // Attention, backward: the gradients of a function of O and LSE with respect to q, k and v.
 //
-//   S     = scale * Q K^T                 P  = exp(score_mod(S) - LSE)    recomputed; 0 where the pair is masked
-//   delta = rowsum(dO * O) - dLSE         dV = P^T dO
-//   dT    = P * (dO V^T - delta)          dS = dT * score_mod'(S)         derived by the compiler
-//   dQ    = scale * dS K                  dK = scale * dS^T Q
+//   S     = scale * Q K^T                  P  = exp(score_mod(S) - LSE)   recomputed; 0 where the pair is masked
+//   delta = rowsum(dO * O) - dLSE          dV = P^T dO
+//   dT    = P * (dO V^T - delta)           dS = dT * score_mod'(S)        the compiler derives score_mod'
+//   dQ    = scale * dS K                   dK = scale * dS^T Q
 //
-//   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
-//   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
+// Arguments
+//   q, k, v      as in attention_forward.mlir
+//   o            [B, Hq,  Sq,  DV]  T     result of the forward
+//   lse          [B, Hq,  Sq]       ACC   result of the forward
+//   do           [B, Hq,  Sq,  DV]  T     gradient of O
+//   dlse         [B, Hq,  Sq]       ACC   gradient of LSE, optional; absent: zero
+//   dq           [B, Hq,  Sq,  D]   T     result
+//   dk           [B, Hkv, Skv, D]   T     result
+//   dv           [B, Hkv, Skv, DV]  T     result
+//   d_score      [B or 1, Hq or 1, Sq or 1, Skv]  ACC   result, only with SCORE_GRADIENT
+//   cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks, scale, window_left, window_right
+//                as in attention_forward.mlir
 //
-// cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks (transposed by lib/lists.mlir for the keys kernel), scale,
-// window_left, window_right and all parameters: as in attention_forward.mlir, and
+// The forward must have had the same masks and modifiers. A query that attends no key and a key that no query attends
+// get zero gradients; the program writes all elements of dq, dk and dv.
 //
-//   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits; so are
-//                       dK and dV, on a GPU in 16 bits, where heads share one of K. On: a second kernel recomputes S
-//                       and dP for dQ (seven products for each pair instead of five); runs are bit-identical.
-//   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other, and
-//                       beside them the sums that are complete are converted. On the CPU, and on sm_90a in 16 bits with
-//                       heads of at most 128; without linked masks (a block must know how many come before it), linked
-//                       weights and CAPTURE_GRADIENTS.
-//   ORDERED_UP_TO       without DETERMINISTIC, on sm_90a where ORDERED is possible, DV = D, with the usual blocks:
-//                       launches of up to so many rows of queries (-1: of any number) take the form of ORDERED, the
-//                       faster one for short rows, and where a mask staggers the blocks of keys: it needs no zeros and
-//                       no launch that converts sums. Default: -1 with WINDOW; if causal 3072 (-1 with PACKED) where D
-//                       is a multiple of 32, else 1024 to 2048 (0 with PACKED); without a mask 8 * D (0 with PACKED).
-//                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
-//                       not stagger blocks.
-//   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean: a block of few queries takes as
-//                       long to convert.
-//   SPLIT               on: dQ has a kernel of its own, without atomic additions, and so have dK and dV, or each of
-//                       them. Wide heads are faster so on a GPU: a thread holds one sum.
-//   PAIRED              with SPLIT, on: one kernel computes dK and dV (seven products for each pair), off: one each
-//                       (eight products). Default: on for sm_90a, unless a mask is linked (it may need a vote, which
-//                       two roles cannot take together) or CAPTURE_GRADIENTS is on. With blocks of your own, two
-//                       roles need at most 64 keys and 64 queries, or 96 with heads of at most 192; else turn it off.
-//   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
-//                       of scale * Q K^T, summed over what shares an entry: that of an additive bias of that shape
-//                       (mods/bias.mlir, linked first). Nothing is added atomically and nothing but d_score is stored:
-//                       a kernel recomputes S and dP once more. Not with PACKED or LISTED.
-//   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an optional argument
-//                       d_x of its shape (one element for a scalar), in f32, and writes the gradient; absent, it is
-//                       free. With DETERMINISTIC these are exact sums, with a workspace of 104 bytes an entry.
+// Parameters
+//   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
+//                       As in attention_forward.mlir, but T has at least 16 bits.
+//   DETERMINISTIC       Off: dQ is summed by atomic additions, and its last bits may differ from run to run. The same
+//                       holds for dK and dV in 16 bits on a GPU if query heads share a key head. On: a second kernel
+//                       recomputes S and dP for dQ (seven products for each pair instead of five), and runs are
+//                       bit-identical. Default: off.
+//   ORDERED             On, with DETERMINISTIC: no second kernel. The blocks of keys add to a block of dQ one after the
+//                       other, and the same launch converts the complete sums. Requires the CPU, or a 16-bit type on
+//                       sm_90a; D and DV of at most 128; no LISTED, no CAPTURE_GRADIENTS, no linked weights, and no
+//                       linked mask, since a block must know how many blocks precede it. Default: off.
+//   ORDERED_UP_TO       Without DETERMINISTIC: launches of at most this many rows of queries (-1: of any number, 0:
+//                       none) add in order. This is faster for short rows, and where a mask staggers the blocks of
+//                       keys: it needs neither zeros nor a launch that converts sums. Takes effect only on sm_90a,
+//                       where ORDERED is possible, with DV = D, without SPLIT, and with the default block sizes; and
+//                       only if heads do not share keys, since a block of keys iterates over all heads of its group,
+//                       which does not stagger blocks. Default: -1 with WINDOW. Without a mask: 8 * D, or 0 with
+//                       PACKED. Causal: 3072, or -1 with PACKED, if D is a multiple of 32; else 2048 up to D = 64 and
+//                       1024 above, or 0 with PACKED.
+//   ORDERED_FROM        With PACKED, the launch adds in order only if sequences have at least this many rows on
+//                       average: a block takes equally long to convert if it has few queries. Default: 384.
+//   SPLIT               On: dQ has a kernel of its own without atomic additions; dK and dV share another, or have one
+//                       each. This is faster for wide heads on a GPU, since a thread holds only one sum. Default: on
+//                       for 16-bit types on a GPU if D or DV exceeds 128.
+//   PAIRED              With SPLIT. On: one kernel computes dK and dV (seven products for each pair). Off: each has a
+//                       kernel (eight products). Default: on for sm_90a, unless a mask is linked (it may require a
+//                       vote, which two roles cannot take together) or CAPTURE_GRADIENTS is on. If you choose the block
+//                       sizes, two roles allow at most 64 keys, and 64 queries, or 96 if heads have at most 192
+//                       columns; else turn PAIRED off.
+//   APART               On: a program instance of the keys kernel may process the queries of one head instead of all
+//                       heads that share its keys, and adds to sums of dK and dV. The program does so if there are few
+//                       blocks of keys. Default: on for 16-bit types on a GPU without DETERMINISTIC and SPLIT.
+//   SCORE_GRADIENT      On: the program writes d_score, the gradient of scale * Q K^T, summed over all pairs that share
+//                       an entry. This is the gradient of an additive bias of the same shape (mods/bias.mlir, linked
+//                       first). A further kernel recomputes S and dP; it needs no atomic additions and stores only
+//                       d_score. Not with PACKED or LISTED. Default: off.
+//   CAPTURE_GRADIENTS   On: for each captured float @x that @score_mod, @weight_mod or @sink reads, the program takes
+//                       an optional argument d_x of its shape (one element for a scalar), in f32 (f64 for f64), and
+//                       writes the gradient. An absent d_x costs nothing. With DETERMINISTIC, these are exact sums,
+//                       with a workspace of 104 bytes for each entry. Default: off.
+//   BLOCK_M, BLOCK_N    Block sizes of the keys kernel. DQ_BLOCK_M and DQ_BLOCK_N are those of the queries kernel,
+//                       DV_BLOCK_M, DELTA_BLOCK_M, SCORE_BLOCK_M and SCORE_BLOCK_N those of the kernels for dV alone,
+//                       delta and d_score. BLOCK_N divides LIST_BLOCK_N, and DQ_BLOCK_M divides LIST_BLOCK_M.
 //
-// o and lse are those of attention_forward with the same modifier and masks, replaceable as there.
-// A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and dv is written.
-// P, P * score_mod'(S) and dS are rounded to T (in the kernel of DETERMINISTIC for dQ, dS only), all else stays in ACC.
+// Precision: P, P * score_mod'(S) and dS are rounded to T; the queries kernel rounds only dS, and the kernel for
+// d_score neither P nor dS. All other values have the type ACC.
 //
-// Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads: dK, dV, and dQ by
-// additions to a sum); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT, queries (a block of queries against
-// its keys: dQ). In order, keys converts dQ itself, and delta writes zeros to dQ where a block of queries attends no
-// key, so that nothing is added to it; convert does nothing then (ORDERED_UP_TO), or is not launched (ORDERED). With
-// SPLIT, keys runs for dK and dV together, or for dK, then for dV. With APART, where heads share one of K and blocks
-// are few, a block of keys is against the queries of one head, its dK and dV are added to sums, and convert runs for
-// these. Which form of keys has blocks depends on extents: that with sums if dk_sum is not empty, in order if turns is
-// not.
+// Kernels
+//   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
+//   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ.
+//   convert   dQ from its sum, from ACC to T. With APART also dK and dV.
+//   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
+//   scores    With SCORE_GRADIENT: d_score.
+//   turn_lists (lib/lists.mlir)   With LISTED: transposes the lists for the keys kernel.
 //
-// PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block of PAD rows for
-// each sequence. So a block of queries that its sequence cuts ends in rows of its own, where delta and LSE are 0.
+// If additions are in order, keys converts dQ itself. It does not add to a block of queries that attends no key: there,
+// delta writes zeros to dQ. The convert kernel then has no blocks (ORDERED_UP_TO) or is not launched (ORDERED). With
+// SPLIT, keys runs once for dK and dV (PAIRED), or once for each. The program contains several launches of keys;
+// extents decide which of them has blocks: the one with sums if dk_sum is not empty, the ordered one if turns is not
+// empty.
 //
-// Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S, so that P^T and dS^T come out of
-// a product in the order in which dV and dK take them.
+// With PACKED, the rows of each sequence in a workspace (delta, LSE in base 2, sums of dQ) begin at a multiple of PAD.
+// If a sequence ends within a block of queries, the rest of the block is padding of this sequence, where delta and LSE
+// are 0.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S: P^T and dS^T then have the layout
+// in which the products for dV and dK read them.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/backward.mlir"
@@ -86,7 +115,7 @@ tile.link "lib/lists.mlir"
 !dq  = !tile.tile<[BLOCK_M, DP], ACC>
 !dk  = !tile.tile<[BLOCK_N, DP], ACC>
 !dv  = !tile.tile<[BLOCK_N, DVP], ACC>
-// K with whole warpgroups of columns, and the product that has these as rows.
+// K, padded to whole warpgroups of columns, and dQ^T, which has these columns as rows.
 !kw  = !tile.tile<[BLOCK_N, DW], T>
 !dqt = !tile.tile<[DW, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
@@ -122,34 +151,36 @@ tile.program @attention_backward
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
-           // The same on all GPUs, so that one bundle can be for several.
+           // Independent of the GPU, so that one bundle can hold code for several.
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16), ROW_BYTES > 256),
            PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
            ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
-           // A block of keys against all heads of a group takes as long as all heads: with few keys, blocks are fewer
-           // than multiprocessors, and otherwise the longest may end after all others.
-           // The same on all GPUs, as SPLIT.
+           // An instance that processes all heads of a group takes as long as all of these heads. With few keys there
+           // are fewer instances than multiprocessors; else the longest may end long after the others. Independent of
+           // the GPU, like SPLIT.
            APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
                                            select(mod(D, 32) == 0, 3072, select(D <= 64, 2048, 1024))))),
            ORDERED_FROM: int = 384,
-           // Whether launches may be in order, if IN_ORDER. The same on all GPUs, like SPLIT.
+           // Whether extents choose launches that add in order if IN_ORDER. Independent of the GPU, like SPLIT.
            let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
                                        and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),
                                    not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
                                           or(replaced("mask_mod"), replaced("weight_mod"))))),
            let WITH_TURNS: flag = or(ORDERED, CHOOSES),
-           // Otherwise they have zeros, and no order: with these blocks, a role that adds in order fits.
+           // Whether these launches add in order. With other blocks the role that adds in order does not fit, and they
+           // add to zeros in any order.
            let IN_ORDER: flag = and(and(CHOOSES, HOPPER),
                                     and(BLOCK_N == 128, select(D <= 64, BLOCK_M == 128,
                                                                or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED)))))),
-           // With 80 queries a role that adds in order leaves too few registers.
+           // With 80 queries, the role that adds in order leaves too few registers for the others.
            let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
-           // From their products, dV alone would get the blocks of a forward, and delta none.
+           // block() chooses by the products of a kernel: it would give dV alone the blocks of a forward, and delta
+           // none.
            DV_BLOCK_M: int = select(or(LISTED, not(SPLIT)), BLOCK_M,
                                     select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
            DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
@@ -159,7 +190,7 @@ tile.program @attention_backward
            SCORE_BLOCK_N: int = select(or(TARGET == "cpu", and(HOPPER, ROW_BYTES <= 256)),
                                        select(max(D, DV) <= 128, 128, 64),
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           // Padding of the workspaces' rows, of which a bundle for several GPUs has one set.
+           // Row granularity of the workspaces, which all GPUs of a bundle share.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
@@ -184,18 +215,18 @@ tile.program @attention_backward
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
-  // Rows of whole chunks of 16 bytes, which a tensor map asks for; packed, a block more for each sequence.
+  // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence.
   %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  // Empty where nothing is added to it. The kernel for delta writes its zeros, unless the first addition overwrites it.
+  // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] : !acc_view
-  // Sums of dK and dV, where heads share one of K and each has blocks of keys of its own. Empty where a block loops
-  // over all of them, which needs no sums, but enough blocks for 132 multiprocessors: 3.5 for each, or half as many as
-  // heads share one of K, since blocks of a group that drift apart read more from memory; if all take the same time, no
-  // more than a tenth of it is lost while some multiprocessors have none.
+  // Sums of dK and dV, for instances that process one query head each. Empty if an instance loops over all heads of its
+  // group. That needs no sums, but enough instances for 132 multiprocessors: on average at least 3.5 for each, or half
+  // the number of heads in a group if that is more, since instances of a group that drift apart read more from memory.
+  // If all instances take the same time (EVEN), the loop may take up to a tenth longer than separate heads.
   %dk_sum = tile.workspace [
       select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
           EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
@@ -214,7 +245,7 @@ tile.program @attention_backward
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
       : !count_view
-  // Empty where nothing is added in order.
+  // Empty if this launch does not add in order.
   %turns = tile.workspace [
       select(or(ORDERED, and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                              and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
@@ -249,7 +280,7 @@ tile.program @attention_backward
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  // If there are sums of dK and dV, this launch has blocks, and the previous ones have none.
+  // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
@@ -261,7 +292,7 @@ tile.program @attention_backward
   tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
       : !dv_acc_view, !v_view, !turns, !cu_view, f32
-  // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
+  // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
@@ -282,8 +313,9 @@ tile.program @attention_backward
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, f32, i32, i32
 }
 
-// A block of keys against the queries of every head of its group: dK and dV need no atomics. With SUMS a block is
-// against one head, and adds to dk_sum and dv_sum. Either has blocks as dk_sum is empty or not.
+// A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
+// keys with the queries of one head: the kernel adds to dk_sum and dv_sum. The grid is empty with SUMS if dk_sum is
+// empty, and without SUMS if it is not.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
@@ -314,12 +346,13 @@ tile.kernel @attention_backward_keys
   %first_of_group = arith.muli %hk, %shared_by : i32
   %first_head = arith.select %with_sums, %tile_head, %first_of_group : i32
   %group = arith.select %with_sums, %c1, %shared_by : i32
-  // Element b of the batch, which lies at a in the arrays, and the first key of this instance in it.
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
+  // number of the block of keys in it.
   %block_n = tile.param BLOCK_N : i32
   %b, %a, %k_begin, %keys, %given = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  // In order, from the last block on: each reaches a block of queries one iteration after the previous block. After a
-  // packed sequence an instance may have no keys.
+  // With ORDERED, instances start from the last block of keys: each then reaches a block of queries one iteration after
+  // its predecessor. The last instance of a packed sequence may have no keys.
   %ordered = tile.param ORDERED : i1
   %blocks = arith.ceildivsi %keys, %block_n : i32
   %last = arith.subi %blocks, %c1 : i32
@@ -372,10 +405,10 @@ tile.kernel @attention_backward_keys
           %natural, %pt, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
           %do_tile, %dk_old, %dv_old, %b, %h, %m, %n)
           : (!st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-      // Transposed too: threads next to each other then add to numbers next to each other.
+      // dQ is transposed as well, so that adjacent threads add to adjacent elements.
       scf.if %with_dq {
         scf.if %ordered {
-          // As many blocks of keys that these queries attend are behind this one.
+          // The turn: the number of blocks of keys after this one that these queries attend.
           %m_end = arith.addi %m, %block_m : i32
           %rows_end = arith.minsi %m_end, %queries : i32
           %first, %end = func.call @attended_keys(%m, %rows_end, %shift, %keys, %window_left, %window_right)
@@ -411,7 +444,7 @@ tile.kernel @attention_backward_keys
       tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
     }
   }
-  // Beside the blocks of keys: dQ of each block of queries, as soon as all blocks that it attends have added to it.
+  // With ORDERED, convert dQ of each block of queries as soon as all blocks of keys that it attends have added to it.
   scf.if %ordered {
     %sum_rows = tile.dim %dq_sum, 2 : !acc_view
     %batches = tile.dim %dq_sum, 0 : !acc_view
@@ -422,7 +455,7 @@ tile.kernel @attention_backward_keys
       %head = arith.divsi %i, %m_blocks : i32
       %bm = arith.remsi %i, %m_blocks : i32
       %sum_a = arith.divsi %head, %q_heads : i32
-      // As blocks of keys go over the heads of a group: the first of all groups, then the second.
+      // In the order in which the sums become complete: the first head of all groups, then the second.
       %in_batch = arith.remsi %head, %q_heads : i32
       %of_group = arith.divsi %in_batch, %k_heads : i32
       %group_k = arith.remsi %in_batch, %k_heads : i32
@@ -457,8 +490,8 @@ tile.kernel @attention_backward_keys
   }
 }
 
-// A gradient in the type of the arrays, of a sum: dQ and dK = scale * the sum, dV = the sum. With ORDERED, nothing if
-// there are turns: the kernel that added in order has done it.
+// Converts a sum to a gradient of type T: dQ and dK = scale * sum, dV = sum. With ORDERED, the grid is empty if there
+// are turns: the kernel that added in order has converted the sums.
 tile.kernel @attention_backward_convert
     params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, WITH_TURNS: flag, SCALED: flag = true,
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
@@ -480,7 +513,7 @@ tile.kernel @attention_backward_convert
   tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }
 
-// A block of queries against the keys it attends: dQ without atomics.
+// A block of queries with the keys that it attends: dQ without atomic additions.
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, BLOCK_M: int, BLOCK_N: int,
@@ -498,7 +531,8 @@ tile.kernel @attention_backward_queries
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
+  // query, relative to the sequence.
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)

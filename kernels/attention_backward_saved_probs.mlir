@@ -1,19 +1,23 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention, backward from saved probabilities: P is an argument, stored by a forward, instead of recomputed from LSE.
-// P may come from any mask and any additive bias.
+// Attention, backward from saved probabilities: P is an argument that a forward has stored, instead of being recomputed
+// from LSE. P may result from any mask and any additive bias.
 //
 //   delta = rowsum(dO * O)
 //   dV    = P^T dO
 //   dS    = P * (dO V^T - delta)
 //   dQ    = scale * dS K,   dK = scale * dS^T Q
 //
-//   p   [B, Hq, Sq, Skv]  T, zero where a pair is masked
+// Arguments: q, k, v, o, do, dq, dk, dv and scale, as in attention_backward.mlir, and
 //
-// As in attention_backward.mlir: q, k, v, o, do, dq, dk, dv, scale, and the parameters D, DV, T, BLOCK_M and BLOCK_N. A
-// query or key with only zeros in P gets zero gradients; all of dq, dk and dv is written. dS is rounded to T before
-// its products. There are no atomics; runs are bit-identical.
+//   p   [B, Hq, Sq, Skv]   T   probabilities, zero where a pair is masked
+//
+// Parameters: D, DV and T, as in attention_backward.mlir. BLOCK_M and BLOCK_N (16, 32, 64 or 128) are the queries and
+// keys of a block; the queries kernel derives its block sizes from them.
+//
+// A query or key with only zeros in P gets zero gradients; the program writes all elements of dq, dk and dv. dS is
+// rounded to T before its products. There are no atomic additions; runs are bit-identical.
 //
 // Algorithm: the loops of FlashAttention-2 (Dao, 2023) without the recomputation.
 
@@ -33,7 +37,7 @@ tile.link "lib/attention.mlir"
 !dv  = !tile.tile<[BLOCK_N, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
-// Scores and their gradients: queries by keys, and transposed.
+// Scores and their gradients, as queries x keys and transposed.
 !s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
@@ -60,7 +64,7 @@ tile.program @attention_backward_saved_probs
   tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) : !v_view, !v_view, !row_view
   tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, f32
-  // This kernel has its own blocks: more queries than the kernel for keys and, where rows are long, fewer keys.
+  // The queries kernel has its own block sizes: often more queries than the keys kernel and, for long rows, fewer keys.
   tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
       with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
             BLOCK_N = select(or(TARGET == "cpu", ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
@@ -83,7 +87,7 @@ tile.kernel @attention_backward_saved_probs_delta
   tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
 }
 
-// A block of keys against the queries of every head of its group, so that dK and dV need no atomics.
+// A block of keys with the queries of all heads of its group: dK and dV need no atomic additions.
 tile.kernel @attention_backward_saved_probs_keys
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
@@ -110,7 +114,7 @@ tile.kernel @attention_backward_saved_probs_keys
         iter_args(%dk_old = %dk_heads, %dv_old = %dv_heads) -> (!dk, !dv) : i32 {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      // P^T, read transposed.
+      // Load P transposed.
       %pt_tile = tile.load %p[%b, %h, %m, %n] dims [3, 2] : !p_view -> !dst
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
@@ -135,7 +139,7 @@ tile.kernel @attention_backward_saved_probs_keys
   tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
 }
 
-// A block of queries against all keys, so that dQ needs no atomics.
+// A block of queries with all keys: dQ needs no atomic additions.
 tile.kernel @attention_backward_saved_probs_queries
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))

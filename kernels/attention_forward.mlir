@@ -3,49 +3,65 @@
 //
 // Attention, forward.
 //
-//   S = scale * Q K^T               scores of a pair of a query i and a key j
-//   T = score_mod(S, b, h, i, j)    identity unless another file replaces it
-//   O = softmax(T) V                over the keys that query i attends
-//   LSE = log sum exp T             natural logarithm, for the backward and for merging
+//   S   = scale * Q K^T              the score of each pair of a query i and a key j
+//   T   = score_mod(S, b, h, i, j)   the identity, unless another file replaces @score_mod
+//   O   = softmax(T) V               over the keys that query i attends
+//   LSE = log(sum(exp(T)))           natural logarithm, for the backward and to merge partial results
 //
-//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
-//   o   [B, Hq,  Sq,  DV]  TO       lse [B, Hq, Sq]   ACC, optional
-//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, only with PACKED: ascending, the first 0, the last Sq (Skv).
-//                                Checked on the host, and on a device on request. Without the check, values are
-//                                clamped to 0 to Sq (Skv), a sequence that ends before it begins is empty, and it is
-//                                undefined which rows are written if values do not ascend
-//   kv_indices      [B or 1, Hq or 1, Mb, L]  i32, only with LISTED: for each of the Mb blocks of LIST_BLOCK_M queries,
-//                   numbers of blocks of LIST_BLOCK_N keys, each at most once; numbers outside k are ignored
-//   kv_num_blocks   [B or 1, Hq or 1, Mb]     i32, how many of the L entries are used
-//   q_descale, k_descale, v_descale   [1]  f32, only with 8-bit types; in memory, where a quantization stores them. The
-//                                arrays q, k and v hold values divided by these
+// Arguments
+//   q     [B, Hq,  Sq,  D]   T       queries
+//   k     [B, Hkv, Skv, D]   T       keys
+//   v     [B, Hkv, Skv, DV]  T       values
+//   o     [B, Hq,  Sq,  DV]  TO      result
+//   lse   [B, Hq,  Sq]       ACC     result, optional
+//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
+//         Offsets of the sequences. They ascend from 0 to Sq (Skv). The host checks them; a device checks them on
+//         request. Without the check, the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence
+//         that ends before it begins as empty. If the offsets do not ascend, it is undefined which rows are written.
+//   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
+//         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
+//         queries attend, each at most once. The kernel ignores numbers outside of k.
+//   kv_num_blocks   [B or 1, Hq or 1, Mb]      i32, only with LISTED
+//         How many of the L entries count.
+//   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
+//         The arrays q, k and v hold values divided by these factors.
 //   scale                        f32, finite, usually 1 / sqrt(D)
-//   window_left, window_right    i32; -1, the default, leaves that side open; other values need WINDOW
+//   window_left, window_right    i32, default -1: that side of the window is open. Other values require WINDOW.
 //
-// Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share one key head (MHA, GQA, MQA).
-// Sq and Skv may be any number, including 0, and need not be multiples of the blocks; strides may be any.
+// Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
+// value, including 0, and need not be multiples of the block sizes. Strides are arbitrary.
 //
 // Parameters
-//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP, DVP), on Hopper
-//             those of queries and keys to whole panels of 64 columns if 32 or fewer are missing, and values wider
-//             than 32 to a multiple of 8. The padding reads zero and is never stored
-//   T, TO     element types of the arrays and of the result; TO is bf16 by default if T has 8 bits, else T. Scores,
-//             sums and LSE have the type ACC: f64 for f64, else f32
-//   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
-//   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under bottom_right, else 0
-//   PACKED    B is 1, and the rows are those of sequences of different lengths, one after the other: sequence b has
-//             the queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same rule. Positions, lengths and
-//             masks refer to one sequence; it may be empty
-//   LISTED    queries attend only keys of listed blocks. With PACKED, blocks count within each sequence; Mb may be any
-//   BLOCK_M, BLOCK_N   queries of a program instance, keys of an iteration; they divide LIST_BLOCK_M, LIST_BLOCK_N
+//   D, DV     Widths of a query and of a value, at most 256. DV defaults to D.
+//   T         Element type of q, k and v: f16, bf16, f32, f64, e4m3 or e5m2.
+//   TO        Element type of o. Default: bf16 if T has 8 bits, else T.
+//   ACC       Type of scores, sums and LSE, derived from T: f64 for f64, else f32.
+//   CAUSAL    none (default), top_left: keeps j <= i, or bottom_right: keeps j <= i + Skv - Sq.
+//   WINDOW    Keeps i + shift - window_left <= j <= i + shift + window_right. The shift is Skv - Sq under bottom_right,
+//             else 0. Default: false.
+//   PACKED    B is 1, and the arrays hold sequences of different lengths one after the other: sequence b has the
+//             queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1 and the keys that cu_seqlens_k gives in the same way.
+//             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
+//   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
+//             sequences or 1, blocks count from the begin of a sequence, and Mb is arbitrary. Default: false.
+//   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
+//   BLOCK_M, BLOCK_N             Queries of a program instance, and keys of an iteration. With LISTED, they divide
+//             LIST_BLOCK_M and LIST_BLOCK_N. By default, the compiler chooses them for the target.
+//   DP, DVP   Widths of the tiles, derived: D and DV rounded up to a multiple of UNIT. Exceptions for 16-bit types on
+//             Hopper: if D > 64 and fewer than 32 columns are missing to a multiple of 64, DP is that multiple; if
+//             DV > 32, DVP is a multiple of 8. The padding reads as zero and is never stored.
 //
-// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. A NaN or infinity in
-// v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN.
+// A query that attends no key gets O = 0 and LSE = -inf (with mods/sink.mlir: the sink). A NaN in a query affects only
+// its own row. A NaN or infinity in v reaches the queries that attend its key, and may reach queries whose block
+// contains that key, since 0 * NaN is NaN.
 //
-// P is rounded to T before the product with V; all else is kept in ACC. Runs are bit-identical. P is at most 1, and
-// 8-bit floats have few small values: P is multiplied by 256 (the largest e4m3 is 448) before it is rounded to them.
+// Precision: P is rounded to T before the product with V; all other values have the type ACC. With 8-bit types, P is
+// multiplied by 256 before it is rounded, since it is at most 1 and these types have few small values (the largest e4m3
+// is 448). Runs are bit-identical.
 //
-// Algorithm: softmax in one pass over the keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
+// Algorithm: online softmax over blocks of keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
+// The body finds the rows of this instance, iterates over the blocks of keys that they attend, then normalizes and
+// stores O and LSE. Other files replace @score_mod, @mask_mod, @weight_mod and @sink: see lib/attention.mlir.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
@@ -67,18 +83,18 @@ tile.link "lib/forward.mlir"
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !row  = !tile.tile<[BLOCK_M], ACC>
 
-// From lib/batch.mlir: the location of the rows of this instance.
+// From lib/batch.mlir: which rows of the arrays an instance processes.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// From lib/attention.mlir: the key head of a query head, the key on the diagonal in row 0, and the list of a block.
+// From lib/attention.mlir: the key head of a query head, the diagonal of the masks, and the list of a block of queries.
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-// From lib/forward.mlir: the softmax over blocks of keys.
+// From lib/forward.mlir: the online softmax over blocks of keys.
 func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
@@ -118,7 +134,8 @@ tile.kernel @attention_forward
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
 
-  // Element b of the batch, which has index a in the arrays, and the first query of this instance in it.
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
+  // query, relative to the sequence.
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
@@ -134,11 +151,12 @@ tile.kernel @attention_forward
   %span = tile.param LIST_BLOCK_M : i32
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-  // Before the first key.
+  // State of the online softmax before the first key.
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
-  // From the last block to the first, so that the blocks that a mask or the end of the keys cuts come first.
+  // Iterate from the last block of keys to the first: blocks that need a mask, or that the end of the keys cuts, then
+  // mostly come first.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries) descending
@@ -153,7 +171,7 @@ tile.kernel @attention_forward
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  // After the last key.
+  // Epilogue: normalize, and store O and LSE.
   %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>

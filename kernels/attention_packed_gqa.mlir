@@ -1,21 +1,26 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention, forward, with the query heads of a group packed into one tile: for grouped heads and few queries, where a
-// tile of one head would be mostly empty.
+// Attention, forward, with the query heads of a group packed into one tile. Use it for grouped heads and few queries,
+// where a tile of one head would be mostly empty.
 //
-//   O = softmax(scale * Q K^T) V,   LSE = log sum exp(scale * Q K^T)
+//   O = softmax(scale * Q K^T) V,   LSE = log(sum(exp(scale * Q K^T)))
 //
-//   GROUP     query heads that share a key head: Hq = GROUP * Hkv
-//   QUERIES   queries of one program instance; a tile has BLOCK_M = QUERIES * GROUP rows, at most 256, and row r is
-//             query r / GROUP of head r mod GROUP. By default a multiple of UNIT, which on a GPU is the least number of
-//             queries whose rows are a multiple of 16, as products require. UNIT * GROUP <= 256: GROUP is at most 256
-//             on the CPU; on a GPU at most 15 if it is odd, 30 if it is even but not a multiple of 4, and so on
+// Arguments: q, k, v, o (of type T), lse and scale, as in attention_forward.mlir.
 //
-// As in attention_forward.mlir: q, k, v, o (of type T), lse and scale, the parameters D, DV, T, CAUSAL and BLOCK_N, and
-// the results of queries without a key and of NaN. Runs are bit-identical.
+// Parameters
+//   D, DV, T, CAUSAL, BLOCK_N   As in attention_forward.mlir, but T has at least 16 bits.
+//   GROUP     Query heads that share a key head: Hq = GROUP * Hkv.
+//   QUERIES   Queries of a program instance. Default: a multiple of UNIT.
+//   BLOCK_M   Rows of a tile, derived: QUERIES * GROUP, at most 256. Row r is query r / GROUP of head r mod GROUP.
+//   UNIT      Derived: on a GPU the least number of queries whose rows are a multiple of 16, as matrix instructions
+//             require; 1 on the CPU. UNIT * GROUP is at most 256. This limits GROUP: to 256 on the CPU; on a GPU to 15
+//             if it is odd, to 30 if it is even but not a multiple of 4, to 60 if it is a multiple of 4 but not of 8,
+//             and so on.
 //
-// Algorithm: FlashAttention-2 (Dao, 2023); packing as in its implementation for grouped queries.
+// Queries without a key and NaN give the same results as in attention_forward.mlir. Runs are bit-identical.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023), with heads packed as in its implementation for grouped queries.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/forward.mlir"
@@ -30,7 +35,7 @@ tile.link "lib/forward.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
-// Before the heads are packed into rows.
+// Tiles before the heads are packed into rows.
 !q_heads = !tile.tile<[QUERIES, GROUP, DP], T>
 !o_heads = !tile.tile<[QUERIES, GROUP, DVP], T>
 !keep_query = !tile.tile<[QUERIES, BLOCK_N], i1>
@@ -63,13 +68,14 @@ tile.kernel @attention_packed_gqa
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  // First query of this instance, and the first head of its group.
+  // The first query of this instance, and the first head of its group.
   %queries_each = tile.param QUERIES : i32
   %m = arith.muli %bm, %queries_each : i32
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  // Queries outermost: the rows of a query are adjacent, and the causal mask of a tile keeps its triangular form.
+  // The query is the outer dimension of the packed rows: the rows of a query are adjacent, and the causal mask of a
+  // tile stays triangular.
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_heads = tile.load %q[%b, %h, %m, 0] dims [2, 1, 3] : !qk_view -> !q_heads
   %q_tile = tile.reshape %q_heads : !q_heads -> !q

@@ -1,28 +1,33 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention of one new query for each sequence over a cache of keys and values kept in pages.
+// Attention of one new query of each sequence over a paged cache of keys and values.
 //
-//   O = softmax(scale * q K^T) V,   LSE = log sum exp(scale * q K^T)
+//   O = softmax(scale * q K^T) V,   LSE = log(sum(exp(scale * q K^T)))
 //
-//   q             [B, Hq, D]  T    k_pages [P, PAGE, Hkv, D]  T    v_pages [P, PAGE, Hkv, DV]  T
-//   o             [B, Hq, DV] T    lse [B, Hq]  ACC, optional      scale   f32
-//   block_table   [B, L]  i32; key j of sequence b is row j mod PAGE of page block_table[b, j / PAGE]
-//   seq_lens      [B]  i32, keys of each sequence, up to L * PAGE
+// Arguments
+//   q             [B, Hq, D]           T     one query of each sequence
+//   k_pages       [P, PAGE, Hkv, D]    T     pages of keys
+//   v_pages       [P, PAGE, Hkv, DV]   T     pages of values
+//   o             [B, Hq, DV]          T     result
+//   lse           [B, Hq]              ACC   result, optional
+//   block_table   [B, L]               i32   key j of sequence b is row j mod PAGE of page block_table[b, j / PAGE]
+//   seq_lens      [B]                  i32   keys of each sequence, at most L * PAGE
+//   scale                              f32, finite
 //
-// Parameters D, DV and T: as in attention_forward.mlir, and
+// Parameters
+//   D, DV, T   As in attention_forward.mlir, but T has at least 16 bits.
+//   PAGE       Rows of a page, and keys of an iteration: 16, 32, 64, 128 or 256.
+//   GROUP      Query heads that share a key head: Hq = GROUP * Hkv. They are the rows of one tile, padded to a multiple
+//              of 16 (BLOCK_M). Default: 1.
 //
-//   PAGE          rows of a page, and keys of an iteration
-//   GROUP         query heads that share a key head, Hq = GROUP * Hkv; they are the rows of one tile, padded to a
-//                 multiple of 16 (BLOCK_M)
+// The host checks the lengths, and the page numbers of the keys within them; a device checks them on request. Without
+// the check, the kernel clamps a length to the range 0 to L * PAGE, and a page that does not exist reads as zeros.
 //
-// Lengths, and the page numbers of keys within them, are checked in host memory, and on a device on request. Without
-// the check, a length is clamped to 0 to L * PAGE, and a page that does not exist reads as zeros.
+// The kernel never reads rows of a page beyond the end of the sequence; they may hold NaN. A sequence without keys gets
+// O = 0 and LSE = -inf. Runs are bit-identical.
 //
-// Rows of a page beyond the sequence are never read and may hold NaN. A sequence without keys gets O = 0, LSE = -inf.
-// Runs are bit-identical.
-//
-// Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
+// Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2 (Dao, 2023).
 
 tile.link "lib/forward.mlir"
 
@@ -60,7 +65,7 @@ tile.kernel @attention_paged_decode
      %block_table: !table, %seq_lens: !lengths, %scale: f32)
     grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  // At most as many keys as the table has pages for, clamped so that 32 bits hold their number.
+  // Clamp the length to the keys that the table has pages for, and these to what 32 bits hold.
   %page_rows = tile.param PAGE : i32
   %most_pages = tile.param floordiv(2147483647, PAGE) : i32
   %table_pages = tile.dim %block_table, 1 : !table
@@ -69,7 +74,7 @@ tile.kernel @attention_paged_decode
   %given_keys = tile.at %seq_lens[%b] : !lengths
   %not_negative = arith.maxsi %given_keys, %c0 : i32
   %keys = arith.minsi %not_negative, %most_keys : i32
-  // The heads of the group; rows of the tile beyond them read zero and are not stored.
+  // The heads of the group. Rows of the tile beyond them read as zero and are not stored.
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
   %q_group = tile.subview %q dim 1 from %h size %group : !q_view
@@ -81,7 +86,7 @@ tile.kernel @attention_paged_decode
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%c0 to %group)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    // An iteration reads one page; its rows end where the sequence ends.
+    // An iteration reads one page, up to the end of the sequence.
     %page_index = arith.divsi %n, %page_rows : i32
     %page = tile.at %block_table[%b, %page_index] : !table
     %left = arith.subi %keys, %n : i32

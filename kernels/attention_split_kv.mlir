@@ -1,19 +1,22 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention, forward, for few queries and many keys (decoding): the keys are split among program
-// instances, and their results are combined.
+// Attention, forward, for few queries and many keys (decoding). The first kernel distributes the keys of a query over
+// several program instances, the second combines their results.
 //
-//   partial   LSE_s = log sum exp(scale * Q K_s^T),   O_s = softmax(scale * Q K_s^T) V_s
-//   combine   LSE = log sum over s of exp(LSE_s),   O = sum over s of exp(LSE_s - LSE) O_s
+//   partial   LSE_s = log(sum(exp(scale * Q K_s^T))),   O_s = softmax(scale * Q K_s^T) V_s
+//   combine   LSE = log(sum over s of exp(LSE_s)),      O = sum over s of exp(LSE_s - LSE) O_s
 //
-//   num_splits   i32, at least 1; a split may be empty
+// Arguments: q, k, v, o (of type T), lse and scale, as in attention_forward.mlir, and
 //
-// As in attention_forward.mlir: q, k, v, o (of type T), lse and scale, the parameters D, DV, T, CAUSAL, BLOCK_M and
-// BLOCK_N, and the results of queries without a key and of NaN.
+//   num_splits   i32, at least 1: into how many parts the keys are split; a part may be empty
 //
-// A split is a number of whole blocks of keys, the same for all splits except the last ones. Partial results have the
-// type ACC. Runs are bit-identical; another number of splits sums in another order.
+// Parameters: D, DV, T (at least 16 bits), CAUSAL, BLOCK_M and BLOCK_N, as in attention_forward.mlir. BLOCK_M and
+// BLOCK_N are 16, 32, 64 or 128.
+//
+// All splits have the same number of whole blocks of keys, except the last ones, which may have fewer or none. Partial
+// results have the type ACC. Queries without a key and NaN give the same results as in attention_forward.mlir. Runs are
+// bit-identical for a given num_splits; another number sums in another order.
 //
 // Algorithm: Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023).
 
@@ -23,7 +26,7 @@ tile.link "lib/forward.mlir"
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
-// Results of the splits: split, batch, head, query.
+// Partial results, by split, batch, head and query.
 !o_splits   = !tile.view<[?, ?, ?, ?, DV], ACC>
 !lse_splits = !tile.view<[?, ?, ?, ?], ACC>
 
@@ -61,7 +64,7 @@ tile.program @attention_split_kv
       : !o_splits, !lse_splits, !v_view, !row_view, i32
 }
 
-// Attention of one block of queries over the keys of one split.
+// Partial results: a block of queries attends the keys of one split.
 tile.kernel @attention_split_kv_partial
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
@@ -74,7 +77,7 @@ tile.kernel @attention_split_kv_partial
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  // A split is a run of consecutive blocks; the last runs may be shorter, or empty.
+  // A split is a range of consecutive blocks. The last splits may be shorter, or empty.
   %block_n = tile.param BLOCK_N : i32
   %blocks = arith.ceildivsi %keys, %block_n : i32
   %blocks_each = arith.ceildivsi %blocks, %num_splits : i32
@@ -104,7 +107,7 @@ tile.kernel @attention_split_kv_partial
   tile.store %lse_row, %lse_splits[%split, %b, %h, %m] : !row, !lse_splits
 }
 
-// The weighted mean of the splits: the online softmax again, over splits instead of keys.
+// The weighted mean of the partial results, by the online softmax over splits instead of keys.
 tile.kernel @attention_split_kv_combine
     params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view, %num_splits: i32)

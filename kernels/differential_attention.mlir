@@ -3,33 +3,38 @@
 //
 // Differential attention, forward: the difference of two softmaxes over one set of values.
 //
-//   S1 = scale Q1 K1^T,  S2 = scale Q2 K2^T
-//   O = (softmax(S1) - lambda[h] softmax(S2)) V
+//   S1 = scale * Q1 K1^T,  S2 = scale * Q2 K2^T
+//   O  = (softmax(S1) - lambda[h] * softmax(S2)) V
 //
-//   q1, q2  [B, Hq,  Sq,  D]   T      k1, k2  [B, Hkv, Skv, D]   T      v  [B, Hkv, Skv, DV]  T
-//   o       [B, Hq,  Sq,  DV]  T      lambda  [Hq]  f32
-//   scale   f32, finite, usually 1 / sqrt(D)
+// Arguments
+//   q1, q2   [B, Hq,  Sq,  D]   T
+//   k1, k2   [B, Hkv, Skv, D]   T
+//   v        [B, Hkv, Skv, DV]  T
+//   lambda   [Hq]               f32
+//   o        [B, Hq,  Sq,  DV]  T     result
+//   scale    f32, finite, usually 1 / sqrt(D)
 //
-// Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share one key head. If a model keeps both
-// queries of a head in one array, pass views of its halves: strides may be any. Sq and Skv may be any
-// number, including 0, and need not be multiples of the blocks.
+// Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head. Sq and Skv may have any value, including
+// 0, and need not be multiples of the block sizes. Strides are arbitrary: if a model keeps both queries of a head in
+// one array, pass views of its halves.
 //
 // Parameters
-//   D, DV     widths of a query and of a value, up to 256; usually DV = 2 D, the default where that
-//             is allowed. Tiles of D are padded to a multiple of 8 (DP): the padding reads zero.
-//   T         element type of the arrays. Scores and sums have the type ACC: f64 for f64, else f32
-//   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
-//   BLOCK_M, BLOCK_N   queries of a program instance, keys of an iteration
-//   BLOCK_V   columns of v and o of a program instance, which holds two sums of BLOCK_M x BLOCK_V.
-//             Instances with the same queries each compute the scores.
+//   D, DV      Widths of a query and of a value, at most 256. DV defaults to min(2 * D, 256). Tiles of queries and keys
+//              have the width DP, which is D rounded up to a multiple of 8; the padding reads as zero.
+//   T          Element type of the arrays: f16, bf16, f32 or f64. Scores and sums have the type ACC: f64 for f64, else
+//              f32.
+//   CAUSAL     none (default), top_left: keeps j <= i, or bottom_right: keeps j <= i + Skv - Sq.
+//   BLOCK_M, BLOCK_N   Queries of a program instance, and keys of an iteration. The compiler chooses the defaults.
+//   BLOCK_V    Columns of v and o of a program instance. An instance holds two sums of BLOCK_M x BLOCK_V elements.
+//              Instances for different columns of the same queries each compute the scores. Default: DV rounded up to
+//              a multiple of 8, at most 128.
 //
-// A query that attends no key gets O = 0. A NaN in a query poisons that row alone.
-// P1 and P2 are rounded to T before the product with V; everything else is kept in ACC. Runs are
-// bit-identical.
+// A query that attends no key gets O = 0. A NaN in a query affects only its own row. P1 and P2 are rounded to T before
+// the product with V; all other values have the type ACC. Runs are bit-identical.
 //
-// Algorithm: differential attention (Ye et al., Differential Transformer, 2024), both softmaxes in
-// one pass over the keys (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018),
-// so that each block of V is read once. There are two sums, since the softmaxes have two maxima.
+// Algorithm: differential attention (Ye et al., Differential Transformer, 2024). One loop over the keys computes both
+// softmaxes (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018), so each block of V is loaded
+// once. The maxima of the two softmaxes differ, so each has a sum of its own.
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -41,7 +46,7 @@
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-// CAUSAL. Parameters become constants, so that disabled code folds away.
+// The mask of CAUSAL. Specialization replaces the parameter by a constant, and an unused mask folds away.
 func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
   %diagonal = arith.addi %i, %shift overflow<nsw> : i32
   %any_order = tile.param CAUSAL == "none" : i1
@@ -50,7 +55,7 @@ func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
   return %keep : i1
 }
 
-// x, or 0 where x is -inf: the maximum of a row that has no key yet.
+// x, or 0 where x is -inf: the maximum of a row that has no key so far.
 func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %zero = arith.constant 0.0 : !acc
@@ -59,7 +64,7 @@ func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
   return %safe : !acc
 }
 
-// weight / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+// weight / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
 func.func private @quotient_or_zero(%x: !acc, %weight: !acc) -> !acc {
   %zero = arith.constant 0.0 : !acc
   %empty = arith.cmpf oeq, %x, %zero : !acc
@@ -92,8 +97,8 @@ tile.kernel @differential_attention
   %block_v = tile.param BLOCK_V : i32
   %c = arith.muli %bv, %block_v : i32
 
-  // The first query of this instance, and the key head that it reads. Under a causal mask the last queries
-  // attend the most keys, and come first. Divisors are at least 1, even if there are no heads.
+  // The first query of this instance, and the key head that it reads. Under a causal mask, the last queries attend the
+  // most keys; their instances come first to balance the load. Divisors are at least 1, even if there are no heads.
   %block_m = tile.param BLOCK_M : i32
   %ascending = tile.param CAUSAL == "none" : i1
   %row_blocks = arith.ceildivsi %queries, %block_m : i32
@@ -106,12 +111,12 @@ tile.kernel @differential_attention
   %group = arith.maxsi %heads_each, %c1 : i32
   %hk = arith.divsi %h, %group : i32
 
-  // The key on the diagonal of query 0.
+  // The key on the diagonal of the first query.
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1
   %surplus = arith.subi %keys, %queries : i32
   %shift = arith.select %bottom_right, %surplus, %c0 : i32
 
-  // Scores are in base 2, with one factor for scale and log2(e).
+  // Scores are in base 2: one factor combines scale and log2(e).
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
   %factor = arith.mulf %scale_acc, %log2e : !acc
@@ -128,8 +133,8 @@ tile.kernel @differential_attention
   %q1_tile = tile.load %q1[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
   %q2_tile = tile.load %q2[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
 
-  // Carries, of each softmax, the maximum of each row so far, the sum of exp2(x - maximum), and the
-  // sum of exp2(x - maximum) V.
+  // The loop carries for each softmax and row: the maximum so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
   %max1, %sum1, %acc1, %max2, %sum2, %acc2 =
       tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
       where @attends(against, block, %shift : i32)

@@ -3,24 +3,27 @@
 //
 // Layer normalization of each row (Ba, Kiros and Hinton, 2016).
 //
-//   mean  = sum x / N
-//   rstd  = 1 / sqrt(sum (x - mean)^2 / N + eps)
-//   y     = (x - mean) * rstd * weight + bias
+//   mean = sum(x) / N
+//   rstd = 1 / sqrt(sum((x - mean)^2) / N + eps)
+//   y    = (x - mean) * rstd * weight + bias
 //
-//   x, y          [R, N]  T
-//   weight, bias  [N]     T, each optional (absent: one, zero)
-//   mean, rstd    [R]     ACC, each optional
-//   eps           f32
+// Arguments
+//   x, y         [R, N]   T     input and result
+//   weight       [N]      T     optional; absent: one
+//   bias         [N]      T     optional; absent: zero
+//   mean, rstd   [R]      ACC   results, each optional
+//   eps          f32
 //
-// R may be any number. A NaN affects its row alone. Runs are bit-identical.
+// R may have any value. A NaN affects only its own row. Runs are bit-identical.
 //
 // Parameters
-//   N         length of a row. A whole row is one tile, so the variance is computed in a second pass
-//             without a second load, which avoids cancellation. The row is padded (NP) to a multiple of
-//             UNIT, which threads share evenly.
-//   T, ACC    element type of the arrays; type of the computation (f64 for f64, else f32)
-//   BLOCK_M   rows of a program instance: fewer for long rows, since a thread block holds at most 16384
-//             elements
+//   N         Length of a row, at most 16384. A tile holds whole rows: the kernel computes the variance from the
+//             difference to the mean, which avoids cancellation, without loading the row again. The tile has the width
+//             NP, which is N rounded up to a multiple of UNIT, so that the threads have equal shares.
+//   T         Element type of the arrays: f16, bf16, f32 or f64.
+//   ACC       Type of the computation, derived: f64 for f64, else f32.
+//   BLOCK_M   Rows of a program instance: 1, 2, 4, 8 or 16. Default: fewer for long rows, since a thread block holds at
+//             most 16384 elements.
 
 !x    = !tile.tile<[BLOCK_M, NP], T>
 !s    = !tile.tile<[BLOCK_M, NP], ACC>
@@ -52,7 +55,7 @@ tile.kernel @layer_norm
   %mean_row = arith.divf %sum, %lengths : !row
   %mean_each = tile.expand %mean_row dim 1 : !row -> !s
 
-  // The padding is zero, not the mean: it must not add to the variance.
+  // The padding of x is zero, not the mean. Exclude it from the variance.
   %zero = arith.constant 0.0 : !acc
   %zeros = tile.full %zero : !s
   %column = tile.iota %c0 dim 1 : !tile.tile<[BLOCK_M, NP], i32>
@@ -71,7 +74,7 @@ tile.kernel @layer_norm
   %rstd_each = tile.expand %rstd_row dim 1 : !row -> !s
   %normal = arith.mulf %centered, %rstd_each : !s
 
-  // An absent weight reads its pad, one; an absent bias reads zero.
+  // An absent weight reads as its pad, one; an absent bias reads as zero.
   %one = arith.constant 1.0 : !tile.param<T>
   %weight_tile = tile.load %weight[0] pad %one : !tile.param<T> in : !tile.view<[N], T> -> !gain
   %bias_tile = tile.load %bias[0] : !tile.view<[N], T> -> !gain

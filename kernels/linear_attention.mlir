@@ -1,42 +1,47 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Linear attention, causal, in chunks: attention without softmax, in time linear in the length.
+// Causal linear attention: attention without a softmax, in time linear in the length of the sequence.
 //
 //   O[i] = scale * sum over j <= i of (Q[i] . K[j]) V[j]
 //
-// If a model has feature maps, Q and K are their results. A chunk C of rows needs only the state of the
-// rows before it, which is their sum of K[j]^T V[j]:
+// If a model has feature maps, q and k hold their results. The kernel processes the rows in chunks. The rows before a
+// chunk C enter only through the state, the sum of their K[j]^T V[j]:
 //
-//   P = lower triangle of Q_C K_C^T
-//   O_C = scale (Q_C state + P V_C),   then   state += K_C^T V_C
+//   P     = lower triangle of Q_C K_C^T
+//   O_C   = scale * (Q_C state + P V_C)
+//   state = state + K_C^T V_C
 //
-//   q   [B, H, S, D]   T        k  [B, H, S, D]  T        v  [B, H, S, DV]  T
-//   o   [B, H, S, DV]  T
-//   state_in    [B, H, D, DV]  ACC, optional: the state before the first row; absent: zero
-//   state_out   [B, H, D, DV]  ACC, optional: the state after the last row
+// Arguments
+//   q, k        [B, H, S, D]    T
+//   v           [B, H, S, DV]   T
+//   o           [B, H, S, DV]   T     result
+//   state_in    [B, H, D, DV]   ACC   optional: the state before the first row; absent: zero
+//   state_out   [B, H, D, DV]   ACC   result, optional: the state after the last row
 //   scale       f32, finite, usually 1 / sqrt(D)
 //
-// S may be any number, including 0 (state_out is then state_in), and need not be a multiple of the
-// chunk; strides may be any.
+// S may have any value, including 0 (state_out is then state_in), and need not be a multiple of the chunk. Strides are
+// arbitrary.
 //
 // Parameters
-//   D, DV     widths of a key and of a value, up to 256. Tiles of D, whose columns are the rows of the
-//             state, are padded (DP) to a multiple of 16, and above 64 to a multiple of 128, which two
-//             warpgroups share: the padding reads zero and is never stored.
-//   T         element type of the arrays. Sums and the state have the type ACC: f64 for f64, else f32
-//   BLOCK_N, BLOCK_V   rows of a chunk; columns of v and of the state in a program instance
+//   D, DV     Widths of a key and of a value, at most 256. DV defaults to D. The columns of a tile of q or k are the
+//             rows of the state. Their number DP is D rounded up to a multiple of 16, or of 128 if D > 64, so that two
+//             warpgroups can share them. The padding reads as zero and is never stored.
+//   T         Element type of the arrays: f16, bf16, f32 or f64. Sums and the state have the type ACC: f64 for f64,
+//             else f32.
+//   BLOCK_N   Rows of a chunk. The compiler chooses the default.
+//   BLOCK_V   Columns of v, o and the state in a program instance. Default: 64, or 32 for f64.
 //
-// The state is rounded to T before the product with Q, and P before the product with V; all else is
-// kept in ACC. A NaN reaches all rows from its own on, and earlier rows of its chunk: 0 * NaN is NaN.
-// Runs are bit-identical.
+// The state is rounded to T before the product with Q, and P before the product with V; all other values have the type
+// ACC. A NaN in q affects only its own row. A NaN in k or v affects its own row and all later rows; in v, it also
+// affects earlier rows of its chunk, since 0 * NaN is NaN. Runs are bit-identical.
 //
-// The chunks of a head are processed one after the other, since each adds to the state. The grid has
-// B * H * DV / BLOCK_V instances, over batch, heads and columns of v. Each computes P again, so fewer
-// columns give more instances, and more work.
+// The grid has B * H * ceildiv(DV, BLOCK_V) instances. An instance processes the chunks of a head one after the other,
+// since each chunk adds to the state. Instances for different columns of a head each compute P: a smaller BLOCK_V gives
+// more instances, but more work.
 //
-// Algorithm: the chunkwise form of linear attention (Katharopoulos et al., Transformers are RNNs,
-// 2020; Yang et al., Gated linear attention transformers with hardware-efficient training, 2023).
+// Algorithm: the chunkwise form of linear attention (Katharopoulos et al., Transformers are RNNs, 2020; Yang et al.,
+// Gated linear attention transformers with hardware-efficient training, 2023).
 
 !k     = !tile.tile<[BLOCK_N, DP], T>
 !v     = !tile.tile<[BLOCK_N, BLOCK_V], T>
@@ -70,7 +75,7 @@ tile.kernel @linear_attention
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !o
 
-  // The causal mask within a chunk is the same in every chunk.
+  // The causal mask within a chunk is the same for all chunks.
   %i = tile.iota %c0 dim 0 : !pos
   %j = tile.iota %c0 dim 1 : !pos
   %keep = arith.cmpi sle, %j, %i : !pos

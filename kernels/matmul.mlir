@@ -3,20 +3,25 @@
 //
 // Matrix product with a fused epilogue: C = activation(alpha * A B + bias).
 //
-//   a     [M, K]  T          b   [K, N]  T
-//   bias  [N]     TC, optional (absent: zero)
-//   c     [M, N]  TC
-//   alpha f32
+// Arguments
+//   a       [M, K]   T
+//   b       [K, N]   T
+//   bias    [N]      TC   optional; absent: zero
+//   c       [M, N]   TC   result
+//   alpha   f32
 //
-// M, N and K may be any number, including 0 (K = 0: C = activation(bias)); strides may be any.
+// M, N and K may have any value, including 0 (K = 0: C = activation(bias)). Strides are arbitrary.
 //
 // Parameters
-//   T, TC        element types of the operands and of the result (default: T)
-//   ACC          type of the sum and of the epilogue: f64 for f64, else f32
-//   ACTIVATION   none, relu, gelu_tanh, silu or sigmoid: see lib/activation.mlir. Replaceable
-//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of a program instance; depth of an iteration
+//   T            Element type of the operands: f16, bf16, f32, f64, e4m3 or e5m2.
+//   TC           Element type of bias and c: f16, bf16, f32 or f64. Default: T. It has no default if T has 8 bits.
+//   ACC          Type of the sum and of the epilogue, derived: f64 for f64, else f32.
+//   ACTIVATION   none (default), relu, gelu_tanh, silu or sigmoid: see lib/activation.mlir. Another file may replace
+//                @activation.
+//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance.
+//   BLOCK_K            Columns of a in an iteration. The compiler chooses the defaults of the blocks.
 //
-// C is rounded once, at the end. Runs are bit-identical.
+// The result is rounded once, when it is stored. Runs are bit-identical.
 
 tile.link "lib/activation.mlir"
 
@@ -45,7 +50,7 @@ tile.kernel @matmul
 
   %zero = arith.constant 0.0 : !acc
   %no_sum = tile.full %zero : !c
-  // The last iteration may reach beyond K, where both operands read zero.
+  // The last iteration may extend beyond K, where both operands read as zero.
   %sum = scf.for %k = %c0 to %depth step %block_k iter_args(%sum_old = %no_sum) -> (!c) : i32 {
     %a_tile = tile.load %a[%m, %k] : !tile.view<[?, ?], T> -> !a
     %b_tile = tile.load %b[%k, %n] : !tile.view<[?, ?], T> -> !b

@@ -3,18 +3,21 @@
 //
 // Softmax of each row: y(r, c) = exp(scale * x(r, c)) / sum over c of exp(scale * x(r, c)).
 //
-//   x, y   [R, C]   T
-//   scale  f32
+// Arguments
+//   x, y    [R, C]   T   input and result
+//   scale   f32, finite
 //
-// R and C may be any number. A row that contains only -inf gives zeros, like a query without keys in
-// attention. A NaN affects its row alone. Runs are bit-identical.
+// R and C may have any value. A row in which all scaled elements are -inf gives zeros, like a query without keys in
+// attention. A NaN affects only its own row. Runs are bit-identical.
 //
 // Parameters
-//   T, ACC             element type of the arrays; type of the computation (f64 for f64, else f32)
-//   BLOCK_M, BLOCK_N   rows of a program instance, columns of an iteration
+//   T         Element type of the arrays: f16, bf16, f32 or f64.
+//   ACC       Type of the computation, derived: f64 for f64, else f32.
+//   BLOCK_M   Rows of a program instance: 1, 2, 4, 8, 16, 32 or 64. Default: 4.
+//   BLOCK_N   Columns of an iteration: 32, 64, 128, 256, 512 or 1024. Default: 256.
 //
-// The kernel sweeps over a row twice, for any length: first for maximum and sum together (Milakov and
-// Gimelshein, Online normalizer calculation for softmax, 2018), then for the result.
+// The kernel reads each row twice: a first loop computes the maximum and the sum together (Milakov and Gimelshein,
+// Online normalizer calculation for softmax, 2018), a second one the result.
 
 tile.link "lib/softmax.mlir"
 
@@ -54,7 +57,7 @@ tile.kernel @row_softmax
     %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
     %x_acc = tile.cast %x_tile : !x -> !s
     %scaled = arith.mulf %x_acc, %scales : !s
-    // Columns beyond the row become -inf after the scaling: the scale may be negative or zero.
+    // Set columns beyond the row to -inf only after scaling: the scale may be negative or zero.
     %position = tile.iota %n dim 1 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
     %inside = arith.cmpi slt, %position, %limit : !tile.tile<[BLOCK_M, BLOCK_N], i32>
     %base2 = tile.select %inside, %scaled, %beyond : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
@@ -65,7 +68,7 @@ tile.kernel @row_softmax
     %below = arith.subf %base2, %max_each : !s
     %p = math.exp2 %below : !s
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
-    // The sum relative to the old maximum is scaled by 2^(old - new).
+    // Rescale the sum from the old maximum to the new one, by 2^(old - new).
     %fall = arith.subf %max_old, %max_new : !row
     %rescale = math.exp2 %fall : !row
     %sum_kept = arith.mulf %sum_old, %rescale : !row

@@ -3,25 +3,27 @@
 //
 // The gated linear unit of a transformer's MLP: Y = activation(X W_gate) * (X W_up).
 //
-//   x              [M, K]  T
-//   w_gate, w_up   [K, N]  T; with TRANSPOSED [N, K], as layers of PyTorch keep their weights
-//   y              [M, N]  T
+// Arguments
+//   x              [M, K]   T
+//   w_gate, w_up   [K, N]   T, or [N, K] with TRANSPOSED
+//   y              [M, N]   T    result
 //
-// M, N and K may be any number, including 0 (K = 0: Y = activation(0) * 0); strides may be any. If a
-// model keeps both weights in one array, pass views of its halves.
+// M, N and K may have any value, including 0 (K = 0: Y = activation(0) * 0). Strides are arbitrary: if a model keeps
+// both weights in one array, pass views of its halves.
 //
 // Parameters
-//   T            element type of the arrays
-//   ACC          type of the sums, of the activation and of the product: f64 for f64, else f32
-//   ACTIVATION   silu (SwiGLU), gelu_tanh (GeGLU), relu (ReGLU), sigmoid (GLU), none (bilinear): see
-//                lib/activation.mlir. Replaceable
-//   TRANSPOSED   whether the weights are [N, K]
-//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of a program instance; depth of an iteration
+//   T            Element type of the arrays: f16, bf16, f32 or f64.
+//   ACC          Type of the sums, the activation and the product, derived: f64 for f64, else f32.
+//   ACTIVATION   silu (SwiGLU, default), gelu_tanh (GeGLU), relu (ReGLU), sigmoid (GLU) or none (bilinear): see
+//                lib/activation.mlir. Another file may replace @activation.
+//   TRANSPOSED   The weights have the shape [N, K], as in PyTorch's linear layers. Default: false.
+//   BLOCK_M, BLOCK_N   Rows and columns of y in a program instance.
+//   BLOCK_K            Columns of x in an iteration. The compiler chooses the defaults of the blocks.
 //
-// Y is rounded once, at the end. Runs are bit-identical.
+// The result is rounded once, when it is stored. Runs are bit-identical.
 //
-// Algorithm: Shazeer, GLU variants improve transformer, 2020. One loop computes both products, so that
-// X is read once and neither product is stored.
+// Algorithm: Shazeer, GLU variants improve transformer, 2020. One loop computes both products: X is loaded once, and
+// neither product is stored.
 
 tile.link "lib/activation.mlir"
 
@@ -53,7 +55,7 @@ tile.kernel @swiglu
 
   %zero = arith.constant 0.0 : !acc
   %no_sum = tile.full %zero : !y
-  // The last iteration may reach beyond K, where all operands read zero.
+  // The last iteration may extend beyond K, where all operands read as zero.
   %gate, %up = scf.for %k = %c0 to %depth step %block_k
       iter_args(%gate_old = %no_sum, %up_old = %no_sum) -> (!y, !y) : i32 {
     %x_tile = tile.load %x[%m, %k] : !view -> !x

@@ -1,15 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Activation functions of a layer. A kernel that links this file declares the parameters ACC and
+// Activation functions. A kernel that links this file declares the parameters ACC and ACTIVATION:
 //
-//   ACTIVATION   none; relu: max(x, 0); sigmoid: 1 / (1 + exp(-x)); silu: x / (1 + exp(-x));
-//                gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
-//                (Hendrycks and Gimpel, Gaussian error linear units, 2016)
+//   none        x
+//   relu        max(x, 0)
+//   sigmoid     1 / (1 + exp(-x))
+//   silu        x / (1 + exp(-x))
+//   gelu_tanh   x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+//               (Hendrycks and Gimpel, Gaussian error linear units, 2016)
 
 !acc = !tile.param<ACC>
 
-// Once bound, the parameter is a constant, so that all branches but one fold away.
+// Specialization replaces ACTIVATION by a constant, and the unused functions fold away.
 func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
   %zero = arith.constant 0.0 : !acc
   %half = arith.constant 0.5 : !acc

@@ -1,45 +1,48 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of attention kernels that other files may replace, and masks. A kernel that links this file declares
-// the parameters ACC and CAUSAL; for @attends also WINDOW, and for @key_head also D and T.
+// Functions of attention kernels: those that other files may replace (@score_mod, @mask_mod, @weight_mod, @sink), the
+// masks of CAUSAL and WINDOW, and the location of heads and lists. A kernel that links this file declares the
+// parameters ACC and CAUSAL; for @attends also WINDOW, and for @key_head also D and T.
 //
-// --with links a file that replaces a function: --with kernels/mods/softcap.mlir. b is the number of an element of the
-// batch, or of a packed sequence, h that of a query head; i and j are the positions of a query and a key in it, counted
-// from the first row of q and of k. Captured floats have gradients: see CAPTURE_GRADIENTS of attention_backward.mlir.
+// The option --with links a file that replaces a function: --with kernels/mods/softcap.mlir. The operands b and h are
+// the number of the batch element or packed sequence and that of the query head. The operands i and j are the positions
+// of the query and the key, counted from the first row of q and of k in b. Captured floats have gradients: see
+// CAPTURE_GRADIENTS in attention_backward.mlir.
 
 !qk_view = !tile.view<[?, ?, ?, D], T>
 !acc = !tile.param<ACC>
 !count_view = !tile.view<[?, ?, ?], i32>
 
-// Changes the scaled score of one pair. If several files replace it, each changes the result of the one before.
+// Modifies the scaled score of one pair. If several files replace it, each modifies the result of the previous one.
 func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %s : !acc
 }
 
-// Whether query i may attend key j, besides CAUSAL and WINDOW. If several files replace it, all must allow the pair. A
-// mask that depends on data excludes no block by positions alone: each block is then tested at run time.
+// Whether query i may attend key j, in addition to CAUSAL and WINDOW. If several files replace it, all must allow the
+// pair. If the mask depends on data, positions alone exclude no block, and the kernel tests each block at run time.
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes {tile.replaceable = "and"} {
   %true = arith.constant true
   return %true : i1
 }
 
-// Changes the probability of one pair after normalization; LSE is unchanged. It is linear in p, so that the backward
-// applies it to the gradient of p as well. If several files replace it, each changes the result of the one before.
+// Modifies the probability of one pair as if after normalization; LSE does not change. It must be linear in p, since
+// the backward also applies it to the gradient of p. If several files replace it, each modifies the result of the
+// previous one.
 func.func private @weight_mod(%p: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %p : !acc
 }
 
-// A logit that joins the sum of every row of a head, and LSE, but has no value.
+// A logit that contributes to the sum and to LSE of every row of a head, but has no value.
 func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
   %minus_inf = tile.constant minus_inf : !acc
   return %minus_inf : !acc
 }
 
-// The term of a row in the gradient of its head's sink: minus the sink's probability times delta, since the sink has no
-// value. The probability is at most 1, whatever the rounding.
+// The contribution of a row to the gradient of its head's sink: -p * delta, where p is the probability of the sink,
+// since the sink has no value. Rounding cannot make p exceed 1.
 func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc {
   %zero = arith.constant 0.0 : !acc
   %log2e = arith.constant 1.4426950408889634 : !acc
@@ -53,7 +56,7 @@ func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc
   return %adjoint : !acc
 }
 
-// The key head that a query head reads. Divisors are at least 1, even if there are no heads.
+// The key head of a query head. Divisors are at least 1, even if there are no heads.
 func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
@@ -65,7 +68,7 @@ func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   return %hk : i32
 }
 
-// The key on the diagonal of the first query.
+// The key on the diagonal of the first query: 0, or Skv - Sq under bottom_right.
 func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1
@@ -74,9 +77,9 @@ func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
   return %shift : i32
 }
 
-// CAUSAL, WINDOW and the author's mask together. Parameters become constants, so that disabled masks fold away. `ahead`
-// counts keys from the diagonal. The shift is 0, or the number of keys minus that of queries: no computation overflows
-// 32 bits for an existing query and key.
+// CAUSAL, WINDOW and @mask_mod together. Specialization replaces parameters by constants, and unused masks fold away.
+// `ahead` is the distance of the key from the diagonal. The shift is 0, or the number of keys minus that of queries:
+// no sum overflows 32 bits for a query and a key that exist.
 func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32, %right: i32) -> i1 {
   %c0 = arith.constant 0 : i32
   %diagonal = arith.addi %i, %shift overflow<nsw> : i32
@@ -96,7 +99,7 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %lef
   return %keep : i1
 }
 
-// Whether a key `ahead` of the diagonal lies in a window around it; a side of -1 is open.
+// Whether a key at the distance `ahead` from the diagonal lies in the window around it. A side of -1 is open.
 func.func private @inside_window(%ahead: i32, %left: i32, %right: i32) -> i1 {
   %c0 = arith.constant 0 : i32
   %left_open = arith.cmpi slt, %left, %c0 : i32
@@ -110,7 +113,7 @@ func.func private @inside_window(%ahead: i32, %left: i32, %right: i32) -> i1 {
   return %inside : i1
 }
 
-// CAUSAL alone. Without it this folds to true.
+// CAUSAL alone. Folds to true for none.
 func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   %any_order = tile.param CAUSAL == "none" : i1
   %last = arith.addi %i, %shift overflow<nsw> : i32
@@ -119,7 +122,7 @@ func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   return %keep : i1
 }
 
-// The index along a dimension whose extent is that of %index, or 1, in which case all indices share one element.
+// The index along a dimension that has one element for each %index, or one element that all indices share (extent 1).
 func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -128,7 +131,8 @@ func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
   return %result : i32
 }
 
-// The place and the length of the list of the block of `span` positions with this one. Extents of 1 serve all indices.
+// The list of the block of `span` positions that contains %position: its three indices and its length. All indices
+// share a dimension of extent 1.
 func.func private @list_of(%b: i32, %h: i32, %position: i32, %span: i32, %counts: !count_view) -> (i32, i32, i32, i32) {
   %batches = tile.dim %counts, 0 : !count_view
   %heads = tile.dim %counts, 1 : !count_view

@@ -1,11 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The computation of an attention backward for a block of queries and one of keys, and two of its kernels: for delta,
-// which is launched first, and for the gradient of scores. A kernel that links this declares D, DV, T, ACC,
-// BLOCK_M, BLOCK_N, DP and DVP (D and DV, padded), DW (the columns of K with which dQ is computed), CAUSAL, WINDOW,
-// CAPTURE_GRADIENTS and DETERMINISTIC, and WITH_DK, WITH_DV and WITH_DQ: the gradients to compute. A program that
-// links a kernel declares the parameters of that kernel, or binds them in the launch.
+// The computation of an attention backward for one block of queries and one block of keys, and two of its kernels: that
+// for delta, which is launched first, and that for the gradient of scores. A kernel that links this file declares:
+//
+//   D, DV, T, ACC                      as in attention_backward.mlir
+//   BLOCK_M, BLOCK_N                   queries and keys of a block
+//   DP, DVP                            D and DV, padded
+//   DW                                 columns of K in the product for dQ
+//   CAUSAL, WINDOW                     as in attention_backward.mlir
+//   CAPTURE_GRADIENTS, DETERMINISTIC   as in attention_backward.mlir
+//   WITH_DK, WITH_DV, WITH_DQ          which gradients to compute
+//
+// A program that launches a kernel of this file declares the parameters of that kernel, or binds them in the launch.
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
@@ -31,7 +38,7 @@ tile.link "softmax.mlir"
 !dqt   = !tile.tile<[DW, BLOCK_M], ACC>
 !row   = !tile.tile<[BLOCK_M], ACC>
 !acc   = !tile.param<ACC>
-// Scores and their gradients, by query and key, and transposed.
+// Scores and their gradients, as queries x keys and transposed.
 !s     = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !st    = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !ds    = !tile.tile<[BLOCK_M, BLOCK_N], T>
@@ -49,9 +56,10 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 
-// From S^T: the scores and P, and rounded to T the operands of dV and dK, weighted P^T and P * score_mod'(S). LSE is
-// in base 2. The kernel computes the products (S^T instead of S, so that P^T and dS^T have the order in which
-// dV and dK take them) and loads rows between the calls, so that a row is read when it is needed.
+// From S^T: the scaled scores, P^T, the weighted P^T rounded to T (the operand of the product for dV), and
+// P^T * score_mod'(S) rounded to T. LSE is in base 2. The kernel computes S^T instead of S, so that P^T and dS^T have
+// the layout in which the products for dV and dK read them. It computes the products, and loads LSE and delta, between
+// calls to these functions, so that it reads a row only when it needs it.
 func.func private @probabilities_of_keys(
     %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32)
     -> (!st, !st, !dst, !dst) {
@@ -71,16 +79,16 @@ func.func private @probabilities_of_keys(
   %pt_weighted = tile.map @weight_mod(%pt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
   %pt_rounded = tile.cast %pt_weighted : !st -> !dst
 
-  // A gradient is linear in its seed, so the score's comes before dP is there, and what waits for dP
-  // are numbers of type T.
+  // The gradient is linear in its seed: compute it for P now and multiply it by dP later. Until dP is available, only
+  // values of type T are live.
   %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
       : (!st, i32, i32, !post, !post) -> !st
   %gt_rounded = tile.cast %gt : !st -> !dst
   return %natural, %pt, %pt_rounded, %gt_rounded : !st, !st, !dst, !dst
 }
 
-// From dP^T and the results of the function above: new sums of dK and dV, and the addition to dQ,
-// transposed; and the gradients of the captures of modifiers.
+// From dP^T and the results of @probabilities_of_keys: the new sums of dK and dV, and the term to add to dQ,
+// transposed. Adds the gradients of the captures of modifiers.
 func.func private @gradients_of_keys(
     %natural: !st, %pt: !st, %pt_rounded: !dst, %gt_rounded: !dst, %dpt: !st,
     %delta_row: !row, %k_wide: !kw, %q_tile: !q, %do_tile: !o, %dk_old: !dk, %dv_old: !dv,
@@ -126,7 +134,7 @@ func.func private @gradients_of_keys(
   return %dk_new, %dv_new, %dq_new : !dk, !dv, !dqt
 }
 
-// A block of queries against one of keys, in a loop over the latter: a new sum of dQ.
+// One iteration of a block of queries over blocks of keys: the new sum of dQ.
 func.func private @round_of_queries(
     %q_tile: !q, %do_tile: !o, %lse_row: !row, %delta_row: !row, %k_tile: !k, %v_tile: !v,
     %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> !dq {
@@ -156,8 +164,8 @@ func.func private @round_of_queries(
   return %dq_new : !dq
 }
 
-// The keys that the queries from %m to %m_end attend, without linked masks: from the first to before the end, which is
-// not after the first where there are none.
+// The range of keys that the queries %m .. %m_end - 1 attend under CAUSAL and WINDOW: the first key, and the end (the
+// key after the last one). If the queries attend no key, the end is at most the first.
 func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, %left: i32, %right: i32) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
   %any_order = tile.param CAUSAL == "none" : i1
@@ -181,7 +189,7 @@ func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, 
   return %first, %end : i32, i32
 }
 
-// A block of dQ in the type of the arrays, of its sum.
+// Scales a block of the sum of dQ and converts it to T.
 func.func private @dq_of_sum(%sum: !dq, %scale: f32) -> !q {
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
@@ -191,12 +199,12 @@ func.func private @dq_of_sum(%sum: !dq, %scale: f32) -> !q {
 }
 
 //===----------------------------------------------------------------------===//
-// Kernels that a program launches beside its own
+// Kernels that a program launches in addition to its own
 //===----------------------------------------------------------------------===//
 
-// delta = rowsum(dO * O) - dLSE, LSE in base 2, and with WITH_DQ the zeros to which dQ is added, of all rows; of packed
-// sequences also of the rows behind each in a workspace, which get zeros. With ORDERED, if there are turns, no zeros,
-// but dQ itself where no row of a block attends a key: nothing is added there.
+// For all rows: delta = rowsum(dO * O) - dLSE, LSE in base 2 and, with WITH_DQ, the zeros to which dQ is added. The
+// padding rows of packed sequences in a workspace get zeros. With ORDERED, if there are turns, the kernel writes no
+// zeros to the sum; instead it writes zeros to dQ for blocks in which no query attends a key, to which no kernel adds.
 tile.kernel @attention_backward_delta
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, BLOCK_M: int,
            PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, WITH_TURNS: flag, CAPTURE_GRADIENTS: flag,
@@ -267,9 +275,9 @@ tile.kernel @attention_backward_delta
   tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
 }
 
-// The gradient of scores, summed over what shares an entry: that of an additive bias. An instance has a block of
-// d_score, which no other writes, and goes over the batches, heads and queries that share it, one after the other.
-// Transposed, as what dK and dV are made of.
+// The gradient of scores, summed over all pairs that share an entry of d_score, as an additive bias needs it. A program
+// instance writes one block of d_score, and iterates over the batch elements, heads and queries that share it. It
+// computes S^T and dP^T, like the keys kernel.
 tile.kernel @attention_backward_scores
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
            SCORE_GRADIENT: flag, BLOCK_M: int, BLOCK_N: int,
@@ -288,7 +296,7 @@ tile.kernel @attention_backward_scores
   %m_begin = arith.muli %bm, %block_m : i32
   %n = arith.muli %bn, %block_n : i32
 
-  // One batch, head and block of queries shares this block, or all where an extent is 1.
+  // The range of batch elements, heads and queries of this block of d_score: all of them where an extent is 1.
   %d_batches = tile.dim %d_score, 0 : !score_view
   %d_heads = tile.dim %d_score, 1 : !score_view
   %d_rows = tile.dim %d_score, 2 : !score_view

@@ -1,17 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The location of the rows of a batch. A batch is dense, [B, heads, rows, width] with the same number of rows in each
-// element, or PACKED: [1, heads, T, width] holds sequences of different lengths one after the other, and sequence b has
-// the rows cu[b] .. cu[b + 1] - 1.
+// The rows of a batch. A dense batch has the shape [B, heads, rows, width], with the same number of rows in each
+// element. A packed batch (PACKED) has the shape [1, heads, T, width] and holds sequences of different lengths one
+// after the other: sequence b has the rows cu[b] .. cu[b + 1] - 1.
 //
-// In blocks of `size` rows, packed sequence b begins with block b + cu[b] / size, and has as many blocks as its rows
-// need, or one more. This numbers the instances of a grid, and the blocks of a workspace in which every sequence begins
-// with a whole block, so that the last block of a sequence never overlaps the next one. The number of blocks is
-// rows / size + sequences, rounded down or up.
+// Blocks of `size` rows number the instances of a grid, and the parts of a workspace. In a packed batch, sequence b
+// begins with block b + cu[b] / size, and has as many blocks as its rows need, or one more. Every sequence begins with
+// a whole block, so the last block of a sequence never overlaps the next sequence. The number of blocks is
+// rows / size + sequences, rounded up for a grid and down for a workspace.
 //
-// A kernel that links this file declares PACKED, BLOCK_M and CAUSAL for @longest_block; for workspaces PAD, the size of
-// their blocks; and for parts of views the parameters that their types name.
+// In this file, b is the number of an element of a dense batch, or of a packed sequence. A kernel that links this file
+// declares PACKED; for @longest_block also BLOCK_M and CAUSAL; for workspaces also PAD, the size of their blocks; and
+// for @part_of_... the parameters that the types of the views name.
 
 !cu_view  = !tile.view<[?], i32>
 !qk_view  = !tile.view<[?, ?, ?, D], T>
@@ -21,9 +22,9 @@
 !acc_view = !tile.view<[?, ?, ?, D], ACC>
 !dv_acc_view = !tile.view<[?, ?, ?, DV], ACC>
 
-// For instance (%e, %block) of a grid over blocks of `size` rows: the element b of the batch, its index in the first
-// dimension of the arrays, its first row, the number of its rows, and the number of the block in it. After the last
-// block of a packed sequence there may be one without rows.
+// For instance (%e, %block) of a grid over blocks of `size` rows: b, its index in the first dimension of the arrays,
+// the first row of b, the number of its rows, and the number of the block within b. The last block of a packed sequence
+// may have no rows.
 func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
@@ -37,8 +38,9 @@ func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total
   return %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
 }
 
-// The same for blocks of BLOCK_M rows, with the first row of the block instead of its number. Under a causal mask the
-// blocks of each b are in reverse order: the last rows attend the most keys, and are started first to balance the load.
+// Like @block for blocks of BLOCK_M rows, but returns the first row of the block within b instead of its number. Under
+// a causal mask, the blocks of each b are in reverse order: the last rows attend the most keys, and start first to
+// balance the load.
 func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -58,7 +60,7 @@ func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i3
   return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
 }
 
-// The first row of b, and the number of its rows: 0 if a sequence ends before it begins.
+// The first row of b, and the number of its rows: 0 if the sequence ends before it begins.
 func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -76,7 +78,7 @@ func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   return %begin, %rows : i32, i32
 }
 
-// The rows of one b, for views of each type; other rows are neither read nor written.
+// The view of the rows of b, for each type of view. Loads and stores through it cannot reach other rows.
 func.func private @part_of_queries_and_keys(%all: !qk_view, %begin: i32, %rows: i32) -> !qk_view {
   %packed = tile.param PACKED : i1
   %own = tile.subview %all dim 2 from %begin size %rows : !qk_view
@@ -130,7 +132,7 @@ func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
   return %row : i32
 }
 
-// For a row of a workspace: its b, the row within b, the first row of b and the number of its rows.
+// For a row of a workspace: b, the row within b, the first row of b in the arrays, and the number of its rows.
 func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
@@ -160,7 +162,7 @@ func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
   return %block : i32
 }
 
-// cu[b], clamped to the rows of the array.
+// cu[b], clamped to the number of rows of the array.
 func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %given = tile.at %cu[%b] : !cu_view
@@ -169,8 +171,8 @@ func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
   return %begin : i32
 }
 
-// For a block: its sequence, found by bisection, the sequence's first row and number of rows, and the number of the
-// block in it. After the last block of a sequence there may be one without rows.
+// For a block: its sequence, by bisection, the first row and the number of rows of that sequence, and the number of the
+// block within it. The last block of a sequence may have no rows.
 func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

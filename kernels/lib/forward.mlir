@@ -1,17 +1,23 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A forward of attention for a block of queries and a block of keys: softmax in one pass over the keys (Milakov and
-// Gimelshein, Online normalizer calculation for softmax, 2018). Each row carries the maximum of its scores so far, in
-// base 2 (GPUs have an instruction for exp2), the sum of exp2(x - maximum), and the sum of exp2(x - maximum) V.
+// The attention forward for one block of queries and one block of keys: online softmax in one pass over the keys
+// (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). The loop over blocks of keys carries for
+// each row:
+//
+//   max   the maximum of the scores so far, in base 2 (GPUs have an instruction for exp2); with 16-bit types it may be
+//         up to 8 less, see @online_softmax
+//   sum   the sum of exp2(x - max)
+//   acc   the sum of exp2(x - max) V
 //
 //   max, sum, acc = @before_keys, or @no_keys
 //   for each block of keys: max, sum, acc = @round_of_keys, or @plain_round
 //   O = @output_of(sum, acc), LSE = @lse_of(max, sum)
 //
-// The first function of each pair calls functions that other files may replace, the second does not. A kernel that
-// links this file declares T, ACC, BLOCK_M (rows), BLOCK_N (keys of an iteration), DP and DVP (padded widths of a query
-// and of a value), the parameters of attention.mlir, and for @round_of_keys FP8, whether T has 8 bits.
+// @before_keys and @round_of_keys call the functions that other files may replace; @no_keys and @plain_round do not. A
+// kernel that links this file declares T, ACC, BLOCK_M (queries), BLOCK_N (keys of an iteration), DP and DVP (padded
+// widths of a query and of a value), the parameters of attention.mlir and, for @round_of_keys and the scaling of 8-bit
+// types, FP8: whether T has 8 bits.
 
 tile.link "attention.mlir"
 tile.link "softmax.mlir"
@@ -31,7 +37,7 @@ tile.link "softmax.mlir"
 func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
 
-// The values that rows of a head carry before the first key. A sink, if there is one, is a key without a value.
+// The state of the rows of a head before the first key. A sink counts as a key without a value.
 func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %zero = arith.constant 0.0 : !acc
   %one = arith.constant 1.0 : !acc
@@ -49,7 +55,7 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   return %no_max, %no_sum, %no_o : !row, !row, !o
 }
 
-// The same without a sink.
+// Like @before_keys, without a sink.
 func.func private @no_keys() -> (!row, !row, !o) {
   %lowest = func.call @lowest() : () -> !acc
   %no_max = tile.full %lowest : !row
@@ -58,8 +64,9 @@ func.func private @no_keys() -> (!row, !row, !o) {
   return %no_max, %no_sum, %no_o : !row, !row, !o
 }
 
-// From scores in base 2: P, the new maximum and sum, and the rescaled sum of P V. With 16-bit values, the maximum is
-// raised only by more than 8: P is then at most 2^8, and most iterations leave the maximum unchanged.
+// From scores in base 2: P, the new maximum and sum, and the rescaled sum of P V. With 16-bit types, the carried
+// maximum may lag behind by up to 8: it rises only if the true maximum exceeds it by more than that. P is then at most
+// 2^8, and most iterations leave the maximum unchanged.
 func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
   %max_block = tile.reduce max %x dim 1 : !s -> !row
   %max_all = arith.maximumf %max_old, %max_block : !row
@@ -72,7 +79,7 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   %max_each = tile.expand %max_new dim 1 : !row -> !s
   %below = arith.subf %x, %max_each fastmath<reassoc, contract> : !s
   %p = math.exp2 %below : !s
-  // Sums relative to the old maximum are scaled by 2^(old - new).
+  // Rescale the sums from the old maximum to the new one, by 2^(old - new).
   %fall = arith.subf %max_old, %max_new : !row
   %rescale = math.exp2 %fall : !row
   %sum_block = tile.reduce add %p dim 1 : !s -> !row
@@ -83,8 +90,9 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
-// The queries from %m on against the keys from %n on, restricted to the pairs of %keep. The two factors of a score may
-// be rounded together, and a product with its difference. P of 8 bits is multiplied by 2^8 before it is rounded.
+// One iteration: the queries from %m on with the keys from %n on, for the pairs of %keep. The fastmath flags allow to
+// combine the two factors of a score, and a product with its difference. With 8-bit types, P is multiplied by 2^8
+// before it is rounded.
 func.func private @round_of_keys(
     %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> (!row, !row, !o) {
@@ -112,7 +120,7 @@ func.func private @round_of_keys(
   return %max_new, %sum_new, %acc_new : !row, !row, !o
 }
 
-// The same without modifiers.
+// Like @round_of_keys, without modifiers.
 func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
                                %acc_old: !o, %scale: f32) -> (!row, !row, !o) {
   %log2e = arith.constant 1.4426950408889634 : !acc
@@ -130,7 +138,7 @@ func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !ke
   return %max_new, %sum_new, %acc_new : !row, !row, !o
 }
 
-// O, after the last key. A row without keys has the sum 0.
+// O after the last key. A row without keys has the sum 0 and gets 0.
 func.func private @output_of(%sum: !row, %acc: !o) -> !o {
   %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
   %inverse_each = tile.expand %inverse dim 1 : !row -> !o
@@ -138,7 +146,7 @@ func.func private @output_of(%sum: !row, %acc: !o) -> !o {
   return %result : !o
 }
 
-// LSE = log(2^maximum * sum); the logarithm of a row without keys is -inf.
+// LSE = log(2^max * sum). It is -inf for a row without keys, whose sum is 0.
 func.func private @lse_of(%max: !row, %sum: !row) -> !row {
   %ln2s = tile.constant 0.6931471805599453 : !row
   %max_natural = arith.mulf %max, %ln2s : !row
@@ -147,7 +155,7 @@ func.func private @lse_of(%max: !row, %sum: !row) -> !row {
   return %lse : !row
 }
 
-// The scale of scores. With 8-bit types (FP8), q and k hold values divided by their descale.
+// The factor of the scores. With 8-bit types, q and k hold values divided by their descale factors.
 func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descale: !one_view) -> f32 {
   %fp8 = tile.param FP8 : i1
   %q_by = tile.at %q_descale[0] : !one_view
@@ -158,7 +166,7 @@ func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descal
   return %all : f32
 }
 
-// O from the sum of P V. With 8-bit types, that is the sum of 256 P times values divided by their descale.
+// O, with the factors of 8-bit types removed: P was multiplied by 256, and v holds values divided by v_descale.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   %fp8 = tile.param FP8 : i1
   %v_by = tile.at %v_descale[0] : !one_view

@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel that transposes lists of blocks; attention_forward.mlir has their form.
+// A kernel that transposes lists of blocks; attention_forward.mlir describes their format.
 
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
 !one        = !tile.tile<[1], i32>
 
-// For each block of keys: the blocks of queries that list it, in ascending order, and their number.
+// Writes for each block of keys the blocks of queries that list it, in ascending order, and their number.
 tile.kernel @turn_lists params(LISTED: flag)
     (%given: !list_view when (LISTED), %counts: !count_view when (LISTED), %turned: !list_view, %lengths: !count_view)
     grid(%n = dim(turned, 2), %h = dim(turned, 1), %b = dim(turned, 0)) {

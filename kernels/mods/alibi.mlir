@@ -1,15 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ALiBi (Press, Smith and Lewis, Train short, test long, 2022): a penalty that grows linearly with
-// the distance of query and key, s - slope(h) * |i - j|.
+// ALiBi (Press, Smith and Lewis, Train short, test long, 2022): a penalty that grows linearly with the distance between
+// query and key: s - slope(h) * |i - j|.
 //
 //   slopes   [Hq]   f32
 //
-// Distances are computed in ACC: in f32 they are exact below 2^24. Under CAUSAL = top_left, a parameter of the
-// kernel, no kept pair has its key ahead of its query, so the distance needs no absolute value.
-// If the first rows of q and of k have different positions (decoding with a cache, CAUSAL = bottom_right), O is still
-// correct under a causal mask: the offset adds the same number to every score of a row, and to LSE.
+// Distances have the type ACC; in f32 they are exact below 2^24. Under CAUSAL = top_left, no kept pair has its key
+// ahead of its query, and the distance needs no absolute value.
+//
+// Distances count from the first rows of q and of k. If these have different positions (decoding with a cache, or
+// CAUSAL = bottom_right with Sq != Skv), use alibi_aligned.mlir.
 
 tile.capture @slopes : !tile.view<[?], f32>
 

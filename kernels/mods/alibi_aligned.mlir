@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with linear biases (alibi.mlir) where each element of the batch has its own slopes, and its own diagonal
-// from which distances count: s - slope(b, h) * |i + shift(b) - j|. With shift = Skv - Sq the last query and the
-// last key are at distance 0, as under CAUSAL = bottom_right.
+// ALiBi (see alibi.mlir) with slopes and a diagonal for each element of the batch; distances count from the diagonal:
+// s - slope(b, h) * |i + shift(b) - j|. With shift = Skv - Sq, the distance between the last query and the last key is
+// 0, as under CAUSAL = bottom_right.
 //
 //   alibi_slopes   [B, Hq]   f32
 //   alibi_shift    [B]       i32

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Additive bias: s + bias(b, h, i, j). An extent of 1 means that the bias is the same for all indices.
+// Additive bias: s + bias(b, h, i, j). All indices share a dimension of extent 1.
 //
-//   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; outside of its extents it is 0
+//   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; reads as 0 outside of its extents
 //
-// A bias of -inf masks a pair: a query without an unmasked key gets O = 0 and LSE = -inf.
+// A bias of -inf masks a pair. A query without an unmasked key gets O = 0 and LSE = -inf.
 //
-// Its gradient d_bias has the same extents, in f32. If no extent of 1 stands for several indices, every pair stores its
-// own element; else gradients are added atomically, except in a dense backward with SCORE_GRADIENT=true.
+// The gradient d_bias has the same extents, in f32 (f64 for f64). If no two pairs share an element, each pair stores
+// its own; else gradients are added atomically, except in a dense backward with SCORE_GRADIENT=true.
 
 tile.link "lib/attention.mlir"
 tile.capture @bias : !tile.view<[?, ?, ?, ?], T>

@@ -1,11 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Document mask for several documents in one sequence: keeps the pairs within one document,
-// query_document(b, i) == key_document(b, j). Add CAUSAL for a language model.
+// Document mask, for several documents in one sequence: keeps the pairs within a document,
+// query_document(b, i) == key_document(b, j). For a language model, combine it with CAUSAL.
 //
 //   query_document   [B, Sq]    i32, the number of the document of each query
 //   key_document     [B, Skv]   i32, that of each key; for self-attention the same array
+//
+// If documents are contiguous, spans.mlir is faster.
 
 tile.capture @query_document : !tile.view<[?, ?], i32>
 tile.capture @key_document : !tile.view<[?, ?], i32>

@@ -1,20 +1,20 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Dropout of probabilities: a pair is dropped with probability p, and the others are multiplied by
-// 1 / (1 - p); p counts in steps of 2^-16. LSE is that of attention without dropout.
+// Dropout of probabilities: drops each pair with probability p, and multiplies the others by 1 / (1 - p). p has a
+// resolution of 2^-16. LSE is that of attention without dropout.
 //
 //   dropout          f32, the probability p of dropping a pair, 0 <= p < 1
 //   dropout_seed     [1]   i64
-//   dropout_offset   [1]   i64, in memory, so that a recorded launch draws new numbers when replayed
+//   dropout_offset   [1]   i64, in memory: a recorded launch (CUDA graph) draws new numbers when it is replayed
 //
-// Each pair has a random number of 16 bits and is dropped if it is below t = floor(p * 2^16); others are multiplied by
-// 2^16 / (2^16 - t), so that the mean of the factor is 1. The numbers come from Philox4x32-7 (tile.random, with the
-// offset plus b * 2^32) and depend on the logical position alone, so a backward with other or transposed tiles computes
-// the same. Eight pairs share a call: they differ in bits 0 and 3 of the key and bit 3 of the query, like the elements
-// of a matrix product that one thread of a GPU holds.
+// Each pair has a random number of 16 bits. With t = floor(p * 2^16), a pair is dropped if its number is below t; other
+// pairs are multiplied by 2^16 / (2^16 - t), so the mean of the factor is 1. The numbers come from Philox4x32-7
+// (tile.random, with the offset plus b * 2^32) and depend only on the logical position: a backward with other tiles, or
+// with transposed ones, computes the same numbers. Eight pairs share a call of the generator. They differ in bits 0 and
+// 3 of the key and bit 3 of the query, like the elements of a matrix product that one GPU thread holds.
 //
-// The generator: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
+// Generator: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
 
 tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)
 tile.capture @dropout_seed : !tile.view<[1], i64>
@@ -28,7 +28,8 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   %high = arith.shli %batch, %c32 : i64
   %stream = arith.addi %offset, %high : i64
 
-  // Number: bit 3 of i, bit 3 of j, bit 0 of j. Block: the other bits of j; those of i are a counter.
+  // %n: the low three bits, from high to low bit 3 of i, bit 3 of j and bit 0 of j, select a number within a call. The
+  // other bits of j, above them, and the other bits of i select the call.
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
   %c6 = arith.constant 6 : i32

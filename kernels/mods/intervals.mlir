@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Column intervals (FlashMask, Wang et al., 2024): each key is hidden from the queries of one interval. Two numbers for
+// Column intervals (FlashMask, Wang et al., 2024): each key is hidden from one interval of queries. Two numbers for
 // each key describe causal, document, shared-question and many other masks. Keeps i < hidden_from(b, j) or
 // i >= hidden_to(b, j).
 //
-//   hidden_from, hidden_to   [B, Skv]   i32; an empty interval hides nothing
+//   hidden_from, hidden_to   [B, Skv]   i32; an empty interval hides no query
 
 tile.capture @hidden_from : !tile.view<[?, ?], i32>
 tile.capture @hidden_to : !tile.view<[?, ?], i32>

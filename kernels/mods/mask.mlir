@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A mask in memory: keeps pairs where mask(b, h, i, j) is true. An extent of 1 stands for all indices.
+// A mask in memory: keeps the pairs for which mask(b, h, i, j) is true. All indices share a dimension of extent 1.
 //
-//   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; outside of its extents it is false
+//   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; reads as false outside of its extents
 
 tile.link "lib/attention.mlir"
 tile.capture @mask : !tile.view<[?, ?, ?, ?], i1>

@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Prefix language model (Raffel et al., T5, 2020): every query attends the prefix of its sequence, and
-// the rest is causal. Keeps j < prefix_length(b) or j <= i.
+// Prefix language model (Raffel et al., T5, 2020): every query attends the prefix of its sequence; the rest is causal.
+// Keeps j < prefix_length(b) or j <= i.
 //
 //   prefix_length   [B]   i32
 //
-// Do not set CAUSAL: it would remove the part of the prefix ahead of a query.
+// Do not set CAUSAL: it would remove the keys of the prefix that are ahead of a query.
 
 tile.capture @prefix_length : !tile.view<[?], i32>
 

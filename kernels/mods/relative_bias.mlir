@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Relative position bias: s + table(h, clamp(j - i, -R, R) + R), a learned number for each head and
-// each distance up to R (Shaw, Uszkoreit and Vaswani, 2018). With the buckets of T5: t5_bias.mlir.
+// Relative position bias: s + table(h, clamp(j - i, -R, R) + R), a learned number for each head and each signed
+// distance up to R (Shaw, Uszkoreit and Vaswani, 2018). For the buckets of T5, see t5_bias.mlir.
 //
-//   relative_bias     [Hq, 2 R + 1]   f32
-//   relative_radius   i32, R >= 0; keys farther away have the entry of distance R
+//   relative_bias     [Hq, 2 R + 1]   f32, the table
+//   relative_radius   i32, R >= 0; greater distances use the entry of distance R
 
 tile.capture @relative_bias : !tile.view<[?, ?], f32>
 tile.capture @relative_radius : i32

@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention sinks as learned logits, as in gpt-oss: each head has a logit that joins the sum of every
-// row, like that of a further key whose value is 0.
+// Attention sinks as learned logits, as in gpt-oss: the logit of a head joins the sum of every row, like the score of a
+// further key whose value is 0.
 //
-//   sinks   [Hq]   f32; minus infinity: this head has none
+//   sinks   [Hq]   f32; -inf: this head has no sink
 //
-// LSE includes the sink, so if results over parts of the keys are merged, exactly one part must have it.
-// A query that attends no key has O = 0 and LSE = the sink.
+// LSE includes the sink: to merge results over parts of the keys, give the sink to exactly one part. A query that
+// attends no key gets O = 0 and LSE = the sink.
 
 tile.capture @sinks : !tile.view<[?], f32>
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention sinks with a sliding window (Xiao et al., Efficient streaming language models with attention sinks, 2024):
-// a query attends itself, the last `sink_window` keys before it, and the first `sink_size` keys, none ahead of it.
+// a query attends itself, the `sink_window` keys before it, and the first `sink_size` keys, but no key ahead of it.
 //
 //   sink_size, sink_window   i32, >= 0
 //
-// Keeps j <= i and (j < sink_size or j >= i - sink_window). CAUSAL and WINDOW may be set too, and remove more.
+// Keeps j <= i and (j < sink_size or j >= i - sink_window). CAUSAL and WINDOW can restrict this further.
 
 tile.capture @sink_size : i32
 tile.capture @sink_window : i32

@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Soft capping of scores, as in Gemma 2: cap * tanh(s / cap), between -cap and cap.
+// Soft capping of scores, as in Gemma 2: cap * tanh(s / cap), which lies between -cap and cap.
 //
 //   softcap   f32, positive
 //
-// On a GPU, tanh may have a relative error of 2^-11 if T is bf16 (afn: the machine's instruction), and
-// of 2^-22 if T is f16 (arcp): not more than a rounding of the score to T.
+// On a GPU, tanh may have a relative error of 2^-11 if T is bf16 (afn selects the hardware instruction), and of 2^-22
+// if T is f16 (arcp): not more than the rounding of a score to T.
 
 tile.capture @softcap : f32
 

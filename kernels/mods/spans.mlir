@@ -1,16 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Spans: query i attends the keys key_begin(b, i) .. key_end(b, i) - 1. Several documents in one sequence, each row of
-// which says where its document begins and ends (add CAUSAL for a language model), prefixes of each document, windows
-// of different widths: any mask whose spans move forward from row to row. Blocks outside of the spans are skipped, and
-// these arrays are the only input.
+// Spans: query i attends the keys key_begin(b, i) .. key_end(b, i) - 1. This covers any mask whose spans move forward
+// from query to query: several documents in one sequence (for a language model, combine it with CAUSAL), prefixes of
+// each document, windows of different widths. The kernel skips blocks outside of the spans.
 //
-//   key_begin, key_end       [B, Sq]    i32, neither descends from query to query, and the spans of neighbors, without
-//                                       the keys that CAUSAL or WINDOW excludes, overlap or touch; otherwise it is
-//                                       undefined which blocks are visited
-//   query_begin, query_end   [B, Skv]   i32, likewise: query_begin(b, j) .. query_end(b, j) - 1 are the queries that
-//                                       attend key j. The backward reads them; for documents they are the same arrays
+//   key_begin, key_end       [B, Sq]    i32. Neither descends from query to query, and the spans of neighbors, without
+//                                       the keys that CAUSAL or WINDOW excludes, overlap or touch. Else it is undefined
+//                                       which blocks the kernel visits.
+//   query_begin, query_end   [B, Skv]   i32. The inverse, under the same conditions: the queries
+//                                       query_begin(b, j) .. query_end(b, j) - 1 attend key j. The backward reads them;
+//                                       for documents, they are the same arrays.
 
 tile.capture @key_begin {tile.ascending} : !tile.view<[?, ?], i32>
 tile.capture @key_end {tile.ascending} : !tile.view<[?, ?], i32>

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Relative position bias in buckets (Raffel et al., T5, 2020): s + table(h, bucket(j - i)), a learned number for each
-// head and each bucket of distances. The first E = C / 2 of the C buckets of a direction hold one distance each; the
-// others grow by equal factors up to the largest distance, and the last one includes all greater distances:
+// head and each bucket of distances. A direction has C buckets. The first E = C / 2 hold one distance each. The widths
+// of the others grow by a constant factor up to the maximum distance; the last one also holds all greater distances:
 //
-//   bucket(d) = d                                                                  for d < E
-//             = min(C - 1, E + floor(log(d / E) / log(max_distance / E) * (C - E)))   else
+//   bucket(d) = d                                                                      if d < E
+//               min(C - 1, E + floor(log(d / E) / log(max_distance / E) * (C - E)))    else
 //
-//   t5_bias           [Hq, N]   f32
-//   t5_max_distance   i32; a lesser value than E + 1 counts as E + 1
-//   t5_bidirectional  i32, 1: C = N / 2, keys behind the query have the first half of the buckets and keys ahead of it
-//                     the second (an encoder). 0: C = N, keys ahead have bucket 0 (a decoder, whose mask is causal)
+//   t5_bias            [Hq, N]   f32, the table
+//   t5_max_distance    i32; a value below E + 1 counts as E + 1
+//   t5_bidirectional   i32. 1 (encoder): C = N / 2; keys at or behind the query use the first half of the buckets, keys
+//                      ahead of it the second half. 0 (decoder with a causal mask): C = N; keys ahead use bucket 0.
 //
 // T5 does not scale its scores: set scale to 1.
 
@@ -45,7 +45,7 @@ func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) ->
   %log_distance = math.log2 %inside_f32 : f32
   %octaves = arith.subf %log_distance, %log_exact : f32
   %place = arith.mulf %octaves, %per_octave : f32
-  // A distance that begins a bucket belongs to it, however its logarithm is rounded.
+  // The slack places a distance that begins a bucket in that bucket, even if the logarithm is rounded down.
   %slack = arith.constant 6.103515625e-5 : f32
   %raised = arith.addf %place, %slack : f32
   %steps = arith.fptosi %raised : f32 to i32

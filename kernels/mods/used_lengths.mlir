@@ -1,12 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Used lengths, as in a padded batch: only the first rows of each element of a batch, or packed sequence, count. Keeps
-// i < seqused_q(b), j < seqused_k(b); blocks beyond are not visited. CAUSAL = bottom_right still counts from all rows;
-// for another diagonal, use window_aligned.mlir. Unused rows of q and k do not affect a forward; those of v, and all of
-// them in a backward, must be finite, since 0 * NaN is NaN.
+// Used lengths, for padded batches: only the first rows of each batch element or packed sequence count. Keeps the pairs
+// with i < seqused_q(b) and j < seqused_k(b); the kernel does not visit blocks beyond them.
 //
 //   seqused_q, seqused_k   [B]   i32
+//
+// CAUSAL = bottom_right still counts from all rows; for another diagonal, use window_aligned.mlir. Unused rows of q and
+// k do not affect a forward. Unused rows of v, and in a backward those of all arrays, must be finite, since 0 * NaN is
+// NaN.
 
 tile.capture @seqused_q : !tile.view<[?], i32>
 tile.capture @seqused_k : !tile.view<[?], i32>

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A window around a diagonal that each element of the batch chooses: keeps
-// i + shift(b) - left <= j <= i + shift(b) + right. With shift = Skv - Sq this is the parameter WINDOW
-// under CAUSAL = bottom_right, but may also keep keys ahead. If the shift is 0, use WINDOW.
+// i + shift(b) - left <= j <= i + shift(b) + right. With shift = Skv - Sq, the window is that of the parameter WINDOW
+// under CAUSAL = bottom_right, but without CAUSAL it can also keep keys ahead of the diagonal. If the shift is 0, use
+// WINDOW.
 //
-//   window_shift   [B]   i32
-//   aligned_left, aligned_right   i32; -1 leaves that side open
+//   window_shift                  [B]   i32
+//   aligned_left, aligned_right   i32; -1: that side is open
 
 tile.link "lib/attention.mlir"
 tile.capture @window_shift : !tile.view<[?], i32>
