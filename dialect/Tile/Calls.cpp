@@ -8,6 +8,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <string>
+
 using namespace mlir;
 using namespace tilewright::tile;
 

@@ -19,6 +19,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "dialect/Tile/TileDialect.h.inc"
 #include "dialect/Tile/TileEnums.h.inc"

@@ -8,8 +8,11 @@
 #include "dialect/Tile/TileParsing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
+
+#include <optional>
 
 using namespace mlir;
 using namespace tilewright::tile;

@@ -8,6 +8,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
+#include <optional>
+
 using namespace mlir;
 using namespace tilewright::tile;
 

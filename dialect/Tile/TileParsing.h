@@ -8,6 +8,8 @@
 
 #include "dialect/Tile/Tile.h"
 
+#include <optional>
+
 namespace tilewright::tile {
 
 /// Parses an infix expression; see Tile_ExprAttr for the grammar.

@@ -9,6 +9,9 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <optional>
+#include <string>
+
 using namespace mlir;
 using namespace tilewright::tile;
 

@@ -15,6 +15,8 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <optional>
+
 using namespace tilewright;
 
 std::string tilewright::findAssembler() {

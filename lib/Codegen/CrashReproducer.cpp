@@ -11,6 +11,9 @@
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
+#include <memory>
+#include <string>
+
 namespace tilewright {
 
 namespace {

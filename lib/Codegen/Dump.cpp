@@ -15,6 +15,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string>
 
 namespace tilewright {
 

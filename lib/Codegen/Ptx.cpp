@@ -32,7 +32,9 @@
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Transforms/Utils/Mem2Reg.h"
 
+#include <memory>
 #include <mutex>
+#include <optional>
 
 // Only the NVPTX back end: InitializeAllTargets would require targets that the package does not
 // contain.

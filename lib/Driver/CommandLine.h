@@ -10,6 +10,8 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <string>
+
 namespace llvm::cl {
 class OptionCategory;
 } // namespace llvm::cl

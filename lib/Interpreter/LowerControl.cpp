@@ -6,6 +6,7 @@
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/TileSteps.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"

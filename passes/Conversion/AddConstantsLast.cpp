@@ -13,6 +13,8 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
 
+#include <optional>
+
 namespace tilewright {
 #define GEN_PASS_DEF_ARITHADDCONSTANTSLAST
 #include "passes/Passes.h.inc"

@@ -9,6 +9,7 @@
 #include "mlir/IR/Matchers.h"
 
 #include <cmath>
+#include <string>
 
 using namespace mlir;
 using namespace tilewright;

@@ -7,6 +7,8 @@
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/LoweringTable.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

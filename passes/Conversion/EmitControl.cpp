@@ -8,6 +8,7 @@
 #include "passes/Conversion/TimelineWriter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace tilewright;

@@ -11,6 +11,8 @@
 
 #include "base/Layout/CopyPartition.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

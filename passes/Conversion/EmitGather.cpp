@@ -10,6 +10,8 @@
 
 #include "base/Layout/Relations.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

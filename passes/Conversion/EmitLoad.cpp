@@ -21,6 +21,8 @@
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 #include <array>
 #include <numeric>
 

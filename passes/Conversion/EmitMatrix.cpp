@@ -8,6 +8,9 @@
 #include "passes/Conversion/SharedAccess.h"
 #include "passes/Conversion/ThreadCoords.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

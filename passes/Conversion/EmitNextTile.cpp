@@ -14,6 +14,8 @@
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/Nvvm.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

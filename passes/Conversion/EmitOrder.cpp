@@ -11,6 +11,8 @@
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

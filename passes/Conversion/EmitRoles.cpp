@@ -9,6 +9,8 @@
 #include "passes/Conversion/RoleThreads.h"
 #include "passes/Conversion/TimelineWriter.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

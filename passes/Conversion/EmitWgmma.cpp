@@ -12,6 +12,8 @@
 #include "base/Layout/WgmmaDescriptor.h"
 #include "passes/Tgpu/RegisterLimits.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

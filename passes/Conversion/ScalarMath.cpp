@@ -12,6 +12,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <limits>
+#include <vector>
 
 using namespace mlir;
 using namespace tilewright::tgpu;

@@ -7,6 +7,9 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <optional>
+#include <string>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

@@ -12,6 +12,7 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 #include <map>
+#include <string>
 #include <vector>
 
 namespace tilewright::tgpu {

@@ -6,6 +6,7 @@
 #include "passes/Tgpu/LoopChain.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tilewright;

@@ -10,6 +10,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 
+#include <optional>
+
 using namespace mlir;
 using namespace tilewright;
 

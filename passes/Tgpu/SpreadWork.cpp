@@ -17,6 +17,7 @@
 #include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RegisterLimits.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;

@@ -19,6 +19,8 @@
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <optional>
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILECOPYCAPTURES
 #include "passes/Passes.h.inc"

@@ -14,6 +14,10 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <memory>
+#include <optional>
+#include <vector>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;

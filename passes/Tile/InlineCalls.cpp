@@ -13,6 +13,7 @@
 #include "passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILEINLINECALLS

@@ -9,6 +9,9 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <optional>
+#include <string>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;

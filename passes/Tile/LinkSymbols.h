@@ -11,6 +11,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <string>
+
 namespace tilewright {
 
 /// "function", "capture", "kernel", "program" or "symbol".

@@ -17,6 +17,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <map>
+#include <optional>
+#include <vector>
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILELOADCAPTURES

@@ -9,6 +9,9 @@
 
 #include "dialect/Tile/Tile.h"
 
+#include <optional>
+#include <string>
+
 namespace tilewright {
 
 /// Describes the loop with the most products, the first of several. Parameters need not be bound.

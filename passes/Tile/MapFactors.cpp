@@ -18,6 +18,8 @@
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <optional>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;

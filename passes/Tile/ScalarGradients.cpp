@@ -14,6 +14,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <string>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;

@@ -17,6 +17,7 @@
 #include "mlir/IR/IRMapping.h"
 
 #include <limits>
+#include <optional>
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILESCALEAFTERMAX

@@ -18,6 +18,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <vector>
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILESPECIALIZE
 #include "passes/Passes.h.inc"

@@ -13,6 +13,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <optional>
+
 namespace tilewright {
 
 /// A sum of scalars and, if there is a `dim`, of the element's position along it. If the condition

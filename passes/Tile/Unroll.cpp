@@ -13,6 +13,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <optional>
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILEUNROLL
 #include "passes/Passes.h.inc"

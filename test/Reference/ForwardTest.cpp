@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <string>
 
 using namespace tilewright::reference;
 

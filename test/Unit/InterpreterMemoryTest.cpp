@@ -5,6 +5,8 @@
 
 #include "InterpreterTesting.h"
 
+#include <memory>
+
 namespace tilewright {
 namespace {
 
