@@ -85,10 +85,6 @@ bool isReplica(const std::vector<Digit> &digits, int64_t number) {
   return false;
 }
 
-bool anyReplica(const std::vector<Digit> &digits) {
-  return std::any_of(digits.begin(), digits.end(), [](const Digit &d) { return d.isReplica(); });
-}
-
 /// Whether the digits along a dimension count its elements, each once.
 [[maybe_unused]] bool countsDimension(std::vector<Digit> digits, int dim, int64_t extent) {
   digits.erase(std::remove_if(digits.begin(), digits.end(),
@@ -346,10 +342,6 @@ std::vector<Owner> RegisterLayout::owners(Coord element) const {
 
 bool RegisterLayout::isCanonicalOwner(int warp, int lane, int reg) const {
   return !isReplica(warps, warp) && !isReplica(lanes, lane) && !isReplica(registers, reg);
-}
-
-bool RegisterLayout::hasReplicas() const {
-  return anyReplica(warps) || anyReplica(lanes) || anyReplica(registers);
 }
 
 int RegisterLayout::vectorLength(int dim) const {

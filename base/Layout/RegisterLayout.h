@@ -175,7 +175,6 @@ public:
   /// The holder whose replica digits are all 0: it stores or counts the element.
   Owner canonicalOwner(Coord element) const;
   bool isCanonicalOwner(int warp, int lane, int reg) const;
-  bool hasReplicas() const;
 
   /// How many consecutive registers, from any multiple of that number, hold consecutive elements
   /// along `dim`: the widest vector of a load or store.

@@ -84,11 +84,6 @@ Swizzle SharedLayout::widestSwizzle(int64_t cols, int elementBits) {
   return Swizzle::None;
 }
 
-int64_t SharedLayout::conflictFreePad(int64_t cols, int elementBits) {
-  int64_t rowBytes = cols * elementBits / 8, chunks = (rowBytes + 15) / 16;
-  return (chunks | 1) * 16 - rowBytes;
-}
-
 int64_t SharedLayout::alignment() const { return alignmentOf(pattern); }
 
 int64_t SharedLayout::byteOffset(int64_t row, int64_t col) const {

@@ -50,10 +50,6 @@ public:
   /// 16 bits, 64 for 96, 32 for 80; None where 32 bytes do not divide either.
   static Swizzle widestSwizzle(int64_t cols, int elementBits);
 
-  /// The pad that takes the bank conflicts of a column of 16-byte rows away: makes the pitch an odd
-  /// multiple of 16 bytes.
-  static int64_t conflictFreePad(int64_t cols, int elementBits);
-
   int64_t rows() const { return numRows; }
   int64_t cols() const { return numCols; }
   int elementBits() const { return 8 * elementBytes; }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Single blocks, and the grouping of a tile's elements into blocks.
+// The grouping of a tile's elements into blocks.
 
 #include "base/Numeric/Philox.h"
 #include "base/Numeric/KernelTable.h"
@@ -10,14 +10,6 @@
 
 using namespace tilewright;
 using namespace tilewright::numeric;
-
-std::array<uint32_t, 4> tilewright::numeric::philox(std::array<uint32_t, 2> key,
-                                                    std::array<uint32_t, 4> counter,
-                                                    unsigned rounds) {
-  uint32_t *const words[4] = {&counter[0], &counter[1], &counter[2], &counter[3]};
-  kernels().philoxBlocks(key[0], key[1], rounds, words, 1);
-  return counter;
-}
 
 void tilewright::numeric::philoxTile(std::array<uint32_t, 2> key, unsigned bits, unsigned rounds,
                                      const std::array<Operand, 4> &counter, uint32_t *out,

@@ -13,10 +13,6 @@
 
 namespace tilewright::numeric {
 
-/// The four words of the block `counter` under `key`.
-std::array<uint32_t, 4> philox(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter,
-                               unsigned rounds = 10);
-
 /// For a tile: a block has k = 128 / `bits` numbers of `bits` bits (8, 16 or 32), from the lowest
 /// of its first word on. Element e has number c0 mod k of the block whose counter is (c0 / k, c1,
 /// c2, c3) in its uppermost bits, and below it the numbers before it in its word and zeros; c0..c3

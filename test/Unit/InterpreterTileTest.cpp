@@ -4,8 +4,7 @@
 // Layout, reductions, products and random bits.
 
 #include "InterpreterTesting.h"
-
-#include "base/Numeric/Philox.h"
+#include "PhiloxBlock.h"
 
 namespace tilewright {
 namespace {
@@ -293,8 +292,9 @@ tile.kernel @k (%out: !tile.view<[?, ?], i32>, %seed: i64, %offset: i64) grid(%g
   for (int64_t i = 0; i < 8; ++i)
     for (int64_t j = 0; j < 12; ++j) {
       std::array<uint32_t, 2> key = {uint32_t(seed), uint32_t((seed >> 32) ^ (offset >> 32))};
-      auto words = numeric::philox(key, {uint32_t(j >> 2), uint32_t(i), 7u, uint32_t(offset)});
-      auto halves = numeric::philox(key, {uint32_t(j >> 3), uint32_t(i), 7u, uint32_t(offset)}, 7);
+      auto words = numeric::philoxBlock(key, {uint32_t(j >> 2), uint32_t(i), 7u, uint32_t(offset)});
+      auto halves =
+          numeric::philoxBlock(key, {uint32_t(j >> 3), uint32_t(i), 7u, uint32_t(offset)}, 7);
       uint32_t half = halves[j >> 1 & 3] << (j & 1 ? 0 : 16);
       EXPECT_EQ(out.get(i, j), int32_t(words[j & 3] - half));
     }

@@ -92,8 +92,7 @@ std::vector<SharedLayout> buffers(int64_t rows, int64_t cols, int bits) {
   for (Swizzle swizzle : {Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128})
     if (auto buffer = SharedLayout::swizzled(rows, cols, bits, swizzle))
       all.push_back(*buffer);
-  all.push_back(
-      need(SharedLayout::padded(rows, cols, bits, SharedLayout::conflictFreePad(cols, bits))));
+  all.push_back(need(SharedLayout::padded(rows, cols, bits, conflictFreePad(cols, bits))));
   return all;
 }
 

@@ -54,7 +54,7 @@ TEST(LayoutShared, EveryLayoutIsABijection) {
           if (buffer)
             expectBijection(*buffer);
         }
-        int64_t pad = SharedLayout::conflictFreePad(cols, bits);
+        int64_t pad = conflictFreePad(cols, bits);
         expectBijection(need(SharedLayout::padded(rows, cols, bits, pad)));
         if (cols * bits % 128 == 0)
           expectBijection(need(SharedLayout::panels(rows, cols, bits, 16)));
@@ -95,15 +95,12 @@ TEST(LayoutShared, OffsetsAgreeWithTheXorOfAddresses) {
       ASSERT_EQ(swizzleAddress(swizzleAddress(address, swizzle), swizzle), address);
 }
 
-TEST(LayoutShared, ChoosesSwizzleAndPad) {
+TEST(LayoutShared, ChoosesSwizzle) {
   EXPECT_EQ(SharedLayout::widestSwizzle(64, 16), Swizzle::B128);
   EXPECT_EQ(SharedLayout::widestSwizzle(96, 16), Swizzle::B64);
   EXPECT_EQ(SharedLayout::widestSwizzle(80, 16), Swizzle::B32);
   EXPECT_EQ(SharedLayout::widestSwizzle(96, 32), Swizzle::B128);
   EXPECT_EQ(SharedLayout::widestSwizzle(40, 16), Swizzle::None);
-  EXPECT_EQ(SharedLayout::conflictFreePad(64, 16), 16);
-  EXPECT_EQ(SharedLayout::conflictFreePad(40, 16), 0);  // 5 chunks are odd already
-  EXPECT_EQ(SharedLayout::conflictFreePad(12, 16), 24); // 24 bytes to 48
   EXPECT_EQ(need(SharedLayout::swizzled(64, 64, 16, Swizzle::B128)).alignment(), 1024);
   EXPECT_EQ(need(SharedLayout::swizzled(64, 64, 16, Swizzle::B64)).alignment(), 512);
   EXPECT_EQ(need(SharedLayout::swizzled(64, 64, 16, Swizzle::B32)).alignment(), 256);
