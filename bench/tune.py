@@ -32,7 +32,6 @@ import json
 import os
 import queue
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,7 +40,7 @@ import threading
 from gpubench import cases as bench_cases
 from gpubench import report
 from gpubench.contract import Contract, ContractError
-from gpubench.places import ROOT, find_library, find_tool
+from gpubench.places import ROOT, find_arch, find_library, find_ptxas, find_tool
 from gpubench.progress import Progress
 
 
@@ -415,22 +414,6 @@ def block_rows(options, cases, variants, results):
         if not rows or any(row[role] != rows[0].get(role) for role in ("rows", "columns", "step") if role in row):
             rows.insert(0, {**row, "length": case.seq} if rows else row)
     return rows
-
-
-def find_arch(target):
-    """The architecture of this machine's GPU, for ptxas; a target with suffix `a` runs only on its own architecture."""
-    if target.endswith("a"):
-        return target
-    try:
-        found = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-        return "sm_" + found.splitlines()[0].strip().replace(".", "")
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return target
-
-
-def find_ptxas():
-    return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
 
 
 def parse(arguments):
