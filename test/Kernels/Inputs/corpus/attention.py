@@ -1,0 +1,227 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Attention kernels without modifiers, on dense batches and pages.
+
+import numpy as np
+
+from corpus.cases import (BLOCKS, SCALE, cases, check_forward, check_gradients, forward_outputs,
+                          gradients, lse_kind, tensors)
+from harness import DEVICE, compare, normal, round_to, run
+from reference import backward, forward, keep_mask
+
+
+def attention_forward():
+    for kind, q, k, v, _, keep, params in cases():
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v},
+                  forward_outputs(q, v, kind),
+                  {"scale": SCALE, "window_left": -1, "window_right": -1})
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
+    for causal, left, right in (("none", 5, 3), ("bottom_right", 7, -1), ("top_left", -1, 0)):
+        q, k, v, _ = tensors(77, "f64", 1, 2, 1, 45, 70, 16)
+        params = {"T": "f64", "D": 16, "CAUSAL": causal, "WINDOW": "true", **BLOCKS}
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v},
+                  forward_outputs(q, v, "f64"),
+                  {"scale": SCALE, "window_left": left, "window_right": right})
+        keep = keep_mask(45, 70, causal, left, right)
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], "f64")
+
+
+def attention_backward():
+    for deterministic in ("false", "true"):
+        for kind, q, k, v, do, keep, params in cases():
+            o, lse, _ = forward(q, k, v, SCALE, keep)
+            dlse = normal(5, lse.shape, lse_kind(kind))
+            got = run("attention_backward", {**params, "DETERMINISTIC": deterministic},
+                      {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
+                       "dlse": dlse},
+                      gradients(q, k, v, kind),
+                      {"scale": SCALE, "window_left": -1, "window_right": -1},
+                      entry=("program", "attention_backward"),
+                      kinds={"lse": lse_kind(kind), "dlse": lse_kind(kind)})
+            check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep, dlse=dlse), kind)
+
+
+def backward_by_default_blocks():
+    """Large sizes, whose products exchange results through shared memory on a GPU."""
+    cases = [(width, form) for width in (64, 128) for form in ("false", "true")]
+    # One kernel per gradient for wide heads.
+    for width, deterministic in [(8, "false"), (40, "false"), (96, "false"), (192, "false"), (256, "false")] + cases:
+        q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
+        keep = keep_mask(150, 280, "bottom_right")
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        params = {"T": "f16", "D": width, "CAUSAL": "bottom_right", "DETERMINISTIC": deterministic}
+        got = run("attention_backward", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse},
+                  gradients(q, k, v, "f16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                  entry=("program", "attention_backward"), kinds={"lse": "f32"})
+        check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), "f16")
+
+
+def masked_backward_by_default_blocks():
+    """A mask without bounds, whose blocks are skipped by a vote, and the same mask as spans, which have bounds."""
+    sq, sk = 150, 280
+    queries, keys = documents_of(np.arange(sq) // 60, sk, 60), documents_of(np.arange(sk) // 60, sq, 60)
+    masks = {"document": {"query_document": np.arange(sq)[None] // 60, "key_document": np.arange(sk)[None] // 60},
+             "spans": {"key_begin": queries[0], "key_end": queries[1], "query_begin": keys[0], "query_end": keys[1]}}
+    of_query, of_key = np.arange(sq) // 60, np.arange(sk) // 60
+    far = (of_query[:, None] == of_key[None, :])
+    for width, causal in [(64, "none"), (64, "top_left"), (128, "bottom_right"), (256, "top_left")]:
+        q, k, v, do = tensors(30, "f16", 1, 2, 1, sq, sk, width)
+        keep = keep_mask(sq, sk, causal) & far
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        for mask, arrays in masks.items():
+            got = run("attention_backward", {"T": "f16", "D": width, "CAUSAL": causal},
+                      {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse,
+                       **{name: array.astype(np.int32) for name, array in arrays.items()}},
+                      gradients(q, k, v, "f16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                      entry=("program", "attention_backward"), with_files=(mask,), kinds={"lse": "f32"})
+            check_gradients(f"{mask} {width} {causal}", got, backward(q, k, v, do, SCALE, keep), "f16")
+
+
+def documents_of(numbers, rows, length):
+    """Returns the begin and end of the document of each row, for documents of `length` rows in a sequence of `rows`."""
+    begin = np.minimum(numbers * length, rows)
+    return begin[None], np.minimum(begin + length, rows)[None]
+
+
+def backward_is_deterministic():
+    """Two runs of the deterministic form are bitwise equal."""
+    q, k, v, do = tensors(50, "f32", 1, 4, 2, 130, 150, 16)
+    o, lse, _ = forward(q, k, v, SCALE)
+    runs = [
+        run("attention_backward", {"T": "f32", "D": 16, "DETERMINISTIC": "true", **BLOCKS},
+            {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": lse}, gradients(q, k, v, "f32"),
+            {"scale": SCALE, "window_left": -1, "window_right": -1},
+            entry=("program", "attention_backward"))
+        for _ in range(2)
+    ]
+    for name in runs[0]:
+        compare(name, runs[0][name], runs[1][name], "f32", allowed=0)
+
+
+def backward_in_order():
+    """Blocks of keys add to dQ in a fixed order, so results are bitwise equal for any assignment to
+    thread blocks."""
+    for width, causal, heads, kv_heads, sq, sk in [
+            (64, "none", 2, 1, 150, 300), (64, "top_left", 2, 1, 300, 300), (128, "none", 1, 1, 150, 270),
+            (128, "top_left", 2, 1, 280, 200), (64, "bottom_right", 1, 1, 150, 400),
+            (128, "bottom_right", 1, 1, 290, 270)]:
+        q, k, v, do = tensors(40, "bf16", 1, heads, kv_heads, sq, sk, width)
+        keep = keep_mask(sq, sk, causal)
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        params = {"T": "bf16", "D": width, "CAUSAL": causal, "DETERMINISTIC": "true", "ORDERED": "true"}
+        runs = [
+            run("attention_backward", params,
+                {"q": q, "k": k, "v": v, "o": round_to(o, "bf16"), "do": do, "lse": lse},
+                gradients(q, k, v, "bf16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                entry=("program", "attention_backward"), kinds={"lse": "f32"}, extra=[f"--seed={seed}"])
+            for seed in (1, 2, 3)
+        ]
+        check_gradients(str(params), runs[0], backward(q, k, v, do, SCALE, keep), "bf16")
+        for other in runs[1:]:
+            for name in other:
+                compare(f"{params} {name}", other[name], runs[0][name], "bf16", allowed=0)
+
+
+def precision_f64():
+    """--precision=f64 computes the f16 kernel without rounding, except its literals: log2(e) is rounded
+    to f32, an error of 1e-8."""
+    q, k, v, _ = tensors(51, "f64", 1, 2, 2, 40, 50, 24)
+    got = run("attention_forward", {"T": "f16", "D": 24, **BLOCKS}, {"q": q, "k": k, "v": v},
+              {"o": (q.shape, None), "lse": (q.shape[:3], None)},
+              {"scale": SCALE, "window_left": -1, "window_right": -1},
+              kinds={name: None for name in "qkv"}, extra=["--precision=f64"])
+    for name, wanted in zip(("o", "lse"), forward(q, k, v, SCALE)):
+        compare(name, got[name], wanted, "f64", allowed=1e-7)
+
+
+def nan_stays_in_its_row():
+    q, k, v, _ = tensors(52, "f64", 1, 1, 1, 40, 50, 16)
+    o, lse, _ = forward(q, k, v, SCALE)
+    q[0, 0, 7, 3] = np.nan
+    got = run("attention_forward", {"T": "f64", "D": 16, **BLOCKS}, {"q": q, "k": k, "v": v},
+              forward_outputs(q, v, "f64"),
+              {"scale": SCALE, "window_left": -1, "window_right": -1})
+    for what, wanted in (("o", o), ("lse", lse)):
+        poisoned = np.isnan(got[what][0, 0]).reshape(40, -1)
+        if not poisoned[7].all() or np.delete(poisoned, 7, axis=0).any():
+            raise SystemExit(f"{what}: row 7 alone must be NaN")
+        compare(what, np.delete(got[what], 7, axis=2), np.delete(wanted, 7, axis=2), "f64")
+
+
+def attention_split_kv():
+    for kind, q, k, v, _, keep, params in cases():
+        for splits in (1, 3, 8):
+            got = run("attention_split_kv", params, {"q": q, "k": k, "v": v},
+                      forward_outputs(q, v, kind), {"scale": SCALE, "num_splits": splits},
+                      entry=("program", "attention_split_kv"))
+            check_forward(f"{splits} {params}", got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def attention_packed_gqa():
+    for kind, q, k, v, _, keep, params in cases():
+        group = q.shape[1] // k.shape[1]
+        # On the CPU, any number of rows is valid.
+        params = {**params, "GROUP": group, "QUERIES": 32 // group if DEVICE else 16 // group + 1}
+        params.pop("BLOCK_M", None)
+        got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
+                  forward_outputs(q, v, kind), {"scale": SCALE})
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def attention_paged_decode():
+    rng = np.random.default_rng(9)
+    for kind, heads, kv_heads, page in (("f64", 6, 2, 16), ("f16", 4, 4, 32)):
+        lengths = np.array([37, 0, 16, 80], np.int32)
+        most = -(-80 // page)
+        q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 80, 24, 40)
+        # Every page without a sequence, and every row beyond a sequence, is NaN.
+        total = 4 * most + 3
+        table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        k_pages = np.full((total, page, kv_heads, 24), np.nan)
+        v_pages = np.full((total, page, kv_heads, 40), np.nan)
+        keep = np.arange(80) < lengths[:, None, None, None]
+        for b in range(4):
+            for j in range(lengths[b]):
+                k_pages[table[b, j // page], j % page] = k[b, :, j]
+                v_pages[table[b, j // page], j % page] = v[b, :, j]
+        got = run("attention_paged_decode",
+                  {"T": kind, "D": 24, "DV": 40, "PAGE": page, "GROUP": heads // kv_heads},
+                  {"q": q[:, :, 0], "k_pages": k_pages, "v_pages": v_pages, "block_table": table,
+                   "seq_lens": lengths},
+                  {"o": ((4, heads, 40), kind), "lse": ((4, heads), lse_kind(kind))},
+                  {"scale": SCALE})
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        check_forward(f"page {page}", got, o[:, :, 0], lse[:, :, 0], kind)
+
+
+def attention_backward_saved_probs():
+    for kind, q, k, v, do, keep, params in cases():
+        o, _, p = forward(q, k, v, SCALE, keep)
+        params = {name: value for name, value in params.items() if name != "CAUSAL"}
+        got = run("attention_backward_saved_probs", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "p": round_to(p, kind)},
+                  gradients(q, k, v, kind), {"scale": SCALE},
+                  entry=("program", "attention_backward_saved_probs"))
+        check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), kind)
+
+
+def fp8_forward():
+    for kind, causal in (("e4m3", "none"), ("e4m3", "bottom_right"), ("e5m2", "top_left")):
+        q, k, v, _ = tensors(60, kind, 1, 4, 2, 45, 90, 40, 64)
+        descales = {"q_descale": 0.5, "k_descale": 1.5, "v_descale": 2.0}
+        got = run("attention_forward",
+                  {"D": 40, "DV": 64, "T": kind, "TO": "f32", "CAUSAL": causal, **BLOCKS},
+                  {"q": q, "k": k, "v": v,
+                   **{name: np.array([value]) for name, value in descales.items()}},
+                  {"o": (q.shape[:3] + v.shape[3:], "f32"), "lse": (q.shape[:3], "f32")},
+                  {"scale": SCALE}, kinds={name: "f32" for name in descales})
+        o, lse, p = forward(0.5 * q, 1.5 * k, 2.0 * v, SCALE, keep_mask(45, 90, causal))
+        # P is rounded to the type: half a unit in the last place of each term, and half the smallest number, to which P
+        # is rounded after multiplication by 256.
+        bits, smallest = {"e4m3": (3, 2.0**-9), "e5m2": (2, 2.0**-16)}[kind]
+        magnitude = np.abs(np.repeat(2.0 * v, 2, axis=1))
+        half_place = 2.0 ** -(bits + 1)
+        allowed = half_place * p @ magnitude + smallest / 512 * magnitude.sum(axis=2, keepdims=True)
+        compare(f"{kind} o", got["o"], o, kind, 1e-5 + allowed)
+        compare(f"{kind} lse", got["lse"], lse, "f32")

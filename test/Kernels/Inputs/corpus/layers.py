@@ -1,0 +1,183 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Other layers than softmax attention.
+
+import os
+
+import numpy as np
+
+from corpus.cases import BLOCKS, SCALE, lse_kind, tensors
+from harness import TOLERANCE, compare, normal, round_to, run
+from reference import differential, keep_mask, linear
+
+
+def differential_attention():
+    lambdas = normal(7, (4,), "f32")
+    # kind, batch, heads, kv_heads, queries, keys, width, v_width, causal
+    for n, (kind, b, h, hk, sq, sk, d, dv, causal) in enumerate((
+            ("f64", 2, 4, 2, 37, 53, 12, 40, "none"), ("f64", 1, 2, 1, 65, 33, 19, 19, "bottom_right"),
+            ("f32", 1, 3, 3, 1, 70, 64, 64, "top_left"), ("f16", 1, 2, 2, 40, 40, 32, 64, "bottom_right"),
+            ("bf16", 1, 2, 1, 70, 90, 16, 32, "top_left"), ("f64", 1, 2, 2, 5, 0, 16, 16, "none"),
+            ("f32", 1, 2, 2, 0, 5, 16, 16, "none"))):
+        q1, k1, v, _ = tensors(10 * n, kind, b, h, hk, sq, sk, d, dv)
+        q2, k2 = tensors(10 * n + 5, kind, b, h, hk, sq, sk, d, dv)[:2]
+        check_differential({"T": kind, "D": d, "DV": dv, "CAUSAL": causal, **BLOCKS, "BLOCK_V": 32},
+                           q1, q2, k1, k2, v, lambdas[:h])
+
+
+def differential_attention_by_default_blocks():
+    """Large sizes, whose four products overlap on a GPU; values in one piece, and in two."""
+    for kind, d, dv, causal in (("f16", 64, 128, "none"), ("bf16", 64, 64, "top_left"),
+                                ("f16", 32, 200, "bottom_right")):
+        q1, k1, v, _ = tensors(80, kind, 1, 2, 1, 150, 280, d, dv)
+        q2, k2 = tensors(85, kind, 1, 2, 1, 150, 280, d, dv)[:2]
+        check_differential({"T": kind, "D": d, "DV": dv, "CAUSAL": causal}, q1, q2, k1, k2, v,
+                           normal(7, (2,), "f32"))
+
+
+def check_differential(params, q1, q2, k1, k2, v, lambdas):
+    kind = params["T"]
+    got = run("differential_attention", params,
+              {"q1": q1, "q2": q2, "k1": k1, "k2": k2, "v": v, "lambda": lambdas},
+              {"o": (q1.shape[:3] + v.shape[3:], kind)}, {"scale": SCALE}, kinds={"lambda": "f32"})
+    keep = keep_mask(q1.shape[2], k1.shape[2], params["CAUSAL"])
+    wanted = differential(q1, q2, k1, k2, v, lambdas, SCALE, keep)
+    compare(str(params), got["o"], wanted, kind)
+
+
+def linear_attention():
+    # kind, batch, heads, rows, width, v_width, blocks, whether there are states
+    for n, (kind, b, h, rows, d, dv, blocks, states) in enumerate((
+            ("f64", 2, 3, 77, 24, 40, (32, 32), True), ("f64", 1, 2, 64, 16, 16, (32, 16), False),
+            ("f32", 1, 2, 50, 70, 19, (16, 32), True), ("f16", 1, 2, 70, 32, 32, (32, 32), True),
+            ("bf16", 1, 2, 40, 16, 48, (32, 32), False), ("f64", 2, 1, 0, 8, 16, (16, 16), True),
+            ("f32", 0, 2, 30, 8, 8, (16, 16), False))):
+        check_linear({"T": kind, "D": d, "DV": dv, "BLOCK_N": blocks[0], "BLOCK_V": blocks[1]},
+                     100 + 10 * n, (b, h, rows), states)
+
+
+def linear_attention_by_default_blocks():
+    """Large sizes, whose state reaches the next chunk through shared memory on a GPU."""
+    for kind, d, dv, blocks in (("f16", 128, 128, {}), ("bf16", 128, 72, {}), ("f16", 96, 64, {}),
+                                ("f16", 192, 32, {"BLOCK_N": 128}), ("f16", 128, 128, {"BLOCK_V": 128}),
+                                ("f16", 64, 64, {})):
+        check_linear({"T": kind, "D": d, "DV": dv, **blocks}, 200, (1, 2, 400), dv != 72)
+
+
+def check_linear(params, seed, outer, states):
+    kind, d, dv = params["T"], params["D"], params["DV"]
+    acc = lse_kind(kind)
+    q, k = (normal(seed + i, outer + (d,), kind) for i in range(2))
+    v = normal(seed + 2, outer + (dv,), kind)
+    first = normal(seed + 3, outer[:2] + (d, dv), acc) if states else np.zeros(outer[:2] + (d, dv))
+    outputs = {"o": (v.shape, kind), **({"state_out": (first.shape, acc)} if states else {})}
+    got = run("linear_attention", params,
+              {"q": q, "k": k, "v": v, **({"state_in": first} if states else {})}, outputs,
+              {"scale": SCALE}, kinds={"state_in": acc})
+    o, last, magnitude = linear(q, k, v, first, SCALE)
+    # Terms of both signs cancel, and the state and P are rounded to the type, so the error is relative to the terms.
+    compare(f"{params} o", got["o"], o, kind, TOLERANCE[kind] * (1 + magnitude))
+    if states:
+        compare(f"{params} state", got["state_out"], last, acc,
+                TOLERANCE[acc] * (1 + np.abs(first) + np.abs(np.swapaxes(k, -1, -2)) @ np.abs(v)))
+
+
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+}
+
+
+def matmul():
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16}
+    sizes = ((70, 33, 50), (1, 64, 16), (5, 7, 0))
+    for kind, name, (m, n, depth), with_bias in (
+        ("f64", "none", sizes[0], False), ("f64", "gelu_tanh", sizes[0], True),
+        ("f64", "silu", sizes[1], True), ("f32", "relu", sizes[0], True),
+        ("f16", "none", sizes[0], True), ("f64", "relu", sizes[2], True),
+    ):
+        a, b = normal(1, (m, depth), kind), normal(2, (depth, n), kind)
+        bias = normal(3, (n,), kind)
+        arrays = {"a": a, "b": b, **({"bias": bias} if with_bias else {})}
+        got = run("matmul", {"T": kind, "ACTIVATION": name, **blocks}, arrays,
+                  {"c": ((m, n), kind)}, {"alpha": 0.25})
+        x = 0.25 * a @ b + (bias if with_bias else 0)
+        compare(f"{name} {m}x{n}x{depth} {kind}", got["c"], ACTIVATIONS[name](x), kind)
+
+
+def swiglu():
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16}
+    sizes = ((70, 33, 50), (1, 64, 16), (5, 7, 0), (0, 3, 4))
+    for n, (kind, name, size, transposed) in enumerate((
+            ("f64", "silu", sizes[0], False), ("f64", "gelu_tanh", sizes[0], True),
+            ("f32", "silu", sizes[0], True), ("f32", "relu", sizes[1], False),
+            ("f16", "sigmoid", sizes[0], False), ("bf16", "none", sizes[0], True),
+            ("f64", "silu", sizes[2], True), ("f32", "silu", sizes[3], False))):
+        check_swiglu({"T": kind, "ACTIVATION": name, "TRANSPOSED": str(transposed).lower(), **blocks},
+                     300 + 10 * n, size)
+
+
+def swiglu_by_default_blocks():
+    """Large sizes, whose products stay in flight while the next are issued on a GPU."""
+    for kind, transposed, size in (("f16", "false", (300, 264, 328)), ("bf16", "true", (130, 392, 200)),
+                                   ("bf16", "false", (8, 16, 8))):
+        check_swiglu({"T": kind, "TRANSPOSED": transposed}, 400, size)
+
+
+def check_swiglu(params, seed, size):
+    kind, (m, n, depth) = params["T"], size
+    x = normal(seed, (m, depth), kind)
+    gate, up = (round_to(normal(seed + i, (depth, n), kind) / max(depth, 1) ** 0.5, kind) for i in (1, 2))
+    is_turned = params["TRANSPOSED"] == "true"
+    got = run("swiglu", params,
+              {"x": x, **{name: w.T if is_turned else w for name, w in (("w_gate", gate), ("w_up", up))}},
+              {"y": ((m, n), kind)})
+    wanted = ACTIVATIONS[params.get("ACTIVATION", "silu")](x @ gate) * (x @ up)
+    compare(f"{params} {size}", got["y"], wanted, kind)
+
+
+def row_softmax():
+    for kind, rows, columns, scale in (("f64", 5, 70, 1.0), ("f32", 3, 1, -2.0),
+                                       ("f16", 4, 300, 0.5), ("f64", 2, 128, 0.25)):
+        x = 3 * normal(4, (rows, columns), kind)
+        x = round_to(x, kind)
+        x[1] = -np.inf
+        if scale < 0:
+            x[1] = 0
+        got = run("row_softmax", {"T": kind, "BLOCK_M": 2, "BLOCK_N": 64}, {"x": x},
+                  {"y": (x.shape, kind)}, {"scale": scale})
+        e = np.exp(scale * x - np.where(np.isinf(x), 0, scale * x).max(axis=1, keepdims=True))
+        total = e.sum(axis=1, keepdims=True)
+        compare(f"{rows}x{columns} {kind}", got["y"], e / np.where(total == 0, 1, total), kind)
+
+
+def layer_norm():
+    for kind, rows, columns, present in (("f64", 7, 50, True), ("f32", 3, 8, False),
+                                         ("f16", 5, 129, True), ("f64", 1, 1, True)):
+        x = round_to(normal(6, (rows, columns), kind) + 3, kind)
+        weight, bias = normal(7, (columns,), kind), normal(8, (columns,), kind)
+        arrays = {"x": x, **({"weight": weight, "bias": bias} if present else {})}
+        statistics = (rows,), lse_kind(kind)
+        got = run("layer_norm", {"T": kind, "N": columns}, arrays,
+                  {"y": (x.shape, kind), "mean": statistics, "rstd": statistics}, {"eps": 0.125})
+        mean = x.mean(axis=1)
+        rstd = 1 / np.sqrt(((x - mean[:, None]) ** 2).mean(axis=1) + 0.125)
+        y = (x - mean[:, None]) * rstd[:, None]
+        what = f"{rows}x{columns} {kind} "
+        compare(what + "y", got["y"], y * weight + bias if present else y, kind)
+        compare(what + "mean", got["mean"], mean, statistics[1])
+        compare(what + "rstd", got["rstd"], rstd, statistics[1])
+
+
+def shifted_blocks():
+    """Loads that begin before an array, in a kernel in the folder of the inputs."""
+    file = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "shifted_blocks")
+    random = np.random.default_rng(3)
+    for rows, width in ((5, 32), (100, 64), (130, 32)):
+        x, w = (random.integers(-3, 4, shape).astype(np.float64) for shape in ((rows, width), (rows,)))
+        got = run(file, {"D": width}, {"x": x, "w": w}, {"y": ((width, width), "f32")},
+                  entry=("kernel", "shifted_blocks"), kinds={"x": "f16", "w": "f32"})
+        compare(f"{rows} rows of {width}", got["y"], x.T @ (w[:, None] * x), "f32")
