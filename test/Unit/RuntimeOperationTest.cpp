@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Preparing and running kernels on a driver that records calls, and failures of every driver call.
+// Preparing and running kernels on a driver that records calls.
 
 #include "RuntimeTesting.h"
 
@@ -11,23 +11,7 @@ using namespace tilewright::runtime::testing;
 
 namespace {
 
-class Operations : public RuntimeTest {
-protected:
-  Operation create(const BundleWriter &writer, const std::string &name = "scale",
-                   const Params &params = {}) {
-    bundle = read(writer);
-    if (!bundle->manifest().kernels.empty())
-      fake().layout = &bundle->manifest().kernels[0].layout;
-    Result<Operation> operation = Operation::create(driver, bundle, name, params);
-    EXPECT_TRUE(operation.ok()) << operation.status().message();
-    return std::move(*operation);
-  }
-  Status run(const Operation &operation, const Arguments &arguments,
-             cuda::Stream stream = nullptr) {
-    return operation.run(arguments.data(), arguments.size(), 0, 0, stream);
-  }
-  std::shared_ptr<const Bundle> bundle;
-};
+class Operations : public OperationTest {};
 
 template <typename T> T paramAt(const FakeLaunch &launch, size_t index) {
   T value;
@@ -177,122 +161,6 @@ TEST_F(Operations, UsesModulesOnOldDrivers) {
   EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
                  "kernel 'scale' was prepared in another context; drivers before CUDA 12.0 load "
                  "code for a single context");
-}
-
-struct Injection {
-  const char *call;
-  const char *message;
-};
-
-TEST_F(Operations, ReportsEachDriverCallOfPrepare) {
-  const Injection injections[] = {
-      {"cuDeviceGetCount", "cannot count the devices"},
-      {"cuDeviceGet", "cannot open device 1"},
-      {"cuDeviceGetName", "cannot read the name of device 1"},
-      {"cuDeviceGetAttribute", "cannot read the properties of device 1"},
-      {"cuCtxGetCurrent", "cannot find the current context"},
-      {"cuDevicePrimaryCtxRetain",
-       "cannot retain the primary context of device 1 (Fake, compute capability 8.0)"},
-      {"cuCtxPushCurrent", "cannot make a context current"},
-      {"cuDriverGetVersion", "cannot read the version of the driver"},
-      {"cuLibraryLoadData",
-       "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device "
-       "1 (Fake, compute capability 8.0)"},
-      {"cuLibraryGetKernel", "cannot find kernel 'scale' (entry 'scale_bf16_64')"},
-      {"cuKernelSetAttribute",
-       "cannot allow 65536 bytes of shared memory to kernel 'scale' (entry 'scale_bf16_64')"},
-      {"cuKernelGetFunction", "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"},
-      {"cuFuncLoad", "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"}};
-  for (const Injection &injection : injections) {
-    SCOPED_TRACE(injection.call);
-    fake() = FakeDriver();
-    Operation operation = create(scaleBundle());
-    fake().failures[injection.call] = 999;
-    Status status = operation.prepare(1);
-    EXPECT_EQ(status.code(), Code::Driver);
-    EXPECT_EQ(status.message(), std::string(injection.message) + ": " + injection.call +
-                                    " returned CUDA_ERROR_FAKE (999), as told");
-    EXPECT_EQ(status.driverResult(), 999);
-    EXPECT_EQ(status.driverName(), "CUDA_ERROR_FAKE");
-    EXPECT_EQ(status.driverCall(), injection.call);
-    EXPECT_TRUE(fake().contexts.empty());
-    EXPECT_EQ(fake().retained, 0) << "nothing is left behind";
-    EXPECT_EQ(fake().loaded, 0);
-    fake().failures.clear();
-    EXPECT_OK(operation.prepare(1)); // and can be retried
-  }
-}
-
-TEST_F(Operations, ReportsEachDriverCallOfPrepareOnOldDrivers) {
-  driver.cuLibraryLoadData = nullptr;
-  const Injection injections[] = {
-      {"cuModuleLoadDataEx", "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on "
-                             "device 0 (Fake, compute capability 8.0)"},
-      {"cuModuleGetFunction", "cannot find kernel 'scale' (entry 'scale_bf16_64')"},
-      {"cuFuncSetAttribute",
-       "cannot allow 65536 bytes of shared memory to kernel 'scale' (entry 'scale_bf16_64')"}};
-  for (const Injection &injection : injections) {
-    fake() = FakeDriver();
-    Operation operation = create(scaleBundle());
-    fake().failures[injection.call] = 999;
-    EXPECT_FAILURE(operation.prepare(0), Code::Driver,
-                   std::string(injection.message) + ": " + injection.call +
-                       " returned CUDA_ERROR_FAKE (999), as told");
-    EXPECT_EQ(fake().loaded, 0);
-  }
-}
-
-TEST_F(Operations, ReportsEachDriverCallOfRun) {
-  const Injection injections[] = {
-      {"cuCtxGetCurrent", "cannot find the current context"},
-      {"cuStreamGetCtx", "cannot find the context of the stream"},
-      {"cuCtxPushCurrent", "cannot make a context current"},
-      {"cuCtxGetDevice", "cannot find the device of the context"},
-      {"cuLaunchKernel", "cannot launch kernel 'scale' on a grid of 3 x 1 x 1"}};
-  for (const Injection &injection : injections) {
-    SCOPED_TRACE(injection.call);
-    fake() = FakeDriver();
-    Operation operation = create(scaleBundle());
-    EXPECT_OK(operation.prepare(0));
-    fake().failures[injection.call] = cuda::ErrorOutOfMemory;
-    Status status = run(operation, scaleArguments(), streamOf(0));
-    EXPECT_EQ(status.code(), Code::OutOfMemory);
-    EXPECT_EQ(status.message(), std::string(injection.message) + ": " + injection.call +
-                                    " returned CUDA_ERROR_OUT_OF_MEMORY (2), as told");
-    EXPECT_TRUE(fake().contexts.empty());
-  }
-  fake() = FakeDriver();
-  Operation operation = create(scaleBundle());
-  fake().failures["cuStreamIsCapturing"] = 999;
-  EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::Driver,
-                 "cannot ask whether the stream is captured: cuStreamIsCapturing returned "
-                 "CUDA_ERROR_FAKE (999), as told");
-}
-
-TEST_F(Operations, KeepsTheLogOfTheDriver) {
-  Operation operation = create(scaleBundle());
-  fake().failures["cuLibraryLoadData"] = cuda::ErrorInvalidPtx;
-  fake().jitLog = "ptxas error: line 7\n";
-  Status status = operation.prepare(0);
-  EXPECT_EQ(status.code(), Code::Compile);
-  EXPECT_EQ(status.log(), "ptxas error: line 7");
-  EXPECT_EQ(
-      status.message(),
-      "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, compute "
-      "capability 8.0): cuLibraryLoadData returned CUDA_ERROR_INVALID_PTX (218), as told; the "
-      "driver's log:\nptxas error: line 7");
-}
-
-TEST_F(Operations, KeepsTheLogUntilTheKernelIsSought) {
-  Operation operation = create(scaleBundle());
-  fake().failures["cuLibraryGetKernel"] = cuda::ErrorInvalidPtx;
-  fake().jitLog = "ptxas error: line 9\n";
-  Status status = operation.prepare(0);
-  EXPECT_EQ(status.code(), Code::Compile);
-  EXPECT_EQ(status.log(), "ptxas error: line 9");
-  EXPECT_EQ(status.message(),
-            "cannot find kernel 'scale' (entry 'scale_bf16_64'): cuLibraryGetKernel returned "
-            "CUDA_ERROR_INVALID_PTX (218), as told; the driver's log:\nptxas error: line 9");
 }
 
 TEST_F(Operations, RejectsDevicesAndDrivers) {

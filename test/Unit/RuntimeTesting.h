@@ -402,6 +402,25 @@ protected:
   DriverTable driver = fakeTable();
 };
 
+/// A test that creates an operation of a bundle and runs it.
+class OperationTest : public RuntimeTest {
+protected:
+  Operation create(const BundleWriter &writer, const std::string &name = "scale",
+                   const Params &params = {}) {
+    bundle = read(writer);
+    if (!bundle->manifest().kernels.empty())
+      fake().layout = &bundle->manifest().kernels[0].layout;
+    Result<Operation> operation = Operation::create(driver, bundle, name, params);
+    EXPECT_TRUE(operation.ok()) << operation.status().message();
+    return std::move(*operation);
+  }
+  Status run(const Operation &operation, const Arguments &arguments,
+             cuda::Stream stream = nullptr) {
+    return operation.run(arguments.data(), arguments.size(), 0, 0, stream);
+  }
+  std::shared_ptr<const Bundle> bundle;
+};
+
 #define EXPECT_OK(expression)                                                                      \
   do {                                                                                             \
     ::tilewright::Status status_ = (expression);                                                   \

@@ -1,0 +1,297 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// SynchronizationMutationTest.cpp for kernels with roles. Their launches execute every
+// synchronization.
+
+#include "SynchronizationMutation.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
+
+#include <limits>
+
+namespace tilewright::synchronization {
+namespace {
+
+const std::string kLastGroup =
+    "results that leave one after the other are waited for together, at the end: the commit of the "
+    "second closes both groups";
+const Reasons kBackwardRoles = {{"tgpu.bulk_commit", kLastGroup}, {"tgpu.sync", kHeadOfRound}};
+
+/// Results are stored through separate buffers.
+const Reasons kBackwardVotes = {
+    {"tgpu.bulk_commit", kLastGroup},
+    {"tgpu.bulk_wait", "there are two results, and before each is written all copies are waited "
+                       "for: the one wait of a tile does what the other does"},
+    {"tgpu.sync", kHeadOfRound + "; and the same of the barriers behind those waits"}};
+
+/// The same with a list of blocks.
+const Reasons kBackwardLists = {
+    {"tgpu.bulk_commit", kLastGroup},
+    {"tgpu.bulk_wait", kBackwardVotes.at("tgpu.bulk_wait")},
+    {"tgpu.sync", kBackwardVotes.at("tgpu.sync") +
+                      "; and of a round, one before the entry of the list is looked at, and one "
+                      "where it names a block"}};
+
+/// Results are stored through an operand's buffer, which is released when the copies have read it.
+const Reasons kBackwardWide = {
+    {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
+    {"tgpu.acquire", "of the number of a tile: operands are copied when the results of the tile "
+                     "before have left, and the number was read before they did"},
+    {"tgpu.wait", "of the second role that computes, for Q: it multiplies by Q what it makes of a "
+                  "tile that the first role handed over after it had waited for the same Q"}};
+
+const Pairs kListed = {{"LISTED", "true"}};
+
+/// A backward that selects between two kernels for keys by length, and launches for both.
+Kernel byLength(Kernel kernel) {
+  constexpr int64_t longest = 600, more = 384; // whole blocks
+  kernel.orderedUpTo = std::to_string(longest);
+  for (size_t i = 0, n = kernel.launches.size(); i < n; ++i) {
+    Launch launch = kernel.launches[i];
+    launch.extents.keyHeads = 2; // if heads share keys, lengths do not matter
+    kernel.launches.push_back(launch);
+    launch.extents.rows += more;
+    launch.extents.keys += launch.extents.keys ? more : 0;
+    kernel.launches.push_back(launch);
+  }
+  return kernel;
+}
+
+const Pairs kHalf = {{"T", "f16"}, {"D", "64"}};
+const Pairs kForwardBlocks = with(kHalf, {{"BLOCK_M", "128"}, {"BLOCK_N", "64"}});
+const Pairs kBackwardBlocks = with(kHalf, {{"BLOCK_M", "128"}, {"BLOCK_N", "128"}});
+const CallExtents kWide = {136, 272, 64, 128, 128};
+/// Enough iterations of every kind, for each possible part of a loop; and tiles without keys.
+const CallExtents kQueries = {600, 280, 64, 128, 128}, kKeys = {280, 600, 64, 128, 128},
+                  kEven = {600, 536, 64, 128, 128}, kNoKeys = {600, 0, 64, 128, 128};
+const std::vector<Launch> kLaunches = {{kQueries}, {kKeys}, {kEven}, {kNoKeys}};
+/// A negative scale has a separate loop.
+const std::vector<Launch> kScaledLaunches = {
+    {kQueries}, {kKeys}, {kNoKeys}, {kQueries, {{"scale", -0.25}}}, {kKeys, {{"scale", -0.25}}}};
+
+std::vector<Launch> ofDepth(std::vector<Launch> launches, int64_t depth) {
+  for (Launch &launch : launches)
+    launch.extents.depth = depth;
+  return launches;
+}
+
+/// The launches, and each of them with a bias that all queries share.
+std::vector<Launch> withRowBias(std::vector<Launch> launches) {
+  for (size_t i = 0, n = launches.size(); i < n; ++i) {
+    launches.push_back(launches[i]);
+    launches.back().extents.isRowBias = true;
+  }
+  return launches;
+}
+
+/// The launches with a window around a close diagonal; and with one around a diagonal so far away
+/// that the positions of the last rows wrap, while the first rows attend all keys. The ranges of
+/// such a mask guarantee nothing.
+std::vector<Launch> withShift(const std::vector<Launch> &launches) {
+  constexpr int64_t largest = std::numeric_limits<int32_t>::max();
+  std::vector<Launch> result;
+  for (auto [shift, left] : {std::pair<int64_t, int64_t>(0, 200), {largest - 300, largest}})
+    for (Launch launch : launches) {
+      launch.scalars["aligned_left"] = left;
+      launch.scalars["aligned_right"] = int64_t(200);
+      launch.arrays["window_shift"] = static_cast<double>(shift);
+      result.push_back(launch);
+    }
+  return result;
+}
+
+/// The launches, with windows that exclude pairs on both sides; the first also with a window within
+/// a tile.
+std::vector<Launch> withWindow(std::vector<Launch> launches) {
+  launches.push_back(launches.front());
+  for (Launch &launch : launches) {
+    int64_t width = &launch == &launches.back() ? 20 : 200;
+    launch.scalars["window_left"] = launch.scalars["window_right"] = width;
+  }
+  return launches;
+}
+
+Kernel rolesOf(const char *label, const char *name, Pairs params, Reasons reasons,
+               int mostRedundant, std::vector<Launch> launches,
+               std::vector<std::string> with = {}) {
+  return {label, name,    "sm_90a",      std::move(params),   /*warps=*/8,
+          kWide, reasons, mostRedundant, std::move(launches), std::move(with)};
+}
+
+/// With the blocks and warps that the kernel chooses.
+Kernel byDefault(const char *label, const char *name, const char *depth,
+                 const std::vector<Launch> &launches) {
+  CallExtents extents = kWide;
+  extents.depth = std::stoi(depth);
+  return {label,
+          name,
+          "sm_90a",
+          {{"T", "f16"}, {"D", depth}},
+          /*warps=*/0,
+          extents,
+          {},
+          0,
+          ofDepth(launches, extents.depth),
+          {},
+          /*isOnlyReached=*/true};
+}
+
+Kernel backwardWide() {
+  CallExtents extents = kWide;
+  extents.depth = 192;
+  return {
+      "backward_wide", "attention_backward", "sm_90a", {{"T", "f16"}, {"D", "192"}}, /*warps=*/0,
+      extents,         kBackwardWide,        4,        ofDepth(kLaunches, 192)};
+}
+
+Kernel onlyReached(Kernel kernel) {
+  kernel.isOnlyReached = true;
+  return kernel;
+}
+
+Kernel withSchedule(Kernel kernel, std::vector<std::string> schedule) {
+  kernel.schedule = std::move(schedule);
+  return kernel;
+}
+
+Kernel packed(Kernel kernel) {
+  kernel.params = with(kernel.params, kPacked);
+  return kernel;
+}
+
+const Pairs kWindowed = {{"WINDOW", "true"}};
+const Pairs kInOrder = {{"DETERMINISTIC", "true"}, {"ORDERED", "true"}};
+
+const std::vector<Kernel> kCausalKernels = {
+    rolesOf("forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("forward_window", "attention_forward", with(kForwardBlocks, kWindowed), {}, 0,
+            withWindow(kScaledLaunches)),
+    rolesOf("forward_documents", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
+            {"document"}),
+    rolesOf("forward_aligned", "attention_forward", kForwardBlocks, {}, 0,
+            withShift(kScaledLaunches), {"window_aligned"}),
+    withSchedule(rolesOf("forward_copied_bias", "attention_forward", kForwardBlocks, {}, 0,
+                         kScaledLaunches, {"bias"}),
+                 {"copy_captures=1"}),
+    rolesOf("packed_forward", "attention_forward", with(kForwardBlocks, kPacked), {}, 0,
+            kScaledLaunches),
+    rolesOf("bias_forward", "attention_forward", kForwardBlocks, {}, 0,
+            withRowBias(kScaledLaunches), {"bias"}),
+    rolesOf("dropout_forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
+            {"dropout"}),
+    rolesOf("listed_forward", "attention_forward", with(kForwardBlocks, kListed), {}, 0,
+            kScaledLaunches),
+    rolesOf("packed_gqa", "attention_packed_gqa", with(kHalf, {{"GROUP", "2"}}), {}, 0,
+            kScaledLaunches),
+    rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
+            kScaledLaunches),
+    rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
+    apart(rolesOf("backward_apart", "attention_backward", kBackwardBlocks, kBackwardRoles, 4,
+                  kLaunches)),
+    rolesOf("backward_window", "attention_backward", with(kBackwardBlocks, kWindowed),
+            kBackwardRoles, 2, withWindow(kLaunches)),
+    rolesOf("packed_backward", "attention_backward", with(kBackwardBlocks, kPacked), kBackwardRoles,
+            2, kLaunches),
+    rolesOf("listed_backward", "attention_backward", with(kBackwardBlocks, kListed), kBackwardLists,
+            9, kLaunches),
+    // Without a mask a block that waits for its turn also waits for the other warpgroup's products,
+    // so that the barrier before results is not missed in these launches.
+    rolesOf("backward_in_order", "attention_backward", with(kBackwardBlocks, kInOrder),
+            kBackwardRoles, 3, kLaunches),
+    onlyReached(rolesOf("backward_window_in_order", "attention_backward",
+                        with(with(kBackwardBlocks, kWindowed), kInOrder), {}, 0,
+                        withWindow(kLaunches))),
+    onlyReached(packed(rolesOf("packed_backward_in_order", "attention_backward",
+                               with(kBackwardBlocks, kInOrder), {}, 0, kLaunches))),
+    onlyReached(byLength(
+        rolesOf("backward_by_length", "attention_backward", kBackwardBlocks, {}, 0, kLaunches))),
+    rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
+            kLaunches, {"document"}),
+    rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,
+            withShift(kLaunches), {"window_aligned"}),
+    backwardWide(),
+    onlyReached(rolesOf("score_gradient", "attention_backward",
+                        with(kHalf, {{"SCORE_GRADIENT", "true"}, {"DETERMINISTIC", "true"}}), {}, 0,
+                        withRowBias(kLaunches), {"bias"})),
+    onlyReached(rolesOf("dropout_backward", "attention_backward",
+                        with(kHalf, {{"DETERMINISTIC", "true"}}), {}, 0, kLaunches, {"dropout"})),
+    byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
+    byDefault("forward_D128_by_default", "attention_forward", "128", kScaledLaunches),
+    byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
+    byLength(apart(byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches))),
+    byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
+    byLength(packed(
+        byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches))),
+    packed(byDefault("packed_backward_D256_by_default", "attention_backward", "256", kLaunches)),
+};
+
+INSTANTIATE_TEST_SUITE_P(Roles, SynchronizationMutationTest,
+                         testing::Combine(testing::ValuesIn(kCausalKernels),
+                                          testing::ValuesIn(kMasks)),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).label) + "_" +
+                                  std::get<1>(info.param);
+                         });
+
+const CallExtents kProduct = {136, 264, 328};
+/// More tiles than thread blocks.
+const CallExtents kSequence = {300, 300, 64, 128, 128, /*batch=*/6, /*isOneSequence=*/true};
+
+const std::vector<Kernel> kOtherKernels = {
+    rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
+            {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2, kLaunches),
+    {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    {"linear",
+     "linear_attention",
+     "sm_90a",
+     kHalf,
+     8,
+     kSequence,
+     {{"tgpu.wgmma_commit", "two products in one sum are waited for together: the commit of the "
+                            "second closes both groups"}},
+     2},
+};
+
+INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,
+                         testing::Combine(testing::ValuesIn(kOtherKernels), testing::Values("")),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).label);
+                         });
+
+class KernelsWithRoles : public SimulatorTest {};
+
+/// A new kernel, or one that gets roles, must be in one of the lists.
+TEST_F(KernelsWithRoles, AreListed) {
+  std::set<std::string> listed, found;
+  for (const auto *kernels : {&kCausalKernels, &kOtherKernels})
+    for (const Kernel &kernel : *kernels)
+      listed.insert(kernel.name);
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator file("kernels", error), end; file != end && !error;
+       file.increment(error)) {
+    llvm::StringRef path = file->path(), name = llvm::sys::path::stem(path);
+    if (llvm::sys::path::extension(path) != ".mlir")
+      continue;
+    auto text = llvm::MemoryBuffer::getFile(path);
+    ASSERT_TRUE(text) << path.str();
+    Params params = {{"T", name.contains("fp8") ? "e4m3" : "f16"}};
+    for (auto [param, value] :
+         {std::pair("D", "64"), {"GROUP", "4"}, {"PAGE", "64"}, {"N", "1000"}})
+      if (llvm::Regex(("[( ]" + llvm::Twine(param) + ": int").str()).match((*text)->getBuffer()))
+        params.push_back({param, value});
+    auto module = map(name.str() + ".mlir", params, "sm_90a", /*warps=*/0);
+    ASSERT_TRUE(module) << name.str() << ": " << messages;
+    module->walk([&](tgpu::RolesOp) { found.insert(name.str()); });
+  }
+  ASSERT_FALSE(error);
+  EXPECT_EQ(listed, found);
+}
+
+} // namespace
+} // namespace tilewright::synchronization
