@@ -55,13 +55,14 @@
 // its own row. A NaN or infinity in v reaches the queries that attend its key, and may reach queries whose block
 // contains that key, since 0 * NaN is NaN.
 //
-// Precision: P is rounded to T before the product with V; all other values have the type ACC. With 8-bit types, P is
-// multiplied by 256 before it is rounded, since it is at most 1 and these types have few small values (the largest e4m3
-// is 448). Runs are bit-identical.
+// Precision: P is rounded to T before the product with V; all other values have the type ACC. 8-bit types have few
+// small values, so P is multiplied by 256 / @weight_limit before it is rounded (the largest e4m3 is 448). Runs are
+// bit-identical.
 //
 // Algorithm: online softmax over blocks of keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
 // The body finds the rows of this instance, iterates over the blocks of keys that they attend, then normalizes and
-// stores O and LSE. Other files replace @score_mod, @mask_mod, @weight_mod and @sink: see lib/attention.mlir.
+// stores O and LSE. Other files replace @score_mod, @mask_mod, @weight_mod, @weight_limit and @sink: see
+// lib/attention.mlir.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"

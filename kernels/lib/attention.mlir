@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Functions of attention kernels: those that other files may replace (@score_mod, @mask_mod, @weight_mod, @sink), the
-// masks of CAUSAL and WINDOW, and the location of heads and lists. A kernel that links this file declares the
-// parameters ACC and CAUSAL; for @attends also WINDOW, and for @key_head also D and T.
+// Functions of attention kernels: those that other files may replace (@score_mod, @mask_mod, @weight_mod,
+// @weight_limit, @sink), the masks of CAUSAL and WINDOW, and the location of heads and lists. A kernel that links this
+// file declares the parameters ACC and CAUSAL; for @attends also WINDOW, and for @key_head also D and T.
 //
 // The option --with links a file that replaces a function: --with kernels/mods/softcap.mlir. The operands b and h are
 // the number of the batch element or packed sequence and that of the query head. The operands i and j are the positions
@@ -33,6 +33,13 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes
 func.func private @weight_mod(%p: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %p : !acc
+}
+
+// The given number times the largest magnitude of @weight_mod for a p of 1. With 8-bit types, the forward divides
+// probabilities by it before it rounds them. A file whose @weight_mod exceeds 1.75 must replace this function, too;
+// otherwise values overflow. If several files replace it, each gets the result of the previous one.
+func.func private @weight_limit(%limit: !acc) -> !acc attributes {tile.replaceable = "compose"} {
+  return %limit : !acc
 }
 
 // A logit that contributes to the sum and to LSE of every row of a head, but has no value.

@@ -36,6 +36,22 @@ tile.link "softmax.mlir"
 
 func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
+func.func private @weight_limit(!acc) -> !acc
+
+// The factor of P with 8-bit types, which have few small values: no product exceeds 256. The largest e4m3 is 448.
+func.func private @lift() -> !acc {
+  %one = arith.constant 1.0 : !acc
+  %largest = arith.constant 256.0 : !acc
+  %limit = func.call @weight_limit(%one) : (!acc) -> !acc
+  %lift = arith.divf %largest, %limit : !acc
+  return %lift : !acc
+}
+
+func.func private @lifted(%p: !acc) -> !acc {
+  %lift = func.call @lift() : () -> !acc
+  %product = arith.mulf %p, %lift : !acc
+  return %product : !acc
+}
 
 // The state of the rows of a head before the first key. A sink counts as a key without a value.
 func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
@@ -112,9 +128,8 @@ func.func private @round_of_keys(
   %p_weighted = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
 
   %fp8 = tile.param FP8 : i1
-  %lifts = tile.constant 256.0 : !s
-  %p_times_256 = arith.mulf %p_weighted, %lifts : !s
-  %p_lifted = arith.select %fp8, %p_times_256, %p_weighted : !s
+  %p_times_lift = tile.map @lifted(%p_weighted) : (!s) -> !s
+  %p_lifted = arith.select %fp8, %p_times_lift, %p_weighted : !s
   %p_tile = tile.cast %p_lifted : !s -> !p
   %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
   return %max_new, %sum_new, %acc_new : !row, !row, !o
@@ -166,15 +181,19 @@ func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descal
   return %all : f32
 }
 
-// O, with the factors of 8-bit types removed: P was multiplied by 256, and v holds values divided by v_descale.
+// O, with the factors of 8-bit types removed: P was multiplied by @lift, and v holds values divided by v_descale.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   %fp8 = tile.param FP8 : i1
   %v_by = tile.at %v_descale[0] : !one_view
-  %back = arith.constant 0.00390625 : f32
-  %factor = arith.mulf %v_by, %back : f32
-  %factor_acc = tile.cast %factor : f32 -> !acc
-  %factors = tile.full %factor_acc : !o
-  %product = arith.mulf %o, %factors : !o
+  %v_by_acc = tile.cast %v_by : f32 -> !acc
+  %product = tile.map @descaled_value(%o, %v_by_acc) : (!o, !acc) -> !o
   %result = arith.select %fp8, %product, %o : !o
   return %result : !o
+}
+
+func.func private @descaled_value(%o: !acc, %v_descale: !acc) -> !acc {
+  %lift = func.call @lift() : () -> !acc
+  %factor = arith.divf %v_descale, %lift : !acc
+  %product = arith.mulf %o, %factor : !acc
+  return %product : !acc
 }

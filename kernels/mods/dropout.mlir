@@ -20,6 +20,25 @@ tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)
 tile.capture @dropout_seed : !tile.view<[1], i64>
 tile.capture @dropout_offset : !tile.view<[1], i64>
 
+// 2^16 / (2^16 - t), and t.
+func.func private @dropout_factor() -> (!tile.param<ACC>, i32) {
+  %p = tile.at @dropout : f32
+  %two_16 = arith.constant 65536.0 : f32
+  %steps = arith.mulf %p, %two_16 : f32
+  %t_i32 = arith.fptosi %steps : f32 to i32
+  %one = arith.constant 65536.0 : !tile.param<ACC>
+  %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
+  %kept = arith.subf %one, %t : !tile.param<ACC>
+  %factor = arith.divf %one, %kept : !tile.param<ACC>
+  return %factor, %t_i32 : !tile.param<ACC>, i32
+}
+
+func.func private @weight_limit(%limit: !tile.param<ACC>) -> !tile.param<ACC> {
+  %factor, %t = func.call @dropout_factor() : () -> (!tile.param<ACC>, i32)
+  %product = arith.mulf %limit, %factor : !tile.param<ACC>
+  return %product : !tile.param<ACC>
+}
+
 func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %seed = tile.at @dropout_seed[0] : i64
   %offset = tile.at @dropout_offset[0] : i64
@@ -52,20 +71,13 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   %n = arith.ori %n_upper, %n_4_0 : i32
   %bits = tile.random %seed, %stream at (%n, %i_others, %h) bits 16 rounds 7 : i32
 
-  %p = tile.at @dropout : f32
-  %two_16 = arith.constant 65536.0 : f32
-  %steps = arith.mulf %p, %two_16 : f32
-  %t_i32 = arith.fptosi %steps : f32 to i32
+  %factor, %t_i32 = func.call @dropout_factor() : () -> (!tile.param<ACC>, i32)
   %c16 = arith.constant 16 : i32
   %threshold = arith.shli %t_i32, %c16 : i32
   %dropped = arith.cmpi ult, %bits, %threshold : i32
 
   %zero = arith.constant 0.0 : !tile.param<ACC>
-  %one = arith.constant 65536.0 : !tile.param<ACC>
-  %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
-  %kept = arith.subf %one, %t : !tile.param<ACC>
-  %scale = arith.divf %one, %kept : !tile.param<ACC>
   %left = arith.select %dropped, %zero, %prob : !tile.param<ACC>
-  %weighted = arith.mulf %left, %scale fastmath<reassoc, contract> : !tile.param<ACC>
+  %weighted = arith.mulf %left, %factor fastmath<reassoc, contract> : !tile.param<ACC>
   return %weighted : !tile.param<ACC>
 }

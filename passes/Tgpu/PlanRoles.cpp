@@ -348,7 +348,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   };
   // Where tiles of the compute roles need the rest, as in backwards, the load role has the minimum.
   // With that, it spilled 4 to 12 bytes for windows and captures.
-  bool isTight = getPressure(kernel) + RegisterLimits::forScalars >
+  bool isTight = getPressure(kernel) + RegisterLimits::besideTilesOfLooseRoles >
                  getComputeRegisters(warps, RegisterLimits::ofDeepLoadRole);
   bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
                  (llvm::any_of(loops, hasSeveralProducts) && isTight && !split &&

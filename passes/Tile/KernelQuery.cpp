@@ -8,6 +8,7 @@
 #include "dialect/Tile/Calls.h"
 #include "passes/MaskRanges.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -96,14 +97,27 @@ static bool readsAscending(ModuleOp module, FlatSymbolRefAttr mask) {
       functions, [&](Operation *function) { return function->walk(ascends).wasInterrupted(); });
 }
 
+/// Whether the result is used other than as the operand that a flag does not select.
+static bool isSelected(MapOp map, FlagEvaluator &flags) {
+  return llvm::any_of(map->getUsers(), [&](Operation *user) {
+    auto select = dyn_cast<arith::SelectOp>(user);
+    std::optional<bool> flag =
+        select ? flags.evaluate(select.getCondition()) : std::optional<bool>();
+    return !flag || (*flag ? select.getTrueValue() : select.getFalseValue()) == map.getResult();
+  });
+}
+
 /// Counts the operations per element of the functions that the loop maps, and finds reads of
 /// captured views that may become tiles.
-static void examineFunctions(ModuleOp module, Operation *loop, BlockQuery &query) {
+static void examineFunctions(ModuleOp module, Operation *loop, const Bindings &bindings,
+                             BlockQuery &query) {
   Calls calls(module);
+  FlagEvaluator flags(module, bindings);
   SymbolTable symbols(module);
   llvm::SetVector<Operation *> functions;
   loop->walk([&](MapOp map) {
-    if (auto function = symbols.lookup<func::FuncOp>(map.getFunction()))
+    auto function = symbols.lookup<func::FuncOp>(map.getFunction());
+    if (function && isSelected(map, flags))
       functions.insert(function);
   });
   for (Operation *function : functions)
@@ -165,7 +179,7 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
                      ? MaskKind::None
                  : readsAscending(module, loop.getMaskAttr()) ? MaskKind::Ascending
                                                               : MaskKind::Some;
-  examineFunctions(module, structure.loop, query);
+  examineFunctions(module, structure.loop, bindings, query);
   query.hasLength = !!getLength();
   constexpr int64_t usualLength = 2048; // assumed length of a sequence in a packed batch
   if (limit && !limit.getDefiningOp<DimOp>() && !matchPattern(limit, m_Constant()))

@@ -142,8 +142,9 @@ TEST(LayoutShared, BoxesWriteTheLayout) {
         Result<SharedLayout> buffer = SharedLayout::swizzled(rows, cols, 16, swizzle);
         if (!buffer)
           continue;
-        if (buffer->numPanels() > 1)
+        if (buffer->numPanels() > 1) {
           EXPECT_EQ(buffer->panelStride() % 128, 0);
+        }
         std::vector<int64_t> shared(buffer->sizeInBytes() / 2, -1);
         for (int64_t panel = 0; panel < buffer->numPanels(); ++panel)
           for (int64_t row = 0; row < rows; ++row)

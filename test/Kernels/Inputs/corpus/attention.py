@@ -7,7 +7,7 @@ import numpy as np
 from corpus.cases import (BLOCKS, SCALE, cases, check_forward, check_gradients, forward_outputs,
                           gradients, lse_kind, tensors)
 from harness import DEVICE, compare, normal, round_to, run
-from reference import backward, forward, keep_mask
+from reference import backward, dropout_factor, forward, keep_mask
 
 
 def attention_forward():
@@ -207,21 +207,31 @@ def attention_backward_saved_probs():
 
 
 def fp8_forward():
-    for kind, causal in (("e4m3", "none"), ("e4m3", "bottom_right"), ("e5m2", "top_left")):
+    # A kept probability of 1 becomes 2.5 by dropout, and 2.5 * 256 is no e4m3.
+    for kind, causal, dropout in (("e4m3", "none", 0), ("e4m3", "bottom_right", 0),
+                                  ("e5m2", "top_left", 0), ("e4m3", "top_left", 0.6)):
         q, k, v, _ = tensors(60, kind, 1, 4, 2, 45, 90, 40, 64)
         descales = {"q_descale": 0.5, "k_descale": 1.5, "v_descale": 2.0}
+        inputs = {name: np.array([value]) for name, value in descales.items()}
+        kinds, scalars, factor = {name: "f32" for name in descales}, {"scale": SCALE}, 1
+        if dropout:
+            factor = dropout_factor(dropout, 42, 7, *q.shape[:3], k.shape[2])
+            inputs |= {"dropout_seed": np.array([42], np.int64),
+                       "dropout_offset": np.array([7], np.int64)}
+            scalars["dropout"] = dropout
         got = run("attention_forward",
                   {"D": 40, "DV": 64, "T": kind, "TO": "f32", "CAUSAL": causal, **BLOCKS},
-                  {"q": q, "k": k, "v": v,
-                   **{name: np.array([value]) for name, value in descales.items()}},
+                  {"q": q, "k": k, "v": v, **inputs},
                   {"o": (q.shape[:3] + v.shape[3:], "f32"), "lse": (q.shape[:3], "f32")},
-                  {"scale": SCALE}, kinds={name: "f32" for name in descales})
-        o, lse, p = forward(0.5 * q, 1.5 * k, 2.0 * v, SCALE, keep_mask(45, 90, causal))
+                  scalars, kinds=kinds, with_files=["dropout"] if dropout else [])
+        o, lse, p = forward(0.5 * q, 1.5 * k, 2.0 * v, SCALE, keep_mask(45, 90, causal),
+                            factor=factor)
         # P is rounded to the type: half a unit in the last place of each term, and half the smallest number, to which P
-        # is rounded after multiplication by 256.
+        # is rounded after multiplication by 256, or by 256 over the largest factor.
         bits, smallest = {"e4m3": (3, 2.0**-9), "e5m2": (2, 2.0**-16)}[kind]
         magnitude = np.abs(np.repeat(2.0 * v, 2, axis=1))
         half_place = 2.0 ** -(bits + 1)
-        allowed = half_place * p @ magnitude + smallest / 512 * magnitude.sum(axis=2, keepdims=True)
+        allowed = (half_place * (p * factor) @ magnitude
+                   + np.max(factor) * smallest / 512 * magnitude.sum(axis=2, keepdims=True))
         compare(f"{kind} o", got["o"], o, kind, 1e-5 + allowed)
         compare(f"{kind} lse", got["lse"], lse, "f32")
