@@ -118,8 +118,8 @@ bool tilewright::tgpu::startsWithZero(ValueRange indices, ArrayRef<int64_t> stat
   return !staticIndices.empty() && staticIndices.front() == 0;
 }
 
-/// The buffer is made of boxes of the map, one for each panel.
-template <typename Op> static LogicalResult verifyBoxes(Op op) {
+/// The buffer is made of boxes of the map, `groups` for each panel.
+template <typename Op> static LogicalResult verifyBoxes(Op op, int64_t groups = 1) {
   if (failed(verifyFeature(op, Feature::Tma)))
     return failure();
   auto map = cast<TensorMapType>(op.getMap().getType());
@@ -150,21 +150,33 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
   int64_t bufferRows = shape.size() == 2 ? shape.front() : 1;
   int64_t width = layout::panelBytes(buffer.getSwizzle());
   int64_t panel = width ? 8 * width / getElementBits(buffer.getElementType()) : shape.back();
-  if (bufferRows == rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
+  if (bufferRows == groups * rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
       map.getElementType() == buffer.getElementType())
     return success();
   return op->emitOpError()
-         << "buffer must consist of boxes of the map, one for each of its panels (" << bufferRows
-         << "x" << panel << " elements), but got " << buffer << " and " << map;
+         << "buffer must consist of boxes of the map, one for each of its panels ("
+         << bufferRows / groups << "x" << panel << " elements), but got " << buffer << " and "
+         << map;
 }
 
 LogicalResult TmaLoadOp::verify() { return verifyBoxes(*this); }
-LogicalResult TmaStoreOp::verify() { return verifyBoxes(*this); }
+
+/// With `per warpgroup`, a box is the share of a warpgroup.
+template <typename OpT> static LogicalResult verifyTmaWrite(OpT op) {
+  if (!op.getPerWarpgroup())
+    return verifyBoxes(op);
+  int64_t warps = getExecutingWarps(op);
+  if (warps % Target::warpsOfGroup != 0)
+    return op.emitOpError() << "'per warpgroup' requires a multiple of 4 warps, but got " << warps;
+  return verifyBoxes(op, warps / Target::warpsOfGroup);
+}
+
+LogicalResult TmaStoreOp::verify() { return verifyTmaWrite(*this); }
 LogicalResult TmaReduceAddOp::verify() {
   Type type = cast<SharedType>(getBuffer().getType()).getElementType();
   if (!type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
     return emitOpError() << "requires elements of f32, f16, bf16 or i32, but got " << type;
-  return verifyBoxes(*this);
+  return verifyTmaWrite(*this);
 }
 
 LogicalResult BulkLoadOp::verify() {

@@ -268,10 +268,11 @@ class Tgpu_TmaWriteOp<string mnemonic, list<OpVariableDecorator> effects>
     : Tgpu_Op<mnemonic, [AttrSizedOperandSegments]> {
   let arguments = (ins Arg<Tgpu_Shared, "", Tgpu_ReadsShared>:$buffer, Arg<Tgpu_TensorMap, "", effects>:$map,
                        Variadic<I32>:$indices,
-                       DenseI64ArrayAttr:$static_indices, Optional<I32>:$begin, Optional<I32>:$size);
+                       DenseI64ArrayAttr:$static_indices, Optional<I32>:$begin, Optional<I32>:$size,
+                       UnitAttr:$perWarpgroup);
   let assemblyFormat = [{
     $buffer `,` $map `` custom<DynamicIndexList>($indices, $static_indices) (`from` $begin^ `size` $size)?
-    attr-dict `:` type($buffer) `,` type($map)
+    (`per` `warpgroup` $perWarpgroup^)? attr-dict `:` type($buffer) `,` type($map)
   }];
   let hasVerifier = 1;
 }
@@ -281,7 +282,10 @@ def Tgpu_TmaStoreOp : Tgpu_TmaWriteOp<"tma_store", Tgpu_WritesGlobal> {
     Writes nothing outside the view, except up to a multiple of 16 bytes of a row. For ragged maps, see `tgpu.tma_load`.
     The copy joins the group that the next `tgpu.bulk_commit` closes.
 
-    Preconditions: every thread that wrote the buffer has passed a `tgpu.fence_async`, then a barrier.
+    `per warpgroup`: each warpgroup copies its share of the rows, the first one the first rows.
+
+    Preconditions: every thread that wrote the buffer, or the rows that a warpgroup copies, has passed a
+    `tgpu.fence_async`, then a barrier.
 
     Postconditions: the buffer may be written again after `tgpu.bulk_wait read` of the group, and a barrier.
 
@@ -291,7 +295,8 @@ def Tgpu_TmaStoreOp : Tgpu_TmaWriteOp<"tma_store", Tgpu_WritesGlobal> {
          : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<1x1x128x64xbf16, b128>
     ```
 
-    Errors: those of `tgpu.tma_load`
+    Errors: those of `tgpu.tma_load`, and
+    - `per warpgroup` without whole warpgroups; a box of the map is then the share of one
   }];
 }
 def Tgpu_TmaReduceAddOp : Tgpu_TmaWriteOp<"tma_reduce_add", Tgpu_AccessesGlobal> {
@@ -308,7 +313,7 @@ def Tgpu_TmaReduceAddOp : Tgpu_TmaWriteOp<"tma_reduce_add", Tgpu_AccessesGlobal>
          : !tgpu.shared<128x64xf32, b128>, !tgpu.tensor_map<1x1x128x32xf32, b128>
     ```
 
-    Errors: those of `tgpu.tma_load`, and
+    Errors: those of `tgpu.tma_store`, and
     - elements other than f32, f16, bf16 and i32
   }];
 }

@@ -197,8 +197,8 @@ LogicalResult KernelOp::verifyRegions() {
   getBody().walk([&](Operation *op) {
     if (auto turns = dyn_cast<TurnsOp>(op))
       barriers += turns.getWarpgroups();
-    else if (isa<NamedBarrierOp>(op))
-      ++barriers;
+    else if (auto named = dyn_cast<NamedBarrierOp>(op))
+      barriers += named.getCount();
   });
   constexpr int64_t most = Target::namedBarriers - 1; // number 0 is the barrier of the whole block
   if (barriers <= most)

@@ -42,10 +42,14 @@ LogicalResult NamedBarrierOp::verify() {
   if (static_cast<int64_t>(getWarps()) < 1 || getWarps() > 32)
     return emitOpError() << "a named barrier must have 1 to 32 warps, but got "
                          << static_cast<int64_t>(getWarps());
+  if (getPerWarpgroup() && getWarps() % Target::warpsOfGroup != 0)
+    return emitOpError() << "'per warpgroup' requires a multiple of 4 warps, but got "
+                         << static_cast<int64_t>(getWarps());
   // Barrier 0 is that of the whole block.
-  if (getId() && (*getId() < 1 || *getId() >= Target::namedBarriers))
-    return emitOpError() << "id of a named barrier must be 1 to " << Target::namedBarriers - 1
-                         << ", but got " << static_cast<int64_t>(*getId());
+  int64_t most = Target::namedBarriers - getCount();
+  if (getId() && (static_cast<int64_t>(*getId()) < 1 || static_cast<int64_t>(*getId()) > most))
+    return emitOpError() << "id of a named barrier must be 1 to " << most << ", but got "
+                         << static_cast<int64_t>(*getId());
   return success();
 }
 
@@ -55,6 +59,9 @@ static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t wa
   if (!declared)
     return op->emitOpError("barrier must be the result of tgpu.named_barrier");
   int64_t expected = declared.getWarps();
+  if (declared.getPerWarpgroup() && (warps != expected || !isa<SyncOp>(op)))
+    return op->emitOpError() << "a barrier per warpgroup is for tgpu.sync by its " << expected
+                             << " warps, but " << getExecutingWarps(op) << " execute this";
   if (warps <= expected)
     return success();
   return op->emitOpError() << "is executed by " << getExecutingWarps(op)

@@ -112,17 +112,25 @@ def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc<Tgpu
     numbers them (`id`). `warps` is the number of warps that take part: those of the roles that `tgpu.sync` on the
     barrier, and those of the roles that only `tgpu.signal`.
 
+    `per warpgroup`: every warpgroup of the one role that syncs on it has a barrier of its own, numbered from `id` on.
+
     Preconditions: none. Postconditions: the barriers have no arrivals.
 
     Example: `%scores_written = tgpu.named_barrier warps 8 : index`
 
     Errors:
-    - a number of warps outside 1 to 32
-    - an id outside 1 to 15
+    - a number of warps outside 1 to 32, or with `per warpgroup` no multiple of 4
+    - an id outside 1 to 15, of any of its barriers
   }];
-  let arguments = (ins I64Attr:$warps, OptionalAttr<I64Attr>:$id);
+  let arguments = (ins I64Attr:$warps, OptionalAttr<I64Attr>:$id, UnitAttr:$perWarpgroup);
   let results = (outs Index:$barrier);
-  let assemblyFormat = "`warps` custom<Int>($warps) (`id` $id^)? attr-dict `:` type($barrier)";
+  let assemblyFormat = [{
+    `warps` custom<Int>($warps) (`per` `warpgroup` $perWarpgroup^)? (`id` $id^)? attr-dict `:` type($barrier)
+  }];
+  let extraClassDeclaration = [{
+    /// The number of hardware barriers.
+    int64_t getCount() { return getPerWarpgroup() ? static_cast<int64_t>(getWarps()) / 4 : 1; }
+  }];
   let hasVerifier = 1;
 }
 
@@ -136,6 +144,9 @@ def Tgpu_SyncOp : Tgpu_Op<"sync", [Tgpu_Synchronizes<>]> {
     - `tgpu.sync on %b`: all warps of the role that executes it (of the block, outside of roles), together with the
       roles that sync or signal on the same barrier at that time. Their number must be that of the barrier's
       declaration. A barrier for exactly the warps of one role is private to that role.
+    - the same with a barrier `per warpgroup`: each warpgroup of the role waits for its own warps only. This orders
+      accesses of rows that a warpgroup has to itself: writes of accumulators to a buffer of 64 rows for each warpgroup,
+      and copies of the buffer by `tgpu.tma_store` or `tgpu.tma_reduce_add` `per warpgroup`.
 
     Preconditions: every participant reaches the barrier; none reaches it twice before all have reached it once.
 
@@ -146,7 +157,7 @@ def Tgpu_SyncOp : Tgpu_Op<"sync", [Tgpu_Synchronizes<>]> {
     Errors:
     - without a barrier, inside a role
     - a barrier that is not the result of `tgpu.named_barrier`
-    - a barrier for fewer warps than execute the operation
+    - a barrier for fewer warps than execute the operation, or `per warpgroup` for others
   }];
   let arguments = (ins Optional<Index>:$barrier);
   // The word keeps the result of the next operation from being read as the operand.

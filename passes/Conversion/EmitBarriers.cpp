@@ -53,6 +53,12 @@ static LogicalResult meetAt(ThreadBuilder &b, Operation *op, Value barrierValue,
   NamedBarrierOp named = getNumbered(op, barrierValue);
   if (!named)
     return failure();
+  if (named.getPerWarpgroup()) {
+    Value group = arith::DivUIOp::create(b, b.readThread(), b.i32(32 * Target::warpsOfGroup));
+    b.intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
+                ValueRange{b.add(b.i32(*named.getId()), group), b.i32(32 * Target::warpsOfGroup)});
+    return success();
+  }
   // Constant operands, so that ptxas reserves only the barriers that are used.
   b.intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
               ValueRange{b.i32(*named.getId()), b.i32(32 * named.getWarps())});

@@ -53,6 +53,7 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
   ThreadBuilder::Threads outer = b.threads;
   b.threads.endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
   b.threads.numWarps = warps;
+  b.threads.first = 32 * first;
   e.role = &body;
   {
     OpBuilder::InsertionGuard entry(b);

@@ -13,10 +13,12 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
+/// Calls `issue` with buffer, map and coordinates (innermost first) of every box; `perWarpgroup`:
+/// of every box of the warpgroup's rows, by its first thread.
 template <typename TmaOp>
 static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
-                             llvm::function_ref<void(Value, Value, ValueRange)> issue) {
+                             llvm::function_ref<void(Value, Value, ValueRange)> issue,
+                             bool perWarpgroup = false) {
   ThreadBuilder &b = e.b;
   Value map = op.getMap(), bufferValue = op.getBuffer();
   auto mapType = cast<TensorMapType>(map.getType());
@@ -46,9 +48,26 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
     outer = {b.i32(runtime::raggedBound), b.add(begin, size)};
   }
   Value buffer = getWindowAddress(b, e.getScalar(bufferValue)), mapAddress = e.getScalar(map);
-  byOneThread(e, [&] {
+  int64_t rows = shared->rows();
+  constexpr int64_t threadsOfGroup = 32 * Target::warpsOfGroup;
+  Value thread;
+  if (perWarpgroup) {
+    rows = rows * threadsOfGroup / (32 * b.threads.numWarps);
+    thread = b.readThread();
+    Value group = arith::DivUIOp::create(b, thread, b.i32(threadsOfGroup));
+    Value first = b.mul(group, b.i32(rows));
+    index[mapType.getRowDim()] = b.add(index[mapType.getRowDim()], first);
+    buffer = b.add(buffer, b.mul(first, b.i32(shared->rowPitch())));
+    thread = arith::RemUIOp::create(b, thread, b.i32(threadsOfGroup));
+  }
+  auto byIssuer = [&](llvm::function_ref<void()> body) {
+    if (perWarpgroup)
+      return b.onlyIf(b.equal(thread, b.i32(0)), body);
+    byOneThread(e, body);
+  };
+  byIssuer([&] {
     for (int64_t col = 0; col < shared->cols(); col += boxCols)
-      for (int64_t row = 0; row < shared->rows(); row += boxRows) {
+      for (int64_t row = 0; row < rows; row += boxRows) {
         Values at = index;
         at.back() = b.add(at.back(), b.i32(col));
         if (rank > 1)
@@ -85,16 +104,19 @@ static LogicalResult emitTmaLoad(KernelEmitter &e, TmaLoadOp op) {
 }
 
 template <typename TmaOp> static LogicalResult emitTmaWrite(KernelEmitter &e, TmaOp op) {
-  return emitTma(e, op, [&](Value source, Value mapAddress, ValueRange at) {
-    Values operands{source, mapAddress};
-    llvm::append_range(operands, at);
-    bool isReduction = isa<TmaReduceAddOp>(op.getOperation());
-    std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
-    name += std::to_string(at.size()) + "d.global.shared::cta.";
-    name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
-    e.b.inlineAsm(name + " [$1, {" + operandList(2, at.size()) + "}], [$0];",
-                  "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
-  });
+  return emitTma(
+      e, op,
+      [&](Value source, Value mapAddress, ValueRange at) {
+        Values operands{source, mapAddress};
+        llvm::append_range(operands, at);
+        bool isReduction = isa<TmaReduceAddOp>(op.getOperation());
+        std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
+        name += std::to_string(at.size()) + "d.global.shared::cta.";
+        name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
+        e.b.inlineAsm(name + " [$1, {" + operandList(2, at.size()) + "}], [$0];",
+                      "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+      },
+      op.getPerWarpgroup());
 }
 
 static LogicalResult emitTmaStore(KernelEmitter &e, TmaStoreOp op) { return emitTmaWrite(e, op); }

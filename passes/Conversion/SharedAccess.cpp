@@ -7,7 +7,7 @@
 
 #include "passes/Conversion/ThreadCoords.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
@@ -244,9 +244,16 @@ static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
   return true;
 }
 
-/// Whether a loop over tiles executes the operation once for each, after the loops of the tile.
+/// Whether a loop over tiles executes the operation once for each, outside of the tile's loops.
 static bool isOncePerTile(Operation *op) {
-  return op->getParentOfType<scf::WhileOp>() && !op->getParentOfType<scf::ForOp>();
+  Operation *loop = op->getParentOfType<LoopLikeOpInterface>();
+  if (!loop || loop->getParentOfType<LoopLikeOpInterface>())
+    return false;
+  return loop
+      ->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface inner) {
+        return inner == loop ? WalkResult::advance() : WalkResult::interrupt();
+      })
+      .wasInterrupted();
 }
 
 LogicalResult tgpu::writeShared(KernelEmitter &e, Operation *op, Value value, Value buffer,

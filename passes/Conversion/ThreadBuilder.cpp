@@ -187,6 +187,11 @@ Values ThreadBuilder::tiedAsm(StringRef text, StringRef moreConstraints, ArrayRe
   return list;
 }
 
+Value ThreadBuilder::readThread() {
+  Value thread = inlineAsm("mov.u32 $0, %tid.x;", "=r", getI32Type(), {});
+  return arith::SubIOp::create(*this, thread, i32(threads.first));
+}
+
 Value ThreadBuilder::voteAny(Value condition) {
   return intrinsic("llvm.nvvm.vote.any.sync", getI1Type(), {i32(-1), condition});
 }

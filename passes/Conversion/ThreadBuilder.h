@@ -28,6 +28,7 @@ public:
   /// counted from 0.
   struct Threads {
     int64_t numWarps = 0;
+    int64_t first = 0;              ///< number of the first thread in the block
     mlir::Value thread, warp, lane; ///< numbers, i32; warp and lane of this thread
     /// The code before it is computed once, at the entry of the kernel or the role.
     mlir::Operation *endOfEntry = nullptr;
@@ -73,6 +74,8 @@ public:
   /// Inline assembly of f32, or of words, whose results are tied to its first operands.
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
+  /// The number of this thread, read here: it takes no register in loops before.
+  mlir::Value readThread();
   /// Whether the condition holds in any lane of the warp; ptxas treats the result as uniform.
   mlir::Value voteAny(mlir::Value condition);
   /// A branch without results.

@@ -77,7 +77,7 @@ bool tgpu::hasPlaces(const LoopChain &chain) {
   });
 }
 
-bool tgpu::hasSeveralProducts(scf::ForOp loop) {
+int64_t tgpu::countProducts(scf::ForOp loop) {
   llvm::SmallDenseMap<Region *, int64_t> products;
   loop->walk([&](WgmmaOp product) {
     Region *region = product->getParentRegion();
@@ -88,7 +88,10 @@ bool tgpu::hasSeveralProducts(scf::ForOp loop) {
         region = branch->getParentRegion();
     ++products[region];
   });
-  return llvm::any_of(products, [](auto &each) { return each.second > 1; });
+  int64_t most = 0;
+  for (auto [region, count] : products)
+    most = std::max(most, count);
+  return most;
 }
 
 llvm::SmallPtrSet<Operation *, 4> tgpu::getProducts(Value value, scf::ForOp loop) {

@@ -45,9 +45,10 @@ constexpr size_t mostOrderedOps = 2048;
 /// Whether the results of a wait are used only by the terminator: the loop merely carries them.
 bool isOnlyYielded(WgmmaWaitOp wait);
 
-/// Whether the results of several products are live at the same time. The general branch counts for
+/// The number of products whose results are live at the same time. The general branch counts for
 /// full blocks, too.
-bool hasSeveralProducts(mlir::scf::ForOp loop);
+int64_t countProducts(mlir::scf::ForOp loop);
+inline bool hasSeveralProducts(mlir::scf::ForOp loop) { return countProducts(loop) > 1; }
 
 /// Whether an iteration adds to several sums, to one of them a product of a combination of two
 /// products: the gradients of attention for a block of keys. If such an iteration overlaps with the

@@ -45,7 +45,8 @@ private:
     uint64_t next = 1;
     kernel.walk([&](Operation *op) {
       if (auto named = dyn_cast<NamedBarrierOp>(op)) {
-        named.setId(next++);
+        named.setId(next);
+        next += named.getCount();
       } else if (auto turns = dyn_cast<TurnsOp>(op)) {
         turns.setId(next);
         next += turns.getWarpgroups();

@@ -78,7 +78,7 @@ int64_t StorePieces::getCountIn(SharedType slot) const {
 
 template <typename WriteOp>
 void tgpu::storePiece(ImplicitLocOpBuilder &b, WriteOp write, Value buffer, Value map,
-                      int64_t first) {
+                      int64_t first, bool perWarpgroup) {
   SmallVector<Value> indices(write.getIndices());
   SmallVector<int64_t> known(write.getStaticIndices());
   if (!ShapedType::isDynamic(known.back()))
@@ -89,11 +89,11 @@ void tgpu::storePiece(ImplicitLocOpBuilder &b, WriteOp write, Value buffer, Valu
         arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(first))));
   MappedView view = MappedView::of(write.getView());
   using Copy = std::conditional_t<std::is_same_v<WriteOp, StoreOp>, TmaStoreOp, TmaReduceAddOp>;
-  Copy::create(b, buffer, map, indices, known, view.begin, view.size);
+  Copy::create(b, buffer, map, indices, known, view.begin, view.size, perWarpgroup);
 }
 
-template void tgpu::storePiece(ImplicitLocOpBuilder &, StoreOp, Value, Value, int64_t);
-template void tgpu::storePiece(ImplicitLocOpBuilder &, AtomicAddOp, Value, Value, int64_t);
+template void tgpu::storePiece(ImplicitLocOpBuilder &, StoreOp, Value, Value, int64_t, bool);
+template void tgpu::storePiece(ImplicitLocOpBuilder &, AtomicAddOp, Value, Value, int64_t, bool);
 
 /// The operation that computes a tile element by element for one use, or a splat; null for
 /// others.

@@ -55,7 +55,7 @@ mlir::Value getStoreMap(mlir::ImplicitLocOpBuilder &b, mlir::Value view, TensorM
 /// Starts the copy of `buffer` to the columns of the store that start at `first`, or its addition.
 template <typename WriteOp>
 void storePiece(mlir::ImplicitLocOpBuilder &b, WriteOp write, mlir::Value buffer, mlir::Value map,
-                int64_t first);
+                int64_t first, bool perWarpgroup = false);
 
 } // namespace tilewright::tgpu
 

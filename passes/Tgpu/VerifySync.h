@@ -190,7 +190,8 @@ private:
   struct State {
     size_t next = 0; // next step
     Knowledge knows;
-    int64_t synced = 0; // the time up to which all of its warps know of each other
+    int64_t synced = 0;        // the time up to which all of its warps know of each other
+    int64_t syncedByGroup = 0; // and up to which those of each warpgroup do
     Groups copies, stores, products;
     int64_t numProductGroups = 0;
     llvm::DenseMap<int64_t, int64_t> groupOfProduct;
@@ -207,7 +208,10 @@ private:
 
   //===--- VerifySyncMemory.cpp ---===//
   /// Whether `access` has ended before the next action of `who`, and `who` knows that.
-  bool isBehind(const Access &access, int who, bool byFirst) const;
+  /// `op`: the action, if it accesses the same place.
+  bool isBehind(const Access &access, int who, bool byFirst, mlir::Operation *op = nullptr) const;
+  /// Whether each warpgroup of the participant accesses the rows of the buffer that belong to it.
+  bool isOfOwnRows(mlir::Operation *op, int who) const;
   mlir::LogicalResult read(int who, const Step &step, int place, bool isAsync, bool byFirst,
                            Group *group, bool isOperandA = false);
   mlir::LogicalResult write(int who, const Step &step, int place, bool byFirst, Group *group,

@@ -176,6 +176,10 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     return Outcome::Done;
   }
   auto declared = named.getDefiningOp<NamedBarrierOp>();
+  if (declared.getPerWarpgroup()) {
+    states[who].syncedByGroup = getNow(who);
+    return Outcome::Done;
+  }
   Meeting &meeting = meetings[declared];
   if (llvm::is_contained(meeting.waiting, who))
     return Outcome::Blocked;

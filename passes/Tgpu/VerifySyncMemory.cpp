@@ -38,13 +38,38 @@ InFlightDiagnostic Player::report(Operation *op, const Access &other, const char
   return diagnostic;
 }
 
-bool Player::isBehind(const Access &access, int who, bool byFirst) const {
+static bool isPerWarpgroup(Operation *op) {
+  if (auto store = dyn_cast<TmaStoreOp>(op))
+    return store.getPerWarpgroup();
+  auto add = dyn_cast<TmaReduceAddOp>(op);
+  return add && add.getPerWarpgroup();
+}
+
+bool Player::isOfOwnRows(Operation *op, int who) const {
+  if (isPerWarpgroup(op))
+    return true;
+  auto write = dyn_cast<WriteSharedOp>(op);
+  if (!write || write.getTranspose())
+    return false;
+  // An accumulator has 64 rows of each warpgroup, one after the other, if there are no more rows.
+  constexpr int64_t rowsOfGroup = 64;
+  auto tile = cast<RankedTensorType>(write.getValue().getType());
+  int64_t groups = trace.participants[who].warps / Target::warpsOfGroup;
+  auto layout = dyn_cast<WgmmaAttr>(tile.getEncoding());
+  return layout && layout.getWarpgroups() == groups && tile.getRank() == 2 &&
+         tile.getDimSize(0) == rowsOfGroup * groups;
+}
+
+bool Player::isBehind(const Access &access, int who, bool byFirst, Operation *op) const {
   const State &state = states[who];
   if (access.copy >= 0)
     return access.copy < state.knows.arrived.size() && state.knows.arrived.test(access.copy);
   if (access.isPending)
     return false;
   if (access.who == who && ((access.byFirst && byFirst) || state.synced >= access.time))
+    return true;
+  if (access.who == who && op && state.syncedByGroup >= access.time &&
+      isOfOwnRows(access.op, who) && isOfOwnRows(op, who))
     return true;
   // A participant may also learn of its own warps' progress from another one that waited for them.
   const Knowledge::Progress &known = state.knows.of[access.who];
@@ -89,7 +114,7 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
              << "reads " << describe(place)
              << " after another buffer has overwritten its bytes, from byte "
              << trace.places[place].begin << " on";
-  bool isDone = isBehind(write, who, byFirst);
+  bool isDone = isBehind(write, who, byFirst, step.op);
   if (!isDone && (isAsync || !isSameThread(write, who, step.op))) {
     InFlightDiagnostic diagnostic = report(step.op, write, "written here");
     diagnostic << "reads " << describe(place);
@@ -102,7 +127,7 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
   if (isAsync && write.copy < 0 && !(who < 32 && (write.fencedBy >> who & 1))) {
     Access fenced = write;
     fenced.time = write.fence;
-    if (write.fence < 0 || !isBehind(fenced, who, byFirst))
+    if (write.fence < 0 || !isBehind(fenced, who, byFirst, step.op))
       return report(step.op, write, "written here")
              << "reads generic-proxy writes to " << describe(place)
              << " through the async proxy without tgpu.fence_async, which must come between the "
@@ -121,7 +146,7 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
 LogicalResult Player::write(int who, const Step &step, int place, bool byFirst, Group *group,
                             int64_t copy) {
   auto isFree = [&](int other, const Access &access) {
-    return isBehind(access, who, byFirst) ||
+    return isBehind(access, who, byFirst, other == place ? step.op : nullptr) ||
            (other == place && !byFirst && isSameThread(access, who, step.op));
   };
   auto reject = [&](const Access &access, bool isRead) -> LogicalResult {
@@ -162,7 +187,7 @@ void Player::finish(int who, Groups &groups, int64_t pending, bool byFirst) {
     for (int index : groups.closed.front()) {
       accesses[index].isPending = false;
       accesses[index].time = getNow(who);
-      accesses[index].byFirst = byFirst;
+      accesses[index].byFirst = byFirst && !isPerWarpgroup(accesses[index].op);
     }
     groups.closed.pop_front();
   }
@@ -263,7 +288,7 @@ LogicalResult Player::playMemory(int who, const Step &step) {
       })
       .Case<TmaStoreOp, TmaReduceAddOp>([&](Operation *op) {
         state.openBulkWrite = op;
-        return read(who, step, step.buffer, true, true, &state.stores.open);
+        return read(who, step, step.buffer, true, !isPerWarpgroup(op), &state.stores.open);
       })
       .Case<BulkCommitOp>([&](auto) {
         state.bulkWrites.push_back(std::exchange(state.openBulkWrite, nullptr));

@@ -59,6 +59,8 @@ private:
   /// Arrives at a named barrier. Returns whether the participant can continue.
   bool meet(int who, Value named, bool waits) {
     auto declared = named.getDefiningOp<NamedBarrierOp>();
+    if (declared.getPerWarpgroup()) // waits for no other participant
+      return true;
     auto warps = static_cast<int64_t>(declared.getWarps());
     State &state = states[who];
     int64_t &come = meetings[declared];

@@ -268,6 +268,25 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 
 // -----
 
+tgpu.kernel @k target "sm_90a" warps 2 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{'per warpgroup' requires a multiple of 4 warps, but got 2}}
+  tgpu.tma_store %s, %m[0, 0, 0] per warpgroup : !tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>
+}
+
+// -----
+
+// The share of a warpgroup has 64 rows.
+tgpu.kernel @k target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x128x64xbf16, b128>
+  %s = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (64x64 elements), but got}}
+  tgpu.tma_reduce_add %s, %m[0, 0, 0] per warpgroup : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<1x128x64xbf16, b128>
+}
+
+// -----
+
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<32x64xbf16, b128>

@@ -184,6 +184,19 @@ tgpu.kernel @tma target "sm_90a" warps 4 (%x: !view, %lse: !tile.view<[?, ?], f3
   tgpu.bulk_wait pending 0 read
 }
 
+// Each warpgroup for itself.
+// CHECK-LABEL: tgpu.kernel @per_warpgroup
+tgpu.kernel @per_warpgroup target "sm_90a" warps 8 (%x: !view) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !tgpu.tensor_map<1x64x64xbf16, b128>
+  %s = tgpu.alloc : !slot
+  // CHECK: %[[BARRIER:.*]] = tgpu.named_barrier warps 8 per warpgroup id 2 : index
+  // CHECK: tgpu.sync on %[[BARRIER]]
+  // CHECK: tgpu.tma_store %{{.*}}, %{{.*}}[0, %i, 0] per warpgroup : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>
+  %barrier = tgpu.named_barrier warps 8 per warpgroup id 2 : index
+  tgpu.sync on %barrier
+  tgpu.tma_store %s, %map[0, %i, 0] per warpgroup : !slot, !tgpu.tensor_map<1x64x64xbf16, b128>
+}
+
 // Parts of a packed array, whose rows are its first dimension.
 !ragged = !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
 // CHECK-LABEL: tgpu.kernel @ragged

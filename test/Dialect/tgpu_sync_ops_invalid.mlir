@@ -116,6 +116,47 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 // -----
 
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
+  // expected-error @+1 {{'per warpgroup' requires a multiple of 4 warps, but got 6}}
+  %0 = tgpu.named_barrier warps 6 per warpgroup : index
+}
+
+// -----
+
+// Two barriers, of which the second would have number 16.
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
+  // expected-error @+1 {{id of a named barrier must be 1 to 14, but got 15}}
+  %0 = tgpu.named_barrier warps 8 per warpgroup id 15 : index
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
+  %0 = tgpu.named_barrier warps 12 per warpgroup : index
+  tgpu.roles
+    role "a" warps 8 {
+      // expected-error @+1 {{a barrier per warpgroup is for tgpu.sync by its 12 warps, but 8 execute this}}
+      tgpu.sync on %0
+    }
+    role "b" warps 4 {
+    }
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
+  %0 = tgpu.named_barrier warps 8 per warpgroup : index
+  tgpu.roles
+    role "a" warps 8 {
+      // expected-error @+1 {{a barrier per warpgroup is for tgpu.sync by its 8 warps, but 8 execute this}}
+      tgpu.signal %0
+    }
+    role "b" warps 4 {
+    }
+}
+
+// -----
+
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {

@@ -9,9 +9,9 @@
 // Three pieces through one buffer: with two buffers, a piece would not use the same buffer in every tile. Values that
 // only the store uses are computed piece by piece.
 // CHECK-LABEL: tgpu.kernel @pieces
-// CHECK-DAG:     %[[MAP:.*]] = tgpu.tensor_map %c : !tile.view<[?, ?, ?], bf16> -> !tgpu.tensor_map<1x128x64xbf16, b128>
+// CHECK-DAG:     %[[MAP:.*]] = tgpu.tensor_map %c : !tile.view<[?, ?, ?], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
 // CHECK-DAG:     %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x64xbf16, b128>>
-// CHECK-DAG:     %[[BARRIER:.*]] = tgpu.named_barrier warps 8
+// CHECK-DAG:     %[[BARRIER:.*]] = tgpu.named_barrier warps 8 per warpgroup
 // CHECK:         role "compute"
 // CHECK:           %[[TILE:.*]] = tgpu.load
 // CHECK:           %[[T0:.*]] = tgpu.columns 0 of %[[TILE]]
@@ -23,7 +23,7 @@
 // CHECK-NEXT:      tgpu.write %[[P0]], %[[BUFFER]]
 // CHECK-NEXT:      tgpu.fence_async
 // CHECK-NEXT:      tgpu.sync on %[[BARRIER]]
-// CHECK-NEXT:      tgpu.tma_store %[[BUFFER]], %[[MAP]][%b, 128, %n]
+// CHECK-NEXT:      tgpu.tma_store %[[BUFFER]], %[[MAP]][%b, 128, %n] per warpgroup
 // CHECK-NEXT:      tgpu.bulk_commit
 // CHECK:           tgpu.columns 64 of %[[TILE]]
 // CHECK:           %[[N1:.*]] = arith.addi %n, %{{.*}} : i32
@@ -83,9 +83,9 @@ tgpu.kernel @stays target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %d: opt
 
 // If the tile begins in or after the part, the part is stored through a ragged tensor map.
 // CHECK-LABEL: tgpu.kernel @part
-// CHECK:         %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<128x1x32xf32, b128, ragged 0>
-// CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 0] from %begin size %size
-// CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 32] from %begin size %size
+// CHECK:         %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<64x1x32xf32, b128, ragged 0>
+// CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 0] from %begin size %size per warpgroup
+// CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 32] from %begin size %size per warpgroup
 tgpu.kernel @part target "sm_90a" warps 8 (%c: !tile.view<[?, ?, ?], f32>, %begin: i32, %size: i32) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
   tgpu.roles
@@ -114,10 +114,10 @@ tgpu.kernel @ragged_rows target "sm_90a" warps 8 (%c: !tile.view<[?, 50], bf16>)
 // The view ends where the tile does: the last piece has the 16 columns that are left of 80, in a panel whose rest the copy
 // does not write.
 // CHECK-LABEL: tgpu.kernel @partly_used_panel
-// CHECK-DAG:     %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<128x64xbf16, b128>
+// CHECK-DAG:     %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<64x64xbf16, b128>
 // CHECK-DAG:     %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK:         %[[LAST:.*]] = tgpu.slot %[[RING]][%{{.*}}] : !tgpu.ring<2, <128x64xbf16, b128>> as !tgpu.shared<128x16xbf16, b128>
-// CHECK:         tgpu.tma_store %[[LAST]], %[[MAP]][%b, 64] : !tgpu.shared<128x16xbf16, b128>
+// CHECK:         tgpu.tma_store %[[LAST]], %[[MAP]][%b, 64] per warpgroup : !tgpu.shared<128x16xbf16, b128>
 // CHECK-NOT:     tgpu.store
 tgpu.kernel @partly_used_panel target "sm_90a" warps 8 (%c: !tile.view<[?, 72], bf16>) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
@@ -131,8 +131,8 @@ tgpu.kernel @partly_used_panel target "sm_90a" warps 8 (%c: !tile.view<[?, 72], 
 
 // The same from column 64 on.
 // CHECK-LABEL: tgpu.kernel @last_columns
-// CHECK:         tgpu.tma_store {{.*}}[%b, 64] : !tgpu.shared<128x64xbf16, b128>
-// CHECK:         tgpu.tma_store {{.*}}[%b, 128] : !tgpu.shared<128x16xbf16, b128>
+// CHECK:         tgpu.tma_store {{.*}}[%b, 64] per warpgroup : !tgpu.shared<128x64xbf16, b128>
+// CHECK:         tgpu.tma_store {{.*}}[%b, 128] per warpgroup : !tgpu.shared<128x16xbf16, b128>
 tgpu.kernel @last_columns target "sm_90a" warps 8 (%c: !tile.view<[?, 144], bf16>) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
   tgpu.roles

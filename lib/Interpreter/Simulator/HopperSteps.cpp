@@ -43,6 +43,14 @@ struct TmaCopy {
     return copy;
   }
 
+  /// The rows of the buffer.
+  int64_t rows() const {
+    int64_t count = 1;
+    for (int64_t extent : type.getShape().drop_back())
+      count *= extent;
+    return count;
+  }
+
   /// Checks what the runtime requires of an argument with a tensor map.
   bool check(Machine &machine, const SimulatedFrame &frame) const {
     const View &memory = frame.views[view];
@@ -65,6 +73,7 @@ struct TmaCopy {
   struct Box {
     GlobalTile tile;
     Offsets offsets;
+    int64_t row = 0; ///< of the buffer
   };
 
   /// Stores and additions write every 16-byte chunk that begins in the view as a whole.
@@ -88,12 +97,13 @@ struct TmaCopy {
   }
   /// The bytes that stores and additions read, relative to `base`, where the buffer begins: columns
   /// past the end of the view are not copied.
-  Bytes readBytes(ArrayRef<Box> boxes, int64_t base) const {
+  Bytes readBytes(ArrayRef<Box> boxes, int64_t base, bool areAll) const {
     auto inside = [](const Box &box) {
       const numeric::TileAxis &row = box.tile.axes.back();
       return std::clamp<int64_t>(row.extent - row.start, 0, row.size);
     };
-    if (llvm::all_of(boxes, [&](const Box &b) { return inside(b) == b.tile.axes.back().size; }))
+    if (areAll &&
+        llvm::all_of(boxes, [&](const Box &b) { return inside(b) == b.tile.axes.back().size; }))
       return allBytes(type);
     int64_t width = tgpu::getElementBits(type.getElementType()) / 8;
     std::vector<int64_t> first;
@@ -119,6 +129,7 @@ struct TmaCopy {
     for (BoxPattern &pattern : patternOfBoxes(map, type, numberIn(frame, buffer))) {
       Box &box = result.emplace_back();
       box.offsets = std::move(pattern.offsets);
+      box.row = pattern.row;
       box.tile.type = memory.type;
       box.tile.base = memory.data;
       for (auto [d, extent] : llvm::enumerate(extents)) {
@@ -240,14 +251,25 @@ template <typename OpT> LogicalResult lowerStore(Lowering &lowering, OpT op, boo
   FailureOr<TmaCopy> copy = TmaCopy::of(lowering, op);
   if (failed(copy))
     return failure();
-  emit(lowering, op, [copy = *copy, adds](Machine &machine, auto &context, SimulatedFrame &frame) {
+  bool perWarpgroup = op.getPerWarpgroup();
+  emit(lowering, op, [=, copy = *copy](Machine &machine, auto &context, SimulatedFrame &frame) {
     if (!copy.check(machine, frame))
       return false;
     std::vector<TmaCopy::Box> boxes = copy.boxes(frame);
     int64_t base = numberIn(frame, copy.buffer);
-    if (!copy.checkStored(machine, boxes) ||
-        !machine.readByStore(context, copy.op, base, copy.readBytes(boxes, base)))
+    if (!copy.checkStored(machine, boxes))
       return false;
+    unsigned groups = perWarpgroup ? context.numWarps / Target::warpsOfGroup : 1;
+    int64_t rowsOfGroup = copy.rows() / groups;
+    for (unsigned group = 0; group < groups; ++group) {
+      std::vector<TmaCopy::Box> own;
+      llvm::copy_if(boxes, std::back_inserter(own),
+                    [&](const TmaCopy::Box &box) { return box.row / rowsOfGroup == group; });
+      Bytes bytes = copy.readBytes(own, base, groups == 1);
+      if (!machine.readByStore(context, copy.op, base, bytes,
+                               context.firstWarp + group * Target::warpsOfGroup))
+        return false;
+    }
     machine.start(context.stores, copy.op, [&machine, adds, boxes = std::move(boxes)] {
       for (const TmaCopy::Box &box : boxes) {
         const GlobalTile &tile = box.tile;

@@ -268,8 +268,8 @@ bool Machine::readByProduct(Context &context, Operation *op, ArrayRef<Bytes> byW
   return true;
 }
 
-bool Machine::readByStore(Context &context, Operation *op, int64_t base, const Bytes &range) {
-  unsigned w = context.firstWarp;
+bool Machine::readByStore(Context &context, Operation *op, int64_t base, const Bytes &range,
+                          unsigned w) {
   Access access{clocks[w], components.stores(w), context.stores.open(), true, op};
   return report(shadow.read(base, range, access), op, access, "TMA for " + warpName(context, w));
 }
@@ -348,8 +348,10 @@ bool Machine::waitForStores(Context &context, int64_t pending, bool reachesMemor
   target = target > static_cast<Time>(pending) ? target - static_cast<Time>(pending) : 0;
   if (reachesMemory)
     context.stores.complete = std::max(context.stores.complete, target);
-  unsigned w = context.firstWarp;
-  clocks[w][components.stores(w)] = context.stores.finished;
+  // Of the copies that each warpgroup started, its first thread knows.
+  for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps;
+       w += Target::warpsOfGroup)
+    clocks[w][components.stores(w)] = context.stores.finished;
   return true;
 }
 

@@ -143,8 +143,10 @@ public:
                      llvm::ArrayRef<Bytes> byWarp);
   /// The reads of a product; `bytes` are per warpgroup, relative to the start of the window.
   bool readByProduct(Context &context, mlir::Operation *op, llvm::ArrayRef<Bytes> byWarpgroup);
+  /// TMA, issued by the warp.
+  bool readByStore(Context &context, mlir::Operation *op, int64_t base, const Bytes &range,
+                   unsigned warp);
   /// TMA, issued by the first warp of the context.
-  bool readByStore(Context &context, mlir::Operation *op, int64_t base, const Bytes &range);
   bool writeByTma(Context &context, mlir::Operation *op, int64_t base, const Bytes &range,
                   unsigned barrier, int64_t phase);
 
@@ -177,7 +179,9 @@ public:
   bool checkPhase(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase,
                   unsigned warp);
 
-  bool meet(Context &context, mlir::Operation *op, unsigned barrier, int64_t warps, bool waits);
+  /// `count` warps of the context from `first` on arrive.
+  bool meet(Context &context, mlir::Operation *op, unsigned barrier, int64_t warps, bool waits,
+            unsigned first, unsigned count);
   /// Synchronizes all warps of the context at a barrier of their own.
   void meetAll(Context &context);
   void fence(Context &context);

@@ -155,7 +155,8 @@ bool Machine::wait(Context &context, Operation *op, unsigned number, int64_t pha
 // Named barriers
 //===----------------------------------------------------------------------===//
 
-bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t warps, bool waits) {
+bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t warps, bool waits,
+                   unsigned first, unsigned count) {
   for (auto [turns, holder] : turnTaken)
     if (waits && holder == &context) {
       fail(op, "waits for other warpgroups, which wait for the turn to be passed on");
@@ -163,9 +164,9 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
       return false;
     }
   NamedBarrier &barrier = namedBarriers[number];
-  unsigned end = context.firstWarp + context.numWarps, component = components.namedBarrier(number);
+  unsigned end = first + count, component = components.namedBarrier(number);
   Time generation = barrier.generation;
-  for (unsigned w = context.firstWarp; w < end; ++w) {
+  for (unsigned w = first; w < end; ++w) {
     if (clocks[w][component] < std::max(generation, barrier.due[w]))
       return fail(op, "may arrive a second time before the other warps: warp " + std::to_string(w) +
                           " of " + context.name + " has not observed their arrival");
@@ -173,7 +174,7 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
     join(barrier.arriving, clocks[w]);
     tick(w);
   }
-  barrier.arrived += context.numWarps;
+  barrier.arrived += count;
   if (barrier.arrived > warps)
     return fail(op, "raises the arrivals to " + std::to_string(barrier.arrived) +
                         " warps, but the barrier was declared for " + std::to_string(warps));
@@ -192,7 +193,7 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
                    " warps of a named barrier";
           }))
     return false;
-  for (unsigned w = context.firstWarp; w < end; ++w)
+  for (unsigned w = first; w < end; ++w)
     join(clocks[w], barrier.completed);
   return true;
 }

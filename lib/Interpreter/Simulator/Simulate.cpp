@@ -43,8 +43,9 @@ BlockPlan planOf(tile::KernelOp kernel) {
     if (isa<tgpu::AllocBarriersOp>(op)) {
       plan.barriers[op] = plan.numBarriers;
       plan.numBarriers += cast<tgpu::BarriersType>(op->getResult(0).getType()).getStages();
-    } else if (isa<tgpu::NamedBarrierOp>(op)) {
-      plan.namedBarriers[op] = plan.numNamedBarriers++;
+    } else if (auto named = dyn_cast<tgpu::NamedBarrierOp>(op)) {
+      plan.namedBarriers[op] = plan.numNamedBarriers;
+      plan.numNamedBarriers += static_cast<unsigned>(named.getCount());
     }
     for (Type type : op->getResultTypes()) {
       if (auto ring = dyn_cast<tgpu::RingType>(type))

@@ -195,8 +195,16 @@ LogicalResult lowerMeet(Lowering &lowering, Operation *op, Value barrier, bool w
   }
   auto named = barrier.getDefiningOp<tgpu::NamedBarrierOp>();
   int64_t warps = named.getWarps();
-  emit(lowering, op, [=](Machine &machine, auto &context, auto &) {
-    return machine.meet(context, op, machine.plan.namedBarriers.lookup(named), warps, waits);
+  emit(lowering, op, [=](Machine &machine, auto &context, auto &) mutable {
+    unsigned number = machine.plan.namedBarriers.lookup(named);
+    if (!named.getPerWarpgroup())
+      return machine.meet(context, op, number, warps, waits, context.firstWarp, context.numWarps);
+    constexpr unsigned ofGroup = Target::warpsOfGroup;
+    for (unsigned first = 0; first < context.numWarps; first += ofGroup)
+      if (!machine.meet(context, op, number + first / ofGroup, ofGroup, waits,
+                        context.firstWarp + first, ofGroup))
+        return false;
+    return true;
   });
   return success();
 }
