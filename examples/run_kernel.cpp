@@ -128,6 +128,8 @@ int main(int argc, char **argv) {
 
   Status status = operation->prepare(0);
   if (status.code() == Code::NoDriver) {
+    if (!driver)
+      status = driver.status(); // why there is none
     std::printf("run_kernel: SKIPPED, there is no GPU: %s\n", status.message().c_str());
     return 0;
   }
