@@ -19,8 +19,8 @@ if [ "$only" = native ]; then
   target=native-tests tests=(-L native)
   sources=(runtime base/Expr base/Numeric base/Npy base/Layout base/Target)
 else
-  # The two excluded suites run the same code many more times.
-  target=all tests=(-E '^(AcceptanceTests|SynchronizationMutationTest)$')
+  # Two suites run the same code many more times, and support-matrix reads the results of one.
+  target=all tests=(-E '^(AcceptanceTests|support-matrix|SynchronizationMutationTest)$')
   sources=(runtime base lib passes dialect)
 fi
 cmake --build $build --parallel "$jobs" --target $target
