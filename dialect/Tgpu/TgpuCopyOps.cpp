@@ -168,7 +168,14 @@ template <typename OpT> static LogicalResult verifyTmaWrite(OpT op) {
   int64_t warps = getExecutingWarps(op);
   if (warps % Target::warpsOfGroup != 0)
     return op.emitOpError() << "'per warpgroup' requires a multiple of 4 warps, but got " << warps;
-  return verifyBoxes(op, warps / Target::warpsOfGroup);
+  // A share begins where the swizzle does.
+  constexpr int64_t rowsOfSwizzle = 8;
+  int64_t groups = warps / Target::warpsOfGroup;
+  int64_t rows = cast<SharedType>(op.getBuffer().getType()).getShape().front();
+  if (groups > 0 && rows % (groups * rowsOfSwizzle) != 0)
+    return op.emitOpError() << "'per warpgroup' requires a multiple of " << groups * rowsOfSwizzle
+                            << " rows for " << groups << " warpgroups, but got " << rows;
+  return verifyBoxes(op, std::max<int64_t>(groups, 1));
 }
 
 LogicalResult TmaStoreOp::verify() { return verifyTmaWrite(*this); }

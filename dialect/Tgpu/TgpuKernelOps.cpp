@@ -200,6 +200,21 @@ LogicalResult KernelOp::verifyRegions() {
     else if (auto named = dyn_cast<NamedBarrierOp>(op))
       barriers += named.getCount();
   });
+  auto roleOf = [](Operation *op) {
+    Region *region = op->getParentRegion();
+    while (!isa<RolesOp, KernelOp>(region->getParentOp()))
+      region = region->getParentOp()->getParentRegion();
+    return region;
+  };
+  for (auto named : getBody().getOps<NamedBarrierOp>()) {
+    if (!named.getPerWarpgroup() || named->use_empty())
+      continue;
+    Region *role = roleOf(*named->user_begin());
+    for (Operation *user : named->getUsers())
+      if (roleOf(user) != role)
+        return user->emitOpError("must be in the role of the other uses of its barrier per "
+                                 "warpgroup; give each role a barrier of its own");
+  }
   constexpr int64_t most = Target::namedBarriers - 1; // number 0 is the barrier of the whole block
   if (barriers <= most)
     return success();

@@ -59,9 +59,11 @@ static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t wa
   if (!declared)
     return op->emitOpError("barrier must be the result of tgpu.named_barrier");
   int64_t expected = declared.getWarps();
-  if (declared.getPerWarpgroup() && (warps != expected || !isa<SyncOp>(op)))
-    return op->emitOpError() << "a barrier per warpgroup is for tgpu.sync by its " << expected
-                             << " warps, but " << getExecutingWarps(op) << " execute this";
+  if (declared.getPerWarpgroup() && !isa<SyncOp>(op))
+    return op->emitOpError("must not use a barrier per warpgroup, which is for tgpu.sync only");
+  if (declared.getPerWarpgroup() && warps != expected)
+    return op->emitOpError() << "must be executed by the " << expected
+                             << " warps of its barrier per warpgroup, but got " << warps;
   if (warps <= expected)
     return success();
   return op->emitOpError() << "is executed by " << getExecutingWarps(op)

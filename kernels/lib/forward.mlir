@@ -38,7 +38,8 @@ func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
 func.func private @weight_limit(!acc) -> !acc
 
-// The factor of P with 8-bit types, which have few small values: no product exceeds 256. The largest e4m3 is 448.
+// The factor of P with 8-bit types, which have few small values. If @weight_limit is the limit of weights, no product
+// exceeds 256. The largest e4m3 is 448.
 func.func private @lift() -> !acc {
   %one = arith.constant 1.0 : !acc
   %largest = arith.constant 256.0 : !acc

@@ -46,7 +46,8 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
   taken.set(0); // the barrier of the whole block
   e.kernel.walk([&](Operation *other) {
     if (auto named = dyn_cast<NamedBarrierOp>(other))
-      taken.set(named.getId().value_or(0));
+      for (int64_t i = 0; named.getId() && i < named.getCount(); ++i)
+        taken.set(*named.getId() + i);
     else if (auto turns = dyn_cast<TurnsOp>(other))
       for (uint64_t i = 0; turns.getId() && i < turns.getWarpgroups(); ++i)
         taken.set(*turns.getId() + i);

@@ -244,8 +244,9 @@ static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
   return true;
 }
 
-/// Whether a loop over tiles executes the operation once for each, outside of the tile's loops.
-static bool isOncePerTile(Operation *op) {
+/// Whether the operation is in an outermost loop that contains others, such as that over tiles, but
+/// in none of these.
+static bool isBesideInnerLoops(Operation *op) {
   Operation *loop = op->getParentOfType<LoopLikeOpInterface>();
   if (!loop || loop->getParentOfType<LoopLikeOpInterface>())
     return false;
@@ -262,7 +263,7 @@ LogicalResult tgpu::writeShared(KernelEmitter &e, Operation *op, Value value, Va
   const RegisterLayout &layout = *e.getLayout(op, value.getType());
   if (!shared)
     return failure();
-  bool atUse = isOncePerTile(op);
+  bool atUse = isBesideInnerLoops(op);
   if (storeMatrices(e, value, buffer, *shared, exchanged, atUse))
     return success();
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});

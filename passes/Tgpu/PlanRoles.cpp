@@ -346,8 +346,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     auto outer = loop->getParentOfType<scf::ForOp>();
     return outer && outer->getParentOfType<scf::ForOp>();
   };
-  // Where tiles of the compute roles need the rest, as in backwards, the load role has the minimum.
-  // With that, it spilled 4 to 12 bytes for windows and captures.
+  // The load role has the minimum only where tiles of the compute roles need the rest, as in
+  // backwards: with the minimum it spilled 4 to 12 bytes for windows and captures.
   bool isTight = getPressure(kernel) + RegisterLimits::besideTilesOfLooseRoles >
                  getComputeRegisters(warps, RegisterLimits::ofDeepLoadRole);
   bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||

@@ -48,8 +48,8 @@ struct RegisterLimits {
   /// spilled two, which cost half a percent, with fewer seven.
   static constexpr int64_t ofDeepSpreadRole = 56, ofDeepSpreadTile = 32, ofSpreadTile = 16;
   static constexpr int64_t besideTilesOfRoles = 16;
-  /// Compute roles that have this many registers in addition to their tiles leave the load role the
-  /// larger number: with 68, the forward of D 256 did not spill, with 56, two attentions of D 64
+  /// The load role has 40 registers, not 24, if the compute roles then have this many in addition
+  /// to their tiles: with 68, the forward of D 256 did not spill, with 56, two attentions of D 64
   /// did.
   static constexpr int64_t besideTilesOfLooseRoles = 64;
   /// From this number of compute warps on, registers are so scarce that the load role gets the

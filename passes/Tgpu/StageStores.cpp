@@ -7,7 +7,7 @@
 // For piece p of a tile, with n buffers:
 //
 //   bulk_wait pending n - 1 read   the copy that used the buffer n pieces ago has read it
-//   sync                           only one thread waited
+//   sync                           only the thread that started it waited
 //   write, fence_async, sync       the piece is complete, and visible to the async proxy
 //   tma_store, bulk_commit         one thread starts the copy
 //
@@ -77,13 +77,13 @@ private:
       return;
     ImplicitLocOpBuilder b(stores.front().first.getLoc(), kernel.getContext());
     b.setInsertionPoint(role.getParentOp());
-    // All stores of a role wait at the same barrier. With three products in an iteration, such as
-    // those of dQ, 136 bytes spilled.
-    constexpr int64_t mostProducts = 2;
+    // All stores of a role wait at the same barrier, so all or none are per warpgroup.
     auto ofWarpgroups = stores;
-    bool perWarpgroup = llvm::all_of(ofWarpgroups, [&](auto &each) {
-      return setMapOfWarpgroup(kernel, each.first, each.second, warps);
-    });
+    bool perWarpgroup = true;
+    for (auto &[store, pieces] : ofWarpgroups)
+      perWarpgroup &= setMapOfWarpgroup(kernel, store, pieces, warps);
+    // With three products in an iteration, such as those of dQ, 136 bytes spilled.
+    constexpr int64_t mostProducts = 2;
     role.walk([&](scf::ForOp loop) { perWarpgroup &= countProducts(loop) <= mostProducts; });
     if (perWarpgroup)
       stores = std::move(ofWarpgroups);

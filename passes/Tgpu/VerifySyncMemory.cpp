@@ -45,6 +45,22 @@ static bool isPerWarpgroup(Operation *op) {
   return add && add.getPerWarpgroup();
 }
 
+/// Whether rows of the two buffers, which begin at the same byte, have the same bytes.
+static bool haveSameRows(Operation *a, Operation *b) {
+  auto typeOf = [](Operation *op) {
+    return TypeSwitch<Operation *, SharedType>(op)
+        .Case<WriteSharedOp, TmaStoreOp, TmaReduceAddOp>(
+            [](auto access) { return cast<SharedType>(access.getBuffer().getType()); })
+        .Default([](Operation *) { return SharedType(); });
+  };
+  SharedType x = typeOf(a), y = typeOf(b);
+  if (!x || !y || x.getElementType() != y.getElementType() || x.getSwizzle() != y.getSwizzle() ||
+      x.getShape().front() != y.getShape().front())
+    return false;
+  // With a swizzle, a row of a panel has its width; without one, that of the buffer.
+  return x.getSwizzle() != tgpu::Swizzle::None || x.getShape().back() == y.getShape().back();
+}
+
 bool Player::isOfOwnRows(Operation *op, int who) const {
   if (isPerWarpgroup(op))
     return true;
@@ -69,7 +85,7 @@ bool Player::isBehind(const Access &access, int who, bool byFirst, Operation *op
   if (access.who == who && ((access.byFirst && byFirst) || state.synced >= access.time))
     return true;
   if (access.who == who && op && state.syncedByGroup >= access.time &&
-      isOfOwnRows(access.op, who) && isOfOwnRows(op, who))
+      isOfOwnRows(access.op, who) && isOfOwnRows(op, who) && haveSameRows(access.op, op))
     return true;
   // A participant may also learn of its own warps' progress from another one that waited for them.
   const Knowledge::Progress &known = state.knows.of[access.who];

@@ -277,6 +277,15 @@ tgpu.kernel @k target "sm_90a" warps 2 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 
 // -----
 
+tgpu.kernel @k target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x4x64xbf16, b128>
+  %s = tgpu.alloc : !tgpu.shared<8x64xbf16, b128>
+  // expected-error @+1 {{'per warpgroup' requires a multiple of 16 rows for 2 warpgroups, but got 8}}
+  tgpu.tma_store %s, %m[0, 0, 0] per warpgroup : !tgpu.shared<8x64xbf16, b128>, !tgpu.tensor_map<1x4x64xbf16, b128>
+}
+
+// -----
+
 // The share of a warpgroup has 64 rows.
 tgpu.kernel @k target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x128x64xbf16, b128>

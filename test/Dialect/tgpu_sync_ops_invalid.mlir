@@ -135,10 +135,24 @@ tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
   %0 = tgpu.named_barrier warps 12 per warpgroup : index
   tgpu.roles
     role "a" warps 8 {
-      // expected-error @+1 {{a barrier per warpgroup is for tgpu.sync by its 12 warps, but 8 execute this}}
+      // expected-error @+1 {{must be executed by the 12 warps of its barrier per warpgroup, but got 8}}
       tgpu.sync on %0
     }
     role "b" warps 4 {
+    }
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
+  %0 = tgpu.named_barrier warps 4 per warpgroup : index
+  tgpu.roles
+    role "a" warps 4 {
+      // expected-error @+1 {{must be in the role of the other uses of its barrier per warpgroup; give each role a barrier of its own}}
+      tgpu.sync on %0
+    }
+    role "b" warps 4 {
+      tgpu.sync on %0
     }
 }
 
@@ -148,7 +162,7 @@ tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
   %0 = tgpu.named_barrier warps 8 per warpgroup : index
   tgpu.roles
     role "a" warps 8 {
-      // expected-error @+1 {{a barrier per warpgroup is for tgpu.sync by its 8 warps, but 8 execute this}}
+      // expected-error @+1 {{must not use a barrier per warpgroup, which is for tgpu.sync only}}
       tgpu.signal %0
     }
     role "b" warps 4 {

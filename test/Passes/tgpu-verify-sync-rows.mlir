@@ -175,3 +175,30 @@ tgpu.kernel @wait_of_others target "sm_90a" warps 8 (%x: !view, %zero: bf16) gri
       tgpu.write %sum, %buffer : !acc, !slot
     }
 }
+
+// -----
+
+// The same slot as buffers of other rows: the first warpgroup writes bytes that the second one copies.
+!view = !tile.view<[?, 64], bf16>
+!ring = !tgpu.ring<1, <128x64xbf16, b128>>
+!slot = !tgpu.shared<128x64xbf16, b128>
+!acc = tensor<128x64xbf16, #tgpu.wgmma<2>>
+!half = tensor<128x32xbf16, #tgpu.wgmma<2>>
+tgpu.kernel @other_rows target "sm_90a" warps 8 (%x: !view, %zero: bf16) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !tgpu.tensor_map<64x64xbf16, b128>
+  %ring = tgpu.alloc_ring : !tgpu.ring<1, <128x64xbf16, none>>
+  %group = tgpu.named_barrier warps 8 per warpgroup : index
+  tgpu.roles
+    role "compute" warps 8 {
+      %c0 = arith.constant 0 : i32
+      %sum = tile.full %zero : !acc
+      %half = tile.full %zero : !half
+      %whole = tgpu.slot %ring[%c0] : !tgpu.ring<1, <128x64xbf16, none>>
+      %narrow = tgpu.slot %ring[%c0] : !tgpu.ring<1, <128x64xbf16, none>> as !tgpu.shared<128x32xbf16, none>
+      // expected-note @+1 {{written here}}
+      tgpu.write %half, %narrow : !half, !tgpu.shared<128x32xbf16, none>
+      tgpu.sync on %group
+      // expected-error @+1 {{overwrites}}
+      tgpu.write %sum, %whole : !acc, !tgpu.shared<128x64xbf16, none>
+    }
+}

@@ -348,7 +348,8 @@ bool Machine::waitForStores(Context &context, int64_t pending, bool reachesMemor
   target = target > static_cast<Time>(pending) ? target - static_cast<Time>(pending) : 0;
   if (reachesMemory)
     context.stores.complete = std::max(context.stores.complete, target);
-  // Of the copies that each warpgroup started, its first thread knows.
+  // The first thread of each warpgroup knows of the copies that it started; all start theirs
+  // together.
   for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps;
        w += Target::warpsOfGroup)
     clocks[w][components.stores(w)] = context.stores.finished;

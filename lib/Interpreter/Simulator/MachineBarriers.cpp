@@ -158,7 +158,7 @@ bool Machine::wait(Context &context, Operation *op, unsigned number, int64_t pha
 bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t warps, bool waits,
                    unsigned first, unsigned count) {
   for (auto [turns, holder] : turnTaken)
-    if (waits && holder == &context) {
+    if (waits && holder == &context && count == context.numWarps) {
       fail(op, "waits for other warpgroups, which wait for the turn to be passed on");
       note(turns, "the turns");
       return false;
