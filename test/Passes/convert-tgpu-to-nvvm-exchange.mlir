@@ -47,6 +47,25 @@ tgpu.kernel @role target "sm_90a" warps 3 (%s: f32) grid(%i = 1) {
 #acc = #tgpu.mma<2, 1>
 !t = tensor<32x8xf32, #acc>
 !row = tensor<8xf32, #tgpu.slice<0, #acc>>
+
+// Barriers 1 to 3 are those of the warpgroups.
+// CHECK-LABEL: llvm.func @beside_warpgroups
+// CHECK-DAG:     %[[ID:.*]] = llvm.mlir.constant(4 : i32)
+// CHECK:         "llvm.nvvm.barrier.cta.sync.aligned.count"(%[[ID]], %
+tgpu.kernel @beside_warpgroups target "sm_90a" warps 2 (%s: f32) grid(%i = 1) {
+  %x = tgpu.named_barrier warps 12 per warpgroup id 1 : index
+  tgpu.roles
+    role "sum" warps 2 {
+      %t = tile.full %s : !t
+      %r = tile.reduce add %t dim 0 : !t -> !row
+    }
+}
+
+// -----
+
+#acc = #tgpu.mma<2, 1>
+!t = tensor<32x8xf32, #acc>
+!row = tensor<8xf32, #tgpu.slice<0, #acc>>
 tgpu.kernel @two_roles target "sm_90a" warps 4 (%s: f32) grid(%i = 1) {
   tgpu.roles
     role "a" warps 2 {

@@ -21,7 +21,6 @@
 // CHECK:       setp.ne.b32 %[[OTHERS:p[0-9]+]], %[[OF_GROUP]], 0;
 // CHECK:       @%[[OTHERS]] bra
 // CHECK:       cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
-// CHECK-NOT:   cp.async.bulk.tensor
 tgpu.kernel @rows target "sm_90a" warps 12 (%x: !view, %zero: bf16) grid(%i = 1) {
   %map = tgpu.tensor_map %x : !view -> !tgpu.tensor_map<64x64xbf16, b128>
   %buffer = tgpu.alloc : !slot
@@ -37,5 +36,32 @@ tgpu.kernel @rows target "sm_90a" warps 12 (%x: !view, %zero: bf16) grid(%i = 1)
       tgpu.tma_store %buffer, %map[0, 0] per warpgroup : !slot, !tgpu.tensor_map<64x64xbf16, b128>
       tgpu.bulk_commit
       tgpu.bulk_wait pending 0 read
+    }
+}
+
+// All warps execute a role that only copies per warpgroup: one thread would copy the rows of the first one.
+// CHECK-LABEL: .entry copies(
+// CHECK:       mbarrier.try_wait
+// CHECK:       mov.u32 %[[COPIER:r[0-9]+]], %tid.x;
+// CHECK:       and.b32 %[[IN_GROUP:r[0-9]+]], %[[COPIER]], 127;
+// CHECK:       setp.ne.b32 %[[NOT_FIRST:p[0-9]+]], %[[IN_GROUP]], 0;
+// CHECK:       @%[[NOT_FIRST]] bra
+// CHECK:       cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
+tgpu.kernel @copies target "sm_90a" warps 12 (%x: !view) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !tgpu.tensor_map<128x64xbf16, b128>
+  %share = tgpu.tensor_map %x : !view -> !tgpu.tensor_map<64x64xbf16, b128>
+  %buffer = tgpu.alloc : !slot
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "other" warps 4 {
+    }
+    role "copy" warps 8 {
+      %c0 = arith.constant 0 : i32
+      tgpu.expect %full[%c0] bytes 16384 : !tgpu.barriers<1>
+      tgpu.tma_load %map[0, 0], %buffer, %full[%c0] : !tgpu.tensor_map<128x64xbf16, b128>, !slot, !tgpu.barriers<1>
+      tgpu.wait %full[%c0] : !tgpu.barriers<1>
+      tgpu.tma_store %buffer, %share[128, 0] per warpgroup : !slot, !tgpu.tensor_map<64x64xbf16, b128>
+      tgpu.bulk_commit
+      tgpu.bulk_wait pending 0
     }
 }
