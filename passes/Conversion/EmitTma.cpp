@@ -52,7 +52,7 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
   constexpr int64_t threadsOfGroup = 32 * Target::warpsOfGroup;
   Value thread;
   if (perWarpgroup) {
-    rows = rows * threadsOfGroup / (32 * b.threads.numWarps);
+    rows /= b.threads.numWarps / Target::warpsOfGroup;
     thread = b.readThread();
     Value group = arith::DivUIOp::create(b, thread, b.i32(threadsOfGroup));
     Value first = b.mul(group, b.i32(rows));

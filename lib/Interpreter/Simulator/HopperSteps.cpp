@@ -96,21 +96,26 @@ struct TmaCopy {
     return true;
   }
   /// The bytes that stores and additions read, relative to `base`, where the buffer begins: columns
-  /// past the end of the view are not copied.
-  Bytes readBytes(ArrayRef<Box> boxes, int64_t base, bool areAll) const {
+  /// past the end of the view are not copied. Of the boxes in one of `groups` equal shares of the
+  /// buffer's rows.
+  Bytes readBytes(ArrayRef<Box> boxes, int64_t base, int64_t groups, int64_t group) const {
+    int64_t rowsOfGroup = rows() / groups;
     auto inside = [](const Box &box) {
       const numeric::TileAxis &row = box.tile.axes.back();
       return std::clamp<int64_t>(row.extent - row.start, 0, row.size);
     };
-    if (areAll &&
+    if (groups == 1 &&
         llvm::all_of(boxes, [&](const Box &b) { return inside(b) == b.tile.axes.back().size; }))
       return allBytes(type);
     int64_t width = tgpu::getElementBits(type.getElementType()) / 8;
     std::vector<int64_t> first;
-    for (const Box &box : boxes)
+    for (const Box &box : boxes) {
+      if (box.row / rowsOfGroup != group)
+        continue;
       for (auto [i, offset] : llvm::enumerate(box.offsets))
         if (static_cast<int64_t>(i) % box.tile.axes.back().size < inside(box))
           first.push_back(offset - base);
+    }
     llvm::sort(first);
     Bytes bytes;
     for (int64_t begin : first) {
@@ -260,16 +265,10 @@ template <typename OpT> LogicalResult lowerStore(Lowering &lowering, OpT op, boo
     if (!copy.checkStored(machine, boxes))
       return false;
     unsigned groups = perWarpgroup ? context.numWarps / Target::warpsOfGroup : 1;
-    int64_t rowsOfGroup = copy.rows() / groups;
-    for (unsigned group = 0; group < groups; ++group) {
-      std::vector<TmaCopy::Box> own;
-      llvm::copy_if(boxes, std::back_inserter(own),
-                    [&](const TmaCopy::Box &box) { return box.row / rowsOfGroup == group; });
-      Bytes bytes = copy.readBytes(own, base, groups == 1);
-      if (!machine.readByStore(context, copy.op, base, bytes,
+    for (unsigned group = 0; group < groups; ++group)
+      if (!machine.readByStore(context, copy.op, base, copy.readBytes(boxes, base, groups, group),
                                context.firstWarp + group * Target::warpsOfGroup))
         return false;
-    }
     machine.start(context.stores, copy.op, [&machine, adds, boxes = std::move(boxes)] {
       for (const TmaCopy::Box &box : boxes) {
         const GlobalTile &tile = box.tile;

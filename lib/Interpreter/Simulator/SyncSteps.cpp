@@ -195,9 +195,10 @@ LogicalResult lowerMeet(Lowering &lowering, Operation *op, Value barrier, bool w
   }
   auto named = barrier.getDefiningOp<tgpu::NamedBarrierOp>();
   int64_t warps = named.getWarps();
-  emit(lowering, op, [=](Machine &machine, auto &context, auto &) mutable {
+  bool perWarpgroup = named.getPerWarpgroup();
+  emit(lowering, op, [=](Machine &machine, auto &context, auto &) {
     unsigned number = machine.plan.namedBarriers.lookup(named);
-    if (!named.getPerWarpgroup())
+    if (!perWarpgroup)
       return machine.meet(context, op, number, warps, waits, context.firstWarp, context.numWarps);
     constexpr unsigned ofGroup = Target::warpsOfGroup;
     for (unsigned first = 0; first < context.numWarps; first += ofGroup)
