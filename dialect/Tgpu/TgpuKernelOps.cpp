@@ -194,12 +194,7 @@ LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &) {
 
 LogicalResult KernelOp::verifyRegions() {
   int64_t barriers = 0;
-  getBody().walk([&](Operation *op) {
-    if (auto turns = dyn_cast<TurnsOp>(op))
-      barriers += turns.getWarpgroups();
-    else if (auto named = dyn_cast<NamedBarrierOp>(op))
-      barriers += named.getCount();
-  });
+  getBody().walk([&](Operation *op) { barriers += getNumHardwareBarriers(op); });
   auto roleOf = [](Operation *op) {
     Region *region = op->getParentRegion();
     while (!isa<RolesOp, KernelOp>(region->getParentOp()))

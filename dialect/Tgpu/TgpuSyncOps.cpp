@@ -38,6 +38,16 @@ LogicalResult ExpectOp::verify() {
                        << static_cast<int64_t>(getBytes());
 }
 
+int64_t tgpu::getNumHardwareBarriers(Operation *op) {
+  if (auto turns = dyn_cast<TurnsOp>(op))
+    return static_cast<int64_t>(turns.getWarpgroups());
+  auto named = dyn_cast<NamedBarrierOp>(op);
+  if (!named)
+    return 0;
+  return named.getPerWarpgroup() ? static_cast<int64_t>(named.getWarps()) / Target::warpsOfGroup
+                                 : 1;
+}
+
 LogicalResult NamedBarrierOp::verify() {
   if (static_cast<int64_t>(getWarps()) < 1 || getWarps() > 32)
     return emitOpError() << "a named barrier must have 1 to 32 warps, but got "
@@ -46,7 +56,7 @@ LogicalResult NamedBarrierOp::verify() {
     return emitOpError() << "'per warpgroup' requires a multiple of 4 warps, but got "
                          << static_cast<int64_t>(getWarps());
   // Barrier 0 is that of the whole block.
-  int64_t most = Target::namedBarriers - getCount();
+  int64_t most = Target::namedBarriers - getNumHardwareBarriers(*this);
   if (getId() && (static_cast<int64_t>(*getId()) < 1 || static_cast<int64_t>(*getId()) > most))
     return emitOpError() << "id of a named barrier must be 1 to " << most << ", but got "
                          << static_cast<int64_t>(*getId());
@@ -102,7 +112,7 @@ LogicalResult SignalOp::verify() {
 }
 
 LogicalResult TurnsOp::verify() {
-  int64_t count = getWarpgroups();
+  int64_t count = getNumHardwareBarriers(*this);
   if (count < 2 || count > 8)
     return emitOpError() << "turns must have 2 to 8 warpgroups, but got " << count;
   int64_t id = getId().value_or(1);

@@ -127,10 +127,6 @@ def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc<Tgpu
   let assemblyFormat = [{
     `warps` custom<Int>($warps) (`per` `warpgroup` $perWarpgroup^)? (`id` $id^)? attr-dict `:` type($barrier)
   }];
-  let extraClassDeclaration = [{
-    /// The number of hardware barriers.
-    int64_t getCount() { return getPerWarpgroup() ? static_cast<int64_t>(getWarps()) / 4 : 1; }
-  }];
   let hasVerifier = 1;
 }
 

@@ -45,12 +45,9 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
   llvm::SmallBitVector taken(Target::namedBarriers);
   taken.set(0); // the barrier of the whole block
   e.kernel.walk([&](Operation *other) {
-    if (auto named = dyn_cast<NamedBarrierOp>(other))
-      for (int64_t i = 0; named.getId() && i < named.getCount(); ++i)
-        taken.set(*named.getId() + i);
-    else if (auto turns = dyn_cast<TurnsOp>(other))
-      for (uint64_t i = 0; turns.getId() && i < turns.getWarpgroups(); ++i)
-        taken.set(*turns.getId() + i);
+    int64_t count = getNumHardwareBarriers(other);
+    if (auto id = count ? other->getAttrOfType<IntegerAttr>("id") : IntegerAttr())
+      taken.set(id.getInt(), id.getInt() + count);
   });
   for (auto [region, number] : roleBarriers)
     taken.set(number);

@@ -42,15 +42,13 @@ private:
 
   /// Barrier 0 is the block's. The kernel's verifier bounds the number of barriers.
   void numberBarriers(KernelOp kernel) {
-    uint64_t next = 1;
+    int64_t next = 1;
+    Builder builder(kernel.getContext());
     kernel.walk([&](Operation *op) {
-      if (auto named = dyn_cast<NamedBarrierOp>(op)) {
-        named.setId(next);
-        next += named.getCount();
-      } else if (auto turns = dyn_cast<TurnsOp>(op)) {
-        turns.setId(next);
-        next += turns.getWarpgroups();
-      }
+      int64_t count = getNumHardwareBarriers(op);
+      if (count)
+        op->setAttr("id", builder.getI64IntegerAttr(next));
+      next += count;
     });
   }
 

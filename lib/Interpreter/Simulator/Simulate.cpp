@@ -43,9 +43,9 @@ BlockPlan planOf(tile::KernelOp kernel) {
     if (isa<tgpu::AllocBarriersOp>(op)) {
       plan.barriers[op] = plan.numBarriers;
       plan.numBarriers += cast<tgpu::BarriersType>(op->getResult(0).getType()).getStages();
-    } else if (auto named = dyn_cast<tgpu::NamedBarrierOp>(op)) {
+    } else if (isa<tgpu::NamedBarrierOp>(op)) { // turns take none of the simulated ones
       plan.namedBarriers[op] = plan.numNamedBarriers;
-      plan.numNamedBarriers += static_cast<unsigned>(named.getCount());
+      plan.numNamedBarriers += static_cast<unsigned>(tgpu::getNumHardwareBarriers(op));
     }
     for (Type type : op->getResultTypes()) {
       if (auto ring = dyn_cast<tgpu::RingType>(type))
