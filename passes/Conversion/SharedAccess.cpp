@@ -80,7 +80,7 @@ static Values issueAddresses(ThreadBuilder &b, const Access &access, Value buffe
                              llvm::function_ref<Coord(int, int, int)> place, bool atUse = false) {
   llvm::SaveAndRestore<Value> lane(b.threads.lane);
   if (atUse)
-    b.threads.lane = b.inlineAsm("mov.u32 $0, %laneid;", "=r", b.getI32Type(), {});
+    b.threads.lane = b.readLane();
   auto offsetOf = [&](int issue) -> Value {
     Value at[2];
     for (int axis : {0, 1}) {

@@ -192,6 +192,10 @@ Value ThreadBuilder::readThread() {
   return arith::SubIOp::create(*this, thread, i32(threads.first));
 }
 
+Value ThreadBuilder::readLane() {
+  return inlineAsm("mov.u32 $0, %laneid;", "=r", getI32Type(), {});
+}
+
 Value ThreadBuilder::voteAny(Value condition) {
   return intrinsic("llvm.nvvm.vote.any.sync", getI1Type(), {i32(-1), condition});
 }

@@ -76,6 +76,8 @@ public:
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
   /// The number of this thread, read here: it takes no register in loops before.
   mlir::Value readThread();
+  /// The same for the number of its lane.
+  mlir::Value readLane();
   /// Whether the condition holds in any lane of the warp; ptxas treats the result as uniform.
   mlir::Value voteAny(mlir::Value condition);
   /// A branch without results.
