@@ -65,6 +65,10 @@ const Target &getTargetOf(KernelOp kernel);
 /// Warps that execute an operation: of its role, or of the block; 0 outside of a kernel.
 int64_t getExecutingWarps(mlir::Operation *op);
 
+/// Rows of a block of a wgmma product, which the four warps of a warpgroup hold; base/Layout
+/// defines which warp holds which.
+inline constexpr int64_t rowsOfWarpgroup = 64;
+
 /// Hardware barriers, of the Target::namedBarriers of a block, that an operation declares: one or
 /// more of tgpu.named_barrier and tgpu.turns, numbered from its `id` on; 0 of others.
 int64_t getNumHardwareBarriers(mlir::Operation *op);

@@ -204,7 +204,7 @@ static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
   if (auto mma = dyn_cast<MmaAttr>(layout))
     return {16 * mma.getWarpsM(), 8 * mma.getWarpsN()};
   if (auto wgmma = dyn_cast<WgmmaAttr>(layout))
-    return {64 * wgmma.getWarpgroups(), 8};
+    return {rowsOfWarpgroup * wgmma.getWarpgroups(), 8};
   if (auto blocked = dyn_cast<BlockedAttr>(layout))
     return {1, blocked.getVector()};
   auto operand = cast<OperandAttr>(layout);

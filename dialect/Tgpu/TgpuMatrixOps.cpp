@@ -198,7 +198,7 @@ LogicalResult WgmmaOp::verify() {
   if (extents->n > 256)
     return emitOpError() << "must have at most 256 columns, but got " << extents->n;
   return verifyInstruction(*this, element, result.getElementType(), *extents,
-                           64 * layout.getWarpgroups(), 8);
+                           rowsOfWarpgroup * layout.getWarpgroups(), 8);
 }
 
 LogicalResult WgmmaCommitOp::verify() { return verifyFeature(*this, Feature::Wgmma); }

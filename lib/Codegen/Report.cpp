@@ -175,7 +175,7 @@ static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t
         int64_t depth = depthOf(b.getElementType());
         int64_t total = b.getShape()[wgmma.getTransposeB() ? 1 : 0];
         counts["wgmma m64n" + std::to_string(tile.getDimSize(1)) + "k" + std::to_string(depth)] +=
-            tile.getDimSize(0) / (64 * layout.getWarpgroups()) * total / depth;
+            tile.getDimSize(0) / (rowsOfWarpgroup * layout.getWarpgroups()) * total / depth;
       })
       .Case([&](FmaDotOp dot) {
         auto tile = cast<RankedTensorType>(dot.getResult().getType());

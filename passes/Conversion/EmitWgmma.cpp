@@ -96,7 +96,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   bool isRegisterA = !isa<SharedType>(op.getA().getType());
   std::optional<std::pair<WgmmaOperand, Value>> aPlan;
   Values aWords;
-  int64_t blocks = rows / (64 * groups), steps = bPlan->first.numSteps();
+  int64_t blocks = rows / (rowsOfWarpgroup * groups), steps = bPlan->first.numSteps();
   if (isRegisterA) {
     aWords = e.get(op.getA());
   } else {
@@ -104,10 +104,10 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
     if (!aPlan)
       return failure();
     // Row blocks are assigned to warpgroups in turn; they must be equally spaced.
-    int64_t stride = groups * blocks > 1 ? aPlan->first.byteOffset(64, 0) : 0;
+    int64_t stride = groups * blocks > 1 ? aPlan->first.byteOffset(rowsOfWarpgroup, 0) : 0;
     for (int64_t block = 0; block < groups * blocks; ++block)
       for (int64_t step = 0; step < steps; ++step)
-        if (aPlan->first.byteOffset(64 * block, step) !=
+        if (aPlan->first.byteOffset(rowsOfWarpgroup * block, step) !=
             block * stride + aPlan->first.byteOffset(0, step))
           return op.emitError() << "row blocks of operand a do not lie equally far apart";
     if (groups > 1) {
@@ -147,7 +147,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
         next += 4;
       } else {
         text += "$" + std::to_string(next++);
-        operands.push_back(startOf(*aPlan, 64 * groups * block));
+        operands.push_back(startOf(*aPlan, rowsOfWarpgroup * groups * block));
         constraints = "l,";
       }
       text += ", $" + std::to_string(next) + ", p, 1, 1";

@@ -43,7 +43,7 @@ static int64_t removedExtent(Attribute parent, int64_t dim) {
   if (auto mma = dyn_cast<MmaAttr>(parent))
     return dim == 0 ? 16 * mma.getWarpsM() : 8 * mma.getWarpsN();
   if (auto wgmma = dyn_cast<WgmmaAttr>(parent))
-    return dim == 0 ? 64 * wgmma.getWarpgroups() : 8;
+    return dim == 0 ? rowsOfWarpgroup * wgmma.getWarpgroups() : 8;
   auto operand = cast<OperandAttr>(parent);
   bool isDepth = (operand.getOperand() == MatrixOperand::A) == (dim == 1);
   return isDepth ? 64 : removedExtent(operand.getParent(), dim);

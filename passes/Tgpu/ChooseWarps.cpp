@@ -33,7 +33,7 @@ static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
 }
 
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
-  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64;
+  constexpr int64_t fewWarps = 4, manyWarps = 8;
   RankedTensorType largest;
   bool hasWgmma = target.has(Feature::Wgmma);
   kernel.walk([&](tile::DotOp dot) {
@@ -52,6 +52,6 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
   if (!largest)
     return chooseForRows(getPressureOf);
   if (hasWgmma)
-    return fewWarps * getGroups(largest.getDimSize(0) / rowsOfGroup);
+    return fewWarps * getGroups(largest.getDimSize(0) / tgpu::rowsOfWarpgroup);
   return getPressureOf(fewWarps) > RegisterLimits::forTiles ? manyWarps : fewWarps;
 }

@@ -18,25 +18,24 @@ using namespace tilewright::tgpu;
 using arith::CmpIPredicate;
 
 Value KernelMapper::getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, Value rounds) {
-  constexpr int64_t rowsOfGroup = 64;
   Value zero = i32(0);
   // Only if a tile has more rows than a block has columns do some rows end a whole block before
   // others.
   auto layout = dyn_cast_or_null<WgmmaAttr>(layouts.get(op.getKeep()));
-  int64_t groups = loop.rowCount / rowsOfGroup;
+  int64_t groups = loop.rowCount / rowsOfWarpgroup;
   if (!target.hasRoles() || !layout || layout.getWarpgroups() != groups || groups < 2 ||
       loop.rowCount <= loop.columnCount || !loop.hasIdleRows || !leavesIdleRows(op))
     return zero;
   Value columns = i32(loop.columnCount), one = i32(1);
   SmallVector<Value> own;
   for (int64_t group = 0; group < groups; ++group) {
-    Value before = i32(group * rowsOfGroup);
+    Value before = i32(group * rowsOfWarpgroup);
     Value first = zero;
     if (op.getRanges()) {
       // For the last warpgroup this is the tile's end, which has been computed already.
       Value end = loop.rows;
       if (group + 1 < groups)
-        end = arith::MinSIOp::create(b, loop.rows, i32((group + 1) * rowsOfGroup));
+        end = arith::MinSIOp::create(b, loop.rows, i32((group + 1) * rowsOfWarpgroup));
       Values operands{arith::AddIOp::create(b, loop.start, before),
                       arith::AddIOp::create(b, loop.start, end), loop.lower, loop.upper};
       for (Value operand : op.getMaskOperands())

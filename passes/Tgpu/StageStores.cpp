@@ -98,12 +98,12 @@ private:
   /// Makes the box of the map the rows of a warpgroup, and returns true, if they are consecutive.
   static bool setMapOfWarpgroup(KernelOp kernel, StoreOp store, StorePieces &pieces,
                                 int64_t warps) {
-    constexpr int64_t rowsOfGroup = 64;
     int64_t groups = warps / Target::warpsOfGroup;
-    if (groups < 2 || pieces.type.getShape().front() != rowsOfGroup * groups)
+    if (groups < 2 || pieces.type.getShape().front() != rowsOfWarpgroup * groups)
       return false;
-    auto part = SharedType::get(kernel.getContext(), {rowsOfGroup, pieces.type.getShape().back()},
-                                pieces.type.getElementType(), pieces.type.getSwizzle());
+    auto part =
+        SharedType::get(kernel.getContext(), {rowsOfWarpgroup, pieces.type.getShape().back()},
+                        pieces.type.getElementType(), pieces.type.getSwizzle());
     TensorMapType map = getTensorMap(kernel, store, part);
     if (map)
       pieces.map = map;

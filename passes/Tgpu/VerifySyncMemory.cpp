@@ -67,13 +67,12 @@ bool Player::isOfOwnRows(Operation *op, int who) const {
   auto write = dyn_cast<WriteSharedOp>(op);
   if (!write || write.getTranspose())
     return false;
-  // An accumulator has 64 rows of each warpgroup, one after the other, if there are no more rows.
-  constexpr int64_t rowsOfGroup = 64;
+  // A warpgroup's rows of an accumulator follow each other if it has one block of them.
   auto tile = cast<RankedTensorType>(write.getValue().getType());
   int64_t groups = trace.participants[who].warps / Target::warpsOfGroup;
   auto layout = dyn_cast<WgmmaAttr>(tile.getEncoding());
   return layout && layout.getWarpgroups() == groups && tile.getRank() == 2 &&
-         tile.getDimSize(0) == rowsOfGroup * groups;
+         tile.getDimSize(0) == rowsOfWarpgroup * groups;
 }
 
 bool Player::isBehind(const Access &access, int who, bool byFirst, Operation *op) const {

@@ -162,7 +162,6 @@ Result<TilePattern> simulator::patternOfFmaOperand(RankedTensorType result, tgpu
 
 Result<TilePattern> simulator::patternOfWgmmaOperand(tgpu::SharedType type, int64_t address,
                                                      bool isB, bool transpose, int64_t warpgroups) {
-  constexpr int64_t blockRows = 64;
   Result<SharedLayout> buffer = tgpu::getSharedLayout(type);
   if (!buffer)
     return buffer.status();
@@ -172,7 +171,7 @@ Result<TilePattern> simulator::patternOfWgmmaOperand(tgpu::SharedType type, int6
     return operand.status();
   int bits = buffer->elementBits();
   int64_t extent = operand->extentMN(), depth = operand->extentK();
-  int64_t perStep = layout::wgmmaDepth(bits), rows = isB ? extent : blockRows;
+  int64_t perStep = layout::wgmmaDepth(bits), rows = isB ? extent : tgpu::rowsOfWarpgroup;
   uint64_t first = operand->descriptor(0).encode() | static_cast<uint64_t>(address) >> 4;
 
   TilePattern pattern;
@@ -190,7 +189,7 @@ Result<TilePattern> simulator::patternOfWgmmaOperand(tgpu::SharedType type, int6
             return Status::failure("a descriptor reads beyond its buffer");
           int64_t i = begin + mn, j = step * perStep + k;
           pattern.offsets[isB ? j * extent + i : i * depth + j] = static_cast<int32_t>(at);
-          bytes[isB ? 0 : begin / blockRows % warpgroups].add(at, bits / 8);
+          bytes[isB ? 0 : begin / tgpu::rowsOfWarpgroup % warpgroups].add(at, bits / 8);
         }
     }
   for (const ByteSet &set : bytes)
