@@ -26,6 +26,9 @@ file(RELATIVE_PATH TILEWRIGHT_LIB_FROM_BIN "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_
 set(CMAKE_INSTALL_RPATH "$ORIGIN/${TILEWRIGHT_LIB_FROM_BIN}")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
+# What find_package knows; `tools` and `package` have no targets to find.
+set(TILEWRIGHT_FIND_COMPONENTS compiler runtime runtime-cpp)
+
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/TilewrightConfig.cmake.in"
   "${CMAKE_BINARY_DIR}/cmake/TilewrightConfig.cmake"
   INSTALL_DESTINATION "${TILEWRIGHT_INSTALL_CMAKEDIR}")
@@ -35,6 +38,9 @@ write_basic_package_version_file("${CMAKE_BINARY_DIR}/cmake/TilewrightConfigVers
 
 # find_package(Tilewright COMPONENTS component): the targets of the export set of this name.
 function(tilewright_install_package_config component)
+  if(NOT component IN_LIST TILEWRIGHT_FIND_COMPONENTS)
+    message(FATAL_ERROR "TILEWRIGHT_FIND_COMPONENTS must contain '${component}'")
+  endif()
   # CMake includes all files whose names begin with this one's and a hyphen: no component's may begin with another's.
   install(EXPORT ${component} NAMESPACE Tilewright:: FILE Tilewright-${component}-targets.cmake
     DESTINATION "${TILEWRIGHT_INSTALL_CMAKEDIR}" COMPONENT ${component})
