@@ -54,6 +54,11 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> tilewright::readText(StringR
       break;
   }
   close();
+  // The parser would complain about some character of the code.
+  if (StringRef(text).starts_with("TWBUNDLE"))
+    return failure(
+        "a file to be parsed must be text, but this one is a bundle; give the .mlir file "
+        "that it was compiled from, or launch the bundle by the runtime");
   if (text.size() > maxText)
     return failure("a file to be parsed may have at most " + Twine(maxText >> 20) +
                    " MiB, but this one has more");

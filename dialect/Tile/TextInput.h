@@ -26,7 +26,8 @@ class MLIRContext;
 namespace tilewright {
 
 /// Reads a file, or standard input as "-". Never reads more than 64 MiB, regardless of the size
-/// that the system reports. The error gives the reason, without the name of the file.
+/// that the system reports. Errors: a longer file, a bundle. They give the reason, without the name
+/// of the file.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(llvm::StringRef path);
 
 /// Text that the parser must not receive, and its position.
