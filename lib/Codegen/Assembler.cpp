@@ -19,8 +19,10 @@
 
 using namespace tilewright;
 
+static constexpr char namingVariable[] = "TILEWRIGHT_PTXAS";
+
 std::string tilewright::findAssembler() {
-  if (auto named = llvm::sys::Process::GetEnv("TILEWRIGHT_PTXAS"))
+  if (auto named = llvm::sys::Process::GetEnv(namingVariable))
     return *named;
   if (auto onPath = llvm::sys::findProgramByName("ptxas"))
     return *onPath;
@@ -76,6 +78,26 @@ std::vector<KernelResources> tilewright::parseAssemblerLog(llvm::StringRef log) 
   return list;
 }
 
+/// The path of ptxas, or an error that tells where findAssembler looks.
+static llvm::Expected<std::string> requireAssembler() {
+  std::string path = findAssembler();
+  if (!llvm::sys::Process::GetEnv(namingVariable)) {
+    if (!path.empty())
+      return path;
+    return llvm::createStringError(
+        "cannot find ptxas by TILEWRIGHT_PTXAS, on PATH, or in the folder bin of CUDA_HOME, "
+        "CUDA_PATH or /usr/local/cuda; emit ptx, which the driver compiles");
+  }
+  if (path.empty())
+    return llvm::createStringError("a cubin requires ptxas, but TILEWRIGHT_PTXAS is empty; unset "
+                                   "it, or emit ptx, which the driver compiles");
+  if (!llvm::sys::fs::can_execute(path))
+    return llvm::createStringError("TILEWRIGHT_PTXAS must be the path of an executable file, but "
+                                   "got '" +
+                                   path + "'; correct it, or unset it to search for ptxas");
+  return path;
+}
+
 static llvm::Error makeTemporary(llvm::StringRef suffix, llvm::SmallVectorImpl<char> &path) {
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("tilewright", suffix, path))
     return llvm::createStringError(code, "cannot create a temporary file");
@@ -86,10 +108,10 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
   llvm::Expected<const Target &> gpu = findTarget(target);
   if (!gpu)
     return gpu.takeError();
-  std::string assembler = findAssembler();
-  if (assembler.empty())
-    return llvm::createStringError("cannot find ptxas on PATH, in CUDA_HOME or in /usr/local/cuda; "
-                                   "emit ptx, which the driver compiles");
+  llvm::Expected<std::string> found = requireAssembler();
+  if (!found)
+    return found.takeError();
+  const std::string &assembler = *found;
   llvm::SmallString<128> source, cubin, log;
   for (auto [suffix, path] : {std::pair<const char *, llvm::SmallString<128> *>{"ptx", &source},
                               {"cubin", &cubin},
@@ -117,8 +139,8 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
     assembly.log = (*buffer)->getBuffer().str();
   dump("ptxas.log", assembly.log);
   if (status != 0)
-    return llvm::createStringError("ptxas failed" + (error.empty() ? "" : ": " + error) + "\n" +
-                                   assembly.log);
+    return llvm::createStringError("ptxas failed ('" + assembler + "')" +
+                                   (error.empty() ? "" : ": " + error) + "\n" + assembly.log);
   auto buffer = llvm::MemoryBuffer::getFile(cubin, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)

@@ -57,7 +57,8 @@ struct Assembly {
 /// installation; empty if there is none.
 std::string findAssembler();
 
-/// Assembles PTX with ptxas. Errors: no ptxas; PTX that it rejects (with its log).
+/// Assembles PTX with ptxas. Errors: no ptxas, or none where TILEWRIGHT_PTXAS says; PTX that it
+/// rejects (with its log).
 llvm::Expected<Assembly> assembleCubin(llvm::StringRef ptx, llvm::StringRef target);
 
 /// The lines of `ptxas -v` about each kernel.

@@ -5,7 +5,13 @@
 
 #include "lib/Codegen/Codegen.h"
 
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Process.h"
+
 #include <gtest/gtest.h>
+
+#include <map>
 
 using namespace tilewright;
 
@@ -48,9 +54,11 @@ TEST(Codegen, PassesOnWhatTheAssemblerRejects) {
   ASSERT_FALSE(static_cast<bool>(assembly));
   std::string message = llvm::toString(assembly.takeError());
   if (findAssembler().empty())
-    EXPECT_NE(message.find("cannot find ptxas"), std::string::npos) << message;
+    EXPECT_EQ(message, "cannot find ptxas by TILEWRIGHT_PTXAS, on PATH, or in the folder bin of "
+                       "CUDA_HOME, CUDA_PATH or /usr/local/cuda; emit ptx, which the driver "
+                       "compiles");
   else
-    EXPECT_EQ(message.rfind("ptxas failed", 0), 0u) << message;
+    EXPECT_EQ(message.rfind("ptxas failed ('" + findAssembler() + "')\nptxas ", 0), 0u) << message;
 }
 
 TEST(Codegen, PtxasIsThatOfTheEnvironment) {
@@ -59,4 +67,43 @@ TEST(Codegen, PtxasIsThatOfTheEnvironment) {
   setenv("TILEWRIGHT_PTXAS", "", 1);
   EXPECT_EQ(findAssembler(), "");
   unsetenv("TILEWRIGHT_PTXAS");
+}
+
+TEST(Codegen, NamesTheAssemblerOfTheEnvironment) {
+  auto messageWith = [](const char *path) {
+    setenv("TILEWRIGHT_PTXAS", path, 1);
+    llvm::Expected<Assembly> assembly = assembleCubin("", "sm_80");
+    unsetenv("TILEWRIGHT_PTXAS");
+    return assembly ? "" : llvm::toString(assembly.takeError());
+  };
+  EXPECT_EQ(messageWith("/no/such/ptxas"),
+            "TILEWRIGHT_PTXAS must be the path of an executable file, but got '/no/such/ptxas'; "
+            "correct it, or unset it to search for ptxas");
+  EXPECT_EQ(messageWith("/tmp"),
+            "TILEWRIGHT_PTXAS must be the path of an executable file, but got '/tmp'; correct it, "
+            "or unset it to search for ptxas");
+  EXPECT_EQ(messageWith(""), "a cubin requires ptxas, but TILEWRIGHT_PTXAS is empty; unset it, or "
+                             "emit ptx, which the driver compiles");
+  EXPECT_EQ(messageWith("/bin/false"), "ptxas failed ('/bin/false')\n");
+}
+
+TEST(Codegen, FindsPtxasInACudaInstallation) {
+  llvm::SmallString<128> root;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("cuda", root));
+  std::string bin = (root + "/bin").str(), ptxas = bin + "/ptxas";
+  ASSERT_FALSE(llvm::sys::fs::create_directory(bin));
+  ASSERT_FALSE(llvm::sys::fs::create_link("/bin/true", ptxas));
+  std::map<std::string, std::optional<std::string>> before;
+  for (const char *variable : {"PATH", "CUDA_HOME", "CUDA_PATH"}) {
+    before[variable] = llvm::sys::Process::GetEnv(variable);
+    setenv(variable, "/no/such/folder", 1);
+  }
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    setenv(variable, root.c_str(), 1);
+    EXPECT_EQ(findAssembler(), ptxas) << variable;
+    setenv(variable, "/no/such/folder", 1);
+  }
+  for (auto &[variable, value] : before)
+    value ? setenv(variable.c_str(), value->c_str(), 1) : unsetenv(variable.c_str());
+  (void)llvm::sys::fs::remove_directories(root);
 }
