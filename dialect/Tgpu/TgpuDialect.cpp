@@ -217,7 +217,7 @@ static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
 /// The number of warps along the rows, and along the columns.
 static std::array<int64_t, 2> getWarpGrid(Attribute matrixLayout) {
   if (auto wgmma = dyn_cast<WgmmaAttr>(matrixLayout))
-    return {4 * wgmma.getWarpgroups(), 1};
+    return {Target::warpsOfGroup * wgmma.getWarpgroups(), 1};
   auto mma = cast<MmaAttr>(matrixLayout);
   return {mma.getWarpsM(), mma.getWarpsN()};
 }
@@ -262,7 +262,7 @@ bool isRegisterTile(Type type) {
 int64_t getNumWarps(Attribute layout) {
   return llvm::TypeSwitch<Attribute, int64_t>(layout)
       .Case<MmaAttr>([](MmaAttr mma) { return mma.getWarpsM() * mma.getWarpsN(); })
-      .Case<WgmmaAttr>([](WgmmaAttr wgmma) { return 4 * wgmma.getWarpgroups(); })
+      .Case<WgmmaAttr>([](WgmmaAttr wgmma) { return Target::warpsOfGroup * wgmma.getWarpgroups(); })
       .Case<OperandAttr, SliceAttr, ByThreadAttr>(
           [](auto child) { return getNumWarps(child.getParent()); })
       .Case<BlockedAttr>(

@@ -280,7 +280,7 @@ LogicalResult RolesOp::verify() {
                            << Target::roleRegisterUnit << " from " << Target::leastRoleRegisters
                            << " to " << Target::mostRoleRegisters << ", but got " << roleRegisters;
     // Warps 4 g to 4 g + 3 are a warpgroup, whichever roles they belong to.
-    if (warps % 4 != 0 && roleRegisters != groupRegisters)
+    if (warps % Target::warpsOfGroup != 0 && roleRegisters != groupRegisters)
       return emitOpError() << "roles that share a warpgroup must have the same registers, but role "
                            << name << " shares one with a role of " << groupRegisters
                            << " registers";
@@ -292,7 +292,7 @@ LogicalResult RolesOp::verify() {
   if (warps != blockWarps)
     return emitOpError() << "the warps of the roles must add up to the " << blockWarps
                          << " warps of the kernel, but got " << warps;
-  if (registers && warps % 4 != 0 && groupRegisters)
+  if (registers && warps % Target::warpsOfGroup != 0 && groupRegisters)
     return emitOpError(
         "registers require whole warpgroups, but the last one has fewer than 4 warps");
   if (registers && failed(verifyFeature(*this, Feature::RoleRegisters)))

@@ -23,7 +23,7 @@ LogicalResult AllocBarriersOp::verify() {
 
 LogicalResult ArriveOp::verify() {
   int64_t warps = getExecutingWarps(*this);
-  if (getPer() != ArriveScope::Warpgroup || warps % 4 == 0)
+  if (getPer() != ArriveScope::Warpgroup || warps % Target::warpsOfGroup == 0)
     return success();
   return emitOpError() << "'per warpgroup' requires a multiple of 4 warps in its role, but got "
                        << warps;
@@ -127,7 +127,7 @@ static LogicalResult verifyTurn(Operation *op, Value turns) {
   if (!declared)
     return op->emitOpError("turns must be the result of tgpu.turns");
   int64_t warps = getExecutingWarps(op), warpgroups = declared.getWarpgroups();
-  if (!warps || warps == 4 * warpgroups)
+  if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
   return op->emitOpError() << "is for " << warpgroups << " warpgroups, but " << warps
                            << " warps execute it";

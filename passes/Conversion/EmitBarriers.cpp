@@ -54,9 +54,9 @@ static LogicalResult meetAt(ThreadBuilder &b, Operation *op, Value barrierValue,
   if (!named)
     return failure();
   if (named.getPerWarpgroup()) {
-    Value group = arith::DivUIOp::create(b, b.readThread(), b.i32(32 * Target::warpsOfGroup));
+    Value group = arith::DivUIOp::create(b, b.readThread(), b.i32(Target::threadsOfGroup));
     b.intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
-                ValueRange{b.add(b.i32(*named.getId()), group), b.i32(32 * Target::warpsOfGroup)});
+                ValueRange{b.add(b.i32(*named.getId()), group), b.i32(Target::threadsOfGroup)});
     return success();
   }
   // Constant operands, so that ptxas reserves only the barriers that are used.

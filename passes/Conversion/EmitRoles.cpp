@@ -90,7 +90,6 @@ static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
   Value wholeWarp = shuffle(b, "idx", b.threads.warp, b.i32(0));
   int64_t atEntry = Target::getRegistersAtEntry(b.threads.numWarps);
   // A whole warpgroup sets its registers, before its roles diverge.
-  constexpr int64_t warpsOfGroup = 4;
   SmallVector<SmallVector<int64_t>> roleEnds(1);
   SmallVector<int64_t> runEnds, runStarts{0};
   int64_t end = 0;
@@ -98,7 +97,7 @@ static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
     end += warps;
     roleEnds.back().push_back(end);
     bool isLast = i + 1 == op.getWarps().size();
-    if (end % warpsOfGroup != 0 && !isLast)
+    if (end % Target::warpsOfGroup != 0 && !isLast)
       continue;
     runEnds.push_back(end);
     if (isLast)

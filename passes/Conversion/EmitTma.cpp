@@ -49,16 +49,15 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
   }
   Value buffer = getWindowAddress(b, e.getScalar(bufferValue)), mapAddress = e.getScalar(map);
   int64_t rows = shared->rows();
-  constexpr int64_t threadsOfGroup = 32 * Target::warpsOfGroup;
   Value thread;
   if (perWarpgroup) {
     rows /= b.threads.numWarps / Target::warpsOfGroup;
     thread = b.readThread();
-    Value group = arith::DivUIOp::create(b, thread, b.i32(threadsOfGroup));
+    Value group = arith::DivUIOp::create(b, thread, b.i32(Target::threadsOfGroup));
     Value first = b.mul(group, b.i32(rows));
     index[mapType.getRowDim()] = b.add(index[mapType.getRowDim()], first);
     buffer = b.add(buffer, b.mul(first, b.i32(shared->rowPitch())));
-    thread = arith::RemUIOp::create(b, thread, b.i32(threadsOfGroup));
+    thread = arith::RemUIOp::create(b, thread, b.i32(Target::threadsOfGroup));
   }
   auto byIssuer = [&](llvm::function_ref<void()> body) {
     if (perWarpgroup)

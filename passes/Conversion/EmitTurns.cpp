@@ -15,13 +15,13 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using ViewRegion = ViewRegion;
 
-constexpr int64_t kWarpsOfGroup = 4, kThreadsOfTurn = 2 * 32 * kWarpsOfGroup;
+constexpr int64_t kThreadsOfTurn = 2 * Target::threadsOfGroup;
 
 /// The warpgroup of this thread within the role (or the block).
 static Value getWarpgroup(ThreadBuilder &b) {
   // The shuffle tells ptxas that the warp's number is uniform across its lanes.
   Value whole = shuffle(b, "idx", b.threads.warp, b.i32(0));
-  return arith::DivUIOp::create(b, whole, b.i32(kWarpsOfGroup));
+  return arith::DivUIOp::create(b, whole, b.i32(Target::warpsOfGroup));
 }
 
 static void emitFirstRound(KernelEmitter &e, FirstRoundOp op) {
@@ -57,12 +57,12 @@ static LogicalResult emitTurns(KernelEmitter &e, TurnsOp op) {
           firstWarp += warps;
         break;
       }
-  if (firstWarp % kWarpsOfGroup != 0)
+  if (firstWarp % Target::warpsOfGroup != 0)
     return op.emitError()
            << "the role that takes turns must begin at a warpgroup, but it begins at "
               "warp "
            << firstWarp;
-  Value isSecond = b.equal(getWarpgroup(b), b.i32(firstWarp / kWarpsOfGroup + 1));
+  Value isSecond = b.equal(getWarpgroup(b), b.i32(firstWarp / Target::warpsOfGroup + 1));
   b.onlyIf(isSecond, [&] {
     b.intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count",
                 ValueRange{b.i32(*op.getId()), b.i32(kThreadsOfTurn)});
@@ -83,7 +83,7 @@ static Value getBarrierOfTurn(KernelEmitter &e, TurnsOp turns, bool takes) {
     return number;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(b.threads.endOfEntry);
-  Value group = arith::DivUIOp::create(b, b.threads.warp, b.i32(kWarpsOfGroup));
+  Value group = arith::DivUIOp::create(b, b.threads.warp, b.i32(Target::warpsOfGroup));
   if (!takes) {
     Value next = b.add(group, b.i32(1));
     Value isLast = b.equal(next, b.i32(static_cast<int64_t>(turns.getWarpgroups())));
@@ -121,7 +121,7 @@ static void emitArrive(KernelEmitter &e, ArriveOp op) {
   // The work of the other threads precedes the convergence of their warp, or a barrier.
   b.intrinsic("llvm.nvvm.bar.warp.sync", b.i32(-1));
   int64_t threads = op.getPer() == ArriveScope::Warp        ? 32
-                    : op.getPer() == ArriveScope::Warpgroup ? 32 * kWarpsOfGroup
+                    : op.getPer() == ArriveScope::Warpgroup ? Target::threadsOfGroup
                                                             : 32 * b.threads.numWarps;
   Value number = threads == 32
                      ? b.threads.lane

@@ -111,7 +111,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
             block * stride + aPlan->first.byteOffset(0, step))
           return op.emitError() << "row blocks of operand a do not lie equally far apart";
     if (groups > 1) {
-      Value group = arith::DivUIOp::create(b, b.threads.warp, b.i32(4));
+      Value group = arith::DivUIOp::create(b, b.threads.warp, b.i32(Target::warpsOfGroup));
       Value shift = b.mul(group, b.i32(stride / 16));
       aPlan->second = b.add(aPlan->second, arith::ExtUIOp::create(b, b.getI64Type(), shift));
     }

@@ -262,13 +262,13 @@ SmallVector<int64_t> LayoutInference::getOperandShape(tile::DotOp dot, unsigned 
 }
 
 Attribute LayoutInference::getWgmma(tile::DotOp op) const {
-  constexpr int64_t warpsOfGroup = 4, mostColumns = 256;
+  constexpr int64_t mostColumns = 256;
   Type element = tile::getElementType(op.getLhs().getType());
   auto shape = cast<RankedTensorType>(op.getType()).getShape();
-  if (!hasWgmma || !(element.isF16() || element.isBF16()) || warps % warpsOfGroup != 0 ||
+  if (!hasWgmma || !(element.isF16() || element.isBF16()) || warps % Target::warpsOfGroup != 0 ||
       shape[1] > mostColumns)
     return {};
-  auto layout = WgmmaAttr::get(context, warps / warpsOfGroup);
+  auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup);
   return fits(layout, shape) ? layout : Attribute();
 }
 

@@ -122,13 +122,13 @@ private:
   /// The turns of the role that runs the loop, if it has several warpgroups and the schedule
   /// enables turns.
   static Value getTurns(scf::ForOp loop, ScheduleAttr schedule) {
-    constexpr int64_t warpsOfGroup = 4;
     auto roles = loop->getParentOfType<RolesOp>();
     int64_t warps = getExecutingWarps(loop);
-    if (!schedule.getTurns() || warps < 2 * warpsOfGroup)
+    if (!schedule.getTurns() || warps < 2 * Target::warpsOfGroup)
       return {};
     OpBuilder b(roles);
-    return TurnsOp::create(b, loop.getLoc(), b.getIndexType(), warps / warpsOfGroup, IntegerAttr());
+    return TurnsOp::create(b, loop.getLoc(), b.getIndexType(), warps / Target::warpsOfGroup,
+                           IntegerAttr());
   }
 };
 

@@ -32,11 +32,11 @@ int64_t sync::countArrivals(Operation *op, int64_t warps) {
     return 0;
   switch (arrive.getPer()) {
   case ArriveScope::Thread:
-    return 32 * warps;
+    return Target::lanes * warps;
   case ArriveScope::Warp:
     return warps;
   case ArriveScope::Warpgroup:
-    return warps / 4;
+    return warps / Target::warpsOfGroup;
   case ArriveScope::Role:
     return 1;
   }
