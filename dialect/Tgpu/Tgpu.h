@@ -69,6 +69,9 @@ int64_t getExecutingWarps(mlir::Operation *op);
 /// defines which warp holds which.
 inline constexpr int64_t rowsOfWarpgroup = 64;
 
+/// Elements along k that one matrix instruction multiplies: 32 bytes of an operand.
+int64_t getInstructionDepth(mlir::Type elementType);
+
 /// Hardware barriers, of the Target::namedBarriers of a block, that an operation declares: one or
 /// more of tgpu.named_barrier and tgpu.turns, numbered from its `id` on; 0 of others.
 int64_t getNumHardwareBarriers(mlir::Operation *op);

@@ -3,6 +3,7 @@
 //
 // Registration of the tgpu dialect; attributes and types: assembly format and verification.
 
+#include "base/Layout/WgmmaDescriptor.h"
 #include "base/Target/TensorMapRank.h"
 #include "dialect/Tgpu/MatrixShape.h"
 #include "dialect/Tgpu/TgpuVerify.h"
@@ -200,7 +201,7 @@ bool isLayout(Attribute attribute) {
 }
 
 /// The units of the extents of a tile, in the two dimensions of a layout of rank 2.
-static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
+static std::array<int64_t, 2> getUnits(Attribute layout, Type element) {
   if (auto mma = dyn_cast<MmaAttr>(layout))
     return {16 * mma.getWarpsM(), 8 * mma.getWarpsN()};
   if (auto wgmma = dyn_cast<WgmmaAttr>(layout))
@@ -208,8 +209,8 @@ static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
   if (auto blocked = dyn_cast<BlockedAttr>(layout))
     return {1, blocked.getVector()};
   auto operand = cast<OperandAttr>(layout);
-  auto [rows, columns] = getUnits(operand.getParent(), bits);
-  int64_t depth = 256 / bits; // 32 bytes along k
+  auto [rows, columns] = getUnits(operand.getParent(), element);
+  int64_t depth = getInstructionDepth(element);
   return operand.getOperand() == MatrixOperand::A ? std::array{rows, depth}
                                                   : std::array{depth, columns};
 }
@@ -233,19 +234,19 @@ int64_t getThreadAlong(Attribute matrixLayout, int64_t dim, int64_t index) {
 
 static bool fits(Attribute layout, RankedTensorType tile) {
   ArrayRef<int64_t> shape = tile.getShape();
-  int64_t bits = getElementBits(tile.getElementType());
+  Type element = tile.getElementType();
   if (auto slice = dyn_cast<SliceAttr>(layout))
     return shape.size() == 1 &&
-           shape.front() % getUnits(slice.getParent(), bits)[1 - slice.getDim()] == 0;
+           shape.front() % getUnits(slice.getParent(), element)[1 - slice.getDim()] == 0;
   if (auto byThread = dyn_cast<ByThreadAttr>(layout)) {
     int64_t dim = byThread.getDim(), other = 1 - dim;
     return shape.size() == 2 && shape[dim] == getThreadsAlong(byThread.getParent(), dim) &&
-           shape[other] % getUnits(byThread.getParent(), bits)[other] == 0;
+           shape[other] % getUnits(byThread.getParent(), element)[other] == 0;
   }
-  auto [rows, columns] = getUnits(layout, bits);
+  auto [rows, columns] = getUnits(layout, element);
   if (shape.size() == 1 && isa<BlockedAttr>(layout))
     return shape.front() % columns == 0;
-  if (isa<OperandAttr>(layout) && bits > 32)
+  if (isa<OperandAttr>(layout) && getElementBits(element) > 32)
     return false;
   if (shape.size() < 2)
     return false;
@@ -310,6 +311,11 @@ LogicalResult verifyWarps(Operation *op) {
                                  << " warps, over which its tiles must be distributed, but got "
                                  << type;
   return success();
+}
+
+int64_t getInstructionDepth(Type elementType) {
+  // That of mma.sync is the same.
+  return layout::wgmmaDepth(static_cast<int>(getElementBits(elementType)));
 }
 
 int64_t getElementBits(Type elementType) {

@@ -95,11 +95,9 @@ static FailureOr<Extents> verifyShapes(Operation *op, ArrayRef<int64_t> a, bool 
 
 /// Elements along k of one instruction; 0 for types that have none.
 static int64_t getInstructionK(Type element) {
-  if (element.isF16() || element.isBF16())
-    return 16;
-  if (element.isF32())
-    return 8;
-  return isa<Float8E4M3FNType, Float8E5M2Type>(element) ? 32 : 0;
+  bool isKnown =
+      isa<Float16Type, BFloat16Type, Float32Type, Float8E4M3FNType, Float8E5M2Type>(element);
+  return isKnown ? getInstructionDepth(element) : 0;
 }
 
 static LogicalResult verifyInstruction(Operation *op, Type element, Type accumulator, Extents e,

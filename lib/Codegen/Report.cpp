@@ -152,9 +152,6 @@ static SharedTraffic predictTraffic(Operation *op, const Target &target) {
 // Matrix instructions and waits
 //===----------------------------------------------------------------------===//
 
-/// Elements along k of one matrix instruction: 32 bytes of an operand.
-static int64_t depthOf(Type element) { return 256 / getElementBits(element); }
-
 static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t> &counts) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](MmaOp mma) {
@@ -163,7 +160,7 @@ static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t
         auto layout = dyn_cast<MmaAttr>(acc.getEncoding());
         if (!layout)
           return;
-        int64_t depth = depthOf(a.getElementType());
+        int64_t depth = getInstructionDepth(a.getElementType());
         counts["mma.sync m16n8k" + std::to_string(depth)] +=
             acc.getDimSize(0) / (16 * layout.getWarpsM()) * acc.getDimSize(1) /
             (8 * layout.getWarpsN()) * a.getDimSize(1) / depth;
@@ -172,7 +169,7 @@ static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t
         RankedTensorType tile = cast<PendingType>(wgmma.getResult().getType()).getTile();
         auto layout = cast<WgmmaAttr>(tile.getEncoding());
         auto b = cast<SharedType>(wgmma.getB().getType());
-        int64_t depth = depthOf(b.getElementType());
+        int64_t depth = getInstructionDepth(b.getElementType());
         int64_t total = b.getShape()[wgmma.getTransposeB() ? 1 : 0];
         counts["wgmma m64n" + std::to_string(tile.getDimSize(1)) + "k" + std::to_string(depth)] +=
             tile.getDimSize(0) / (rowsOfWarpgroup * layout.getWarpgroups()) * total / depth;

@@ -34,7 +34,7 @@ static bool hasManyPlaces(scf::ForOp loop) {
     if (!a || getVaryingSlot(product.getA()))
       continue;
     int64_t depth = a.getShape()[product.getTransposeA() ? 0 : 1];
-    steps += depth / layout::wgmmaDepth(static_cast<int>(getElementBits(a.getElementType())));
+    steps += depth / getInstructionDepth(a.getElementType());
   }
   return steps >= RegisterLimits::stepsOfManyDescriptors;
 }

@@ -252,12 +252,11 @@ void LayoutInference::seedDots() {
 }
 
 SmallVector<int64_t> LayoutInference::getOperandShape(tile::DotOp dot, unsigned operand) {
-  constexpr int64_t bitsOfStep = 256; // along k, of one instruction
   auto type = cast<RankedTensorType>(dot->getOperand(operand).getType());
   SmallVector<int64_t> shape(type.getShape());
   bool transpose = operand == 0 ? dot.getTransposeA() : dot.getTransposeB();
   int64_t &depth = shape[(operand == 0) != transpose ? 1 : 0];
-  depth = llvm::alignTo(depth, bitsOfStep / getElementBits(type.getElementType()));
+  depth = llvm::alignTo(depth, getInstructionDepth(type.getElementType()));
   return shape;
 }
 

@@ -189,7 +189,7 @@ SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
     if (rounded != shape && (!LayoutInference::isStaged(value) ||
                              !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
       op.emitError() << "inner extent of a product must be a multiple of "
-                     << 256 / getElementBits(type.getElementType())
+                     << getInstructionDepth(type.getElementType())
                      << ", or end where the views of both operands end, but got " << shape[dim];
       return {};
     }
