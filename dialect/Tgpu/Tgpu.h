@@ -72,6 +72,9 @@ inline constexpr int64_t rowsOfWarpgroup = 64;
 /// Elements along k that one matrix instruction multiplies: 32 bytes of an operand.
 int64_t getInstructionDepth(mlir::Type elementType);
 
+/// Whether the operation is a copy to memory of which each warpgroup makes its part.
+bool isCopyPerWarpgroup(mlir::Operation *op);
+
 /// Hardware barriers, of the Target::namedBarriers of a block, that an operation declares: one or
 /// more of tgpu.named_barrier and tgpu.turns, numbered from its `id` on; 0 of others.
 int64_t getNumHardwareBarriers(mlir::Operation *op);

@@ -159,6 +159,13 @@ template <typename Op> static LogicalResult verifyBoxes(Op op, int64_t groups = 
          << map;
 }
 
+bool tgpu::isCopyPerWarpgroup(Operation *op) {
+  if (auto store = dyn_cast<TmaStoreOp>(op))
+    return store.getPerWarpgroup();
+  auto add = dyn_cast<TmaReduceAddOp>(op);
+  return add && add.getPerWarpgroup();
+}
+
 LogicalResult TmaLoadOp::verify() { return verifyBoxes(*this); }
 
 /// With `per warpgroup`, a box is the share of a warpgroup.

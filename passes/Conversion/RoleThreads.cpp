@@ -23,10 +23,7 @@ bool tilewright::tgpu::isForOneThread(Region &role) {
     bool isCopy = isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp, BulkLoadOp, TmaStoreOp,
                       TmaReduceAddOp, BulkCommitOp, BulkWaitOp, TakeTileOp, GetTileOp, PublishOp,
                       ReceiveOp, AwaitTurnOp, EndTurnOp>(op);
-    if (auto store = dyn_cast<TmaStoreOp>(op))
-      isCopy = !store.getPerWarpgroup();
-    if (auto add = dyn_cast<TmaReduceAddOp>(op))
-      isCopy = !add.getPerWarpgroup();
+    isCopy &= !isCopyPerWarpgroup(op);
     auto arrive = dyn_cast<ArriveOp>(op);
     bool isArrival = arrive && (arrive.getPer() == ArriveScope::Role ||
                                 (arrive.getPer() == ArriveScope::Warp && isWarp));

@@ -38,13 +38,6 @@ InFlightDiagnostic Player::report(Operation *op, const Access &other, const char
   return diagnostic;
 }
 
-static bool isPerWarpgroup(Operation *op) {
-  if (auto store = dyn_cast<TmaStoreOp>(op))
-    return store.getPerWarpgroup();
-  auto add = dyn_cast<TmaReduceAddOp>(op);
-  return add && add.getPerWarpgroup();
-}
-
 /// Whether rows of the two buffers, which begin at the same byte, have the same bytes.
 static bool haveSameRows(Operation *a, Operation *b) {
   auto typeOf = [](Operation *op) {
@@ -62,7 +55,7 @@ static bool haveSameRows(Operation *a, Operation *b) {
 }
 
 bool Player::isOfOwnRows(Operation *op, int who) const {
-  if (isPerWarpgroup(op))
+  if (isCopyPerWarpgroup(op))
     return true;
   auto write = dyn_cast<WriteSharedOp>(op);
   if (!write || write.getTranspose())
@@ -202,7 +195,7 @@ void Player::finish(int who, Groups &groups, int64_t pending, bool byFirst) {
     for (int index : groups.closed.front()) {
       accesses[index].isPending = false;
       accesses[index].time = getNow(who);
-      accesses[index].byFirst = byFirst && !isPerWarpgroup(accesses[index].op);
+      accesses[index].byFirst = byFirst && !isCopyPerWarpgroup(accesses[index].op);
     }
     groups.closed.pop_front();
   }
@@ -303,7 +296,7 @@ LogicalResult Player::playMemory(int who, const Step &step) {
       })
       .Case<TmaStoreOp, TmaReduceAddOp>([&](Operation *op) {
         state.openBulkWrite = op;
-        return read(who, step, step.buffer, true, !isPerWarpgroup(op), &state.stores.open);
+        return read(who, step, step.buffer, true, !isCopyPerWarpgroup(op), &state.stores.open);
       })
       .Case<BulkCommitOp>([&](auto) {
         state.bulkWrites.push_back(std::exchange(state.openBulkWrite, nullptr));
