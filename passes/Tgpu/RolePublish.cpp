@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Chooses the scalars that one role publishes for each tile, and writes the ring through which they
-// are published. If computing them takes long, a separate role, the scheduler, does it while the
-// previous tile is copied and computed.
+// are published. If a warp is free, a separate role, the scheduler, takes tiles and computes the
+// scalars while the previous tile is copied and computed.
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -44,15 +44,6 @@ static Value getFactor(Value value) {
   return matchPattern(rhs, m_Constant()) ? lhs : matchPattern(lhs, m_Constant()) ? rhs : Value();
 }
 
-/// Whether computing the published scalars waits for memory, as a search for the tile's sequence
-/// does. The load role could do so only after it has copied all of the previous tile, and the other
-/// roles would wait for it.
-bool RoleWriter::isPublishedLate() {
-  return llvm::any_of(publishedOps, [](Operation *op) {
-    return op->walk([](tile::AtOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  });
-}
-
 void RoleWriter::findPublishedValues() {
   // If the scalars do not fit, each role computes them from the ids.
   constexpr size_t mostWords = 15, mostWordsOfScheduler = 31;
@@ -60,6 +51,10 @@ void RoleWriter::findPublishedValues() {
   const int64_t mostMore = schedule.getLoadRegisters() < Limits::toPublishAll
                                ? Limits::operationsOfFew
                                : Limits::operationsOfAll;
+  // The load role would take a tile and compute its values only after it has copied all of the
+  // previous tile. With one warp instead of two, the role "spread" may end after all others
+  // (docs/design.md).
+  hasScheduler = !slice.spread;
   Block &body = old.getBody().front();
   llvm::DenseSet<Operation *> rejected;
   for (bool isStable = false; !isStable;) {
@@ -90,8 +85,6 @@ void RoleWriter::findPublishedValues() {
       Operation *top = body.findAncestorOpInBlock(*op);
       return top && top->getNumResults() > 0 && moved.contains(top->getResult(0));
     };
-    // With one warp instead of two, the role "spread" may end after all others (docs/design.md).
-    hasScheduler = !slice.spread && isPublishedLate();
     auto publish = [&](Value value) {
       if (llvm::none_of(value.getUsers(), [&](Operation *user) {
             bool isOfCopies = isa<CopyAsyncOp>(user) || isOnlyCopied(user);

@@ -72,10 +72,10 @@ void RoleWriter::mapIds(Value tile) {
     map.map(id, value);
 }
 
-/// Loops while there are tiles. The load role, or a scheduler, computes the values that depend on
-/// the tile number, publishes them, starts all copies, and takes the next number. The compute role
-/// receives the next tile before it stores its results; other roles receive it when they have
-/// copied or added everything.
+/// Loops while there are tiles. The scheduler computes the values that depend on the tile number,
+/// publishes them, and takes the next number; without a scheduler, the load role does so and starts
+/// all copies of a tile before it takes the next. The compute role receives the next tile before it
+/// stores its results; other roles receive it when they have copied or added everything.
 void RoleWriter::writeTakenTiles() {
   bool publishes = role == getPublisher();
   order->setKept(role == Role::Schedule);

@@ -117,7 +117,6 @@ private:
   //===--- RolePublish.cpp: publishes tiles to the other roles ---------------===//
 
   void findPublishedValues();
-  bool isPublishedLate();
   bool mayPublish(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &rejected);
   void makeTileRing();
   void writePublishedValues();

@@ -24,15 +24,10 @@
 !d = tensor<128x64xf32, #tgpu.wgmma<2>>
 
 // CHECK-LABEL: tgpu.kernel @adds
-// CHECK:         role "load"
-// CHECK:           %[[FIRST:.*]] = tgpu.take_tile of %{{.*}} all
-// CHECK:           scf.while (%{{.*}} = %[[FIRST]],
-// CHECK:           } do {
-// CHECK:             tgpu.take_tile of %{{.*}} all
 // CHECK:         role "reduce"
 // CHECK:           scf.for %[[I:[a-z0-9]+]] =
 // CHECK:             %[[M:[0-9]+]] = arith.muli %[[I]],
-// CHECK:             tgpu.await_turn %[[N:[0-9]+]] of %turns[%[[B:[0-9]+]], %[[I]]] : !tile.view<[?, ?], i32>
+// CHECK:             tgpu.await_turn %[[N:[a-z0-9]+]] of %turns[%[[B:[a-z0-9]+]], %[[I]]] : !tile.view<[?, ?], i32>
 // CHECK-NEXT:        tgpu.wait
 // CHECK:             %[[FIRST_OF_ALL:.*]] = arith.cmpi eq, %[[N]], %{{.*}} : i32
 // CHECK-NEXT:        scf.if %[[FIRST_OF_ALL]] {
@@ -45,6 +40,11 @@
 // CHECK-NEXT:        tgpu.arrive
 // CHECK-NEXT:        tgpu.bulk_wait pending 0{{$}}
 // CHECK-NEXT:        tgpu.end_turn %[[N]] of %turns[%[[B]], %[[I]]] : !tile.view<[?, ?], i32>
+// CHECK:         role "schedule"
+// CHECK:           %[[FIRST:.*]] = tgpu.take_tile of %{{.*}} all
+// CHECK:           scf.while (%{{.*}} = %[[FIRST]],
+// CHECK:           } do {
+// CHECK:             tgpu.take_tile of %{{.*}} all
 // CHECK:         role "compute"
 // CHECK-NOT:       turn
 tgpu.kernel @adds target "sm_90a" warps 8 (%x: !view, %sum: !sum, %turns: !turns)

@@ -11,17 +11,17 @@
 // RUN: sed 's/reduce_stages = 2>/reduce_stages = 2, group = 8, dynamic = 1>/' %s | tilewright-opt --tgpu-assign-roles | FileCheck %s --check-prefix=TILES
 // RUN: sed 's/reduce_stages = 2>/reduce_stages = 2, group = 8, dynamic = 1>/' %s | tilewright-opt --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 // TILES-LABEL: tgpu.kernel @adds
-// TILES:         %[[NUMBERS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <4xi32, none>>
-// TILES-NEXT:    %[[FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-// TILES-NEXT:    %[[EMPTY:.*]] = tgpu.alloc_barriers arrivals 9 : !tgpu.barriers<2>
-// TILES:         role "load"
-// TILES:           tgpu.take_tile
+// TILES:         %[[NUMBERS:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <4xi32, none>>
+// TILES-NEXT:    %[[FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+// TILES-NEXT:    %[[EMPTY:.*]] = tgpu.alloc_barriers arrivals 10 : !tgpu.barriers<1>
 // TILES:         role "reduce"
 // TILES:           scf.while
 // TILES:             tgpu.tma_reduce_add
 // TILES:             tgpu.wait %[[FULL]][%[[T:.*]]]
-// TILES:             tgpu.receive %{{.*}} -> i32{{$}}
+// TILES:             tgpu.receive %{{.*}} -> i32, i32{{$}}
 // TILES-NEXT:        tgpu.arrive %[[EMPTY]][%[[T]]] per {{ *}}warp
+// TILES:         role "schedule"
+// TILES:           tgpu.take_tile
 // TILES:         role "compute"
 // TILES:           tgpu.receive
 

@@ -148,35 +148,41 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 
 !tensor_out = tensor<128x128xf32, #tgpu.wgmma<2>>
 
-// Blocks take tiles from a counter: the role that copies computes values from the tile's number, and publishes them
-// with the number before it copies: here the id %b and the row, but not %m, which is only used for the row. It takes
-// the next tile when it has issued all copies, and publishes -1 at the end. The other role receives the first tile
-// before its loop, and the next after the last loop of a tile. A buffer that is copied once per tile is doubled. A
-// tgpu.any of the block becomes one of the role. The number of tiles is computed for each tile, with a zero derived
-// from its number.
+// Blocks take tiles from a counter: the role "schedule" computes values from the tile's number, and publishes them with
+// the number: here the id %b and the row, but not %m, which is only used for the row. It takes the next tile when the
+// load role signals that it has issued its copies, and publishes -1 at the end. The other roles receive the first tile
+// before their loop; the compute role receives the next after the last loop of a tile. A buffer that is copied once
+// per tile is doubled. A tgpu.any of the block becomes one of the role. The number of tiles is computed for each tile.
 // CHECK-LABEL: tgpu.kernel @taken
 // CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
 // CHECK:         %[[VOTED:.*]] = tgpu.named_barrier warps 8
-// CHECK-NEXT:    %[[NUMBERS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <4xi32, none>>
-// CHECK-NEXT:    %[[TAKEN:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-// CHECK-NEXT:    %[[READ:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[NUMBERS:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <4xi32, none>>
+// CHECK-NEXT:    %[[TAKEN:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+// CHECK-NEXT:    %[[READ:.*]] = tgpu.alloc_barriers arrivals 9 : !tgpu.barriers<1>
 // CHECK:         role "load"
+// CHECK:           %[[FIRST:.*]]:3 = tgpu.receive %{{.*}} : !tgpu.shared<4xi32, none> -> i32, i32, i32
+// CHECK-NOT:       tgpu.arrive
+// CHECK:           scf.while (%{{.*}} = %[[FIRST]]#0,
+// CHECK-NOT:         arith.div
+// CHECK:             tgpu.tma_load
+// CHECK:             scf.for
+// CHECK:             }
+// CHECK-NEXT:        tgpu.arrive %[[READ]][%{{.*}}] per {{ *}}warp
+// CHECK-NEXT:        tgpu.wait %[[TAKEN]]
+// CHECK:             tgpu.receive
+// CHECK:         role "schedule"
 // CHECK:           scf.while (%[[T:.*]] = %cta,
-// CHECK:             %[[ZERO:.*]] = arith.shrsi %[[T]],
-// CHECK:             arith.addi %{{.*}}, %[[ZERO]]
 // CHECK:             %[[ALL:.*]] = arith.muli
 // CHECK-NEXT:        arith.cmpi slt, %[[T]], %[[ALL]] : i32
 // CHECK:           ^bb0(%[[T:[^:]*]]: i32,
 // CHECK:             %[[B:.*]] = arith.divui
 // CHECK:             %[[M:.*]] = arith.subi %[[T]],
 // CHECK:             arith.muli %[[M]], %c128{{.*}} : i32
-// CHECK:             tgpu.acquire %[[READ]][%[[USE:.*]]]
-// CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[NUMBERS]][%[[USE]]]
+// CHECK:             %[[SLOT:.*]] = tgpu.slot %[[NUMBERS]][%[[USE:.*]]]
 // CHECK-NEXT:        tgpu.publish %[[T]], %[[B]], %[[M]] to %[[SLOT]] : !tgpu.shared<4xi32, none>
 // CHECK-NEXT:        tgpu.arrive %[[TAKEN]][%[[USE]]] per {{ *}}role
-// CHECK:             tgpu.tma_load
-// CHECK:             scf.for
+// CHECK:             tgpu.acquire %[[READ]]
 // CHECK:             %[[TILES:.*]] = arith.muli
 // CHECK-NEXT:        tgpu.take_tile of %[[TILES]]
 // CHECK-NOT:         into

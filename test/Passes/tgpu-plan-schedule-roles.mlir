@@ -22,6 +22,7 @@
 !view = !tile.view<[?, ?], bf16>
 !acc = tensor<128x256xf32, #tgpu.wgmma<2>>
 !out = tensor<128x256xbf16, #tgpu.wgmma<2>>
+!half = tensor<128x128xf32, #tgpu.wgmma<2>>
 
 // 4 x 48 KB and two buffers of 16 KB; the operand with twice as many bytes is read by half as many tiles.
 // CHECK-LABEL: tgpu.kernel @product
@@ -161,6 +162,41 @@ tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
   }
   %rounded = tile.cast %sum : tensor<64x192xf32, #tgpu.wgmma<1>> -> tensor<64x192xbf16, #tgpu.wgmma<1>>
   tgpu.store %rounded, %c[%m, %n] : tensor<64x192xbf16, #tgpu.wgmma<1>>, !view
+}
+
+// Warpgroups skip iterations in which they have no rows, so tiles may differ in length: blocks take the next tile when
+// they are done, in the order of the grid.
+// CHECK-LABEL: tgpu.kernel @ends_early
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1, store_buffers = 2, dynamic = 1>
+tgpu.kernel @ends_early target "sm_90a" warps 8 (%a: !view, %c: !view) grid(%m = ceildiv(dim(a, 0), 128)) {
+  %x_buffer = tgpu.alloc : !x
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !half
+  %row = arith.muli %m, %c128 : i32
+  %rows = tile.dim %a, 0 : !view
+  %left = arith.subi %rows, %row : i32
+  %rounds = arith.ceildivsi %rows, %c128 : i32
+  %second_idles = arith.cmpi sle, %left, %c64 : i32
+  %first_of_second = arith.select %second_idles, %rounds, %c0 : i32
+  %first = tgpu.first_round %c0 of %c0, %first_of_second
+  %sum = scf.for %i = %first to %rounds step %c1 iter_args(%old = %zeros) -> (!half) : i32 {
+    %n = arith.muli %i, %c128 : i32
+    tgpu.sync
+    tgpu.copy_async %a[%n, 0], %x_buffer : !view, !x
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %x_buffer, %x_buffer transpose_b, %old : !x, !x, !half -> !half
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !half
+    scf.yield %new : !half
+  }
+  %rounded = tile.cast %sum : !half -> tensor<128x128xbf16, #tgpu.wgmma<2>>
+  tgpu.store %rounded, %c[%row, 0] : tensor<128x128xbf16, #tgpu.wgmma<2>>, !view
 }
 
 // Without a request for roles, the kernel is planned as on any target.
