@@ -26,9 +26,9 @@
 //   - scores are scaled by |scale|, so that the largest product gives the largest score. If the scale is
 //     negative, Q is negated in shared memory, once per tile.
 //
-// O is stored through its own buffer, while the next tile begins. Persistent: tiles with the most keys come
-// first, and thread blocks take the next one when they are done; heads go in groups whose K and V stay in
-// the L2 cache.
+// Each warpgroup stores its rows of O through its part of a buffer, while the next tile begins. Persistent: tiles with
+// the most keys come first, and thread blocks take the next one when they are done; heads go in groups whose K and V
+// stay in the L2 cache.
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync --verify-roundtrip | FileCheck %s
 
@@ -44,6 +44,8 @@
 !q_full = !tgpu.barriers<2>
 !kv_full = !tgpu.barriers<4>
 !q_map = !tgpu.tensor_map<1x1x192x64xbf16, b128>
+// The rows of one warpgroup.
+!o_map = !tgpu.tensor_map<1x1x64x64xbf16, b128>
 !kv_map = !tgpu.tensor_map<1x1x128x64xbf16, b128>
 !s = tensor<192x128xf32, #tgpu.wgmma<3>>
 !s_i32 = tensor<192x128xi32, #tgpu.wgmma<3>>
@@ -73,7 +75,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
   %q_map = tgpu.tensor_map %q : !view -> !q_map
   %k_map = tgpu.tensor_map %k : !view -> !kv_map
   %v_map = tgpu.tensor_map %v : !view -> !kv_map
-  %o_map = tgpu.tensor_map %o : !view -> !q_map
+  %o_map = tgpu.tensor_map %o : !view -> !o_map
 
   %q_ring = tgpu.alloc_ring : !q_ring
   %k_ring = tgpu.alloc_ring : !kv_ring
@@ -89,6 +91,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
   %next_full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   %next_empty = tgpu.alloc_barriers arrivals 12 : !tgpu.barriers<2>
   %compute_done = tgpu.named_barrier warps 12 : index
+  %warpgroup_done = tgpu.named_barrier warps 12 per warpgroup : index
   %turns = tgpu.turns warpgroups 3 : index
 
   %c0 = arith.constant 0 : i32
@@ -460,11 +463,11 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
 
         // The buffer is free when the copy of the previous tile has read it.
         tgpu.bulk_wait pending 0 read
-        tgpu.sync on %compute_done
+        tgpu.sync on %warpgroup_done
         tgpu.write %o_bf16, %o_buffer : !q_bf16, !o_piece
         tgpu.fence_async
-        tgpu.sync on %compute_done
-        tgpu.tma_store %o_buffer, %o_map[%b, %h, %m, 0] : !o_piece, !q_map
+        tgpu.sync on %warpgroup_done
+        tgpu.tma_store %o_buffer, %o_map[%b, %h, %m, 0] per warpgroup : !o_piece, !o_map
         tgpu.bulk_commit
 
         %log_sum = math.log %sum : !row
