@@ -929,9 +929,10 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
 
     If tiles are taken from a counter (`dynamic`), the role "schedule", a warp of the warpgroup of the role "load",
     takes them and publishes what it has computed from a tile's number to all other roles, through a ring. It takes the
-    next tile when the role "load" signals that two iterations of copies remain. If there is a role "spread", which uses
-    that warp, the role "load" takes and publishes tiles itself. Tiles that write nothing, such as those after the end
-    of a packed sequence, are not published.
+    next tile when the role "load" signals that two iterations of copies remain, or none if the loop of the last copies
+    is inside another loop or does not count by one. If there is a role "spread", which uses that warp, the role "load"
+    takes and publishes tiles itself. Tiles that write nothing, such as those after the end of a packed sequence, are
+    not published.
 
     If results have no buffers of their own, the role "load" ends each tile with one more use of each ring whose copies
     have `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. The role "compute" waits for the slot

@@ -54,7 +54,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> tilewright::readText(StringR
       break;
   }
   close();
-  // The parser would complain about some character of the code.
+  // The first bytes of a bundle (runtime/Bundle.h), where the parser would report some character.
   if (StringRef(text).starts_with("TWBUNDLE"))
     return failure(
         "a file to be parsed must be text, but this one is a bundle; give the .mlir file "

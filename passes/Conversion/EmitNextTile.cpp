@@ -25,8 +25,8 @@ constexpr int64_t kEntries = 1024;
 /// The owner (32 bits, then 32 unused), tiles taken, blocks that are done.
 constexpr int64_t kEntryBytes = 16, kTakenAt = 8, kDoneAt = 12;
 /// An owner is the low bits of the grid's number, with this bit set: never 0, and the same for two
-/// grids only if 2^31 launches are between them, which do not run at the same time. With 32 bits,
-/// the copying role, which has the fewest registers, does not spill.
+/// grids only if 2^31 launches are between them, which do not run at the same time. With 32 bits, a
+/// role that also copies, with the fewest registers, does not spill.
 constexpr int64_t kOwned = int64_t(1) << 31;
 constexpr llvm::StringLiteral kTableName = "tile_counters";
 

@@ -13,7 +13,6 @@
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-using ViewRegion = ViewRegion;
 
 constexpr int64_t kThreadsOfTurn = 2 * Target::threadsOfGroup;
 
@@ -120,10 +119,10 @@ static void emitArrive(KernelEmitter &e, ArriveOp op) {
   }
   // The work of the other threads precedes the convergence of their warp, or a barrier.
   b.intrinsic("llvm.nvvm.bar.warp.sync", b.i32(-1));
-  int64_t threads = op.getPer() == ArriveScope::Warp        ? 32
+  int64_t threads = op.getPer() == ArriveScope::Warp        ? Target::lanes
                     : op.getPer() == ArriveScope::Warpgroup ? Target::threadsOfGroup
-                                                            : 32 * b.threads.numWarps;
-  Value number = threads == 32
+                                                            : Target::lanes * b.threads.numWarps;
+  Value number = threads == Target::lanes
                      ? b.threads.lane
                      : arith::RemUIOp::create(b, b.threads.thread, b.i32(threads)).getResult();
   Value isFirst = b.equal(number, b.i32(0));

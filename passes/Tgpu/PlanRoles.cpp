@@ -373,9 +373,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   // A tile at the end of the rows is shorter if warpgroups without rows skip their iterations. With
   // a fixed order and a number of blocks that the tiles of a head divide, it would always be the
   // same blocks that process such tiles.
-  bool mayEndEarly = llvm::any_of(
+  bool skipsRounds = llvm::any_of(
       loops, [](scf::ForOp loop) { return loop.getLowerBound().getDefiningOp<FirstRoundOp>(); });
-  int64_t dynamic = overrides.dynamic.value_or(group > 0 && (varies || mayEndEarly));
+  int64_t dynamic = overrides.dynamic.value_or(group > 0 && (varies || skipsRounds));
   auto schedule = RoleScheduleAttr::getChecked(
       [&] { return kernel.emitOpError(); }, kernel.getContext(), load, compute, group, buffers,
       dynamic, tileStages, reduceStages, scratchStages, computeRoles.value_or(split ? 2 : 1));

@@ -56,8 +56,8 @@ struct RegisterLimits {
   /// minimum.
   static constexpr int64_t warpsOfShortRegisters = 12;
 
-  /// A load role with fewer registers computes and publishes only scalars that take few operations:
-  /// with 24, 64 bytes spilled for a window, whose full blocks take 86 operations to compute. A
+  /// A role that takes tiles with fewer registers publishes only scalars that take few operations:
+  /// with 24, a load role spilled 64 bytes for a window, whose full blocks take 86 operations. A
   /// causal mask takes 21, and the first iterations of three warpgroups 66.
   static constexpr int64_t toPublishAll = 32;
   static constexpr int64_t operationsOfFew = 64, operationsOfAll = 128;

@@ -108,7 +108,7 @@ void RoleWriter::findPublishedValues() {
         rejected.insert(value.getDefiningOp());
         isStable = false;
       }
-    // For its own copies the load role computes the blocks, but not which of them are full.
+    // The copies need the blocks, but not which of them are full.
     auto isMore = [&](Operation *op) { return !slice.load.ops.contains(op); };
     if (isStable && llvm::count_if(publishedOps, isMore) > mostMore) {
       for (Operation *op : llvm::make_filter_range(publishedOps, isMore))
@@ -148,16 +148,24 @@ void RoleWriter::writePublish(Value number, Value taken) {
   ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
 }
 
-/// The loop in which the load role signals the scheduler to take the next tile, or null.
+/// The loop in which the load role signals the scheduler to take the next tile: the one that issues
+/// the last copies of a tile, unless it is nested or contains another loop of copies, whose
+/// iterations would count, too. Null if the load role signals when all copies are issued.
 scf::ForOp RoleWriter::findReleasingLoop() {
-  scf::ForOp last;
+  Block &body = old.getBody().front();
+  Operation *last = nullptr;
+  auto getTop = [&](scf::ForOp loop) { return body.findAncestorOpInBlock(*loop); };
   for (const CopyGroup &group : slice.groups)
-    if (scf::ForOp loop = group.getLoop(); loop && loop->getBlock() == &old.getBody().front())
-      if (!last || last->isBeforeInBlock(loop))
-        last = loop;
-  bool counts = last && last.getInductionVar().getType().isInteger(32) &&
-                matchPattern(last.getStep(), m_One());
-  return counts ? last : scf::ForOp();
+    if (scf::ForOp loop = group.getLoop())
+      if (Operation *top = getTop(loop); !last || last->isBeforeInBlock(top))
+        last = top;
+  for (const CopyGroup &group : slice.groups)
+    if (scf::ForOp loop = group.getLoop(); loop && getTop(loop) == last && loop != last)
+      return {};
+  auto loop = dyn_cast_if_present<scf::ForOp>(last);
+  bool counts = loop && loop.getInductionVar().getType().isInteger(32) &&
+                matchPattern(loop.getStep(), m_One());
+  return counts ? loop : scf::ForOp();
 }
 
 /// The load role signals the scheduler when `left` iterations of copies remain, so the next tile is

@@ -166,9 +166,9 @@ void RoleWriter::writeTakenTiles() {
   writePublish(i32(-1), loop.getResults().back());
 }
 
-/// Publishes a tile, starts its copies and takes the next one. Returns the number of tiles
-/// published. A tile that writes nothing is not published: in a batch of sequences of different
-/// lengths most tiles may be beyond the end of their sequence.
+/// Publishes a tile, in the load role also starts its copies, and takes the next one. Returns the
+/// number of tiles published. A tile that writes nothing is not published: in a batch of sequences
+/// of different lengths most tiles may be beyond the end of their sequence.
 Value RoleWriter::writeTakenTile(Value tile, Value taken,
                                  llvm::function_ref<void(Value tile, Value published)> takeNext) {
   auto start = [&] {

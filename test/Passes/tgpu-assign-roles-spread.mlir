@@ -28,11 +28,34 @@
 !f32 = tensor<128x64xf32, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 !bf16 = tensor<128x64xbf16, #tgpu.blocked<4, lanes 16, warps 8, 1>>
 
-// One warp loads, one adds, and two warps remain for the work: 16 rows of 64 columns give 16 elements per lane.
+// One warp loads, one adds, and two warps remain for the work: 16 rows of 64 columns give 16 elements per lane. No warp
+// remains to take tiles: the role "load" does so when it has issued all copies, and publishes a tile before it copies.
+// The number of tiles is computed for each tile, with a zero derived from its number. The role "reduce" receives only
+// ids, in a ring of two slots, and arrives for each.
 // CHECK-LABEL: tgpu.kernel @converts target "sm_90a" warps 12
+// CHECK:         %[[TILES:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <4xi32, none>>
+// CHECK-NEXT:    %[[TAKEN:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[READ:.*]] = tgpu.alloc_barriers arrivals 9 : !tgpu.barriers<2>
 // CHECK:         role "load" warps 1 registers 24
 // CHECK-NOT:       tile.spread
+// CHECK:           %[[FIRST_TILE:.*]] = tgpu.take_tile of %{{.*}} all
+// CHECK-NEXT:      scf.while (%[[TILE:.*]] = %[[FIRST_TILE]],
+// CHECK-NEXT:        %[[ZERO:.*]] = arith.shrsi %[[TILE]],
+// CHECK:             arith.addi %{{.*}}, %[[ZERO]]
+// CHECK:             %[[ALL:.*]] = arith.muli
+// CHECK-NEXT:        arith.cmpi slt, %[[TILE]], %[[ALL]] : i32
+// CHECK:           ^bb0(%[[TILE:[^:]*]]: i32,
+// CHECK:             tgpu.acquire %[[READ]][%[[USE:.*]]]
+// CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[TILES]][%[[USE]]]
+// CHECK-NEXT:        tgpu.publish %[[TILE]], {{.*}} to %[[SLOT]] : !tgpu.shared<4xi32, none>
+// CHECK-NEXT:        tgpu.arrive %[[TAKEN]][%[[USE]]] per {{ *}}role
+// CHECK:             tgpu.tma_load
+// CHECK:             tgpu.take_tile of %{{.*}} all
+// CHECK:           tgpu.publish %c-1
+// CHECK-NOT:     role "schedule"
 // CHECK:         role "reduce" warps 1 registers 24
+// CHECK:           tgpu.receive
+// CHECK-NEXT:      tgpu.arrive %[[READ]]
 // CHECK:           tgpu.await_turn %{{.*}} of %turns[%{{.*}}] : !tile.view<[?, ?], i32>
 // CHECK:           tgpu.end_turn
 // CHECK-NOT:       tgpu.load

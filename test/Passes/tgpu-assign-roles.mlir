@@ -152,7 +152,7 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 // the number: here the id %b and the row, but not %m, which is only used for the row. It takes the next tile when the
 // load role signals that it has issued its copies, and publishes -1 at the end. The other roles receive the first tile
 // before their loop; the compute role receives the next after the last loop of a tile. A buffer that is copied once
-// per tile is doubled. A tgpu.any of the block becomes one of the role. The number of tiles is computed for each tile.
+// per tile is doubled. A tgpu.any of the block becomes one of the role.
 // CHECK-LABEL: tgpu.kernel @taken
 // CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>

@@ -11,9 +11,27 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <optional>
+#include <string>
 
 using namespace tilewright;
+
+namespace {
+/// Sets a variable of the environment, or unsets it (null), for the lifetime of the object.
+class Variable {
+public:
+  Variable(const char *name, const char *value)
+      : name(name), before(llvm::sys::Process::GetEnv(name)) {
+    set(value);
+  }
+  ~Variable() { set(before ? before->c_str() : nullptr); }
+  void set(const char *value) { value ? setenv(name, value, 1) : unsetenv(name); }
+
+private:
+  const char *name;
+  std::optional<std::string> before;
+};
+} // namespace
 
 TEST(Codegen, KnowsItsTargets) {
   llvm::Expected<const Target &> ampere = findTarget("sm_80");
@@ -62,18 +80,16 @@ TEST(Codegen, PassesOnWhatTheAssemblerRejects) {
 }
 
 TEST(Codegen, PtxasIsThatOfTheEnvironment) {
-  setenv("TILEWRIGHT_PTXAS", "/no/such/ptxas", 1);
+  Variable variable("TILEWRIGHT_PTXAS", "/no/such/ptxas");
   EXPECT_EQ(findAssembler(), "/no/such/ptxas");
-  setenv("TILEWRIGHT_PTXAS", "", 1);
+  variable.set("");
   EXPECT_EQ(findAssembler(), "");
-  unsetenv("TILEWRIGHT_PTXAS");
 }
 
 TEST(Codegen, NamesTheAssemblerOfTheEnvironment) {
   auto messageWith = [](const char *path) {
-    setenv("TILEWRIGHT_PTXAS", path, 1);
+    Variable variable("TILEWRIGHT_PTXAS", path);
     llvm::Expected<Assembly> assembly = assembleCubin("", "sm_80");
-    unsetenv("TILEWRIGHT_PTXAS");
     return assembly ? "" : llvm::toString(assembly.takeError());
   };
   EXPECT_EQ(messageWith("/no/such/ptxas"),
@@ -93,17 +109,12 @@ TEST(Codegen, FindsPtxasInACudaInstallation) {
   std::string bin = (root + "/bin").str(), ptxas = bin + "/ptxas";
   ASSERT_FALSE(llvm::sys::fs::create_directory(bin));
   ASSERT_FALSE(llvm::sys::fs::create_link("/bin/true", ptxas));
-  std::map<std::string, std::optional<std::string>> before;
-  for (const char *variable : {"PATH", "CUDA_HOME", "CUDA_PATH"}) {
-    before[variable] = llvm::sys::Process::GetEnv(variable);
-    setenv(variable, "/no/such/folder", 1);
+  Variable given("TILEWRIGHT_PTXAS", nullptr), path("PATH", "/no/such/folder"),
+      home("CUDA_HOME", "/no/such/folder"), cudaPath("CUDA_PATH", "/no/such/folder");
+  for (Variable *variable : {&home, &cudaPath}) {
+    variable->set(root.c_str());
+    EXPECT_EQ(findAssembler(), ptxas) << (variable == &home ? "CUDA_HOME" : "CUDA_PATH");
+    variable->set("/no/such/folder");
   }
-  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    setenv(variable, root.c_str(), 1);
-    EXPECT_EQ(findAssembler(), ptxas) << variable;
-    setenv(variable, "/no/such/folder", 1);
-  }
-  for (auto &[variable, value] : before)
-    value ? setenv(variable.c_str(), value->c_str(), 1) : unsetenv(variable.c_str());
   (void)llvm::sys::fs::remove_directories(root);
 }
