@@ -151,28 +151,26 @@ private:
       lent = findLentSlots(stores.front());
     }
     llvm::DenseSet<Operation *> taken;
-    bool isStaged = again && stores.empty() && stageSums(kernel, role, warps);
+    // Whether copies may be under way at the end of a tile: no other wait follows the last ones.
+    bool isUnderWay = again && stores.empty() && stageSums(kernel, role, warps);
     for (StoreOp store : stores) {
       if (scratch && storeThroughScratch(kernel, store, *scratch, warps)) {
-        isStaged = true;
+        isUnderWay = true;
         continue;
       }
       if (sums && scratch && storeThroughSums(kernel, store, *sums, *scratch)) {
         sums.reset();
-        isStaged = true;
+        isUnderWay = true;
         continue;
       }
-      if (storeThroughLentSlots(kernel, store, lent, warps)) {
-        isStaged = true;
+      if (storeThroughLentSlots(kernel, store, lent, warps))
         continue;
-      }
       std::optional<Operand> operand = findOperand(kernel, store);
       if (!operand || !taken.insert(operand->buffer).second)
         continue;
-      storeThrough(kernel, store, *operand, warps);
-      isStaged = true;
+      isUnderWay |= !storeThrough(kernel, store, *operand, warps);
     }
-    if (!isStaged)
+    if (!isUnderWay)
       return;
     ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getContext());
     b.setInsertionPointToEnd(&role);
@@ -304,7 +302,8 @@ private:
 
   //===--- Through operands ----------------------------------------------------===//
 
-  static void storeThrough(KernelOp kernel, StoreOp store, Operand operand, int64_t warps) {
+  /// Returns whether the tile waits for its copy.
+  static bool storeThrough(KernelOp kernel, StoreOp store, Operand operand, int64_t warps) {
     ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
     b.setInsertionPoint(store->getParentOfType<RolesOp>());
     auto type = cast<SharedType>(operand.buffer.getBuffer().getType());
@@ -329,6 +328,7 @@ private:
       operand.release.erase();
     }
     store.erase();
+    return !!operand.empty;
   }
 };
 

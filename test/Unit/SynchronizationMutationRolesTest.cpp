@@ -39,9 +39,6 @@ const Reasons kBackwardLists = {
 
 /// Results are stored through an operand's buffer, which is released when the copies have read it.
 const Reasons kBackwardWide = {
-    {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
-    {"tgpu.acquire", "of the number of a tile: operands are copied when the results of the tile "
-                     "before have left, and the number was read before they did"},
     {"tgpu.wait", "of the second role that computes, for Q: it multiplies by Q what it makes of a "
                   "tile that the first role handed over after it had waited for the same Q"}};
 
@@ -146,7 +143,7 @@ Kernel backwardWide() {
   extents.depth = 192;
   return {
       "backward_wide", "attention_backward", "sm_90a", {{"T", "f16"}, {"D", "192"}}, /*warps=*/0,
-      extents,         kBackwardWide,        4,        ofDepth(kLaunches, 192)};
+      extents,         kBackwardWide,        2,        ofDepth(kLaunches, 192)};
 }
 
 Kernel onlyReached(Kernel kernel) {
