@@ -68,8 +68,9 @@ public:
   bool cubinServes(int deviceMajor, int deviceMinor) const;
 
   // The same on all of them.
-  static constexpr int64_t lanes = 32;              ///< threads per warp
-  static constexpr int64_t warpsOfGroup = 4;        ///< warps per warpgroup
+  static constexpr int64_t lanes = 32;       ///< threads per warp
+  static constexpr int64_t warpsOfGroup = 4; ///< warps per warpgroup
+  static constexpr int64_t threadsOfGroup = lanes * warpsOfGroup;
   static constexpr int64_t warpsOfBlock = 32;       ///< maximum
   static constexpr int64_t registers = 65536;       ///< per multiprocessor, and per block
   static constexpr int64_t registersOfThread = 255; ///< maximum
@@ -78,7 +79,6 @@ public:
   static constexpr int64_t namedBarriers = 16;      ///< per block; 0 is that of the whole block
   static constexpr int64_t phaseLimit = 1 << 20;    ///< a phase has fewer arrivals and bytes
   static constexpr int64_t mostBoxExtent = 256;     ///< of a tensor map
-  static constexpr int64_t threadsOfGroup = lanes * warpsOfGroup; ///< threads per warpgroup
   /// The operands of setmaxnreg: multiples of the last from the first to the second.
   static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
   /// Registers per thread with which a block of this many warps is launched. Roles redistribute

@@ -78,6 +78,9 @@ bool isCopyPerWarpgroup(mlir::Operation *op);
 /// Hardware barriers, of the Target::namedBarriers of a block, that an operation declares: one or
 /// more of tgpu.named_barrier and tgpu.turns, numbered from its `id` on; 0 of others.
 int64_t getNumHardwareBarriers(mlir::Operation *op);
+/// The `id` of an operation that declares hardware barriers; none before it is assigned.
+std::optional<int64_t> getFirstHardwareBarrier(mlir::Operation *op);
+void setFirstHardwareBarrier(mlir::Operation *op, int64_t id);
 
 /// Bits of one element in memory; i1 takes a byte.
 int64_t getElementBits(mlir::Type elementType);

@@ -48,6 +48,17 @@ int64_t tgpu::getNumHardwareBarriers(Operation *op) {
                                  : 1;
 }
 
+std::optional<int64_t> tgpu::getFirstHardwareBarrier(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
+      .Case<NamedBarrierOp, TurnsOp>([](auto declared) { return declared.getId(); })
+      .Default(std::nullopt);
+}
+
+void tgpu::setFirstHardwareBarrier(Operation *op, int64_t id) {
+  llvm::TypeSwitch<Operation *>(op).Case<NamedBarrierOp, TurnsOp>(
+      [&](auto declared) { declared.setId(id); });
+}
+
 LogicalResult NamedBarrierOp::verify() {
   if (static_cast<int64_t>(getWarps()) < 1 || getWarps() > 32)
     return emitOpError() << "a named barrier must have 1 to 32 warps, but got "

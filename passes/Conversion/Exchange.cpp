@@ -45,9 +45,8 @@ LogicalResult tgpu::beginExchange(KernelEmitter &e, Operation *op, bool usesScra
   llvm::SmallBitVector taken(Target::namedBarriers);
   taken.set(0); // the barrier of the whole block
   e.kernel.walk([&](Operation *other) {
-    int64_t count = getNumHardwareBarriers(other);
-    if (auto id = count ? other->getAttrOfType<IntegerAttr>("id") : IntegerAttr())
-      taken.set(id.getInt(), id.getInt() + count);
+    if (std::optional<int64_t> first = getFirstHardwareBarrier(other))
+      taken.set(*first, *first + getNumHardwareBarriers(other));
   });
   for (auto [region, number] : roleBarriers)
     taken.set(number);

@@ -43,12 +43,9 @@ private:
   /// Barrier 0 is the block's. The kernel's verifier bounds the number of barriers.
   void numberBarriers(KernelOp kernel) {
     int64_t next = 1;
-    Builder builder(kernel.getContext());
     kernel.walk([&](Operation *op) {
-      int64_t count = getNumHardwareBarriers(op);
-      if (count)
-        op->setAttr("id", builder.getI64IntegerAttr(next));
-      next += count;
+      setFirstHardwareBarrier(op, next);
+      next += getNumHardwareBarriers(op);
     });
   }
 

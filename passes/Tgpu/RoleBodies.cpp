@@ -289,7 +289,7 @@ void RoleWriter::writeFor(scf::ForOp loop) {
   // iteration.
   Value first = loop.getLowerBound();
   Value lower = map.lookup(computes() ? first : getFirstOfAll(first));
-  bool releases = hasScheduler && role == Role::Load && loop == findReleasingLoop();
+  bool releases = hasScheduler() && role == Role::Load && loop == findReleasingLoop();
   if (releases)
     writeReceivedWhere(arith::CmpIPredicate::sle,
                        arith::SubIOp::create(b, map.lookup(loop.getUpperBound()), lower));

@@ -51,10 +51,6 @@ void RoleWriter::findPublishedValues() {
   const int64_t mostMore = schedule.getLoadRegisters() < Limits::toPublishAll
                                ? Limits::operationsOfFew
                                : Limits::operationsOfAll;
-  // The load role would take a tile and compute its values only after it has copied all of the
-  // previous tile. With one warp instead of two, the role "spread" may end after all others
-  // (docs/design.md).
-  hasScheduler = !slice.spread;
   Block &body = old.getBody().front();
   llvm::DenseSet<Operation *> rejected;
   for (bool isStable = false; !isStable;) {
@@ -88,7 +84,7 @@ void RoleWriter::findPublishedValues() {
     auto publish = [&](Value value) {
       if (llvm::none_of(value.getUsers(), [&](Operation *user) {
             bool isOfCopies = isa<CopyAsyncOp>(user) || isOnlyCopied(user);
-            return !isMoved(user) && (hasScheduler || !isOfCopies);
+            return !isMoved(user) && (hasScheduler() || !isOfCopies);
           }))
         return;
       // Publish the quotient; receivers multiply it back, so LLVM knows the trailing zero bits.
@@ -115,7 +111,7 @@ void RoleWriter::findPublishedValues() {
         rejected.insert(op);
       isStable = false;
     }
-    if (isStable && published.size() > (hasScheduler ? mostWordsOfScheduler : mostWords)) {
+    if (isStable && published.size() > (hasScheduler() ? mostWordsOfScheduler : mostWords)) {
       for (Operation *op : publishedOps)
         rejected.insert(op);
       isStable = publishedOps.empty();
@@ -198,11 +194,11 @@ SmallVector<Value> RoleWriter::writeReceive(Value taken) {
 /// more would hold back tiles that other blocks could start.
 void RoleWriter::makeTileRing() {
   constexpr int64_t wordsOfChunk = 4;
-  int64_t stages = hasScheduler ? 1 : 2;
+  int64_t stages = hasScheduler() ? 1 : 2;
   int64_t words = llvm::alignTo(1 + published.size(), wordsOfChunk);
   auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
   int64_t receivers = getComputeRoles() * old.getWarps() + (slice.reductions.empty() ? 0 : 1) +
-                      (hasScheduler ? 1 : 0);
+                      (hasScheduler() ? 1 : 0);
   tileRing = makeRing(slot, stages, /*always=*/true);
   tileFull = makeBarriers(stages, 1);
   tileEmpty = makeBarriers(stages, receivers);

@@ -269,7 +269,7 @@ void RoleWriter::makeRoles() {
   };
   if (reduces)
     addWarp("reduce");
-  if (hasScheduler)
+  if (hasScheduler())
     addWarp("schedule");
   if (slice.spread) { // no warp is idle
     names[names.size() - 2] = "spread";

@@ -67,13 +67,17 @@ private:
   };
 
   bool isPersistent() { return schedule.getGroup() > 0; }
-  bool isDynamic() { return schedule.getDynamic() != 0; }
+  bool isDynamic() const { return schedule.getDynamic() != 0; }
+  /// Whether a separate role takes tiles. The load role would take a tile and compute its values
+  /// only after it has copied all of the previous tile. With one warp instead of two, the role
+  /// "spread" may end after all others (docs/design.md).
+  bool hasScheduler() const { return isDynamic() && !slice.spread; }
   /// Whether a tile waits for tiles with smaller numbers, which must have been started.
   bool isOrdered() { return slice.isOrdered(); }
   /// The role that takes tiles and publishes them to the others.
-  Role getPublisher() const { return hasScheduler ? Role::Schedule : Role::Load; }
+  Role getPublisher() const { return hasScheduler() ? Role::Schedule : Role::Load; }
   /// Whether the current role receives more than the tile number.
-  bool receivesValues() const { return hasScheduler ? role != Role::Schedule : computes(); }
+  bool receivesValues() const { return hasScheduler() ? role != Role::Schedule : computes(); }
   bool computes() const { return role == Role::Compute || role == Role::Second; }
   int64_t getComputeRoles() const { return slice.split ? 2 : 1; }
   mlir::Value i32(int64_t value);
@@ -199,7 +203,6 @@ private:
   mlir::Value barrier;                       ///< of the compute role, if it writes to shared memory
   mlir::Value voteBarrier;                   ///< for votes of the compute role
   mlir::Value tileRing, tileFull, tileEmpty; ///< of tiles, if they are taken from a counter
-  bool hasScheduler = false;                 ///< whether a separate role takes tiles
   llvm::SmallVector<mlir::Value> published;  ///< of the old kernel: ids and results of publishedOps
   llvm::SmallVector<mlir::Operation *> publishedOps; ///< in order
   /// Products by constants whose other operand is published.
