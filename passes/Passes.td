@@ -729,6 +729,36 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
 }
 
+def TgpuLoadMaskCaptures : Pass<"tgpu-load-mask-captures", "::mlir::ModuleOp"> {
+  let summary = "load as tiles what masks of loops over blocks read at positions of the tile";
+  let description = [{
+    As `tile-load-captures`, for maps whose result is a tile of flags in registers: the masks of loops over blocks, which
+    `tile-to-tgpu` computes.
+
+    Before:
+    ```mlir
+    func.func private @mask(%b: i32, %i: i32, %j: i32) -> i1 {
+      %row = tile.at @document[%b, %i] : i32
+      %column = tile.at @document[%b, %j] : i32
+      %same = arith.cmpi eq, %row, %column : i32
+      return %same : i1
+    }
+    %keep = tile.map @mask(%b, %rows, %columns)
+       : (i32, tensor<64x64xi32, #l>, tensor<64x64xi32, #l>) -> tensor<64x64xi1, #l>
+    ```
+    After:
+    ```mlir
+    %view = tile.captured @document : !tile.view<[?, ?], i32>
+    %row = tgpu.load %view[%b, %m] : !tile.view<[?, ?], i32> -> tensor<64xi32, #tgpu.slice<1, #l>>
+    %column = tgpu.load %view[%b, %n] : !tile.view<[?, ?], i32> -> tensor<64xi32, #tgpu.slice<0, #l>>
+    // both expanded to 64 x 64
+    %keep = tile.map @mask_of_tiles(%b, %rows, %columns, %row_tile, %column_tile) : ...
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect",
+                           "::tilewright::tgpu::TgpuDialect"];
+}
+
 def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {
   let summary = "reduce the sums that a loop carries over threads once, after the loop";
   let description = [{

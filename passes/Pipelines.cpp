@@ -94,12 +94,15 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   mapping.target = options.target;
   mapping.warps = options.warps;
   manager.addPass(createTileToTgpu(mapping));
+  manager.addPass(createTgpuLoadMaskCaptures());
   // Functions that compute the limits of rows use 64 bits so that sums do not wrap. Narrow them to
   // 32 bits where ranges allow it.
   manager.addNestedPass<func::FuncOp>(arith::createArithIntRangeNarrowing({/*bitwidths=*/{32}}));
   // Inlining and folding make bounds of loops constant where possible, which may show that a part
   // of a loop is empty.
   manager.addPass(createTileInlineCalls());
+  // For masks, as it was before for other maps.
+  manager.addPass(createTileHoistUniforms());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createTgpuSumByThread());

@@ -1,24 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-load-captures: replaces a mapped function's reads of a captured view, at the positions of
-// the tile, by a tile load before the map and an operand of the function.
-//
-// A read in a mapped function computes an address, and tests bounds, per element. This pass
-// knows which neighboring elements of the tile read neighboring elements of a view; after it,
-// every access of a view by a tile states the start of the tile.
+// tile-load-captures: mapped functions get what they read at the positions of a tile as operands
+// (CaptureLoads.h). After it, every access of a view by a tile states the start of the tile.
 
-#include "dialect/Tile/Calls.h"
-#include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
-#include "passes/Tile/InlineCalls.h"
-#include "passes/Tile/TilePositions.h"
+#include "passes/Tile/CaptureLoads.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-
-#include <map>
-#include <optional>
-#include <vector>
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILELOADCAPTURES
@@ -27,231 +16,30 @@ namespace tilewright {
 
 using namespace mlir;
 using namespace tilewright;
-using namespace tilewright::tile;
+
+static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : load.wholeDims)
+    shape.push_back(load.whole.getDimSize(dim));
+  Type element = tile::getElementType(load.view.getType());
+  Value tile = tile::LoadOp::create(b, load.loc, RankedTensorType::get(shape, element), load.view,
+                                    load.indices, load.staticIndices, load.dims, Value());
+  if (load.wholeDims.size() == static_cast<size_t>(load.whole.getRank()))
+    return tile;
+  return tile::ExpandOp::create(b, load.loc, RankedTensorType(load.whole).clone(element), tile,
+                                1 - load.wholeDims.front());
+}
 
 namespace {
-
-/// A read in a function that a tile load can replace.
-struct TileRead {
-  unsigned number; ///< its position among the function's operations
-  mutable AtOp at;
-  std::vector<TilePosition> indices; ///< one for each dimension of the view
-  SmallVector<int64_t, 2> viewDims;  ///< dimensions along which the loaded tile lies
-  SmallVector<int64_t, 2> tileDims;  ///< the corresponding dimensions of the operation's tiles
-};
-
-bool readsView(AtOp at, SymbolTable &symbols) {
-  auto capture = at.getCaptureAttr() ? symbols.lookup<CaptureOp>(*at.getCapture()) : CaptureOp();
-  return capture && isa<ViewType>(capture.getType());
-}
-
-class Loads {
-public:
-  explicit Loads(ModuleOp module) : module(module), symbols(module) {}
-
-  void run(MapOp op);
-  void removeCopies() {
-    for (auto &[function, copy] : flat)
-      if (copy)
-        symbols.erase(copy);
-  }
-
-private:
-  func::FuncOp getFlat(func::FuncOp function);
-  bool mayRead(func::FuncOp function);
-  std::optional<TileRead> getRead(AtOp at, const TilePositions &positions, int64_t rank);
-  Value load(OpBuilder &b, MapOp op, const TileRead &read, TilePositions &positions);
-  func::FuncOp getRest(func::FuncOp function, func::FuncOp copy, ArrayRef<TileRead> reads);
-
-  ModuleOp module;
-  SymbolTable symbols;
-  llvm::DenseMap<Operation *, func::FuncOp> flat; ///< null if it reads no view
-  std::map<std::pair<Operation *, std::vector<unsigned>>, func::FuncOp> rests;
-};
-
-bool Loads::mayRead(func::FuncOp function) {
-  llvm::SetVector<Operation *> reached;
-  reached.insert(function);
-  for (size_t i = 0; i < reached.size(); ++i) {
-    bool reads = false;
-    reached[i]->walk([&](Operation *op) {
-      if (auto at = dyn_cast<AtOp>(op))
-        reads |= readsView(at, symbols);
-      if (auto call = dyn_cast<func::CallOp>(op))
-        if (Operation *callee = symbols.lookup(call.getCallee()))
-          reached.insert(callee);
-    });
-    if (reads)
-      return true;
-  }
-  return false;
-}
-
-/// A clone of the function with all calls inlined.
-func::FuncOp Loads::getFlat(func::FuncOp function) {
-  auto [known, isNew] = flat.try_emplace(function);
-  // Devices reject larger functions with a diagnostic.
-  if (!isNew || !function.getBody().hasOneBlock() || !mayRead(function) ||
-      Calls(module).getSize(function) > kMostOperations)
-    return known->second;
-  auto copy = cast<func::FuncOp>(function->clone());
-  copy.setSymName((function.getSymName() + "_flat").str());
-  copy.setPrivate();
-  symbols.insert(copy, std::next(function->getIterator()));
-  inlineCalls(copy, symbols);
-  return flat[function] = copy;
-}
-
-/// Returns nothing if neighboring elements of the tile do not read neighboring elements of the
-/// view, or all read the same element.
-std::optional<TileRead> Loads::getRead(AtOp at, const TilePositions &positions, int64_t rank) {
-  auto type = cast<ViewType>(symbols.lookup<CaptureOp>(*at.getCapture()).getType());
-  TileRead read{0, at, {}, {}, {}};
-  SmallVector<int64_t> viewDimOf(rank, -1);
-  size_t dynamic = 0;
-  for (auto [d, known] : llvm::enumerate(at.getStaticIndices())) {
-    TilePosition &index = read.indices.emplace_back();
-    if (!ShapedType::isDynamic(known))
-      continue;
-    std::optional<TilePosition> position = positions.get(at.getIndices()[dynamic++]);
-    if (!position)
-      return std::nullopt;
-    index = *position;
-    if (!index.dim)
-      continue;
-    // A diagonal is not a tile. The extent of a repeated dimension is known only at run time.
-    int64_t &viewDim = viewDimOf[*index.dim];
-    if (viewDim >= 0 || (index.condition && !ShapedType::isDynamic(type.getShape()[d])))
-      return std::nullopt;
-    viewDim = static_cast<int64_t>(d);
-  }
-  for (auto [tileDim, viewDim] : llvm::enumerate(viewDimOf))
-    if (viewDim >= 0) {
-      read.viewDims.push_back(viewDim);
-      read.tileDims.push_back(static_cast<int64_t>(tileDim));
-    }
-  return read.viewDims.empty() ? std::nullopt : std::optional(read);
-}
-
-Value Loads::load(OpBuilder &b, MapOp op, const TileRead &read, TilePositions &positions) {
-  Location loc = read.at.getLoc();
-  auto capture = symbols.lookup<CaptureOp>(*read.at.getCapture());
-  auto viewType = cast<ViewType>(capture.getType());
-  Value view = CapturedOp::create(b, loc, viewType, capture.getSymName());
-  SmallVector<Value> indices;
-  for (auto [d, index] : llvm::enumerate(read.indices)) {
-    if (!ShapedType::isDynamic(read.at.getStaticIndices()[d]))
-      continue;
-    Value start = positions.writeStart(b, loc, index);
-    if (index.condition) {
-      // The view repeats the element at the fixed index, from index 0 on.
-      Value isFixed = positions.writeCondition(b, loc, index);
-      Value fixed = positions.write(b, index.fixed), first = fixed;
-      if (index.dim) {
-        view = RepeatOp::create(b, loc, viewType, view, d, fixed, isFixed);
-        first = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
-      }
-      start = arith::SelectOp::create(b, loc, isFixed, first, start);
-    }
-    indices.push_back(start);
-  }
-  auto whole = cast<RankedTensorType>(op.getType());
-  SmallVector<int64_t> shape;
-  for (int64_t dim : read.tileDims)
-    shape.push_back(whole.getDimSize(dim));
-  int64_t last = viewType.getRank() - static_cast<int64_t>(shape.size());
-  bool isUsual = llvm::equal(read.viewDims, llvm::seq<int64_t>(last, viewType.getRank()));
-  Value tile = LoadOp::create(b, loc, RankedTensorType::get(shape, viewType.getElementType()), view,
-                              indices, read.at.getStaticIndices(),
-                              isUsual ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(read.viewDims),
-                              Value());
-  if (static_cast<int64_t>(shape.size()) == whole.getRank())
-    return tile;
-  auto each = RankedTensorType::get(whole.getShape(), viewType.getElementType());
-  return ExpandOp::create(b, loc, each, tile, 1 - read.tileDims.front());
-}
-
-/// The function with operands instead of the replaced reads.
-func::FuncOp Loads::getRest(func::FuncOp function, func::FuncOp copy, ArrayRef<TileRead> reads) {
-  std::vector<unsigned> numbers;
-  for (const TileRead &read : reads)
-    numbers.push_back(read.number);
-  func::FuncOp &known = rests[{function, numbers}];
-  if (known)
-    return known;
-  IRMapping map;
-  auto rest = cast<func::FuncOp>(copy->clone(map));
-  rest.setSymName((function.getSymName() + "_of_tiles").str());
-  symbols.insert(rest, std::next(function->getIterator()));
-  Block &body = rest.getBody().front();
-  for (const TileRead &read : reads)
-    map.lookup(read.at.getResult())
-        .replaceAllUsesWith(body.addArgument(read.at.getType(), read.at.getLoc()));
-  rest.setFunctionType(FunctionType::get(rest.getContext(), body.getArgumentTypes(),
-                                         function.getFunctionType().getResults()));
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-  return known = rest;
-}
-
-/// After the definitions that a load depends on, and as early in the block as possible: loads have
-/// a long latency, and captures are never written.
-void setInsertionPoint(OpBuilder &b, Operation *user, const llvm::SetVector<Value> &sources) {
-  Block *block = user->getBlock();
-  Operation *last = nullptr;
-  for (Value source : sources) {
-    Operation *op = source.getDefiningOp();
-    op = op ? block->findAncestorOpInBlock(*op) : nullptr;
-    if (op && (!last || last->isBeforeInBlock(op)))
-      last = op;
-  }
-  if (last)
-    b.setInsertionPointAfter(last);
-  else
-    b.setInsertionPointToStart(block);
-}
-
-void Loads::run(MapOp op) {
-  auto type = dyn_cast<RankedTensorType>(op.getType());
-  constexpr int64_t mostRank = 2;
-  auto function = symbols.lookup<func::FuncOp>(op.getFunction());
-  if (!type || type.getRank() < 1 || type.getRank() > mostRank || !function)
-    return;
-  func::FuncOp copy = getFlat(function);
-  if (!copy)
-    return;
-  TilePositions positions(copy, op.getOperands());
-  std::vector<TileRead> reads;
-  for (auto [number, inner] : llvm::enumerate(copy.getBody().front()))
-    if (auto at = dyn_cast<AtOp>(inner); at && readsView(at, symbols))
-      if (std::optional<TileRead> read = getRead(at, positions, type.getRank())) {
-        read->number = static_cast<unsigned>(number);
-        reads.push_back(*read);
-      }
-  if (reads.empty())
-    return;
-  std::vector<TilePosition> all;
-  for (const TileRead &read : reads)
-    all.insert(all.end(), read.indices.begin(), read.indices.end());
-  OpBuilder b(op);
-  setInsertionPoint(b, op, positions.getSources(all));
-  SmallVector<Value> operands(op.getOperands());
-  for (const TileRead &read : reads)
-    operands.push_back(load(b, op, read, positions));
-  func::FuncOp rest = getRest(function, copy, reads);
-  op->setOperands(operands);
-  op.setFunctionAttr(FlatSymbolRefAttr::get(rest.getSymNameAttr()));
-}
 
 struct TileLoadCapturesPass : tilewright::impl::TileLoadCapturesBase<TileLoadCapturesPass> {
   using TileLoadCapturesBase::TileLoadCapturesBase;
 
   void runOnOperation() override {
-    SmallVector<MapOp> maps;
-    getOperation().walk([&](MapOp map) { maps.push_back(map); });
-    Loads loads(getOperation());
-    for (MapOp map : maps)
+    SmallVector<tile::MapOp> maps;
+    getOperation().walk([&](tile::MapOp map) { maps.push_back(map); });
+    CaptureLoads loads(getOperation(), createLoad);
+    for (tile::MapOp map : maps)
       loads.run(map);
     loads.removeCopies();
   }

@@ -1,0 +1,58 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-load-mask-captures: as tile-load-captures, for the masks of loops over blocks, whose maps
+// exist only since tile-to-tgpu. A thread reads a number of a column once, not for each of its rows.
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "passes/Passes.h"
+#include "passes/Tile/CaptureLoads.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPULOADMASKCAPTURES
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
+  Type element = tile::getElementType(load.view.getType());
+  RankedTensorType type = load.whole, whole = type.clone(element);
+  type = whole;
+  if (load.wholeDims.size() < static_cast<size_t>(whole.getRank())) {
+    int64_t dim = load.wholeDims.front();
+    auto slice = SliceAttr::get(b.getContext(), 1 - dim, whole.getEncoding());
+    type = RankedTensorType::get(whole.getDimSize(dim), element, slice);
+  }
+  Value tile = LoadOp::create(b, load.loc, type, load.view, load.indices, load.staticIndices,
+                              load.dims, Value());
+  return type == whole ? tile
+                       : tile::ExpandOp::create(b, load.loc, whole, tile,
+                                                1 - load.wholeDims.front());
+}
+
+namespace {
+
+struct TgpuLoadMaskCapturesPass
+    : tilewright::impl::TgpuLoadMaskCapturesBase<TgpuLoadMaskCapturesPass> {
+  using TgpuLoadMaskCapturesBase::TgpuLoadMaskCapturesBase;
+
+  void runOnOperation() override {
+    SmallVector<tile::MapOp> masks;
+    getOperation().walk([&](tile::MapOp map) {
+      auto type = dyn_cast<RankedTensorType>(map.getType());
+      if (type && type.getEncoding() && type.getRank() == 2 && type.getElementType().isInteger(1))
+        masks.push_back(map);
+    });
+    CaptureLoads loads(getOperation(), createLoad);
+    for (tile::MapOp mask : masks)
+      loads.run(mask);
+    loads.removeCopies();
+  }
+};
+
+} // namespace
