@@ -732,8 +732,8 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
 def TgpuLoadMaskCaptures : Pass<"tgpu-load-mask-captures", "::mlir::ModuleOp"> {
   let summary = "load as tiles what masks of loops over blocks read at positions of the tile";
   let description = [{
-    As `tile-load-captures`, for maps whose result is a tile of flags in registers: the masks of loops over blocks, which
-    `tile-to-tgpu` computes.
+    As `tile-load-captures`, for maps whose result is a tile of flags in registers: the masks of loops over blocks,
+    which `tile-to-tgpu` computes.
 
     Before:
     ```mlir

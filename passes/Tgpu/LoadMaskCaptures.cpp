@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-load-mask-captures: as tile-load-captures, for the masks of loops over blocks, whose maps
-// exist only since tile-to-tgpu. A thread reads a number of a column once, not for each of its rows.
+// exist only since tile-to-tgpu. A thread reads a number of a column once, not for each of its
+// rows.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
@@ -21,18 +22,16 @@ using namespace tilewright::tgpu;
 
 static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
   Type element = tile::getElementType(load.view.getType());
-  RankedTensorType type = load.whole, whole = type.clone(element);
-  type = whole;
-  if (load.wholeDims.size() < static_cast<size_t>(whole.getRank())) {
-    int64_t dim = load.wholeDims.front();
-    auto slice = SliceAttr::get(b.getContext(), 1 - dim, whole.getEncoding());
-    type = RankedTensorType::get(whole.getDimSize(dim), element, slice);
-  }
+  Attribute layout = load.whole.getEncoding();
+  auto whole = RankedTensorType::get(load.whole.getShape(), element, layout), type = whole;
+  int64_t dim = load.wholeDims.front(), other = 1 - dim;
+  bool isWhole = load.wholeDims.size() > 1;
+  if (!isWhole)
+    type = RankedTensorType::get(whole.getDimSize(dim), element,
+                                 SliceAttr::get(b.getContext(), other, layout));
   Value tile = LoadOp::create(b, load.loc, type, load.view, load.indices, load.staticIndices,
                               load.dims, Value());
-  return type == whole ? tile
-                       : tile::ExpandOp::create(b, load.loc, whole, tile,
-                                                1 - load.wholeDims.front());
+  return isWhole ? tile : tile::ExpandOp::create(b, load.loc, whole, tile, other);
 }
 
 namespace {

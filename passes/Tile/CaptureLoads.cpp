@@ -61,7 +61,8 @@ func::FuncOp CaptureLoads::getFlat(func::FuncOp function) {
 
 /// Returns nothing if neighboring elements of the tile do not read neighboring elements of the
 /// view, or all read the same element.
-std::optional<CaptureLoads::Read> CaptureLoads::getRead(AtOp at, const TilePositions &positions, int64_t rank) {
+std::optional<CaptureLoads::Read> CaptureLoads::getRead(AtOp at, const TilePositions &positions,
+                                                        int64_t rank) {
   auto type = cast<ViewType>(symbols.lookup<CaptureOp>(*at.getCapture()).getType());
   Read read{0, at, {}, {}, {}};
   SmallVector<int64_t> viewDimOf(rank, -1);
@@ -114,8 +115,7 @@ Value CaptureLoads::load(OpBuilder &b, MapOp op, const Read &read, TilePositions
   }
   int64_t last = viewType.getRank() - static_cast<int64_t>(read.viewDims.size());
   bool isUsual = llvm::equal(read.viewDims, llvm::seq<int64_t>(last, viewType.getRank()));
-  DenseI64ArrayAttr dims =
-      isUsual ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(read.viewDims);
+  DenseI64ArrayAttr dims = isUsual ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(read.viewDims);
   return create(b, {loc, cast<RankedTensorType>(op.getType()), view, indices,
                     read.at.getStaticIndices(), dims, read.tileDims});
 }
@@ -146,7 +146,8 @@ func::FuncOp CaptureLoads::getRest(func::FuncOp function, func::FuncOp copy, Arr
 
 /// After the definitions that a load depends on, and as early in the block as possible: loads have
 /// a long latency, and captures are never written.
-static void setInsertionPoint(OpBuilder &b, Operation *user, const llvm::SetVector<Value> &sources) {
+static void setInsertionPoint(OpBuilder &b, Operation *user,
+                              const llvm::SetVector<Value> &sources) {
   Block *block = user->getBlock();
   Operation *last = nullptr;
   for (Value source : sources) {

@@ -21,12 +21,13 @@ static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
   SmallVector<int64_t> shape;
   for (int64_t dim : load.wholeDims)
     shape.push_back(load.whole.getDimSize(dim));
+  ArrayRef<int64_t> wholeShape = load.whole.getShape();
   Type element = tile::getElementType(load.view.getType());
   Value tile = tile::LoadOp::create(b, load.loc, RankedTensorType::get(shape, element), load.view,
                                     load.indices, load.staticIndices, load.dims, Value());
-  if (load.wholeDims.size() == static_cast<size_t>(load.whole.getRank()))
+  if (shape.size() == wholeShape.size())
     return tile;
-  return tile::ExpandOp::create(b, load.loc, RankedTensorType(load.whole).clone(element), tile,
+  return tile::ExpandOp::create(b, load.loc, RankedTensorType::get(wholeShape, element), tile,
                                 1 - load.wholeDims.front());
 }
 
