@@ -199,6 +199,64 @@ tgpu.kernel @ends_early target "sm_90a" warps 8 (%a: !view, %c: !view) grid(%m =
   tgpu.store %rounded, %c[%row, 0] : tensor<128x128xbf16, #tgpu.wgmma<2>>, !view
 }
 
+// The blocks of a head read its keys. Rows of less than 128 bytes: four heads at a time.
+!heads = !tile.view<[?, ?, 48], bf16>
+!keys = !tgpu.shared<128x48xbf16, b32>
+// CHECK-LABEL: tgpu.kernel @narrow_rows
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = {{[0-9]+}}, compute_registers = {{[0-9]+}}, group = 4,
+tgpu.kernel @narrow_rows target "sm_90a" warps 8 (%a: !heads, %c: !heads)
+    grid(%m = ceildiv(dim(a, 1), 128), %h = dim(a, 0)) {
+  %x_buffer = tgpu.alloc : !keys
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !half
+  %row = arith.muli %m, %c128 : i32
+  %rows = tile.dim %a, 1 : !heads
+  %sum = scf.for %n = %c0 to %rows step %c128 iter_args(%old = %zeros) -> (!half) : i32 {
+    tgpu.sync
+    tgpu.copy_async %a[%h, %n, 0], %x_buffer : !heads, !keys
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %x_buffer, %x_buffer transpose_b, %old : !keys, !keys, !half -> !half
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !half
+    scf.yield %new : !half
+  }
+  %rounded = tile.cast %sum : !half -> tensor<128x128xbf16, #tgpu.wgmma<2>>
+  tgpu.store %rounded, %c[%h, %row, 0] : tensor<128x128xbf16, #tgpu.wgmma<2>>, !heads
+}
+
+// Rows of 128 bytes: one head after the other.
+!wide_heads = !tile.view<[?, ?, 64], bf16>
+!wide_keys = !tgpu.shared<128x64xbf16, b128>
+// CHECK-LABEL: tgpu.kernel @rows_of_a_line
+// CHECK:         group = 1,
+tgpu.kernel @rows_of_a_line target "sm_90a" warps 8 (%a: !wide_heads, %c: !wide_heads)
+    grid(%m = ceildiv(dim(a, 1), 128), %h = dim(a, 0)) {
+  %x_buffer = tgpu.alloc : !wide_keys
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !half
+  %row = arith.muli %m, %c128 : i32
+  %rows = tile.dim %a, 1 : !wide_heads
+  %sum = scf.for %n = %c0 to %rows step %c128 iter_args(%old = %zeros) -> (!half) : i32 {
+    tgpu.sync
+    tgpu.copy_async %a[%h, %n, 0], %x_buffer : !wide_heads, !wide_keys
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %x_buffer, %x_buffer transpose_b, %old : !wide_keys, !wide_keys, !half -> !half
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !half
+    scf.yield %new : !half
+  }
+  %rounded = tile.cast %sum : !half -> tensor<128x128xbf16, #tgpu.wgmma<2>>
+  tgpu.store %rounded, %c[%h, %row, 0] : tensor<128x128xbf16, #tgpu.wgmma<2>>, !wide_heads
+}
+
 // Without a request for roles, the kernel is planned as on any target.
 // CHECK-LABEL: tgpu.kernel @older
 // CHECK-NOT:     tgpu.role_schedule
