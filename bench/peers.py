@@ -12,9 +12,9 @@
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
     bench/peers.py --direction varlen,varlen_backward --dense --cases 8x2048    packed and dense, the same arrays
 
-Cases: attention over 16,384 tokens with hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S
-512 to 16384, and by default bf16 and D 64, 128 and 256; and a matrix product 8192^3. Packed sequences (`--direction
-varlen,varlen_backward`) have the lengths of gpubench/cases.py and 2048 / D heads. Inputs are N(0, 1), the same for all
+Cases: attention over 16,384 tokens with hidden size 2048 (`--hidden`; B = 16384 / S, H = 2048 / D rounded down), causal
+or not, S 512 to 16384, and by default bf16 and D 64, 128 and 256; and a matrix product 8192^3. Packed sequences
+(`--direction varlen,varlen_backward`) have the lengths of gpubench/cases.py and 2048 / D heads. Inputs are N(0, 1), the same for all
 sides. The forward counts 4 B H S S D FLOPs, the backward 10 B H S S D and both 14 B H S S D; a causal mask halves them.
 With a window, or with documents that share a sequence, only kept pairs count. For a peer's backward, only autograd.grad
 is timed; `both` is timed with one pair of events.
@@ -140,6 +140,8 @@ def parse(arguments):
     parser.add_argument("--mods", type=lambda text: text.split(","), default=[""], metavar="NAME,...",
                         help=f"score modifiers of kernels/mods: some of {', '.join(bench_cases.MODS)}")
     parser.add_argument("--gqa", type=numbers, default=[1], metavar="N,...", help="heads of Q for each head of K and V")
+    parser.add_argument("--hidden", type=int, default=bench_cases.hidden, metavar="N",
+                        help="heads of Q times their width")
     parser.add_argument("--dims", type=numbers, default=bench_cases.DIMS, metavar="N,...", help="widths of a head")
     parser.add_argument("--value-dim", type=int, default=0, metavar="N",
                         help="width of a head of V; 0: that of Q and K")
@@ -178,6 +180,7 @@ def parse(arguments):
         print(f"peers: {options.rounds} rounds are too few for a claim: 20 or more", file=sys.stderr)
     options.extra = [option.removeprefix("=") for option in options.extra]
     bench_cases.equal_documents = options.equal_documents
+    bench_cases.hidden = options.hidden
     if min(options.gqa) < 1:
         parser.error(f"--gqa: expected numbers of 1 or more but got {min(options.gqa)}")
     every = bench_cases.all_cases(options.direction, options.mods, options.gqa, options.window, options.dims,

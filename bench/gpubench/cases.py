@@ -7,7 +7,7 @@ import itertools
 import random
 
 TOKENS = 16384
-HIDDEN = 2048
+hidden = 2048  # heads of Q times their width
 SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
@@ -52,7 +52,7 @@ class AttentionCase:
 
     @property
     def heads(self):
-        return HIDDEN // self.dim
+        return hidden // self.dim
 
     @property
     def kv_heads(self):
@@ -128,7 +128,7 @@ class VarlenCase:
 
     @property
     def heads(self):
-        return HIDDEN // self.dim
+        return hidden // self.dim
 
     @property
     def seq(self):
