@@ -242,6 +242,8 @@ Bounds MaskBoundsBuilder::select(Value condition, const Bounds &a, const Bounds 
   if (!a.tight || !b.tight)
     return result;
   result.tight = select(condition, a.tight, b.tight);
+  result.isDisjunction = a.isDisjunction || b.isDisjunction;
+  result.isPromised = a.isPromised || b.isPromised;
   result.inequalities = restrict(a, condition).inequalities;
   llvm::append_range(result.inequalities, restrict(b, negateFlag(condition)).inequalities);
   return result;
@@ -256,6 +258,11 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
   if (a.uniform && b.uniform)
     result.uniform = both(a.uniform, b.uniform);
   if (!a.tight || !b.tight)
+    return result;
+  // The promise of an ascending array is about conjunctions of comparisons alone.
+  result.isDisjunction = a.isDisjunction || b.isDisjunction;
+  result.isPromised = a.isPromised || b.isPromised;
+  if (result.isDisjunction && result.isPromised)
     return result;
   Value excluded;
   for (const Inequality &x : a.inequalities)
@@ -280,7 +287,8 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
 // or. may: a kept pair is in one of the two, hence in the hull. must: where one condition keeps
 // every r, so does the disjunction; any part of the union is correct. Tight: the hull of two
 // intervals need not be; but a side that is the same for all pairs either keeps everything or
-// leaves the other side.
+// leaves the other side, and two intervals that begin, or end, at the same bound have no gap. The
+// latter must be known for every rectangle: what is tight is also used for one row alone.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   Bounds result{
       {min(a.may.begin, b.may.begin), max(a.may.end, b.may.end), a.may.known & b.may.known},
@@ -297,7 +305,19 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
     if (same->uniform && other->tight) {
       result.tight = create<arith::OrIOp>(same->uniform, other->tight);
       result.inequalities = restrict(*other, negateFlag(same->uniform)).inequalities;
+      result.isDisjunction = other->isDisjunction;
+      result.isPromised = other->isPromised;
     }
+  const IntervalFacts &known = result.may.known;
+  if (result.tight || !a.tight || !b.tight || !(known.startsAtLower || known.endsAtUpper))
+    return result;
+  result.tight = both(a.tight, b.tight);
+  result.isDisjunction = true;
+  result.isPromised = a.isPromised || b.isPromised;
+  for (int64_t side : {-1, 1})
+    if (llvm::any_of(llvm::concat<const Inequality>(a.inequalities, b.inequalities),
+                     [=](const Inequality &each) { return each.against == side; }))
+      result.inequalities.push_back({side, Inequality::ofDisjunction, constant(0), isTrue()});
   return result;
 }
 
@@ -310,7 +330,9 @@ Bounds MaskBoundsBuilder::sharpen(const Bounds &a, const Bounds &b) {
           tight.tight,
           tight.inequalities,
           {},
-          {}};
+          {},
+          tight.isDisjunction,
+          tight.isPromised};
 }
 
 std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
@@ -373,6 +395,7 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
   // If the rest is one number, `most` is attained: at the first r, or the last.
   if (a.isPromised && std::abs(a.against) <= 1) {
     result.tight = a.valid;
+    result.isPromised = true;
   } else if (areSame(a.low, a.high) && std::abs(a.against) <= 1) {
     result.tight = a.valid;
     if (a.against != 0)

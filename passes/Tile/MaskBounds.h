@@ -21,6 +21,11 @@
 // of R if each does and x <= y, which is their sum: the same for all c if c cancels. So a
 // conjunction of such inequalities is tight, after mutually exclusive pairs have made it empty.
 //
+// A disjunction of tight conditions is tight if the union of their intervals has no gap, as when
+// both begin at the lower bound in every rectangle: each c of may is in one of them. If its sides
+// bound r from below, it holds at the last r if it holds for some r, so a conjunction with others
+// that bound r from below is tight; with one that bounds r from above, nothing is known.
+//
 // Values that a mask reads from an array are data. Captures declared as ascending promise that
 // there are no gaps between the rows of a rectangle (docs/guide/masks.md), so comparisons with
 // them, and conjunctions of these, are tight.
@@ -57,8 +62,10 @@ struct Interval {
   IntervalFacts known = {};
 };
 
-/// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1.
+/// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1. For a disjunction that
+/// bounds r from one side, `block` is `ofDisjunction`, which no other term of c cancels.
 struct Inequality {
+  static constexpr int64_t ofDisjunction = 2;
   int64_t against, block;
   mlir::Value rest, active;
 };
@@ -74,6 +81,9 @@ struct Bounds {
   /// The edge if the condition is c <= r + edge: may ends after the last r + edge, must after the
   /// first.
   mlir::Value edge = nullptr;
+  /// Whether it contains a disjunction of conditions that differ between pairs, or a comparison
+  /// with an ascending array.
+  bool isDisjunction = false, isPromised = false;
 
   bool isAll() const { return may.known.isAll && must.known.isAll; }
 };

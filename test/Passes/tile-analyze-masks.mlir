@@ -157,6 +157,27 @@ func.func private @prefix_lm(%b: i32, %i: i32, %j: i32) -> i1 {
   }
   return %keep : i1
 }
+// Both sides keep keys from the first on: their union has no gap, so each block before its end holds a kept pair.
+func.func private @kept_prefix(%i: i32, %j: i32, %length: i32) -> i1 {
+  %inside = arith.cmpi slt, %j, %length : i32
+  %causal = arith.cmpi sle, %j, %i : i32
+  %keep = arith.ori %inside, %causal : i1
+  return %keep : i1
+}
+// A gap between the sides.
+func.func private @ends(%i: i32, %j: i32, %length: i32) -> i1 {
+  %inside = arith.cmpi slt, %j, %length : i32
+  %ahead = arith.cmpi sge, %j, %i : i32
+  %keep = arith.ori %inside, %ahead : i1
+  return %keep : i1
+}
+// The last row keeps most of the union, the first row most of what is not ahead of it.
+func.func private @prefix_ahead(%i: i32, %j: i32, %length: i32) -> i1 {
+  %kept = func.call @kept_prefix(%i, %j, %length) : (i32, i32, i32) -> i1
+  %ahead = arith.cmpi sge, %j, %i : i32
+  %keep = arith.andi %kept, %ahead : i1
+  return %keep : i1
+}
 func.func private @square(%i: i32, %j: i32) -> i1 {
   %jj = arith.muli %j, %j : i32
   %keep = arith.cmpi sle, %jj, %i : i32
@@ -185,6 +206,12 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
       where @prefix_lm(%b, against, block : i32) keep %keep : tensor<4x4xi1> { tile.yield }
   tile.for_blocks %c in (%b to %n) against (%b to %n)
       where @promised(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @kept_prefix(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @ends(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @prefix_ahead(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
   tile.for_blocks %c in (%b to %n) against (%b to %n)
       where @square(against, block) keep %keep : tensor<4x4xi1> { tile.yield }
   tile.for_blocks %c in (%b to %n) against (%b to %n)
@@ -424,6 +451,69 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %r:5 = func.call @square_ranges(%0, %1, %2, %3) : (i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
+  }
+  // A prefix of 100 keys.
+  // VALUES-LABEL: @case17(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C100:.*]] = arith.constant 100 : i32
+  // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
+  // VALUES-DAG: %[[TIGHT:.*]] = arith.constant true
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C100]], %[[TIGHT]] :
+  func.func @case17() -> (i32, i32, i32, i32, i1) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 100 : i32
+    %r:5 = func.call @kept_prefix_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
+  }
+  // One that ends behind the diagonal.
+  // VALUES-LABEL: @case18(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C500:.*]] = arith.constant 500 : i32
+  // VALUES-DAG: %[[TIGHT:.*]] = arith.constant true
+  // VALUES: return %[[C0]], %[[C500]], %[[C0]], %[[C500]], %[[TIGHT]] :
+  func.func @case18() -> (i32, i32, i32, i32, i1) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 500 : i32
+    %r:5 = func.call @kept_prefix_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
+  }
+  // Keys 10 to 63 are in the hull, but not kept.
+  // VALUES-LABEL: @case19(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C127:.*]] = arith.constant 127 : i32
+  // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
+  // VALUES-DAG: %[[TIGHT:.*]] = arith.constant false
+  // VALUES: return %[[C0]], %[[C1000]], %[[C127]], %[[C1000]], %[[TIGHT]] :
+  func.func @case19() -> (i32, i32, i32, i32, i1) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 10 : i32
+    %r:5 = func.call @ends_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
+  }
+  // Kept keys are at most 127 or 499, and at least 64; which of them, is not known.
+  // VALUES-LABEL: @case20(
+  // VALUES-DAG: %[[C64:.*]] = arith.constant 64 : i32
+  // VALUES-DAG: %[[C127:.*]] = arith.constant 127 : i32
+  // VALUES-DAG: %[[C500:.*]] = arith.constant 500 : i32
+  // VALUES-DAG: %[[TIGHT:.*]] = arith.constant false
+  // VALUES: return %[[C64]], %[[C500]], %[[C127]], %[[C500]], %[[TIGHT]] :
+  func.func @case20() -> (i32, i32, i32, i32, i1) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 500 : i32
+    %r:5 = func.call @prefix_ahead_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
     return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
 }
