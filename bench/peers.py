@@ -14,10 +14,10 @@
 
 Cases: attention over 16,384 tokens with hidden size 2048 (`--hidden`; B = 16384 / S, H = 2048 / D rounded down), causal
 or not, S 512 to 16384, and by default bf16 and D 64, 128 and 256; and a matrix product 8192^3. Packed sequences
-(`--direction varlen,varlen_backward`) have the lengths of gpubench/cases.py and 2048 / D heads. Inputs are N(0, 1), the same for all
-sides. The forward counts 4 B H S S D FLOPs, the backward 10 B H S S D and both 14 B H S S D; a causal mask halves them.
-With a window, or with documents that share a sequence, only kept pairs count. For a peer's backward, only autograd.grad
-is timed; `both` is timed with one pair of events.
+(`--direction varlen,varlen_backward`) have the lengths of gpubench/cases.py and as many heads. Inputs are N(0, 1), the
+same for all sides. The forward counts 4 B H S S D FLOPs, the backward 10 B H S S D and both 14 B H S S D; a causal mask
+halves them. With a window, or with documents that share a sequence, only kept pairs count. For a peer's backward, only
+autograd.grad is timed; `both` is timed with one pair of events.
 
 A side is a way to compute the case: Tilewright's kernels, another source of kernels (--against), or a peer. The
 tilewrightc of this tree compiles the kernels, for sm_90a on an sm_90a GPU, else for sm_80. Every side is first checked

@@ -399,7 +399,9 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     c in [must_begin, must_end) is kept for every r. Both intervals lie within [lower, upper). If `tight` is true, every
     c in [may_begin, may_end) is kept for some r, so the loop need not test whether a block of that range contains a
     kept pair. That is so for conjunctions of inequalities in which r has the factor 1 or -1, such as causal masks and
-    windows, and, on the author's promise, for those with elements of captures whose values ascend.
+    windows; on the author's promise, for those with elements of captures whose values ascend; and for disjunctions of
+    tight conditions without captures whose ranges begin, or end, at the same bound, such as a prefix and the keys that
+    are not ahead.
 
     The analysis follows constants, `and`, `or`, `not`, comparisons of expressions that are linear in the two positions,
     division of a position by a uniform number, selections and calls. The result of any other operation is unknown: then

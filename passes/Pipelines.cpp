@@ -101,7 +101,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   // Inlining and folding make bounds of loops constant where possible, which may show that a part
   // of a loop is empty.
   manager.addPass(createTileInlineCalls());
-  // For masks, as it was before for other maps.
+  // Again, for masks of blocks, which are maps only since tile-to-tgpu.
   manager.addPass(createTileHoistUniforms());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());

@@ -40,17 +40,27 @@ constexpr int64_t reserve = 1024;
 constexpr int64_t mostStages = 6;
 constexpr int64_t loadWarps = 4;
 
-/// Whether all rows that loops copy are shorter than a line of the L2.
-bool copiesNarrowRows(const RoleSlice &slice) {
+/// Whether loops copy only rows that depend on the second id alone and are shorter than a line of
+/// the L2, as in attention with narrow heads.
+bool readsNarrowRowsOfSecondId(const RoleSlice &slice) {
   constexpr int64_t bitsOfLine = 128 * 8;
-  return llvm::all_of(slice.groups, [](const CopyGroup &group) {
-    return !group.getLoop() || llvm::all_of(group.copies, [](CopyAsyncOp copy) {
-      auto view = cast<tile::ViewType>(copy.getView().getType());
-      int64_t row = view.getShape().back();
-      return ShapedType::isStatic(row) &&
-             row * view.getElementType().getIntOrFloatBitWidth() < bitsOfLine;
-    });
-  });
+  auto isNarrow = [](CopyAsyncOp copy) {
+    uint64_t ids = 0;
+    for (Value index : copy.getIndices())
+      ids |= getGridIds(index);
+    auto view = cast<tile::ViewType>(copy.getView().getType());
+    int64_t row = view.getShape().back();
+    return (ids & 3) == 2 && ShapedType::isStatic(row) &&
+           row * view.getElementType().getIntOrFloatBitWidth() < bitsOfLine;
+  };
+  bool hasLoop = false;
+  for (const CopyGroup &group : slice.groups)
+    if (group.getLoop()) {
+      hasLoop = true;
+      if (!llvm::all_of(group.copies, isNarrow))
+        return false;
+    }
+  return hasLoop;
 }
 
 /// The number of steps of the second id that form a group; 1 is the order of the grid.
@@ -67,11 +77,11 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
           bytesOf[id] +=
               static_cast<double>(getBytes(cast<SharedType>(copy.getBuffer().getType())));
     }
-  // One H200 (performance-log): of rows of 128 bytes and more, blocks that begin together best read
-  // the same operand of the second id; of shorter ones, as in attention of D 24 to 56, four are
-  // 1.00 to 1.04 of the speed of one.
+  // One H200 (performance-log): with rows of 128 bytes and more, blocks that begin together best
+  // read the operand of one step of the second id; with shorter ones, in attention of D 24 to 56,
+  // those of four steps, which is 1.00 to 1.04 of the speed.
   constexpr int64_t stepsOfNarrowRows = 4;
-  if (bytesOf[1] > 0 && copiesNarrowRows(slice))
+  if (bytesOf[0] == 0 && readsNarrowRowsOfSecondId(slice))
     return stepsOfNarrowRows;
   if (bytesOf[0] == 0 || bytesOf[1] == 0)
     return 1;

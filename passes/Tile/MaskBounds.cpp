@@ -259,7 +259,7 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
     result.uniform = both(a.uniform, b.uniform);
   if (!a.tight || !b.tight)
     return result;
-  // The promise of an ascending array is about conjunctions of comparisons alone.
+  // The promise of an ascending array covers conjunctions of comparisons only.
   result.isDisjunction = a.isDisjunction || b.isDisjunction;
   result.isPromised = a.isPromised || b.isPromised;
   if (result.isDisjunction && result.isPromised)
@@ -288,7 +288,8 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
 // every r, so does the disjunction; any part of the union is correct. Tight: the hull of two
 // intervals need not be; but a side that is the same for all pairs either keeps everything or
 // leaves the other side, and two intervals that begin, or end, at the same bound have no gap. The
-// latter must be known for every rectangle: what is tight is also used for one row alone.
+// latter must be known for every rectangle: what is tight is also used for one row alone. The
+// promise of an ascending array is about the whole mask, so its sides need not be tight.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   Bounds result{
       {min(a.may.begin, b.may.begin), max(a.may.end, b.may.end), a.may.known & b.may.known},
@@ -309,11 +310,11 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
       result.isPromised = other->isPromised;
     }
   const IntervalFacts &known = result.may.known;
-  if (result.tight || !a.tight || !b.tight || !(known.startsAtLower || known.endsAtUpper))
+  if (result.tight || !a.tight || !b.tight || a.isPromised || b.isPromised ||
+      !(known.startsAtLower || known.endsAtUpper))
     return result;
   result.tight = both(a.tight, b.tight);
   result.isDisjunction = true;
-  result.isPromised = a.isPromised || b.isPromised;
   for (int64_t side : {-1, 1})
     if (llvm::any_of(llvm::concat<const Inequality>(a.inequalities, b.inequalities),
                      [=](const Inequality &each) { return each.against == side; }))

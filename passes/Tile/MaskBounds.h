@@ -62,8 +62,9 @@ struct Interval {
   IntervalFacts known = {};
 };
 
-/// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1. For a disjunction that
-/// bounds r from one side, `block` is `ofDisjunction`, which no other term of c cancels.
+/// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1. A disjunction leaves a
+/// marker for each side from which it bounds r: only `against` counts, and `block` is
+/// `ofDisjunction`, which no other term of c cancels.
 struct Inequality {
   static constexpr int64_t ofDisjunction = 2;
   int64_t against, block;
@@ -74,7 +75,7 @@ struct Bounds {
   Interval may, must;
   /// Null if may is not known to be tight; otherwise an i1 that is true if it is.
   mlir::Value tight;
-  /// If the conjunction is tight: its inequalities that depend on r.
+  /// If the conjunction is tight: its inequalities that depend on r, and markers of disjunctions.
   std::vector<Inequality> inequalities;
   /// The condition itself if it is the same for all pairs.
   mlir::Value uniform;
