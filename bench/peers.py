@@ -180,6 +180,8 @@ def parse(arguments):
         print(f"peers: {options.rounds} rounds are too few for a claim: 20 or more", file=sys.stderr)
     options.extra = [option.removeprefix("=") for option in options.extra]
     bench_cases.equal_documents = options.equal_documents
+    if options.hidden < max(options.dims):
+        parser.error(f"--hidden: expected at least the width of a head, {max(options.dims)}, but got {options.hidden}")
     bench_cases.hidden = options.hidden
     if min(options.gqa) < 1:
         parser.error(f"--gqa: expected numbers of 1 or more but got {min(options.gqa)}")

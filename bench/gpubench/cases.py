@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The cases that are timed, by name: attention over 16,384 tokens with hidden size 2048 by default, and matrix products."""
+"""The cases that are timed, by name: attention over 16,384 tokens, and square matrix products."""
 
 import dataclasses
 import fnmatch

@@ -21,17 +21,14 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
-  Type element = tile::getElementType(load.view.getType());
-  Attribute layout = load.whole.getEncoding();
-  auto whole = RankedTensorType::get(load.whole.getShape(), element, layout), type = whole;
-  int64_t dim = load.wholeDims.front(), other = 1 - dim;
-  bool isWhole = load.wholeDims.size() > 1;
-  if (!isWhole)
-    type = RankedTensorType::get(whole.getDimSize(dim), element,
-                                 SliceAttr::get(b.getContext(), other, layout));
-  Value tile = LoadOp::create(b, load.loc, type, load.view, load.indices, load.staticIndices,
-                              load.dims, Value());
-  return isWhole ? tile : tile::ExpandOp::create(b, load.loc, whole, tile, other);
+  RankedTensorType type = load.whole;
+  if (load.wholeDims.size() == 1) {
+    int64_t dim = load.wholeDims.front();
+    type = RankedTensorType::get(type.getDimSize(dim), type.getElementType(),
+                                 SliceAttr::get(b.getContext(), 1 - dim, type.getEncoding()));
+  }
+  return LoadOp::create(b, load.loc, type, load.view, load.indices, load.staticIndices, load.dims,
+                        Value());
 }
 
 namespace {
@@ -47,10 +44,7 @@ struct TgpuLoadMaskCapturesPass
       if (type && type.getEncoding() && type.getRank() == 2 && type.getElementType().isInteger(1))
         masks.push_back(map);
     });
-    CaptureLoads loads(getOperation(), createLoad);
-    for (tile::MapOp mask : masks)
-      loads.run(mask);
-    loads.removeCopies();
+    CaptureLoads::run(getOperation(), masks, createLoad);
   }
 };
 

@@ -40,17 +40,22 @@ constexpr int64_t reserve = 1024;
 constexpr int64_t mostStages = 6;
 constexpr int64_t loadWarps = 4;
 
+/// The ids of the grid, as bits, on which the place of a copied tile depends: the first two.
+uint64_t getFirstIds(CopyAsyncOp copy) {
+  uint64_t ids = 0;
+  for (Value index : copy.getIndices())
+    ids |= getGridIds(index);
+  return ids & 3;
+}
+
 /// Whether loops copy only rows that depend on the second id alone and are shorter than a line of
 /// the L2, as in attention with narrow heads.
 bool readsNarrowRowsOfSecondId(const RoleSlice &slice) {
   constexpr int64_t bitsOfLine = 128 * 8;
   auto isNarrow = [](CopyAsyncOp copy) {
-    uint64_t ids = 0;
-    for (Value index : copy.getIndices())
-      ids |= getGridIds(index);
     auto view = cast<tile::ViewType>(copy.getView().getType());
     int64_t row = view.getShape().back();
-    return (ids & 3) == 2 && ShapedType::isStatic(row) &&
+    return getFirstIds(copy) == 2 && ShapedType::isStatic(row) &&
            row * view.getElementType().getIntOrFloatBitWidth() < bitsOfLine;
   };
   bool hasLoop = false;
@@ -69,11 +74,8 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
   double bytesOf[2] = {0, 0};
   for (const CopyGroup &group : slice.groups)
     for (CopyAsyncOp copy : group.copies) {
-      uint64_t ids = 0;
-      for (Value index : copy.getIndices())
-        ids |= getGridIds(index);
       for (int id : {0, 1})
-        if ((ids & 3) == uint64_t(1) << id)
+        if (getFirstIds(copy) == uint64_t(1) << id)
           bytesOf[id] +=
               static_cast<double>(getBytes(cast<SharedType>(copy.getBuffer().getType())));
     }

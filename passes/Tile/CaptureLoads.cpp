@@ -116,8 +116,12 @@ Value CaptureLoads::load(OpBuilder &b, MapOp op, const Read &read, TilePositions
   int64_t last = viewType.getRank() - static_cast<int64_t>(read.viewDims.size());
   bool isUsual = llvm::equal(read.viewDims, llvm::seq<int64_t>(last, viewType.getRank()));
   DenseI64ArrayAttr dims = isUsual ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(read.viewDims);
-  return create(b, {loc, cast<RankedTensorType>(op.getType()), view, indices,
-                    read.at.getStaticIndices(), dims, read.tileDims});
+  RankedTensorType whole = cast<RankedTensorType>(op.getType()).clone(viewType.getElementType());
+  Value tile =
+      create(b, {loc, whole, view, indices, read.at.getStaticIndices(), dims, read.tileDims});
+  if (read.tileDims.size() == static_cast<size_t>(whole.getRank()))
+    return tile;
+  return ExpandOp::create(b, loc, whole, tile, 1 - read.tileDims.front());
 }
 
 /// The function with operands instead of the replaced reads.
@@ -194,8 +198,11 @@ void CaptureLoads::run(MapOp op) {
   op.setFunctionAttr(FlatSymbolRefAttr::get(rest.getSymNameAttr()));
 }
 
-void CaptureLoads::removeCopies() {
-  for (auto &[function, copy] : flat)
+void CaptureLoads::run(ModuleOp module, ArrayRef<MapOp> maps, Create create) {
+  CaptureLoads loads(module, create);
+  for (MapOp map : maps)
+    loads.run(map);
+  for (auto &[function, copy] : loads.flat)
     if (copy)
-      symbols.erase(copy);
+      loads.symbols.erase(copy);
 }

@@ -22,7 +22,7 @@ namespace tilewright {
 /// A tile, row or column of a view that the elements of an operation read together.
 struct CaptureLoad {
   mlir::Location loc;
-  mlir::RankedTensorType whole; ///< the operation's result
+  mlir::RankedTensorType whole; ///< of the shape and layout of the operation's result
   mlir::Value view;
   mlir::ArrayRef<mlir::Value> indices;
   mlir::ArrayRef<int64_t> staticIndices;
@@ -32,17 +32,16 @@ struct CaptureLoad {
 
 class CaptureLoads {
 public:
-  /// Emits a load, and returns it with the shape of `whole`.
+  /// Emits a load along `wholeDims`.
   using Create = llvm::function_ref<mlir::Value(mlir::OpBuilder &, const CaptureLoad &)>;
 
+  static void run(mlir::ModuleOp module, mlir::ArrayRef<tile::MapOp> maps, Create create);
+
+private:
   CaptureLoads(mlir::ModuleOp module, Create create)
       : module(module), symbols(module), create(create) {}
 
   void run(tile::MapOp op);
-  /// To be called after the last `run`.
-  void removeCopies();
-
-private:
   struct Read;
   mlir::func::FuncOp getFlat(mlir::func::FuncOp function);
   bool mayRead(mlir::func::FuncOp function);

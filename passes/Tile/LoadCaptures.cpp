@@ -21,14 +21,9 @@ static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
   SmallVector<int64_t> shape;
   for (int64_t dim : load.wholeDims)
     shape.push_back(load.whole.getDimSize(dim));
-  ArrayRef<int64_t> wholeShape = load.whole.getShape();
-  Type element = tile::getElementType(load.view.getType());
-  Value tile = tile::LoadOp::create(b, load.loc, RankedTensorType::get(shape, element), load.view,
-                                    load.indices, load.staticIndices, load.dims, Value());
-  if (shape.size() == wholeShape.size())
-    return tile;
-  return tile::ExpandOp::create(b, load.loc, RankedTensorType::get(wholeShape, element), tile,
-                                1 - load.wholeDims.front());
+  auto type = RankedTensorType::get(shape, load.whole.getElementType());
+  return tile::LoadOp::create(b, load.loc, type, load.view, load.indices, load.staticIndices,
+                              load.dims, Value());
 }
 
 namespace {
@@ -39,10 +34,7 @@ struct TileLoadCapturesPass : tilewright::impl::TileLoadCapturesBase<TileLoadCap
   void runOnOperation() override {
     SmallVector<tile::MapOp> maps;
     getOperation().walk([&](tile::MapOp map) { maps.push_back(map); });
-    CaptureLoads loads(getOperation(), createLoad);
-    for (tile::MapOp map : maps)
-      loads.run(map);
-    loads.removeCopies();
+    CaptureLoads::run(getOperation(), maps, createLoad);
   }
 };
 
