@@ -1440,6 +1440,59 @@ def TgpuShiftRows : Pass<"tgpu-shift-rows", "::mlir::ModuleOp"> {
                            "::tilewright::tile::TileDialect"];
 }
 
+def TgpuDelayProducts : Pass<"tgpu-delay-products", "::mlir::ModuleOp"> {
+  let summary = "issue products of exchanged tiles one iteration later, without a barrier in each";
+  let description = [{
+    Where warpgroups write parts of a tile to a ring of scratch buffers, and a product reads all of it, a `tgpu.sync`
+    in each iteration keeps the warpgroups together: all compute functions at the same time, and the matrix unit is
+    idle meanwhile. With `late_products` of the `tgpu.role_schedule`, the pass issues that product, and hands its result
+    over, in the next iteration, and replaces the `tgpu.sync` by barriers for the slots of the ring, so that warpgroups
+    can be apart by half an iteration. The product of the last iteration of a tile is issued behind its loops.
+
+    The pass applies to a ring if all loops of a tile that use it have such a product, no product is in flight when the
+    tile is written, and what the product and its handover read, but for slots of the iteration, is the same behind the
+    loops. Other kernels stay as they are.
+
+    Before:
+    ```mlir
+    tgpu.write %ds, %slot : !ds, !shared
+    %v = tgpu.wgmma %p, %do, %dv : !a, !do, !acc -> !acc
+    tgpu.wgmma_commit
+    tgpu.sync %meet
+    %x = tgpu.wgmma %slot, %k : !shared, !k -> !dq
+    tgpu.wgmma_commit
+    %dv_next = tgpu.wgmma_wait pending 1, %v : !acc
+    %dq = tgpu.wgmma_wait pending 0, %x : !dq
+    // %dq is written to a slot of another ring
+    ```
+    After:
+    ```mlir
+    tgpu.acquire %empty[%use] : !tgpu.barriers<2>
+    tgpu.write %ds, %slot : !ds, !shared
+    %later = arith.cmpi ne, %use, %first_use_of_tile : i32
+    %dv_next = scf.if %later -> (!acc) {
+      %before = arith.subi %use, %one : i32
+      tgpu.wait %full[%before] : !tgpu.barriers<2>
+      %slot_before = tgpu.slot %ring[%before] : !ring
+      %x = tgpu.wgmma %slot_before, %k : !shared, !k -> !dq
+      tgpu.wgmma_commit
+      %v = tgpu.wgmma %p, %do, %dv : !a, !do, !acc -> !acc
+      tgpu.wgmma_commit
+      tgpu.arrive %full[%use] per warp : !tgpu.barriers<2>
+      %dq = tgpu.wgmma_wait pending 1, %x : !dq
+      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<2>
+      // %dq is written to a slot of another ring
+      %w = tgpu.wgmma_wait pending 0, %v : !acc
+      scf.yield %w : !acc
+    } else {
+      // the same without %x
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::tilewright::tgpu::TgpuDialect"];
+}
+
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "assign an offset in shared memory to every buffer";
   let description = [{

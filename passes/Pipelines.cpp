@@ -134,6 +134,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   // After folding, when the factors of rows in each part of a loop are visible.
   manager.addPass(createTgpuBoundMaxima());
   manager.addPass(createTgpuShiftRows());
+  manager.addPass(createTgpuDelayProducts());
   // After all passes that allocate shared memory.
   manager.addPass(createTgpuPlanSharedMemory());
   manager.addPass(createTgpuInsertFences());

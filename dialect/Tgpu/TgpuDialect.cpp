@@ -118,7 +118,7 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
                                        int64_t computeRegisters, int64_t group,
                                        int64_t storeBuffers, int64_t dynamic, int64_t tileStages,
                                        int64_t reduceStages, int64_t scratchStages,
-                                       int64_t computeRoles) {
+                                       int64_t computeRoles, int64_t lateProducts) {
   constexpr int64_t fewest = Target::leastRoleRegisters, most = Target::mostRoleRegisters;
   constexpr int64_t unit = Target::roleRegisterUnit, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
@@ -145,6 +145,9 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
   constexpr int64_t mostComputeRoles = 2;
   if (computeRoles < 1 || computeRoles > mostComputeRoles)
     return emitError() << "compute_roles must be 1 or 2, but got " << computeRoles;
+  if (lateProducts != 0 && (lateProducts != 1 || scratchStages < 2))
+    return emitError() << "late_products must be 0, or 1 if scratch_stages is 2, but got "
+                       << lateProducts;
   return success();
 }
 

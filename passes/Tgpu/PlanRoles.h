@@ -17,7 +17,8 @@ namespace tilewright::tgpu {
 /// The schedule values that an author fixed.
 struct RoleOverrides {
   std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers,
-      reduceStages, scratchStages, computeRoles, lend, loadRegisters, computeRegisters;
+      reduceStages, scratchStages, computeRoles, lateProducts, lend, loadRegisters,
+      computeRegisters;
 
   /// The member for a key of --schedule that applies only to roles; null for other keys.
   std::optional<int64_t> *find(llvm::StringRef key) {
@@ -30,6 +31,7 @@ struct RoleOverrides {
         .Case("reduce_stages", &reduceStages)
         .Case("scratch_stages", &scratchStages)
         .Case("compute_roles", &computeRoles)
+        .Case("late_products", &lateProducts)
         .Case("lend", &lend)
         .Case("load_registers", &loadRegisters)
         .Case("compute_registers", &computeRegisters)

@@ -113,8 +113,8 @@ private:
         return getOperation().emitError()
                << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, "
                   "copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, "
-                  "reduce_stages, scratch_stages, compute_roles, lend, load_registers and "
-                  "compute_registers, but got '"
+                  "reduce_stages, scratch_stages, compute_roles, late_products, lend, "
+                  "load_registers and compute_registers, but got '"
                << key << "'";
       }
     }

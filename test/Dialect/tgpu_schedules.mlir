@@ -130,6 +130,11 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
+// expected-error @+1 {{late_products must be 0, or 1 if scratch_stages is 2, but got 1}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, late_products = 1>}
+
+// -----
+
 // expected-error @+1 {{scratch_stages must be 1 or 2, but got 3}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, scratch_stages = 3>}
 
