@@ -8,10 +8,10 @@
 // matrix unit has nothing to do. The pass issues that product one iteration later and replaces the
 // barrier by barriers of the ring's slots, which only say that a slot has been written, or read:
 //
-//   before   S | P | dS -> slot i                    dV | meet | dQ(i) dK | store dQ(i)
-//   after    S | P | wait: slot i was read, dS -> it dQ(i - 1) dV dK | slot i is written | store
-//   dQ(i - 1)
+//   before   S | P | dS -> slot i                    | dV, meet, dQ(i), dK
+//   after    S | P | slot i was read, dS -> slot i   | dQ(i - 1), dV, dK, slot i is written
 //
+// The result, dQ, is handed over behind its product, of the previous iteration afterwards.
 // The first iteration of a tile has no earlier product, and after the last one the product of that
 // iteration is left, which the pass issues behind the loops. A tile whose loops have no iteration
 // has neither.
