@@ -41,10 +41,13 @@
 //                       where ORDERED is possible, with DV = D, without SPLIT, and with the default block sizes; and
 //                       only if heads do not share keys, since a block of keys iterates over all heads of its group,
 //                       which does not stagger blocks. Default: -1 with WINDOW. Without a mask: 8 * D, or 0 with
-//                       PACKED. Causal: 3072, or -1 with PACKED, if D is a multiple of 32; else 2048 up to D = 64 and
+//                       PACKED. Causal: 6144, or -1 with PACKED, if D is a multiple of 32; else 2048 up to D = 64 and
 //                       1024 above, or 0 with PACKED.
 //   ORDERED_FROM        With PACKED, the launch adds in order only if sequences have at least this many rows on
 //                       average: a block takes equally long to convert if it has few queries. Default: 384.
+//   REORDER_FROM        With PACKED and a causal mask, the blocks of keys of the last heads start in another order
+//                       (LATE, below) only if sequences have at least this many keys on average, and are at most 256:
+//                       the order takes a launch of its own. Default: 1024.
 //   SPLIT               On: dQ has a kernel of its own without atomic additions; dK and dV share another, or have one
 //                       each. This is faster for wide heads on a GPU, since a thread holds only one sum. Default: on
 //                       for 16-bit types on a GPU if D or DV exceeds 128.
@@ -96,6 +99,7 @@ tile.link "lib/attention.mlir"
 tile.link "lib/backward.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/lists.mlir"
+tile.link "lib/order.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -139,6 +143,7 @@ func.func private @dq_of_sum(!dq, f32) -> !q
 func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view
 func.func private @part_of_dv_sums(!dv_acc_view, i32, i32) -> !dv_acc_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
@@ -163,8 +168,8 @@ tile.program @attention_backward
            APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
-                                           select(mod(D, 32) == 0, 3072, select(D <= 64, 2048, 1024))))),
-           ORDERED_FROM: int = 384,
+                                           select(mod(D, 32) == 0, 6144, select(D <= 64, 2048, 1024))))),
+           ORDERED_FROM: int = 384, REORDER_FROM: int = 1024,
            // Whether extents choose launches that add in order if IN_ORDER. Independent of the GPU, like SPLIT.
            let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
                                        and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),
@@ -177,6 +182,7 @@ tile.program @attention_backward
                                     and(BLOCK_N == 128, select(D <= 64, BLOCK_M == 128,
                                                                or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED)))))),
            // With 80 queries, the role that adds in order leaves too few registers for the others.
+           let LATE: flag = and(or(ORDERED, IN_ORDER), and(not(CAUSAL == "none"), not(WINDOW))),
            let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
@@ -256,6 +262,12 @@ tile.program @attention_backward
       dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))]
       fill 0.0 : !turns
 
+  // With PACKED and LATE: the blocks of keys of all sequences, in the order in which those of the last heads start. For
+  // short sequences, which balance well, it would take more time than it saves.
+  %order = tile.workspace [select(and(and(PACKED, LATE), and(dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1),
+                                                             dim(cu_seqlens_k, 0) <= 257)),
+      (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1), 0)] : !cu_view
+
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %dq_sum, %turns,
@@ -263,8 +275,10 @@ tile.program @attention_backward
       with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
       : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view, !turns, !qk_view, !qk_view,
         !cu_view, i32, i32
+  tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order) when (and(PACKED, LATE))
+      : !qk_view, !cu_view, !turns, !cu_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL),
             BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
@@ -272,23 +286,23 @@ tile.program @attention_backward
                     and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                         or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (ORDERED = IN_ORDER, BLOCK_M = select(IN_ORDER, ORDERED_BLOCK_M, BLOCK_M))
       when (and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                 and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (SUMS = true) when (APART)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, f32
   tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
@@ -296,12 +310,12 @@ tile.program @attention_backward
       : !dv_acc_view, !v_view, !turns, !cu_view, f32
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
             CAPTURE_GRADIENTS = false) when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
       with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
@@ -323,12 +337,13 @@ tile.kernel @attention_backward_keys
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
            WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
+           let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
      %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
-     %turns: !turns when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
+     %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
@@ -348,20 +363,50 @@ tile.kernel @attention_backward_keys
   %first_of_group = arith.muli %hk, %shared_by : i32
   %first_head = arith.select %with_sums, %tile_head, %first_of_group : i32
   %group = arith.select %with_sums, %c1, %shared_by : i32
-  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
-  // number of the block of keys in it.
-  %block_n = tile.param BLOCK_N : i32
-  %b, %a, %k_begin, %keys, %given = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
-      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   // With ORDERED, instances start from the last block of keys: each then reaches a block of queries one iteration after
-  // its predecessor. The last instance of a packed sequence may have no keys.
+  // its predecessor. Under a causal mask, the last instances would then be the longest, and most multiprocessors would
+  // wait for them. So those of the last heads (LATE) start from the first block of keys, the longest first, and go
+  // through the queries from the last on. With PACKED, their order is that of @order_blocks.
+  %block_n = tile.param BLOCK_N : i32
   %ordered = tile.param ORDERED : i1
+  %with_late = tile.param LATE : i1
+  %packed = tile.param PACKED : i1
+  %late = scf.if %with_late -> (i1) {
+    %instances = scf.if %packed -> (i32) {
+      %placed = tile.dim %order, 0 : !cu_view
+      scf.yield %placed : i32
+    } else {
+      %all_blocks = arith.ceildivsi %all_keys, %block_n : i32
+      scf.yield %all_blocks : i32
+    }
+    %all_batches = tile.dim %k, 0 : !qk_view
+    %heads_before = arith.muli %e, %k_heads : i32
+    %head_of_all = arith.addi %heads_before, %hk : i32
+    %all_heads = arith.muli %all_batches, %k_heads : i32
+    %is_last = func.call @is_last_head(%head_of_all, %all_heads, %instances) : (i32, i32, i32) -> i1
+    scf.yield %is_last : i1
+  } else {
+    %never = arith.constant false
+    scf.yield %never : i1
+  }
+  %with_places = arith.andi %late, %packed : i1
+  %block = scf.if %with_places -> (i32) {
+    %placed = tile.at %order[%bn] : !cu_view
+    scf.yield %placed : i32
+  } else {
+    scf.yield %bn : i32
+  }
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
+  // number of the block of keys in it. The last block of a packed sequence may have no keys.
+  %b, %a, %k_begin, %keys, %given = func.call @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %blocks = arith.ceildivsi %keys, %block_n : i32
   %last = arith.subi %blocks, %c1 : i32
   %from_last = arith.subi %last, %given : i32
   %has_keys = arith.cmpi sge, %from_last, %c0 : i32
   %is_reversed = arith.andi %ordered, %has_keys : i1
-  %number = arith.select %is_reversed, %from_last, %given : i32
+  %early_number = arith.select %is_reversed, %from_last, %given : i32
+  %number = arith.select %late, %given, %early_number : i32
   %n = arith.muli %number, %block_n : i32
   %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
@@ -389,7 +434,7 @@ tile.kernel @attention_backward_keys
         : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
             listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
-        against (%n to %keys)
+        against (%n to %keys) descending if %late
         where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
         keep %keep : !keept
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
@@ -417,7 +462,10 @@ tile.kernel @attention_backward_keys
               : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
           %from_n = arith.subi %end, %n : i32
           %others = arith.subi %from_n, %c1 : i32
-          %turn = arith.divsi %others, %block_n : i32
+          %blocks_behind = arith.divsi %others, %block_n : i32
+          %first_block = arith.divsi %first, %block_n : i32
+          %blocks_before = arith.subi %number, %first_block : i32
+          %turn = arith.select %late, %blocks_before, %blocks_behind : i32
           tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2]
               in order of %turn by %turns[%a, %h, %workspace_m] : !dqt, !acc_view, !turns
         } else {

@@ -157,9 +157,9 @@ struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
     auto shorter = ForBlocksOp::create(
         rewriter, loop.getLoc(), types, loop.getLower(), loop.getUpper(), loop.getStart(),
         loop.getLimit(), loop.getList(), loop.getListIndices(), loop.getCount(),
-        loop.getMaskOperands(), inits, loop.getMaskAttr(), loop.getAgainstPosition(),
-        loop.getBlockPosition(), loop.getRangesAttr(), loop.getListSpanAttr(),
-        loop.getListConditionAttr(), loop.getOrder());
+        loop.getOrderCondition(), loop.getMaskOperands(), inits, loop.getMaskAttr(),
+        loop.getAgainstPosition(), loop.getBlockPosition(), loop.getRangesAttr(),
+        loop.getListSpanAttr(), loop.getListConditionAttr(), loop.getOrder());
     shorter->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
     rewriter.setInsertionPoint(yield);
     YieldOp::create(rewriter, yield.getLoc(), yielded);
@@ -182,10 +182,27 @@ struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
   }
 };
 
+/// The order of a loop whose condition is a constant is known.
+struct FoldOrderCondition : OpRewritePattern<ForBlocksOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ForBlocksOp loop, PatternRewriter &rewriter) const override {
+    APInt isDescending;
+    if (!loop.getOrderCondition() ||
+        !matchPattern(loop.getOrderCondition(), m_ConstantInt(&isDescending)))
+      return failure();
+    rewriter.modifyOpInPlace(loop, [&] {
+      loop.getOrderConditionMutable().clear();
+      loop.setOrder(isDescending.isZero() ? BlockOrder::Ascending : BlockOrder::Descending);
+    });
+    return success();
+  }
+};
+
 } // namespace
 
 void ForBlocksOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropUnchangedIterArgs>(context);
+  patterns.add<DropUnchangedIterArgs, FoldOrderCondition>(context);
 }
 void ExpandOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<ReshapeFull<ExpandOp>>(context);

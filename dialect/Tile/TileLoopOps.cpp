@@ -25,9 +25,9 @@ using Operand = OpAsmParser::UnresolvedOperand;
 
 namespace {
 struct ParsedLoop {
-  Operand lower, upper, start, limit, count, list;
+  Operand lower, upper, start, limit, count, list, orderCondition;
   Type listType;
-  bool hasList = false;
+  bool hasList = false, hasOrderCondition = false;
   SmallVector<Operand> listIndices, maskOperands, inits;
   SmallVector<Type> maskTypes, initTypes;
   SmallVector<OpAsmParser::Argument> bodyArguments;
@@ -52,6 +52,19 @@ static ParseResult parseListed(OpAsmParser &parser, OperationState &result, Pars
     result.addAttribute("list_span", span);
   if (condition)
     result.addAttribute("list_condition", condition);
+  return success();
+}
+
+/// descending if %condition
+static ParseResult parseOrder(OpAsmParser &parser, OperationState &result, ParsedLoop &loop) {
+  BlockOrder order = BlockOrder::Ascending;
+  if (succeeded(parser.parseOptionalKeyword("descending"))) {
+    order = BlockOrder::Descending;
+    loop.hasOrderCondition = succeeded(parser.parseOptionalKeyword("if"));
+    if (loop.hasOrderCondition && parser.parseOperand(loop.orderCondition))
+      return failure();
+  }
+  result.addAttribute("order", BlockOrderAttr::get(parser.getContext(), order));
   return success();
 }
 
@@ -170,12 +183,8 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
       parser.parseOperand(loop.start) || parser.parseKeyword("to") ||
       parser.parseOperand(loop.limit) || parser.parseRParen())
     return failure();
-  BlockOrder order = BlockOrder::Ascending;
-  if (succeeded(parser.parseOptionalKeyword("descending")))
-    order = BlockOrder::Descending;
-  result.addAttribute("order", BlockOrderAttr::get(parser.getContext(), order));
-  if (parseWhere(parser, result, loop) || parser.parseKeyword("keep") ||
-      parser.parseArgument(loop.bodyArguments[1]) ||
+  if (parseOrder(parser, result, loop) || parseWhere(parser, result, loop) ||
+      parser.parseKeyword("keep") || parser.parseArgument(loop.bodyArguments[1]) ||
       parser.parseColonType(loop.bodyArguments[1].type) || parseIterArgs(parser, loop) ||
       parser.parseOptionalAttrDictWithKeyword(result.attributes))
     return failure();
@@ -188,13 +197,17 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
                        parser.resolveOperands(loop.listIndices, i32, result.operands) ||
                        parser.resolveOperand(loop.count, i32, result.operands)))
     return failure();
+  if (loop.hasOrderCondition &&
+      parser.resolveOperand(loop.orderCondition, builder.getI1Type(), result.operands))
+    return failure();
   if (parser.resolveOperands(loop.maskOperands, loop.maskTypes, loc, result.operands) ||
       parser.resolveOperands(loop.inits, loop.initTypes, loc, result.operands))
     return failure();
-  result.addAttribute("operandSegmentSizes",
-                      builder.getDenseI32ArrayAttr(
-                          {1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()), loop.hasList,
-                           int32_t(loop.maskOperands.size()), int32_t(loop.inits.size())}));
+  result.addAttribute(
+      "operandSegmentSizes",
+      builder.getDenseI32ArrayAttr(
+          {1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()), loop.hasList,
+           loop.hasOrderCondition, int32_t(loop.maskOperands.size()), int32_t(loop.inits.size())}));
   result.addTypes(loop.initTypes);
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, loop.bodyArguments))
@@ -220,6 +233,8 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer << ") against (" << getStart() << " to " << getLimit() << ')';
   if (getOrder() == BlockOrder::Descending)
     printer << " descending";
+  if (getOrderCondition())
+    printer << " if " << getOrderCondition();
   printer.increaseIndent();
   if (getMaskAttr()) {
     printer.printNewline();
@@ -300,6 +315,9 @@ LogicalResult ForBlocksOp::verify() {
                            << " (one more than its indices) of i32, but got "
                            << getList().getType();
   }
+  if (getOrderCondition() && getOrder() != BlockOrder::Descending)
+    return emitOpError("has a condition of its order, but is ascending; use its custom assembly "
+                       "format");
   int64_t against = getAgainstPosition(), block = getBlockPosition();
   int64_t count = getMaskOperands().size() + 2;
   if (!getMaskAttr()) {

@@ -25,13 +25,13 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     for the two positions (i32); other operands are passed unchanged.
 
     *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
-    (`ascending` unless `descending` is given): block starts are lower, lower + B, ... Skipping is thus part of the
-    semantics, and the author writes neither bounds nor special cases. A list may give the blocks instead, `in (lower to
-    upper listed list[...] count n each E when (CONDITION) : type of the list)`: the loop visits list[..., 0], list[...,
-    1], ... up to n entries, each the number x of E positions that start at `lower + x * E`; numbers outside the
-    interval are skipped. E is an expression over parameters, a multiple of B: the blocks of an entry are visited in the
-    order of the loop. Without `each` it is B. If the condition, a flag over parameters, does not hold, there is no
-    list.
+    (`ascending` unless `descending` is given): block starts are lower, lower + B, ... With `descending if %x`, the order
+    is descending if %x is true when the loop begins. Skipping is thus part of the semantics, and the author writes
+    neither bounds nor special cases. A list may give the blocks instead, `in (lower to upper listed list[...] count n
+    each E when (CONDITION) : type of the list)`: the loop visits list[..., 0], list[..., 1], ... up to n entries, each
+    the number x of E positions that start at `lower + x * E`; numbers outside the interval are skipped. E is an
+    expression over parameters, a multiple of B: the blocks of an entry are visited in the order of the loop. Without
+    `each` it is B. If the condition, a flag over parameters, does not hold, there is no list.
 
     If a loop has no list and its body writes to no view, a compiler may start the blocks at a position other than
     `lower`, such as the first that the mask keeps; sums may then be rounded differently.
@@ -69,6 +69,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
   let arguments = (ins
     I32:$lower, I32:$upper, I32:$start, I32:$limit,
     Optional<Tile_AnyView>:$list, Variadic<I32>:$list_indices, Optional<I32>:$count,
+    Optional<I1>:$order_condition,
     Variadic<Tile_Scalar>:$mask_operands,
     Variadic<AnyType>:$init_args,
     OptionalAttr<FlatSymbolRefAttr>:$mask,
@@ -90,6 +91,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     ::mlir::BlockArgument getKeep() { return getBody().getArgument(1); }
     void getAsmBlockArgumentNames(::mlir::Region &region,
                                   ::mlir::OpAsmSetValueNameFn setName);
+    /// Whether the order is known when the code is compiled, and descending.
+    bool isDescending() { return getOrder() == BlockOrder::Descending && !getOrderCondition(); }
     /// How many blocks an entry of the list stands for; parameters are bound.
     int64_t getBlocksOfEntry();
     /// Makes this a loop over the whole interval.

@@ -56,10 +56,11 @@ bool BlockLoopStep::run(Frame &frame) const {
     visit.mustEnd = ranges->mustEnd.read(frame);
   }
 
+  bool goesDown = isDescending && (!orderCondition || frame.values[*orderCondition].scalar.i1);
   if (!list) {
     int64_t count = visit.endBlock - visit.firstBlock;
     for (int64_t i = 0; i < count; ++i)
-      if (!visitBlock(frame, visit, isDescending ? visit.endBlock - 1 - i : visit.firstBlock + i))
+      if (!visitBlock(frame, visit, goesDown ? visit.endBlock - 1 - i : visit.firstBlock + i))
         return false;
     moveAll(frame, results);
     return true;
@@ -79,13 +80,13 @@ bool BlockLoopStep::run(Frame &frame) const {
   if (list->count)
     count = std::min(count, list->count->read(frame));
   for (int64_t i = 0; i < count; ++i) {
-    int64_t entry = isDescending ? count - 1 - i : i;
+    int64_t entry = goesDown ? count - 1 - i : i;
     int32_t number;
     std::memcpy(&number,
                 entries + entry * view.strides.back() * static_cast<int64_t>(sizeof(int32_t)),
                 sizeof(number));
     for (int64_t part = 0; part < list->blocksOfEntry; ++part) {
-      int64_t inEntry = isDescending ? list->blocksOfEntry - 1 - part : part;
+      int64_t inEntry = goesDown ? list->blocksOfEntry - 1 - part : part;
       int64_t block = number * list->blocksOfEntry + inEntry;
       if (block >= visit.firstBlock && block < visit.endBlock && !visitBlock(frame, visit, block))
         return false;

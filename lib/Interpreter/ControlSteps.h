@@ -132,6 +132,7 @@ public:
   IntOperand lower, upper, start, limit;
   int64_t rows = 0, columns = 0; ///< shape of `keep`
   bool isDescending = false;
+  std::optional<Slot> orderCondition; ///< descending only if it is true
 
   /// The mask of a block, from the slots of the two positions. Without a result, every pair is
   /// kept.

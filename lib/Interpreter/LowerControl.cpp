@@ -257,6 +257,8 @@ LogicalResult lower(Lowering &lowering, tile::ForBlocksOp op) {
   step->rows = shape[0];
   step->columns = shape[1];
   step->isDescending = op.getOrder() == tile::BlockOrder::Descending;
+  if (Value condition = op.getOrderCondition())
+    step->orderCondition = lowering.slotOf(condition);
   step->lower = lowering.intOperand(op.getLower());
   step->upper = lowering.intOperand(op.getUpper());
   step->start = lowering.intOperand(op.getStart());

@@ -287,8 +287,22 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
       end = arith::MulIOp::create(b, count, blocks);
     }
   }
-  Value last;
-  if (op.getOrder() == tile::BlockOrder::Descending) {
+  Value last, isDescending;
+  if (op.getOrderCondition()) {
+    // The iterations are those of the ascending loop; their numbers are mirrored.
+    isDescending = map.lookup(op.getOrderCondition());
+    Value sum = arith::AddIOp::create(b, first, end);
+    last = arith::SubIOp::create(b, sum, one);
+    if (!op.getList() && loop.fullFirst) {
+      auto mirror = [&](Value bound, Value other) -> Value {
+        Value mirrored = arith::SubIOp::create(b, sum, other);
+        return arith::SelectOp::create(b, isDescending, mirrored, bound);
+      };
+      Value fullFirst = mirror(loop.fullFirst, loop.fullEnd);
+      loop.fullEnd = mirror(loop.fullEnd, loop.fullFirst);
+      loop.fullFirst = fullFirst;
+    }
+  } else if (op.isDescending()) {
     // Iterations count from 0, so that a range starting at the first block ends with the loop.
     last = arith::SubIOp::create(b, end, one);
     if (!op.getList()) {
@@ -307,8 +321,10 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
     forOp.getBody()->getTerminator()->erase();
   LogicalResult result = inScope(forOp.getBody(), /*isLoop=*/true, [&] {
     Value round = forOp.getInductionVar(), number = round;
-    if (op.getOrder() == tile::BlockOrder::Descending)
+    if (last)
       number = arith::SubIOp::create(b, last, number);
+    if (isDescending)
+      number = arith::SelectOp::create(b, isDescending, number, round);
     ValueRange carried = forOp.getRegionIterArgs();
     Values yielded;
     auto visit = [&](Values &values) {

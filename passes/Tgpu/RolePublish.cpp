@@ -28,9 +28,13 @@ bool RoleWriter::mayPublish(Operation &op, const llvm::DenseSet<Operation *> &re
     return false;
   if (isa<tile::AtOp>(op))
     return written.canComputeAhead(&op);
-  if (auto loop = dyn_cast<scf::ForOp>(op)) // for example a binary search
-    return llvm::all_of(loop.getBody()->without_terminator(), [&](Operation &inner) {
-      return isa<arith::ConstantOp>(inner) || mayPublish(inner, {});
+  // For example a binary search, or a number that is read if there is a table.
+  if (isa<scf::ForOp, scf::IfOp>(op))
+    return llvm::all_of(op.getRegions(), [&](Region &region) {
+      return region.empty() ||
+             llvm::all_of(region.front().without_terminator(), [&](Operation &inner) {
+               return isa<arith::ConstantOp>(inner) || mayPublish(inner, {});
+             });
     });
   return isa<arith::ArithDialect>(op.getDialect()) && llvm::all_of(op.getOperandTypes(), isScalar);
 }

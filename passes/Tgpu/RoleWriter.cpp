@@ -83,10 +83,12 @@ void RoleWriter::run() {
         scf::ForOp loop = group.getLoop();
         return loop && tripsVaryByTile(loop);
       });
-      // With ordered additions, the shortest tiles come first, and complete sums are taken group by
-      // group.
+      // With ordered additions, complete sums are taken group by group, and the shortest tiles may
+      // come first, unless the last tiles have another order.
+      using Last = TileOrder::Last;
+      Last ordered = old->hasAttr(eitherOrderName) ? Last::TwoRounds : Last::NoneUnlessFew;
       if (varies)
-        order->uniteLastTiles(blocks, /*onlyFew=*/slice.isOrdered());
+        order->uniteLastTiles(blocks, slice.isOrdered() ? ordered : Last::TwoGroups);
     }
   }
   makeRoles();

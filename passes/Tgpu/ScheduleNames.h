@@ -51,6 +51,8 @@ inline constexpr llvm::StringLiteral keepPlaceName = "tgpu.keep_place";
 inline constexpr llvm::StringLiteral skipOnesName = "tgpu.skip_ones";
 /// On a loop over the iterations that a warpgroup skips in the loop after it.
 inline constexpr llvm::StringLiteral idleRoundsName = "tgpu.idle_rounds";
+/// On a kernel: its last tiles may visit their blocks in another order than the others.
+inline constexpr llvm::StringLiteral eitherOrderName = "tgpu.either_order";
 /// Schedule key: whether to mark such products (tgpu-skip-ones).
 inline constexpr llvm::StringLiteral skipOnesKey = "skip_ones";
 

@@ -210,8 +210,13 @@ Value TileOrder::getLast(ImplicitLocOpBuilder &b, Value all, Value tilesOfStep,
   Value many = arith::MulIOp::create(b, blocksOfLast, i32(b, tilesOfBlock));
   Value areFew = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, tiles, many);
   Value otherwise = i32(b, 0);
-  if (!unitesOnlyFew)
+  if (last == Last::TwoGroups)
     otherwise = arith::MinSIOp::create(b, all, arith::AddIOp::create(b, height, height));
+  if (last == Last::TwoRounds) {
+    Value two = arith::AddIOp::create(b, blocksOfLast, blocksOfLast);
+    Value some = arith::MaxSIOp::create(b, tilesOfStep, i32(b, 1));
+    otherwise = arith::MinSIOp::create(b, all, arith::CeilDivSIOp::create(b, two, some));
+  }
   return arith::SelectOp::create(b, areFew, all, otherwise);
 }
 
@@ -224,10 +229,10 @@ SmallVector<Value> TileOrder::getIdsOfGroup(ImplicitLocOpBuilder &b, Value numbe
   if (hasThird)
     for (Value extent : rest)
       all = arith::MulIOp::create(b, all, extent);
-  Value steps = all, last;
+  Value steps = all, united;
   if (blocksOfLast) {
-    last = getLast(b, all, extents[0], height);
-    steps = arith::SubIOp::create(b, all, last);
+    united = getLast(b, all, extents[0], height);
+    steps = arith::SubIOp::create(b, all, united);
   }
   Value before = steps; // the last group
   if (hasThird && !groupGoesOn) {
@@ -235,7 +240,7 @@ SmallVector<Value> TileOrder::getIdsOfGroup(ImplicitLocOpBuilder &b, Value numbe
     std::tie(t, inner) = divide(b, number, arith::MulIOp::create(b, extents[0], extents[1]));
     begin = arith::MulIOp::create(b, t, extents[1]);
     steps = extents[1];
-    if (blocksOfLast && !unitesOnlyFew)
+    if (blocksOfLast && last != Last::NoneUnlessFew)
       steps = arith::MinSIOp::create(b, steps, arith::SubIOp::create(b, before, begin));
   }
   if (blocksOfLast) {
@@ -246,8 +251,8 @@ SmallVector<Value> TileOrder::getIdsOfGroup(ImplicitLocOpBuilder &b, Value numbe
     };
     inner = select(arith::SubIOp::create(b, number, tilesBefore), inner);
     begin = select(before, begin ? begin : i32(b, 0));
-    steps = select(last, steps);
-    height = select(last, height);
+    steps = select(united, steps);
+    height = select(united, height);
   }
   auto [index, within] = divide(b, inner, arith::MulIOp::create(b, extents[0], height));
   Value start = arith::MulIOp::create(b, index, height);

@@ -42,13 +42,17 @@ public:
     groupGoesOn = goesOn;
   }
 
-  /// For tiles of different length and this number of blocks: the last steps of the second and the
-  /// third id form one group of twice the height, so that the tiles that begin last are short, and
-  /// blocks end together. If there are few tiles per block, all steps do. `onlyFew`: only in that
-  /// case.
-  void uniteLastTiles(mlir::Value blocks, bool onlyFew) {
+  /// Which of the last steps of the second and the third id form one group.
+  enum class Last {
+    TwoGroups, ///< twice the height of a group
+    TwoRounds, ///< as many as have two tiles for each block
+    NoneUnlessFew,
+  };
+  /// For tiles of different length and this number of blocks: if the tiles that begin last are
+  /// short, blocks end together. If there are few tiles per block, all steps form one group.
+  void uniteLastTiles(mlir::Value blocks, Last steps) {
     blocksOfLast = blocks;
-    unitesOnlyFew = onlyFew;
+    last = steps;
   }
 
   // The following functions emit their computations at the insertion point, with a zero derived
@@ -80,7 +84,8 @@ private:
   int64_t group;
   BytesOfStep bytesOfStep;  ///< empty: no limit
   mlir::Value blocksOfLast; ///< null: the last tiles are grouped as others
-  bool groupGoesOn = false, isKept = false, unitesOnlyFew = false;
+  Last last = Last::TwoGroups;
+  bool groupGoesOn = false, isKept = false;
 };
 
 } // namespace tilewright::tgpu

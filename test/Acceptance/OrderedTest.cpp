@@ -63,6 +63,26 @@ TEST_P(InOrder, PackedGradientsAreRight) {
   }
 }
 
+/// More tiles than four for each multiprocessor: heads before the last start from the last block of
+/// keys.
+TEST_P(InOrder, ManyTiles) {
+  if (!runsOnGpu())
+    GTEST_SKIP() << "the CPU takes instances one after the other";
+  Type type = GetParam();
+  for (bool isPacked : {false, true}) {
+    // Nine blocks of keys; packed, two sequences share a head's instances.
+    AttentionProblem problem = isPacked
+                                   ? makeProblem(2, 33, 33, 1025, 1025, 16, 16, Causal::TopLeft)
+                                   : makeProblem(1, 66, 66, 1025, 1025, 16, 16, Causal::TopLeft);
+    AttentionInputs inputs = randomInputs(problem, type, 11);
+    CallOptions forward, options = inOrder();
+    forward.isPacked = options.isPacked = isPacked;
+    ForwardResult saved = runForward(problem, type, inputs, forward);
+    expectBackward(BackwardOracle(problem, inputs, type),
+                   runBackward(problem, type, inputs, saved, options), describe(problem, type));
+  }
+}
+
 /// A window excludes blocks before and after those that a block of queries attends.
 TEST_P(InOrder, WindowedGradientsAreRight) {
   Type type = GetParam();

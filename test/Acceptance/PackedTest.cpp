@@ -24,7 +24,7 @@ public:
              bool isBackward, const CallOptions &options, bool isDeterministic = false)
       : problem(problem), type(type), isDeterministic(isDeterministic),
         call(isBackward ? "attention_backward" : "attention_forward",
-             paramsOf(problem, type, isDeterministic), options.with) {
+             paramsOf(problem, type, options, isDeterministic), options.with) {
     const AttentionProblem &c = problem.common;
     give("q", c.Hq, problem.totalQ(), c.D, inputs.q);
     give("k", c.Hkv, problem.totalKv(), c.D, inputs.k);
@@ -88,8 +88,10 @@ private:
     return layout;
   }
 
-  static Params paramsOf(const PackedProblem &problem, Type type, bool isDeterministic) {
+  static Params paramsOf(const PackedProblem &problem, Type type, const CallOptions &options,
+                         bool isDeterministic) {
     Params params = attentionParams(problem.common, type);
+    params.insert(params.end(), options.params.begin(), options.params.end());
     params.emplace_back("PACKED", "true");
     if (isDeterministic)
       params.emplace_back("DETERMINISTIC", "true");
@@ -156,6 +158,29 @@ TEST_P(Packed, EveryMask) {
             seed, maskName(common));
       ++seed;
     }
+}
+
+/// Additions in order: each head starts from the first block of keys, and takes the longest blocks
+/// of all sequences first.
+TEST_P(Packed, LongestBlocksFirst) {
+  if (runsOnGpu() && elementType(GetParam()) != ElementType::F16 &&
+      elementType(GetParam()) != ElementType::BF16)
+    GTEST_SKIP() << "on a GPU, additions in order require a 16-bit type";
+  CallOptions options;
+  options.params = {{"ORDERED", "true"}, {"REORDER_FROM", "0"}};
+  for (Causal causal : {Causal::TopLeft, Causal::BottomRight}) {
+    AttentionProblem common = makeProblem(1, 2, 2, 0, 0, 64, 64, causal);
+    PackedProblem problem =
+        packedProblem({40, 0, 131, 1, 517, 0, 300}, {70, 12, 390, 150, 520, 0, 300}, common);
+    AttentionInputs inputs = randomInputs(problem.packed(), GetParam(), 10);
+    RoundoffModel roundoff{RoundoffModel::All, GetParam(), GetParam()};
+    ForwardResult saved = PackedCall(problem, GetParam(), inputs, false, {}).forward();
+    BackwardOracle oracle(problem.packed(), GetParam(),
+                          backward(problem, inputs, Precision::reference(), roundoff),
+                          backward(problem, inputs, Precision::lowp(GetParam())));
+    PackedCall call(problem, GetParam(), inputs, true, options, /*isDeterministic=*/true);
+    expectBackward(oracle, call.backward(inputs, saved), describe(problem.packed(), GetParam()));
+  }
 }
 
 TEST_P(Packed, OneSequenceIsPlainAttention) {

@@ -268,3 +268,23 @@ func.func @for_blocks_changed(%n: i32, %x: tensor<4x8xf32>, %y: tensor<4x8xf32>)
   }
   return %0#0, %0#1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// The order of a loop whose condition is known.
+// CHECK-LABEL: func.func @for_blocks_order(
+// CHECK: tile.for_blocks %{{.*}} in (%{{.*}} to %{{.*}}) against (%{{.*}} to %{{.*}}) descending{{$}}
+// CHECK: tile.for_blocks %{{.*}} in (%{{.*}} to %{{.*}}) against (%{{.*}} to %{{.*}}){{$}}
+// CHECK: tile.for_blocks %{{.*}} in (%{{.*}} to %{{.*}}) against (%{{.*}} to %{{.*}}) descending if %{{.*}}
+func.func @for_blocks_order(%n: i32, %x: tensor<4x8xf32>, %down: i1) {
+  %true = arith.constant true
+  %false = arith.constant false
+  tile.for_blocks %b in (%n to %n) against (%n to %n) descending if %true keep %keep : tensor<4x8xi1> {
+    func.call @visit(%b, %x) : (i32, tensor<4x8xf32>) -> ()
+  }
+  tile.for_blocks %b in (%n to %n) against (%n to %n) descending if %false keep %keep : tensor<4x8xi1> {
+    func.call @visit(%b, %x) : (i32, tensor<4x8xf32>) -> ()
+  }
+  tile.for_blocks %b in (%n to %n) against (%n to %n) descending if %down keep %keep : tensor<4x8xi1> {
+    func.call @visit(%b, %x) : (i32, tensor<4x8xf32>) -> ()
+  }
+  return
+}

@@ -103,21 +103,21 @@ func.func @too_few_dynamic_indices(%x: !tile.view<[?], f32>, %t: tensor<4xf32>) 
 
 func.func @loop_without_block(%n: i32) {
   // expected-error @+1 {{region #0 ('body') failed to verify constraint: region with 1 blocks}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({}) : (i32, i32, i32, i32) -> ()
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({}) : (i32, i32, i32, i32) -> ()
 }
 
 // -----
 
 func.func @loop_with_empty_block(%n: i32) {
   // expected-error @+1 {{expects a non-empty block}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({^bb0:}) : (i32, i32, i32, i32) -> ()
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({^bb0:}) : (i32, i32, i32, i32) -> ()
 }
 
 // -----
 
 func.func @loop_without_arguments(%n: i32) {
   // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()
 }
@@ -126,7 +126,7 @@ func.func @loop_without_arguments(%n: i32) {
 
 func.func @loop_over_index(%n: i32) {
   // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: index, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()
@@ -135,7 +135,7 @@ func.func @loop_over_index(%n: i32) {
 // -----
 
 func.func @loop_without_terminator(%n: i32) {
-  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     // expected-error @+1 {{block with no terminator}}
     %0 = "arith.addi"(%b, %b) : (i32, i32) -> i32
@@ -146,7 +146,7 @@ func.func @loop_without_terminator(%n: i32) {
 
 func.func @count_without_list(%n: i32) {
   // expected-error @+1 {{needs a list with its indices and its count, or none of them}}
-  "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32, i32) -> ()
@@ -156,7 +156,7 @@ func.func @count_without_list(%n: i32) {
 
 func.func @indices_without_list(%n: i32) {
   // expected-error @+1 {{needs a list with its indices and its count, or none of them}}
-  "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32, i32) -> ()
@@ -164,9 +164,20 @@ func.func @indices_without_list(%n: i32) {
 
 // -----
 
+func.func @ascending_with_condition(%n: i32, %down: i1) {
+  // expected-error @+1 {{has a condition of its order, but is ascending; use its custom assembly format}}
+  "tile.for_blocks"(%n, %n, %n, %n, %down) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0>}> ({
+  ^bb0(%block: i32, %keep: tensor<4x8xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32, i1) -> ()
+  return
+}
+
+// -----
+
 func.func @ranges_without_mask(%n: i32) {
   // expected-error @+1 {{has a part of a 'where' clause, but no mask function}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{ranges = @r, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n) <{ranges = @r, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()
@@ -176,7 +187,7 @@ func.func @ranges_without_mask(%n: i32) {
 
 func.func @malformed_positions(%n: i32) {
   // expected-error @+1 {{has malformed positions in its mask function; use its custom assembly format}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 9223372036854775807 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 9223372036854775807 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()
@@ -186,7 +197,7 @@ func.func @malformed_positions(%n: i32) {
 
 func.func @equal_positions(%n: i32) {
   // expected-error @+1 {{has malformed positions in its mask function; use its custom assembly format}}
-  "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()

@@ -12,7 +12,7 @@ func.func private @bounds(i32, i32, i32, i32, !tile.param<T>, i32) -> (i32, i32,
 
 // A loop that carries nothing needs no yield.
 // GENERIC: "tile.for_blocks"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{against_position = 0 : i64, block_position = 1 : i64,
-// GENERIC-SAME: operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>, order = #tile<block_order ascending>}> ({
+// GENERIC-SAME: operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>, order = #tile<block_order ascending>}> ({
 // GENERIC: "tile.yield"() : () -> ()
 // CHECK-LABEL: func.func @plain(
 // CHECK: tile.for_blocks %[[BLOCK:.*]] in (%[[LO:.*]] to %[[HI:.*]]) against (%[[START:.*]] to %[[LIMIT:.*]])
@@ -44,6 +44,19 @@ func.func @masked(%n: i32, %zero: tensor<4x8xf32>) {
   return
 }
 
+// An order that is known when the loop runs.
+// GENERIC: operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0>
+// CHECK-LABEL: func.func @either_order(
+// CHECK-SAME: %[[UP:.*]]: i32, %[[DOWN:.*]]: i1)
+// CHECK-NEXT: tile.for_blocks %{{.*}} in (%[[UP]] to %[[UP]]) against (%[[UP]] to %[[UP]]) descending if %[[DOWN]]
+// CHECK-NEXT: keep
+func.func @either_order(%n: i32, %down: i1) {
+  tile.for_blocks %b in (%n to %n) against (%n to %n) descending if %down keep %keep : tensor<4x8xi1> {
+    %0 = arith.addi %b, %n : i32
+  }
+  return
+}
+
 // The positions may be any operands of the call; `ranges` follows the mask.
 // GENERIC: against_position = 2 : i64, block_position = 1 : i64, mask = @windowed
 // CHECK-LABEL: func.func @positions(
@@ -56,7 +69,7 @@ func.func @positions(%n: i32, %x: !tile.param<T>) {
 }
 
 // A list of blocks; other attributes remain.
-// GENERIC: operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 0, 0>
+// GENERIC: operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 0, 0, 0>
 // CHECK-LABEL: func.func @listed(
 // CHECK: in (%{{.*}} to %{{.*}} listed %[[LIST:.*]][%[[I:.*]], %[[I]]] count %{{.*}} : !tile.view<[?, ?, ?], i32>) against
 // CHECK-NEXT: keep %{{.*}} : !tile.tile<[M, N], i1> attributes {note = "kept"} {

@@ -16,6 +16,7 @@ constexpr int64_t blockRows = 4, blockColumns = 6, maxBlocks = 32;
 struct Loop {
   int64_t lower, upper, start, limit;
   bool descending = false;
+  bool ordersAtRun = false; ///< the order is an operand
   bool listed = false;
   int64_t blocksOfEntry = 1; ///< number of blocks per list entry
   std::vector<int64_t> list;
@@ -30,8 +31,9 @@ protected:
         functions + R"(
 tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32>,
                 %list: optional !tile.view<[?, ?], i32>, %n: i32, %lower: i32, %upper: i32,
-                %start: i32, %limit: i32, %p: i32, %q: i32) grid(%g = 1) {
+                %start: i32, %limit: i32, %p: i32, %q: i32, %down: i32) grid(%g = 1) {
   %c0 = arith.constant 0 : i32
+  %goes_down = arith.cmpi ne, %down, %c0 : i32
   %c1 = arith.constant 1 : i32
   %visits = tile.for_blocks %b in (%lower to %upper$LIST) against (%start to %limit)$ORDER
       $WHERE
@@ -49,7 +51,9 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
                                     std::to_string(loop.blocksOfEntry * blockColumns) +
                                     " : !tile.view<[?, ?], i32>"
                               : ""},
-         {"ORDER", loop.descending ? " descending" : ""},
+         {"ORDER", loop.ordersAtRun  ? " descending if %goes_down"
+                   : loop.descending ? " descending"
+                                     : ""},
          {"WHERE", where}});
   }
 
@@ -106,7 +110,8 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
                                {"start", loop.start},
                                {"limit", loop.limit},
                                {"p", p},
-                               {"q", q}})
+                               {"q", q},
+                               {"down", loop.descending}})
       arguments[name] = value;
     run(source(loop, where, functions), arguments);
     EXPECT_EQ(starts.memory, expectedStarts.memory)
@@ -127,6 +132,7 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
     loop.start = uniform(0, 30);
     loop.limit = loop.start + uniform(-1, 6);
     loop.descending = uniform(0, 1);
+    loop.ordersAtRun = uniform(0, 1);
     loop.listed = uniform(0, 3) == 0;
     loop.blocksOfEntry = uniform(1, 3);
     for (int64_t i = loop.listed ? uniform(0, 8) : 0; i > 0; --i)

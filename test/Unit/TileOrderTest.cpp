@@ -36,6 +36,7 @@ struct Tile {
 /// The order of a grid of 5 by 3 by `batches`.
 class TileOrderTest : public testing::Test {
 protected:
+  using Last = TileOrder::Last;
   static constexpr int64_t columns = 5, heads = 3, group = 2;
 
   TileOrderTest() {
@@ -45,14 +46,14 @@ protected:
 
   /// All tiles in their order. `blocks`: 0 does not merge the last groups. `bytes` of a step: with
   /// half of the cache, a group has one step.
-  std::vector<Tile> getTiles(int64_t batches, bool goesOn, int64_t blocks, bool onlyFew = false,
-                             int64_t bytes = 1) {
-    return getTilesOf("%b = " + std::to_string(batches), batches, goesOn, blocks, onlyFew, bytes);
+  std::vector<Tile> getTiles(int64_t batches, bool goesOn, int64_t blocks,
+                             Last last = Last::TwoGroups, int64_t bytes = 1) {
+    return getTilesOf("%b = " + std::to_string(batches), batches, goesOn, blocks, last, bytes);
   }
 
   /// The same, with `batches` tiles of `outer` ids after the first two.
   std::vector<Tile> getTilesOf(const std::string &outer, int64_t batches, bool goesOn,
-                               int64_t blocks, bool onlyFew = false, int64_t bytes = 1) {
+                               int64_t blocks, Last last = Last::TwoGroups, int64_t bytes = 1) {
     std::string text = "tgpu.kernel @k target \"sm_90a\" warps 4 () grid(%x = 5, %h = 3" +
                        (outer.empty() ? "" : ", " + outer) + ") {\n}\n";
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
@@ -65,7 +66,7 @@ protected:
         goesOn);
     if (blocks > 0)
       order.uniteLastTiles(
-          arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(blocks))), onlyFew);
+          arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(blocks))), last);
     std::vector<Tile> tiles;
     for (int64_t t = 0; t < columns * heads * batches; ++t) {
       Value number = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(t)));
@@ -145,9 +146,19 @@ TEST_F(TileOrderTest, TheLastGroupIsTwiceAsHigh) {
 
 TEST_F(TileOrderTest, FewTilesAreOneGroup) {
   // 30 tiles are fewer than four for each of eight blocks.
-  for (bool onlyFew : {false, true})
-    EXPECT_EQ(countLastGroup(getTiles(2, false, /*blocks=*/8, onlyFew)), 30U);
-  EXPECT_EQ(countLastGroup(getTiles(2, false, /*blocks=*/7, /*onlyFew=*/true)), 5U);
+  for (Last last : {Last::TwoGroups, Last::NoneUnlessFew})
+    EXPECT_EQ(countLastGroup(getTiles(2, false, /*blocks=*/8, last)), 30U);
+  EXPECT_EQ(countLastGroup(getTiles(2, false, /*blocks=*/7, Last::NoneUnlessFew)), 5U);
+}
+
+TEST_F(TileOrderTest, TheLastGroupHasTwoTilesForEachBlock) {
+  // Two steps of five tiles are the fewest with six.
+  std::vector<Tile> tiles = getTiles(5, false, /*blocks=*/3, Last::TwoRounds);
+  EXPECT_EQ(countLastGroup(tiles), 2 * columns);
+  EXPECT_EQ(tiles[13 * columns].batch, 4);
+  EXPECT_EQ(tiles[13 * columns].head, 1);
+  EXPECT_EQ(countLastGroup(getTiles(5, false, /*blocks=*/5, Last::TwoRounds)), 2 * columns);
+  EXPECT_EQ(countLastGroup(getTiles(5, false, /*blocks=*/6, Last::TwoRounds)), 3 * columns);
 }
 
 TEST_F(TileOrderTest, OneBatchHasNoThirdId) {
@@ -158,8 +169,8 @@ TEST_F(TileOrderTest, OneBatchHasNoThirdId) {
 
 TEST_F(TileOrderTest, GridsOfOtherRanks) {
   // Three heads of five tiles are fewer than four tiles for each of four blocks.
-  EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/4, /*onlyFew=*/true)), 15U);
-  EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/3, /*onlyFew=*/true)), 5U);
+  EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/4, Last::NoneUnlessFew)), 15U);
+  EXPECT_EQ(countLastGroup(getTilesOf("", 1, false, /*blocks=*/3, Last::NoneUnlessFew)), 5U);
   // The third id and those after it count as one.
   std::vector<Tile> tiles = getTilesOf("%b = 2, %c = 3", 6, false, /*blocks=*/3);
   EXPECT_EQ(countLastGroup(tiles), 2 * group * columns);
@@ -168,14 +179,14 @@ TEST_F(TileOrderTest, GridsOfOtherRanks) {
 
 TEST_F(TileOrderTest, AGroupIsNoHigherThanTheCache) {
   constexpr int64_t allOfCache = 16 << 20;
-  std::vector<Tile> tiles = getTiles(5, false, /*blocks=*/3, /*onlyFew=*/false, allOfCache);
+  std::vector<Tile> tiles = getTiles(5, false, /*blocks=*/3, Last::TwoGroups, allOfCache);
   EXPECT_EQ(tiles[1].head, 0); // a single head
   EXPECT_EQ(countLastGroup(tiles), 2 * columns);
 }
 
 TEST_F(TileOrderTest, FewTilesThatGoOn) {
-  EXPECT_EQ(countLastGroup(getTiles(2, true, /*blocks=*/8, /*onlyFew=*/true)), 30U);
-  EXPECT_EQ(countLastGroup(getTiles(2, true, /*blocks=*/7, /*onlyFew=*/true)), 10U);
+  EXPECT_EQ(countLastGroup(getTiles(2, true, /*blocks=*/8, Last::NoneUnlessFew)), 30U);
+  EXPECT_EQ(countLastGroup(getTiles(2, true, /*blocks=*/7, Last::NoneUnlessFew)), 10U);
 }
 
 } // namespace

@@ -1,0 +1,78 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order in which the blocks of keys of a head start where they add to dQ in order. A kernel that links this file
+// links lib/batch.mlir, and declares PACKED.
+
+!cu_view  = !tile.view<[?], i32>
+!key_view = !tile.view<[?, ?, ?, D], T>
+!turns    = !tile.view<[?, ?, ?], i32>
+!one      = !tile.tile<[1], i32>
+
+// lib/batch.mlir
+func.func private @block_of_sequence(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
+
+// Whether a head (of `heads`, in all batch elements) is among the last: those with the last two instances for each of
+// the 132 multiprocessors of an H100, or all, if there are fewer than four. Each has `blocks` instances, and none is
+// among the last if that is 0.
+func.func private @is_last_head(%head: i32, %heads: i32, %blocks: i32) -> i1 {
+  %two_each = arith.constant 264 : i32
+  %four_each = arith.constant 528 : i32
+  %left = arith.subi %heads, %head : i32
+  %to_end = arith.muli %left, %blocks : i32
+  %most = arith.addi %blocks, %two_each : i32
+  %is_last = arith.cmpi slt, %to_end, %most : i32
+  %all = arith.muli %heads, %blocks : i32
+  %are_few = arith.cmpi slt, %all, %four_each : i32
+  %is_one = arith.ori %is_last, %are_few : i1
+  %c0 = arith.constant 0 : i32
+  %has_blocks = arith.cmpi sgt, %blocks, %c0 : i32
+  %result = arith.andi %is_one, %has_blocks : i1
+  return %result : i1
+}
+
+// With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
+// among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives
+// the block at place x. Nothing runs without turns.
+tile.kernel @order_blocks
+    params(D: int, T: type, PACKED: flag, BLOCK_N: int)
+    (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %turns: !turns, %order: !cu_view)
+    grid(%i = select(dim(turns, 0) > 0, dim(order, 0), 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %size = tile.param BLOCK_N : i32
+  %total = tile.dim %k, 2 : !key_view
+  %b, %begin, %rows, %number = func.call @block_of_sequence(%i, %size, %cu_seqlens_k, %total)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  %own = arith.ceildivsi %rows, %size : i32
+  %rest = arith.subi %own, %number : i32
+  %boundaries = tile.dim %cu_seqlens_k, 0 : !cu_view
+  %sequences = arith.subi %boundaries, %c1 : i32
+  // Blocks with more behind them, earlier blocks with as many, and all blocks of the sequences up to this one.
+  %longer, %equal, %up_to_own, %all = scf.for %s = %c0 to %sequences step %c1
+      iter_args(%longer_0 = %c0, %equal_0 = %c0, %up_to_own_0 = %c0, %all_0 = %c0) -> (i32, i32, i32, i32) : i32 {
+    %s_begin, %s_rows = func.call @rows_of(%s, %cu_seqlens_k, %total) : (i32, !cu_view, i32) -> (i32, i32)
+    %blocks = arith.ceildivsi %s_rows, %size : i32
+    %difference = arith.subi %blocks, %rest : i32
+    %more = arith.maxsi %difference, %c0 : i32
+    %longer_1 = arith.addi %longer_0, %more : i32
+    %is_before = arith.cmpi slt, %s, %b : i32
+    %has_as_many = arith.cmpi sge, %blocks, %rest : i32
+    %precedes = arith.andi %is_before, %has_as_many : i1
+    %one = arith.extui %precedes : i1 to i32
+    %equal_1 = arith.addi %equal_0, %one : i32
+    %is_behind = arith.cmpi sgt, %s, %b : i32
+    %counted = arith.select %is_behind, %c0, %blocks : i32
+    %up_to_own_1 = arith.addi %up_to_own_0, %counted : i32
+    %all_1 = arith.addi %all_0, %blocks : i32
+    scf.yield %longer_1, %equal_1, %up_to_own_1, %all_1 : i32, i32, i32, i32
+  }
+  %place = arith.addi %longer, %equal : i32
+  %empty_before = arith.subi %i, %up_to_own : i32
+  %empty_place = arith.addi %all, %empty_before : i32
+  %has_rows = arith.cmpi sgt, %rest, %c0 : i32
+  %own_place = arith.select %has_rows, %place, %empty_place : i32
+  %id = tile.full %i : !one
+  tile.store %id, %order[%own_place] : !one, !cu_view
+}
