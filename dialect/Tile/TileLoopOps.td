@@ -25,8 +25,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     for the two positions (i32); other operands are passed unchanged.
 
     *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
-    (`ascending` unless `descending` is given): block starts are lower, lower + B, ... With `descending if %x`, the order
-    is descending if %x is true when the loop begins. Skipping is thus part of the semantics, and the author writes
+    (`ascending` unless `descending` is given): block starts are lower, lower + B, ... With `descending if %x`, it is
+    descending if %x is true when the loop begins. Skipping is thus part of the semantics, and the author writes
     neither bounds nor special cases. A list may give the blocks instead, `in (lower to upper listed list[...] count n
     each E when (CONDITION) : type of the list)`: the loop visits list[..., 0], list[..., 1], ... up to n entries, each
     the number x of E positions that start at `lower + x * E`; numbers outside the interval are skipped. E is an
