@@ -72,8 +72,8 @@ TEST_P(InOrder, ManyTiles) {
   for (bool isPacked : {false, true}) {
     // Nine blocks of keys; packed, two sequences share a head's instances.
     AttentionProblem problem = isPacked
-                                   ? makeProblem(2, 33, 33, 1025, 1025, 16, 16, Causal::TopLeft)
-                                   : makeProblem(1, 66, 66, 1025, 1025, 16, 16, Causal::TopLeft);
+                                   ? makeProblem(2, 33, 33, 1100, 1100, 16, 16, Causal::TopLeft)
+                                   : makeProblem(1, 66, 66, 1100, 1100, 16, 16, Causal::TopLeft);
     AttentionInputs inputs = randomInputs(problem, type, 11);
     CallOptions forward, options = inOrder();
     forward.isPacked = options.isPacked = isPacked;
