@@ -34,7 +34,9 @@
 //   ORDERED             On, with DETERMINISTIC: no second kernel. The blocks of keys add to a block of dQ one after the
 //                       other, and the same launch converts the complete sums. Requires the CPU, or a 16-bit type on
 //                       sm_90a; D and DV of at most 128; no LISTED, no CAPTURE_GRADIENTS, no linked weights, and no
-//                       linked mask, since a block must know how many blocks precede it. Default: off.
+//                       linked mask, since a block must know how many blocks precede it. Under a causal mask, the order
+//                       of the additions, and so the last bits of dQ, depend on the place of a head among all heads of
+//                       the launch. Default: off.
 //   ORDERED_UP_TO       Without DETERMINISTIC: launches of at most this many rows of queries (-1: of any number, 0:
 //                       none) add in order. This is faster for short rows, and where a mask staggers the blocks of
 //                       keys: it needs neither zeros nor a launch that converts sums. Takes effect only on sm_90a,
@@ -81,6 +83,8 @@
 //   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
 //   scores    With SCORE_GRADIENT: d_score.
 //   turn_lists (lib/lists.mlir)   With LISTED: transposes the lists for the keys kernel.
+//   order_blocks (lib/order.mlir) With PACKED, if additions are in order under a causal mask: the order in which the
+//                                 blocks of keys of the last heads start.
 //
 // If additions are in order, keys converts dQ itself. It does not add to a block of queries that attends no key: there,
 // delta writes zeros to dQ. The convert kernel then has no blocks (ORDERED_UP_TO) or is not launched (ORDERED). With
@@ -181,8 +185,10 @@ tile.program @attention_backward
            let IN_ORDER: flag = and(and(CHOOSES, HOPPER),
                                     and(BLOCK_N == 128, select(D <= 64, BLOCK_M == 128,
                                                                or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED)))))),
+           // Whether the last heads of a launch that adds in order may start with their longest blocks of keys. As
+           // CHOOSES, independent of the GPU.
+           let REORDERS: flag = and(WITH_TURNS, and(not(CAUSAL == "none"), not(WINDOW))),
            // With 80 queries, the role that adds in order leaves too few registers for the others.
-           let LATE: flag = and(or(ORDERED, IN_ORDER), and(not(CAUSAL == "none"), not(WINDOW))),
            let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
@@ -262,11 +268,11 @@ tile.program @attention_backward
       dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))]
       fill 0.0 : !turns
 
-  // With PACKED and LATE: the blocks of keys of all sequences, in the order in which those of the last heads start. For
-  // short sequences, which balance well, it would take more time than it saves.
-  %order = tile.workspace [select(and(and(PACKED, LATE), and(dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1),
-                                                             dim(cu_seqlens_k, 0) <= 257)),
-      (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1), 0)] : !cu_view
+  // The blocks of keys of all packed sequences, in the order in which those of the last heads start. For short
+  // sequences, which balance well, it would take more time than it saves. IN_ORDER requires blocks of 128 keys.
+  %order = tile.workspace [select(and(and(PACKED, REORDERS), and(dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1),
+                                                                 dim(cu_seqlens_k, 0) <= 257)),
+      (ceildiv(dim(k, 2), select(ORDERED, BLOCK_N, 128)) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1), 0)] : !cu_view
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
@@ -275,7 +281,8 @@ tile.program @attention_backward
       with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
       : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view, !turns, !qk_view, !qk_view,
         !cu_view, i32, i32
-  tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order) when (and(PACKED, LATE))
+  tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order)
+      with (BLOCK_N = select(ORDERED, BLOCK_N, 128), IN_ORDER = or(ORDERED, IN_ORDER)) when (and(PACKED, REORDERS))
       : !qk_view, !cu_view, !turns, !cu_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
@@ -337,6 +344,7 @@ tile.kernel @attention_backward_keys
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
            WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
+           // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,

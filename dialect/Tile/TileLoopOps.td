@@ -64,6 +64,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     - indices, a count, `each` or `when` without a list, or parts of a `where` clause without a mask function
     - an `each` that is not an integer over parameters, or not a multiple of B; a `when` that is not a flag over
       parameters
+    - a condition of the order of a loop that is ascending
     - a `ranges` function that does not take four bounds and the mask's operands and return four bounds and a flag
   }];
   let arguments = (ins

@@ -16,7 +16,7 @@ func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 // Whether a head (of `heads`, in all batch elements) is among the last: those with the last two instances for each of
 // the 132 multiprocessors of an H100, or all, if there are fewer than four. Each has `blocks` instances, and none is
 // among the last if that is 0. The compiler puts as many tiles into the last group of its tile order, counting the
-// multiprocessors of the GPU; where these are fewer, some of the last heads are outside, which takes time, but is right.
+// multiprocessors of the GPU; where these are fewer, some of the last heads are outside of it, which only takes time.
 func.func private @is_last_head(%head: i32, %heads: i32, %blocks: i32) -> i1 {
   %two_each = arith.constant 264 : i32
   %four_each = arith.constant 528 : i32
@@ -35,11 +35,11 @@ func.func private @is_last_head(%head: i32, %heads: i32, %blocks: i32) -> i1 {
 
 // With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
 // among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives
-// the block at place x. Nothing runs without turns.
+// the block at place x. Nothing runs without turns, or if the launch with turns adds in any order (IN_ORDER off).
 tile.kernel @order_blocks
-    params(D: int, T: type, PACKED: flag, BLOCK_N: int)
+    params(D: int, T: type, PACKED: flag, BLOCK_N: int, IN_ORDER: flag)
     (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %turns: !turns, %order: !cu_view)
-    grid(%i = select(dim(turns, 0) > 0, dim(order, 0), 0)) {
+    grid(%i = select(and(IN_ORDER, dim(turns, 0) > 0), dim(order, 0), 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %size = tile.param BLOCK_N : i32

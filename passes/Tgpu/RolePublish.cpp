@@ -31,10 +31,9 @@ bool RoleWriter::mayPublish(Operation &op, const llvm::DenseSet<Operation *> &re
   // For example a binary search, or a number that is read if there is a table.
   if (isa<scf::ForOp, scf::IfOp>(op))
     return llvm::all_of(op.getRegions(), [&](Region &region) {
-      return region.empty() ||
-             llvm::all_of(region.front().without_terminator(), [&](Operation &inner) {
-               return isa<arith::ConstantOp>(inner) || mayPublish(inner, {});
-             });
+      return llvm::all_of(region.front().without_terminator(), [&](Operation &inner) {
+        return isa<arith::ConstantOp>(inner) || mayPublish(inner, {});
+      });
     });
   return isa<arith::ArithDialect>(op.getDialect()) && llvm::all_of(op.getOperandTypes(), isScalar);
 }

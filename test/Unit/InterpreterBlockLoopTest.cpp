@@ -31,7 +31,7 @@ protected:
         functions + R"(
 tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32>,
                 %list: optional !tile.view<[?, ?], i32>, %n: i32, %lower: i32, %upper: i32,
-                %start: i32, %limit: i32, %p: i32, %q: i32, %down: i32) grid(%g = 1) {
+                %start: i32, %limit: i32, %p: i32, %q: i32, %down: i32 = 0) grid(%g = 1) {
   %c0 = arith.constant 0 : i32
   %goes_down = arith.cmpi ne, %down, %c0 : i32
   %c1 = arith.constant 1 : i32

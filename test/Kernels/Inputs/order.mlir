@@ -14,7 +14,7 @@ func.func private @block_of_sequence(i32, i32, !cu_view, i32) -> (i32, i32, i32,
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 
 tile.program @order
-    params(D: int = 8, T: type = f32, PACKED: flag = true, BLOCK_N: int)
+    params(D: int = 8, T: type = f32, PACKED: flag = true, BLOCK_N: int, IN_ORDER: flag = true)
     (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %turns: !turns, %order: !cu_view) {
   tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order) : !key_view, !cu_view, !turns, !cu_view
 }
