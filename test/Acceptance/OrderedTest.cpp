@@ -69,8 +69,9 @@ TEST_P(InOrder, ManyTiles) {
   if (!runsMapped())
     GTEST_SKIP() << "the CPU takes instances one after the other";
   Type type = GetParam();
-  // 594 blocks of keys, or 560 on simulated threads. Packed, two sequences share those of a head.
-  int64_t heads = runsOnGpu() ? 66 : 140, rows = runsOnGpu() ? 1100 : 391;
+  // 594 blocks of keys, or 560 on simulated threads; packed, two sequences share those of a head.
+  // With few rows in the last block, the mean error of one of so many would be too large by chance.
+  int64_t heads = runsOnGpu() ? 66 : 140, rows = runsOnGpu() ? 1100 : 450;
   for (int64_t batches : {1, 2}) {
     AttentionProblem problem =
         makeProblem(batches, heads / batches, heads / batches, rows, rows, 16, 16, Causal::TopLeft);
