@@ -5,8 +5,6 @@
 
 #include "passes/Tgpu/KernelMapper.h"
 
-#include "passes/Tgpu/ScheduleNames.h"
-
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -424,10 +422,6 @@ LogicalResult KernelMapper::run() {
       kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
       kernel.getGridAttr(), kernel.getConstraintsAttr(), kernel.getArgDefaultsAttr(),
       kernel.getBindingsAttr(), IntegerAttr());
-  kernel.walk([&](tile::ForBlocksOp loop) {
-    if (loop.getOrderCondition())
-      mapped->setAttr(eitherOrderName, b.getUnitAttr());
-  });
   entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : kernel.getBody().getArguments())
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));

@@ -290,6 +290,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
   Value last, isDescending;
   if (op.getOrderCondition()) {
     // The iterations are those of the ascending loop; their numbers are mirrored.
+    entry->getParentOp()->setAttr(eitherOrderName, b.getUnitAttr());
     isDescending = map.lookup(op.getOrderCondition());
     Value sum = arith::AddIOp::create(b, first, end);
     last = arith::SubIOp::create(b, sum, one);

@@ -104,6 +104,13 @@ private:
   KernelCall call;
 };
 
+BackwardOracle makeOracle(const PackedProblem &problem, Type type, const AttentionInputs &inputs) {
+  RoundoffModel roundoff{RoundoffModel::All, type, type};
+  return BackwardOracle(problem.packed(), type,
+                        backward(problem, inputs, Precision::reference(), roundoff),
+                        backward(problem, inputs, Precision::lowp(type)));
+}
+
 /// Forward, and both forms of the backward.
 void check(const PackedProblem &problem, Type type, uint64_t seed, const std::string &what,
            const CallOptions &options = {}) {
@@ -121,8 +128,7 @@ void check(const PackedProblem &problem, Type type, uint64_t seed, const std::st
                          forward(problem, inputs, Precision::lowp(type)));
     expectForward(oracle, saved, context);
   }
-  BackwardOracle oracle(packed, type, backward(problem, inputs, Precision::reference(), roundoff),
-                        backward(problem, inputs, Precision::lowp(type)));
+  BackwardOracle oracle = makeOracle(problem, type, inputs);
   for (bool isDeterministic : {false, true}) {
     std::string form = isDeterministic ? " DETERMINISTIC" : "";
     MatrixCase matrixCase("attention_backward PACKED" + form, what, type);
@@ -173,11 +179,8 @@ TEST_P(Packed, LongestBlocksFirst) {
     PackedProblem problem =
         packedProblem({40, 0, 131, 1, 517, 0, 300}, {70, 12, 390, 150, 520, 0, 300}, common);
     AttentionInputs inputs = randomInputs(problem.packed(), GetParam(), 10);
-    RoundoffModel roundoff{RoundoffModel::All, GetParam(), GetParam()};
     ForwardResult saved = PackedCall(problem, GetParam(), inputs, false, {}).forward();
-    BackwardOracle oracle(problem.packed(), GetParam(),
-                          backward(problem, inputs, Precision::reference(), roundoff),
-                          backward(problem, inputs, Precision::lowp(GetParam())));
+    BackwardOracle oracle = makeOracle(problem, GetParam(), inputs);
     PackedCall call(problem, GetParam(), inputs, true, options, /*isDeterministic=*/true);
     expectBackward(oracle, call.backward(inputs, saved), describe(problem.packed(), GetParam()));
   }
