@@ -6,6 +6,8 @@
 #ifndef TILEWRIGHT_PASSES_PASSES_H
 #define TILEWRIGHT_PASSES_PASSES_H
 
+#include "passes/Conversion/CodeForms.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

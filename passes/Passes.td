@@ -1657,6 +1657,13 @@ def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
     - a change of layout that moves elements between warps without scratch memory, or with more than fits into it
     - a function that is recursive or has unstructured control flow
   }];
+  let options = [
+    Option<"forms", "forms", "::tilewright::tgpu::CodeForms", /*default=*/"::tilewright::tgpu::CodeForms::All",
+           "which forms of the code of a kernel with aligned views", [{::llvm::cl::values(
+             clEnumValN(::tilewright::tgpu::CodeForms::All, "all", "both"),
+             clEnumValN(::tilewright::tgpu::CodeForms::General, "general", "the one for any views"),
+             clEnumValN(::tilewright::tgpu::CodeForms::Aligned, "aligned", "the one for aligned views, where there is one"))}]>,
+  ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];
 }

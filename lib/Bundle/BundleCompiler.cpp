@@ -1,13 +1,22 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Code and manifest of a module for one target.
+// Code and manifest of the entries of a bundle: all kernels are mapped, then all code is made, then
+// the manifest is written.
 
 #include "lib/Bundle/BundleCompiler.h"
 
+#include "lib/Bundle/HeldDiagnostics.h"
+#include "lib/Bundle/KernelJob.h"
 #include "lib/Bundle/ManifestBuilder.h"
-#include "passes/Conversion/Nvvm.h"
+#include "lib/Bundle/ReachedSymbols.h"
+#include "lib/Codegen/CrashReproducer.h"
+#include "lib/Codegen/Dump.h"
 #include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Threading.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -15,6 +24,18 @@ using namespace tilewright::bundle;
 
 llvm::Error tilewright::toError(const Status &status) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), status.message());
+}
+
+ThreadedContext::ThreadedContext(MLIRContext &context) : context(context) {
+  isOurs = !context.isMultithreadingEnabled() && !isDumping() && !wantsCrashReproducer() &&
+           llvm::hardware_concurrency().compute_thread_count() > 1;
+  if (isOurs)
+    context.enableMultithreading();
+}
+
+ThreadedContext::~ThreadedContext() {
+  if (isOurs)
+    context.disableMultithreading();
 }
 
 /// Parameters of one program that have the same values on all targets.
@@ -38,276 +59,329 @@ static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::Progr
         " differ; make one bundle per target");
   into.params = getCommon(into.params, from.params);
   for (auto [launch, other] : llvm::zip_equal(into.launches, from.launches))
-    llvm::append_range(launch.kernels, other.kernels);
+    for (size_t kernel : other.kernels)
+      if (!llvm::is_contained(launch.kernels, kernel))
+        launch.kernels.push_back(kernel);
   return llvm::Error::success();
 }
 
-HeldDiagnostics::HeldDiagnostics(MLIRContext *context) : context(context) {
-  handler.emplace(context, [this](Diagnostic &diagnostic) {
-    said.push_back(std::move(diagnostic));
-    return success();
-  });
-}
+namespace {
 
-void HeldDiagnostics::emit() {
-  handler.reset();
-  for (Diagnostic &diagnostic : said)
-    context->getDiagEngine().emit(std::move(diagnostic));
-  said.clear();
-}
+/// The jobs of one module.
+struct Entry {
+  ModuleOp module;
+  std::vector<std::shared_ptr<KernelJob>> jobs; ///< in order of preference for each kernel
 
-llvm::Error tilewright::mapPart(BundlePart &part) {
-  if (llvm::Expected<const Target &> known = findTarget(part.gpu.target); !known)
-    return known.takeError();
-  OwningOpRef<ModuleOp> mapped = part.module.clone();
-  if (failed(mapToGpu(*mapped, part.gpu)))
-    return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
-  part.mapped = std::move(mapped);
-  return llvm::Error::success();
-}
+  /// Programs are bound with the kernels; a timeline changes them when these are mapped.
+  ModuleOp getPrograms() const { return jobs.front()->gpu.timelineWords ? *jobs[0]->mapped : module; }
+};
 
-/// A part of the same module with another entry in the schedule (empty: none), if it can be mapped
-/// with it.
-static std::optional<BundlePart> mapScheduled(const BundlePart &part, llvm::StringRef entry) {
-  BundlePart scheduled{part.module, part.gpu, part.ptx};
-  if (!entry.empty())
-    scheduled.gpu.schedule.push_back(entry.str());
-  if (llvm::Error error = mapPart(scheduled)) {
-    llvm::consumeError(std::move(error));
-    return std::nullopt;
-  }
-  return scheduled;
-}
-
-/// PTX from a file, of which only the text is known.
-class GivenPtx {
+/// Adds the parts of one call to a manifest, which the bundle gets when all is done.
+class PartsCompiler {
 public:
-  explicit GivenPtx(llvm::StringRef text) : text(text) {}
+  PartsCompiler(runtime::BundleWriter &bundle, const BundleScope &scope, MLIRContext *context)
+      : bundle(bundle), scope(scope), jobs(context), manifest(bundle.manifest),
+        firstProgram(manifest.programs.size()) {}
 
-  /// 70 for ".version 7.0".
-  int getVersion() const {
-    llvm::StringRef version = text.split(".version ").second.split('\n').first.trim();
-    auto [major, minor] = version.split('.');
-    int majorNumber = 0, minorNumber = 0;
-    if (major.getAsInteger(10, majorNumber) || minor.getAsInteger(10, minorNumber))
-      return 0;
-    return 10 * majorNumber + minorNumber;
-  }
-
-  bool hasEntry(const std::string &entry) const { return text.contains(".entry " + entry + "("); }
-
-  uint32_t getStaticSharedBytes(llvm::StringRef entry) const {
-    uint32_t bytes = 0;
-    text.split((" " + entry + "_scratch[").str()).second.consumeInteger(10, bytes);
-    return bytes;
-  }
+  llvm::Error run(ArrayRef<BundlePart> parts);
+  runtime::Manifest &getManifest() { return manifest; }
 
 private:
-  llvm::StringRef text;
+  struct Part {
+    const BundlePart *source;
+    std::vector<Entry> entries;
+    std::vector<std::pair<Entry *, std::shared_ptr<KernelJob>>> copying; ///< not yet decided
+  };
+
+  Entry makeEntry(const BundlePart &part, ModuleOp module);
+  void addCopying(Part &part);
+  llvm::Error check(Part &part, bool &isLeftOut);
+  llvm::Error finish(Entry &entry);
+  llvm::Error addEntry(const Entry &entry);
+  llvm::Error addSmall(const Part &part);
+  llvm::Expected<bool> trySmall(const Part &part, ModuleOp module, StringRef entry,
+                                const llvm::StringSet<> &names);
+  bool isTooLarge(const KernelJob &job) const;
+  const runtime::ProgramSpec *findProgram(const runtime::ProgramSpec &program) const;
+
+  runtime::BundleWriter &bundle;
+  const BundleScope &scope;
+  JobList jobs;
+  runtime::Manifest manifest;
+  size_t firstProgram;
+  /// Where the kernels of a unit are in the manifest, one after the other.
+  llvm::DenseMap<const CodeUnit *, size_t> places;
 };
 
-struct PartCode {
-  std::string ptx;
-  int version;
-  SpillWarnings spills;
-};
+} // namespace
 
-/// The code of a part, and the shared memory of its kernels.
-static llvm::Expected<PartCode> makeCode(BundlePart &part,
-                                         std::vector<runtime::KernelSpec> &kernels) {
-  const GpuOptions &gpu = part.gpu;
-  PartCode code{part.ptx, Target::find(gpu.target)->ptxVersion, SpillWarnings(*part.mapped, gpu)};
-  if (code.ptx.empty()) {
-    llvm::Expected<std::string> made = compileMapped(*part.mapped, GpuForm::Ptx, gpu);
-    if (!made)
-      return made.takeError();
-    code.ptx = std::move(*made);
-    for (runtime::KernelSpec &kernel : kernels)
-      kernel.staticSharedBytes = nvvm::getStaticSharedBytes(*part.mapped, kernel.entry);
-    return code;
-  }
-  GivenPtx given(code.ptx);
-  code.version = given.getVersion();
-  for (runtime::KernelSpec &kernel : kernels) {
-    Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, code.ptx);
-    if (!entry)
-      return llvm::createStringError("a bundle " + entry.message());
-    kernel.staticSharedBytes = given.getStaticSharedBytes(kernel.entry);
-  }
-  return code;
+/// Code that is given, and timelines, whose tags and arguments concern all kernels of a module, are
+/// not divided.
+static bool isWhole(const BundlePart &part) { return !part.ptx.empty() || part.gpu.timelineWords; }
+
+template <typename Visit> static void forEachKernel(ModuleOp module, Visit visit) {
+  for (Operation &op : *module.getBody())
+    if (isa<tile::KernelOp, tgpu::KernelOp>(op))
+      visit(&op);
 }
 
-static llvm::Error addCode(runtime::BundleWriter &bundle, const PartCode &code,
-                           const std::string &target, bool assemble,
-                           std::vector<runtime::KernelSpec> &kernels) {
-  runtime::Arch arch = *runtime::Arch::parse(target);
-  std::vector<runtime::CodeSpec> codes;
-  codes.push_back({runtime::CodeSpec::Kind::Ptx, arch, code.version, bundle.addPtx(code.ptx)});
-  if (assemble && !findAssembler().empty()) {
-    llvm::Expected<Assembly> assembly = assembleCubin(code.ptx, target);
-    if (!assembly)
-      return assembly.takeError();
-    code.spills.emit(assembly->resources);
-    codes.push_back(
-        {runtime::CodeSpec::Kind::Cubin, arch, 0, bundle.addCubin(std::move(assembly->cubin))});
-  }
-  for (runtime::KernelSpec &kernel : kernels)
-    kernel.codes = codes;
-  return llvm::Error::success();
-}
-
-/// Whether kernels take more shared memory per block than the smallest chips for their target have.
-static bool isTooLarge(const BundlePart &part, llvm::ArrayRef<runtime::KernelSpec> kernels) {
-  int64_t least = Target::find(part.gpu.target)->leastSharedOfBlock;
-  return llvm::any_of(
-      kernels, [&](const runtime::KernelSpec &kernel) { return kernel.allSharedBytes() > least; });
+Entry PartsCompiler::makeEntry(const BundlePart &part, ModuleOp module) {
+  Entry entry{module, {}};
+  if (isWhole(part))
+    entry.jobs.push_back(jobs.add(module, nullptr, part.gpu, part.ptx));
+  else
+    forEachKernel(module, [&](Operation *kernel) {
+      entry.jobs.push_back(jobs.add(module, kernel, part.gpu));
+    });
+  return entry;
 }
 
 /// If kernels can copy captures by tensor maps, the bundle also contains this form, unless the
 /// caller has decided. Kernels that cannot be mapped in this form only have the other one.
-static std::optional<BundlePart> mapCopying(const BundlePart &part) {
-  const Target *target = Target::find(part.gpu.target);
+void PartsCompiler::addCopying(Part &part) {
+  const BundlePart &source = *part.source;
+  const Target *target = Target::find(source.gpu.target);
   auto decides = [](StringRef entry) { return entry.split('=').first == tgpu::copyCapturesKey; };
-  ModuleOp module = part.module;
-  if (!target || !target->hasRoles() || !part.ptx.empty() || isMapped(module) ||
-      module.getOps<tile::CaptureOp>().empty() || llvm::any_of(part.gpu.schedule, decides))
-    return std::nullopt;
-  HeldDiagnostics held(module.getContext());
-  std::optional<BundlePart> copying = mapScheduled(part, (tgpu::copyCapturesKey + "=1").str());
-  if (!copying)
-    return std::nullopt;
-  WalkResult found = copying->mapped->walk([](tgpu::TensorMapOp map) {
-    return map.getView().getDefiningOp<tile::CapturedOp>() ? WalkResult::interrupt()
-                                                           : WalkResult::advance();
-  });
-  if (!found.wasInterrupted())
-    return std::nullopt;
-  held.emit();
-  return copying;
+  if (!target || !target->hasRoles() || isWhole(source) || isMapped(source.module) ||
+      llvm::any_of(source.gpu.schedule, decides))
+    return;
+  GpuOptions gpu = source.gpu;
+  gpu.schedule.push_back((tgpu::copyCapturesKey + "=1").str());
+  for (Entry &entry : part.entries)
+    forEachKernel(entry.module, [&](Operation *kernel) {
+      llvm::DenseSet<Operation *> reached;
+      collectReached(entry.module, kernel, reached);
+      if (llvm::any_of(reached, [](Operation *op) { return isa<tile::CaptureOp>(op); }))
+        part.copying.emplace_back(&entry, jobs.add(entry.module, kernel, gpu));
+    });
 }
 
-/// For each form of each kernel, without the code.
-static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const BundlePart &part) {
+/// After mapping: the first error of a part, or whether it is left out.
+llvm::Error PartsCompiler::check(Part &part, bool &isLeftOut) {
+  const Entry &general = part.entries.back();
+  if (part.source->needsRoles &&
+      (llvm::any_of(general.jobs, [](const auto &job) { return job->error.has_value(); }) ||
+       llvm::none_of(general.jobs, [](const auto &job) { return job->hasRoles(); }))) {
+    isLeftOut = true;
+    return llvm::Error::success();
+  }
+  for (Entry &entry : part.entries)
+    for (const auto &job : entry.jobs)
+      if (job->error) {
+        job->emitDiagnostics();
+        return llvm::createStringError(*job->error);
+      }
+  // The copying form goes before the other one of its kernel.
+  for (auto &[entry, job] : part.copying) {
+    if (!job->copiesCaptures())
+      continue;
+    StringRef name = job->units.front().kernels.front().name;
+    auto plain = llvm::find_if(entry->jobs, [&](const auto &other) {
+      return other->units.front().kernels.front().name == name;
+    });
+    entry->jobs.insert(plain, job);
+  }
+  return llvm::Error::success();
+}
+
+/// Emits the diagnostics of an entry; its first error.
+llvm::Error PartsCompiler::finish(Entry &entry) {
+  for (const auto &job : entry.jobs) {
+    job->emitDiagnostics();
+    for (const CodeUnit &unit : job->units)
+      if (unit.error)
+        return llvm::createStringError(*unit.error);
+  }
+  return llvm::Error::success();
+}
+
+const runtime::ProgramSpec *
+PartsCompiler::findProgram(const runtime::ProgramSpec &program) const {
+  auto found = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
+                            [&](const auto &known) { return known.name == program.name; });
+  return found == manifest.programs.end() ? nullptr : &*found;
+}
+
+/// Adds kernels with their code, as far as they are new, and the programs that launch them.
+llvm::Error PartsCompiler::addEntry(const Entry &entry) {
   std::vector<runtime::KernelSpec> kernels;
-  const std::string &ptx = part.ptx;
-  for (auto kernel : part.mapped.get().getOps<tgpu::KernelOp>()) {
-    tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
-    // Code from a file may have only one form.
-    bool hasForm =
-        !aligned.empty() &&
-        (ptx.empty() || GivenPtx(ptx).hasEntry(tgpu::getAlignedEntry(kernel.getSymName())));
-    for (bool isAligned : {true, false}) {
-      if (isAligned && !hasForm)
-        continue;
-      auto spec = makeKernelSpec(kernel, isAligned ? aligned : tgpu::AlignedViews());
-      if (!spec)
-        return spec.takeError();
-      kernels.push_back(std::move(*spec));
+  std::vector<size_t> numbers; // in the manifest
+  const std::string &target = entry.jobs.front()->gpu.target;
+  runtime::Arch arch = *runtime::Arch::parse(target);
+  for (const auto &job : entry.jobs)
+    for (const CodeUnit &unit : job->units) {
+      auto [place, isNew] = places.try_emplace(&unit, manifest.kernels.size());
+      std::vector<runtime::CodeSpec> codes;
+      if (isNew)
+        codes.push_back(
+            {runtime::CodeSpec::Kind::Ptx, arch, unit.ptxVersion, bundle.addPtx(unit.ptx)});
+      if (isNew && !unit.cubin.empty())
+        codes.push_back({runtime::CodeSpec::Kind::Cubin, arch, 0, bundle.addCubin(unit.cubin)});
+      for (auto [i, kernel] : llvm::enumerate(unit.kernels)) {
+        kernels.push_back(kernel);
+        numbers.push_back(place->second + i);
+        if (!isNew)
+          continue;
+        manifest.kernels.push_back(kernel);
+        manifest.kernels.back().codes = codes;
+      }
     }
-  }
-  return kernels;
-}
-
-/// Adds a form of a part for chips with little shared memory, by `add`: the first one that fits.
-/// Kernels that cannot be mapped in any form are omitted without a diagnostic; returns whether all
-/// are.
-static llvm::Expected<bool>
-addSmall(const BundlePart &large,
-         llvm::function_ref<llvm::Expected<bool>(BundlePart &, bool mustBeSmall)> add) {
-  constexpr llvm::StringLiteral withoutRings = "stages=1";
-  MLIRContext *context = ModuleOp(large.module).getContext();
-  auto addScheduled = [&](const BundlePart &part, llvm::StringRef entry) -> llvm::Expected<bool> {
-    HeldDiagnostics held(context);
-    std::optional<BundlePart> scheduled = mapScheduled(part, entry);
-    if (!scheduled)
-      return true;
-    held.emit();
-    return add(*scheduled, /*mustBeSmall=*/true);
-  };
-  llvm::Expected<bool> isLarge = addScheduled(large, withoutRings);
-  if (!isLarge || !*isLarge || !large.bindSmaller)
-    return isLarge;
-  ModuleOp module = large.bindSmaller(Target::find(large.gpu.target)->leastSharedOfBlock);
-  if (!module)
-    return true;
-  BundlePart smaller{module, large.gpu, ""};
-  isLarge = addScheduled(smaller, "");
-  if (!isLarge || !*isLarge)
-    return isLarge;
-  return addScheduled(smaller, withoutRings);
-}
-
-llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
-                                    MutableArrayRef<BundlePart> wanted, bool assemble) {
-  runtime::Manifest manifest = bundle.manifest;
-  size_t firstProgram = manifest.programs.size();
-  auto findProgram = [&](const runtime::ProgramSpec &program) {
-    return std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
-                        [&](const auto &known) { return known.name == program.name; });
-  };
-  /// Adds code and manifest of a mapped part; returns whether it needs more memory than smaller
-  /// chips have. If it must be small, it is then omitted, as are launches that cannot replace the
-  /// existing ones.
-  auto add = [&](BundlePart &part, bool mustBeSmall) -> llvm::Expected<bool> {
-    auto kernels = makeKernelSpecs(part);
-    if (!kernels)
-      return kernels.takeError();
-    if (mustBeSmall && isTooLarge(part, *kernels)) // without code, which adds to this
-      return true;
-    std::vector<runtime::ProgramSpec> programs;
-    for (auto program : part.mapped->getOps<tile::ProgramOp>()) {
-      auto spec = makeProgramSpec(program, *kernels, manifest.kernels.size());
-      if (!spec)
-        return spec.takeError();
-      auto known = findProgram(*spec);
-      if (mustBeSmall && known != manifest.programs.end() && !haveOneForm(*known, *spec))
-        return true;
-      programs.push_back(std::move(*spec));
-    }
-    llvm::Expected<PartCode> code = makeCode(part, *kernels);
-    if (!code)
-      return code.takeError();
-    bool isLarge = isTooLarge(part, *kernels);
-    if (mustBeSmall && isLarge)
-      return true;
-    if (llvm::Error error = addCode(bundle, *code, part.gpu.target, assemble, *kernels))
+  for (auto program : entry.getPrograms().getOps<tile::ProgramOp>()) {
+    auto spec = makeProgramSpec(program, kernels, 0);
+    if (!spec)
+      return spec.takeError();
+    for (runtime::LaunchSpec &launch : spec->launches)
+      for (size_t &kernel : launch.kernels)
+        kernel = numbers[kernel];
+    auto *same = const_cast<runtime::ProgramSpec *>(findProgram(*spec));
+    if (!same)
+      manifest.programs.push_back(std::move(*spec));
+    else if (llvm::Error error = mergeProgram(*same, *spec, target))
       return error;
-    for (runtime::ProgramSpec &program : programs) {
-      auto same = findProgram(program);
-      if (same == manifest.programs.end())
-        manifest.programs.push_back(std::move(program));
-      else if (llvm::Error error = mergeProgram(*same, program, part.gpu.target))
+  }
+  return llvm::Error::success();
+}
+
+/// Whether kernels take more shared memory per block than the device, or the smallest chips for
+/// their target, have.
+bool PartsCompiler::isTooLarge(const KernelJob &job) const {
+  int64_t least =
+      scope.sharedLimit ? scope.sharedLimit : Target::find(job.gpu.target)->leastSharedOfBlock;
+  return llvm::any_of(job.units, [&](const CodeUnit &unit) {
+    return llvm::any_of(unit.kernels, [&](const runtime::KernelSpec &kernel) {
+      return kernel.allSharedBytes() > least;
+    });
+  });
+}
+
+/// Adds another form of an entry if the named kernels can be mapped with `schedule` (empty: as they
+/// are), and then are small; returns whether that is so. A form with other launches than the
+/// existing one is left out.
+llvm::Expected<bool> PartsCompiler::trySmall(const Part &part, ModuleOp module, StringRef schedule,
+                                             const llvm::StringSet<> &names) {
+  GpuOptions gpu = part.source->gpu;
+  if (!schedule.empty())
+    gpu.schedule.push_back(schedule.str());
+  Entry entry{module, {}};
+  forEachKernel(module, [&](Operation *kernel) {
+    bool isNamed = names.contains(SymbolTable::getSymbolName(kernel).getValue());
+    entry.jobs.push_back(jobs.add(module, kernel, isNamed ? gpu : part.source->gpu));
+  });
+  jobs.map();
+  for (const auto &job : entry.jobs) // without code, which adds to this
+    if (job->error || isTooLarge(*job))
+      return false;
+  std::vector<runtime::KernelSpec> kernels;
+  std::vector<KernelJob *> list;
+  for (const auto &job : entry.jobs) {
+    list.push_back(job.get());
+    for (const CodeUnit &unit : job->units)
+      llvm::append_range(kernels, unit.kernels);
+  }
+  for (auto program : module.getOps<tile::ProgramOp>()) {
+    auto spec = makeProgramSpec(program, kernels, 0);
+    if (!spec)
+      return spec.takeError();
+    const runtime::ProgramSpec *known = findProgram(*spec);
+    if (known && !haveOneForm(*known, *spec))
+      return false;
+  }
+  jobs.makeCode(list, scope.assemble, scope.preferredOnly);
+  for (const auto &job : entry.jobs)
+    if (isTooLarge(*job))
+      return false;
+  if (llvm::Error error = finish(entry))
+    return error;
+  if (llvm::Error error = addEntry(entry))
+    return error;
+  return true;
+}
+
+/// For chips with little shared memory: without rings, then with smaller blocks, then both.
+llvm::Error PartsCompiler::addSmall(const Part &part) {
+  constexpr llvm::StringLiteral withoutRings = "stages=1";
+  llvm::StringSet<> names;
+  for (const Entry &entry : part.entries)
+    for (const auto &job : entry.jobs)
+      if (isTooLarge(*job))
+        names.insert(job->units.front().kernels.front().name);
+  if (names.empty() || !part.source->gpu.schedule.empty() || isWhole(*part.source) ||
+      isMapped(part.source->module))
+    return llvm::Error::success();
+  llvm::Expected<bool> isDone = trySmall(part, part.source->module, withoutRings, names);
+  if (!isDone)
+    return isDone.takeError();
+  if (*isDone || !part.source->bindSmaller)
+    return llvm::Error::success();
+  int64_t limit = scope.sharedLimit ? scope.sharedLimit
+                                    : Target::find(part.source->gpu.target)->leastSharedOfBlock;
+  ModuleOp smaller = part.source->bindSmaller(limit);
+  if (!smaller)
+    return llvm::Error::success();
+  isDone = trySmall(part, smaller, "", names);
+  if (isDone && !*isDone)
+    isDone = trySmall(part, smaller, withoutRings, names);
+  return isDone ? llvm::Error::success() : isDone.takeError();
+}
+
+llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
+  std::vector<Part> parts;
+  for (const BundlePart &source : sources) {
+    if (llvm::Expected<const Target &> known = findTarget(source.gpu.target); !known)
+      return known.takeError();
+    Part part{&source, {}, {}};
+    for (ModuleOp module : source.shorter)
+      part.entries.push_back(makeEntry(source, module));
+    part.entries.push_back(makeEntry(source, source.module));
+    parts.push_back(std::move(part));
+  }
+  for (Part &part : parts)
+    addCopying(part);
+  jobs.map();
+
+  std::vector<Part *> kept;
+  std::vector<KernelJob *> wanted;
+  for (Part &part : parts) {
+    bool isLeftOut = false;
+    if (llvm::Error error = check(part, isLeftOut))
+      return error;
+    if (isLeftOut)
+      continue;
+    kept.push_back(&part);
+    for (const Entry &entry : part.entries)
+      for (const auto &job : entry.jobs)
+        wanted.push_back(job.get());
+  }
+  jobs.makeCode(wanted, scope.assemble, scope.preferredOnly);
+  for (Part *part : kept)
+    for (Entry &entry : part->entries) {
+      if (llvm::Error error = finish(entry))
+        return error;
+      if (llvm::Error error = addEntry(entry))
         return error;
     }
-    llvm::move(*kernels, std::back_inserter(manifest.kernels));
-    return isLarge;
-  };
-  // For chips with less shared memory, kernels have no rings or smaller blocks, unless the caller
-  // has decided about rings.
-  SmallVector<BundlePart *> large;
-  for (BundlePart &part : wanted) {
-    if (!part.mapped)
-      if (llvm::Error error = mapPart(part))
-        return error;
-    if (std::optional<BundlePart> copying = mapCopying(part)) // it goes first
-      if (llvm::Expected<bool> isLarge = add(*copying, /*mustBeSmall=*/false); !isLarge)
-        return isLarge.takeError();
-    llvm::Expected<bool> isLarge = add(part, /*mustBeSmall=*/false);
-    if (!isLarge)
-      return isLarge.takeError();
-    part.mapped = nullptr; // code generation has consumed it
-    if (*isLarge && part.ptx.empty() && part.gpu.schedule.empty())
-      large.push_back(&part);
-  }
-  for (BundlePart *part : large)
-    if (llvm::Expected<bool> isLarge = addSmall(*part, add); !isLarge)
-      return isLarge.takeError();
-  bundle.manifest.kernels.swap(manifest.kernels);
-  bundle.manifest.programs.swap(manifest.programs);
+  for (Part *part : kept)
+    if (llvm::Error error = addSmall(*part))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> parts,
+                                    const BundleScope &scope) {
+  if (parts.empty())
+    return llvm::Error::success();
+  MLIRContext *context = ModuleOp(parts.front().module).getContext();
+  ThreadedContext threads(*context);
+  loadGpuDialects(*context);
+  PartsCompiler compiler(bundle, scope, context);
+  if (llvm::Error error = compiler.run(parts))
+    return error;
+  bundle.manifest.kernels.swap(compiler.getManifest().kernels);
+  bundle.manifest.programs.swap(compiler.getManifest().programs);
   Result<std::string> bytes = bundle.bytes(); // calls finalize
   if (bytes)
     return llvm::Error::success();
-  bundle.manifest.kernels.swap(manifest.kernels);
-  bundle.manifest.programs.swap(manifest.programs);
+  bundle.manifest.kernels.swap(compiler.getManifest().kernels);
+  bundle.manifest.programs.swap(compiler.getManifest().programs);
   return toError(bytes.status());
 }

@@ -11,43 +11,37 @@
 #include "runtime/Bundle.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace tilewright {
 
-/// One binding of an entry, for one target. The module contains only the symbols that the entry
-/// reaches, as after tile-specialize; it is not changed.
+/// One binding of an entry, for one target. The modules contain only the symbols that the entry
+/// reaches, as after tile-specialize; they are not changed.
 struct BundlePart {
   mlir::ModuleOp module;
   GpuOptions gpu;
-  std::string ptx; ///< if not empty, replaces the code of the module
-  /// The module that mapPart made; addToBundle maps the parts that have none, and takes ownership.
-  mlir::OwningOpRef<mlir::ModuleOp> mapped = nullptr;
+  std::string ptx = ""; ///< if not empty, replaces the code of the module
+  /// The same entry, bound for limited lengths of its loops: preferred where their conditions hold.
+  std::vector<mlir::ModuleOp> shorter = {};
+  /// Whether the part is left out, without a diagnostic, unless `module` can be mapped and a kernel
+  /// then has roles.
+  bool needsRoles = false;
   /// Binds the entry again, with blocks that take at most this many bytes of shared memory; null if
   /// these are the blocks of the module. The result must live until addToBundle returns.
   std::function<mlir::ModuleOp(int64_t)> bindSmaller = nullptr;
 };
 
-/// Maps the module of a part onto its target, in a copy.
-llvm::Error mapPart(BundlePart &part);
-
-/// Collects diagnostics in a scope; the caller emits or discards them.
-class HeldDiagnostics {
-public:
-  explicit HeldDiagnostics(mlir::MLIRContext *context);
-  /// Emits the diagnostics collected so far, and stops collecting.
-  void emit();
-
-private:
-  mlir::MLIRContext *context;
-  std::vector<mlir::Diagnostic> said;
-  std::optional<mlir::ScopedDiagnosticHandler> handler;
+/// How much code a bundle gets.
+struct BundleScope {
+  bool assemble = true; ///< with a cubin for exactly the target, if this machine has a ptxas
+  /// Only the preferred form of each kernel: none for views that are not aligned.
+  bool preferredOnly = false;
+  /// Bytes of shared memory that a block may have on the only device for which the bundle is made;
+  /// 0: on any device of the target.
+  int64_t sharedLimit = 0;
 };
 
 /// Adds the kernels, and the program if there is one, of an entry that was bound once for each
@@ -56,13 +50,25 @@ private:
 /// each target. If kernels need more shared memory than smaller chips of their target have, a form
 /// that these chips can run, without rings or with smaller blocks, is added last, if there is one.
 /// On targets with roles, kernels that can copy captures by tensor maps are added in that form
-/// first. `assemble` adds a cubin for exactly the target if this machine has a ptxas.
+/// first. Kernels are compiled by the threads of the context, if it has threads.
 ///
 /// Errors: those of the compiler (whose diagnostics the context emits); a fill that no 32-bit
 /// pattern can write; a tensor map over anything but an argument; those of Manifest::finalize. The
 /// manifest is then unchanged.
-llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::MutableArrayRef<BundlePart> parts,
-                        bool assemble);
+llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart> parts,
+                        const BundleScope &scope = {});
+
+/// While it exists, the context has threads, unless the stages of the compilation are written or a
+/// crash must be reproduced.
+class ThreadedContext {
+public:
+  explicit ThreadedContext(mlir::MLIRContext &context);
+  ~ThreadedContext();
+
+private:
+  mlir::MLIRContext &context;
+  bool isOurs = false;
+};
 
 /// The failure of a Status.
 llvm::Error toError(const Status &status);

@@ -44,6 +44,8 @@ struct Stream : mlir::ReproducerStream {
 
 void setCrashReproducer(llvm::StringRef path) { state().path = path.str(); }
 
+bool wantsCrashReproducer() { return !state().path.empty(); }
+
 bool wroteCrashReproducer() { return state().isWritten; }
 
 void reproduceCrashes(mlir::PassManager &manager) {

@@ -21,6 +21,9 @@ void setCrashReproducer(llvm::StringRef path);
 /// Whether a pass has failed, and the file was written.
 bool wroteCrashReproducer();
 
+/// Whether a file was set: then compilations must not use threads.
+bool wantsCrashReproducer();
+
 /// Called for every pass manager; has no effect if no file was set, or if the context has threads,
 /// which MLIR's reproducers of a single pass do not support.
 void reproduceCrashes(mlir::PassManager &manager);

@@ -28,6 +28,19 @@ std::optional<GpuForm> tilewright::parseGpuForm(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
+void tilewright::loadGpuDialects(MLIRContext &context) {
+  OpPassManager manager(ModuleOp::getOperationName());
+  GpuPipelineOptions options;
+  options.schedule = {"copy_captures=1"}; // adds a pass
+  buildGpuPipeline(manager, options);
+  manager.addPass(createConvertTgpuToNvvm());
+  DialectRegistry registry;
+  manager.getDependentDialects(registry);
+  registerCodegenDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+}
+
 bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelOp>().empty(); }
 
 /// Options of roles would be ignored on targets without roles.
@@ -130,7 +143,7 @@ llvm::Expected<std::string> tilewright::compileMapped(ModuleOp module, GpuForm f
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
   reproduceCrashes(manager);
-  manager.addPass(createConvertTgpuToNvvm());
+  manager.addPass(createConvertTgpuToNvvm({options.forms}));
   if (failed(manager.run(module)))
     return llvm::createStringError("code generation for " + options.target + " failed");
   if (form == GpuForm::Llvm)

@@ -7,6 +7,7 @@
 #define TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
 
 #include "lib/Codegen/Codegen.h"
+#include "passes/Conversion/CodeForms.h"
 #include "passes/Pipelines.h"
 
 #include <optional>
@@ -20,7 +21,12 @@ std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 struct GpuOptions : GpuPipelineOptions {
   int64_t timelineWords = 0; ///< 64-bit words per chunk (runtime/TimelineFormat.h); 0: no timeline
   bool warnsOfSpills = true; ///< if ptxas is run anyway
+  tgpu::CodeForms forms = tgpu::CodeForms::All;
 };
+
+/// Loads the dialects of the mapping and of code generation into the context, so that threads may
+/// then call the functions below on different modules of the context at the same time.
+void loadGpuDialects(mlir::MLIRContext &context);
 
 /// Whether the module is already mapped onto a GPU.
 bool isMapped(mlir::ModuleOp module);

@@ -8,6 +8,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
 
+#include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
 #include "lib/Driver/CommandLine.h"
@@ -33,10 +34,6 @@ llvm::Expected<BundleRequest::Params> tilewright::parseVariant(llvm::StringRef t
     params.push_back(std::move(*param));
   }
   return params;
-}
-
-static bool hasRoles(mlir::ModuleOp mapped) {
-  return mapped->walk([](tgpu::RolesOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
 }
 
 /// Lengths for which the table has other blocks than those of the only kernel or program: a bundle
@@ -97,7 +94,7 @@ public:
           return error;
       }
       tell("code of " + number);
-      if (llvm::Error error = addToBundle(writer, parts, request.assemble))
+      if (llvm::Error error = addToBundle(writer, parts, request.scope))
         return error;
     }
     Result<std::string> bytes = writer.bytes();
@@ -143,27 +140,9 @@ private:
     // Code for a target with roles is added to that for the default target if the kernels split
     // into roles. Kernels that are slow or rejected there only have the default, without a
     // diagnostic.
-    HeldDiagnostics held(parsed.getContext());
-    bool isOptional = isChosen && Target::find(target)->hasRoles();
-    if (!isOptional)
-      held.emit();
-    llvm::Error error = mapPart(part);
-    if (isOptional && (error || !hasRoles(*part.mapped))) {
-      llvm::consumeError(std::move(error));
+    part.needsRoles = isChosen && Target::find(target)->hasRoles();
+    if (request.report && !report(part))
       return llvm::Error::success();
-    }
-    if (error)
-      return error;
-    held.emit();
-    if (request.report) {
-      mlir::OwningOpRef<mlir::ModuleOp> copy = part.mapped->clone();
-      std::string text;
-      llvm::raw_string_ostream stream(text);
-      reportOn(*copy, part.gpu, stream);
-      Progress::hide();
-      *request.report << text;
-      part.gpu.warnsOfSpills = false; // the report printed a warning
-    }
     if (!isReady)
       part.bindSmaller = [this, options, module = *module](int64_t shared) {
         return bindSmaller(options, module, shared);
@@ -176,11 +155,32 @@ private:
         if (!some)
           return some.takeError();
         if (getBindings(*some) != getBindings(part.module))
-          parts.push_back({*some, part.gpu, {}});
+          part.shorter.push_back(*some);
       }
     }
     parts.push_back(std::move(part));
     return llvm::Error::success();
+  }
+
+  /// Prints the report of a part, or returns false if the bundle will not have it.
+  bool report(BundlePart &part) {
+    mlir::OwningOpRef<mlir::ModuleOp> mapped = part.module.clone();
+    HeldDiagnostics held(parsed.getContext());
+    bool isMapped = mlir::succeeded(mapToGpu(*mapped, part.gpu));
+    bool hasRoles = false;
+    mapped->walk([&](tgpu::RolesOp) { hasRoles = true; });
+    if (part.needsRoles && (!isMapped || !hasRoles))
+      return false;
+    if (!isMapped)
+      return true; // the compilation of the part emits the diagnostics
+    held.emit();
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    reportOn(*mapped, part.gpu, stream);
+    Progress::hide();
+    *request.report << text;
+    part.gpu.warnsOfSpills = false; // the report printed a warning
+    return true;
   }
 
   mlir::ModuleOp bindSmaller(TilePipelineOptions options, mlir::ModuleOp module, int64_t shared) {

@@ -29,7 +29,7 @@ struct BundleRequest {
   std::vector<Params>
       variants;   ///< parameters of each variant; empty: one variant without additional parameters
   GpuOptions gpu; ///< its target is ignored
-  bool assemble = true;                ///< with cubins, if there is a ptxas
+  BundleScope scope;
   llvm::raw_ostream *report = nullptr; ///< receives the report of each variant for each target
   std::string ptx;                     ///< code for the only variant and target
   /// If set, called when a step begins, with its name.

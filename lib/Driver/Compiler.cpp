@@ -8,6 +8,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
+#include "lib/Bundle/ReachedSymbols.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
@@ -159,23 +160,6 @@ void bindTarget(Operation *entry, TilePipelineOptions &options) {
   auto value = tile::ExprAttr::getEnum(entry->getContext(), options.target);
   if (llvm::none_of(options.params, isTarget) && llvm::is_contained(param.getAllowed(), value))
     options.params.emplace_back("TARGET", options.target);
-}
-
-/// Adds to `reached` every symbol of the module that is used below `op`, directly or indirectly.
-void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> &reached) {
-  SymbolTable symbols(module);
-  llvm::SmallVector<Operation *> pending{op};
-  while (!pending.empty()) {
-    Operation *next = pending.pop_back_val();
-    auto uses = SymbolTable::getSymbolUses(next);
-    if (!uses)
-      continue;
-    for (SymbolTable::SymbolUse use : *uses) {
-      Operation *symbol = symbols.lookup(use.getSymbolRef().getRootReference());
-      if (symbol && reached.insert(symbol).second)
-        pending.push_back(symbol);
-    }
-  }
 }
 
 /// Whether code below stores or adds to the view, directly or through a part of it.

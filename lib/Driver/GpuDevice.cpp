@@ -184,14 +184,15 @@ GpuDevice::~GpuDevice() {
 
 llvm::Expected<std::shared_ptr<const runtime::Bundle>>
 GpuOperation::compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble) {
-  BundlePart part{entry->getParentOfType<mlir::ModuleOp>(), gpu, ""};
-  return compile(part, assemble);
+  return compile(BundlePart{entry->getParentOfType<mlir::ModuleOp>(), gpu}, assemble);
 }
 
 llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-GpuOperation::compile(llvm::MutableArrayRef<BundlePart> parts, bool assemble) {
+GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
   runtime::BundleWriter writer;
-  if (llvm::Error error = addToBundle(writer, parts, assemble))
+  BundleScope scope;
+  scope.assemble = assemble;
+  if (llvm::Error error = addToBundle(writer, parts, scope))
     return error;
   Result<std::string> bytes = writer.bytes();
   if (!bytes)

@@ -60,7 +60,7 @@ public:
   compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble = true);
   /// The same entry, bound for several targets in the order of preference.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-  compile(llvm::MutableArrayRef<BundlePart> parts, bool assemble = true);
+  compile(llvm::ArrayRef<BundlePart> parts, bool assemble = true);
   /// Loads the code. Errors: those of the driver.
   static llvm::Expected<GpuOperation>
   create(GpuDevice &device, std::shared_ptr<const runtime::Bundle> bundle, llvm::StringRef entry);

@@ -28,6 +28,7 @@ using namespace tilewright;
 
 namespace {
 struct ConvertTgpuToNvvm : tilewright::impl::ConvertTgpuToNvvmBase<ConvertTgpuToNvvm> {
+  using ConvertTgpuToNvvmBase::ConvertTgpuToNvvmBase;
   void getDependentDialects(DialectRegistry &registry) const override {
     ConvertTgpuToNvvmBase::getDependentDialects(registry);
     nvvm::insertDialect(registry);
@@ -50,8 +51,10 @@ void ConvertTgpuToNvvm::runOnOperation() {
     std::string name = kernel.getSymName().str();
     tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
     kernel.setSymName(name + ".tgpu");
-    failedAny |= failed(tgpu::KernelEmitter(kernel, name, {}).run());
-    if (!failedAny && !aligned.empty())
+    bool wantsAligned = !aligned.empty() && forms != tgpu::CodeForms::General;
+    if (aligned.empty() || forms != tgpu::CodeForms::Aligned)
+      failedAny |= failed(tgpu::KernelEmitter(kernel, name, {}).run());
+    if (!failedAny && wantsAligned)
       failedAny |= failed(
           tgpu::KernelEmitter(kernel, tgpu::getAlignedEntry(name), std::move(aligned)).run());
   }

@@ -1,0 +1,240 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Mapping and code of one kernel, and lists of such jobs.
+
+#include "lib/Bundle/KernelJob.h"
+
+#include "lib/Bundle/HeldDiagnostics.h"
+#include "lib/Bundle/ManifestBuilder.h"
+#include "lib/Bundle/ReachedSymbols.h"
+#include "passes/Conversion/Nvvm.h"
+#include "runtime/Bundle.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/ThreadPool.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::bundle;
+
+//===----------------------------------------------------------------------===//
+// One kernel
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// PTX from a file, of which only the text is known.
+class GivenPtx {
+public:
+  explicit GivenPtx(llvm::StringRef text) : text(text) {}
+
+  /// 70 for ".version 7.0".
+  int getVersion() const {
+    llvm::StringRef version = text.split(".version ").second.split('\n').first.trim();
+    auto [major, minor] = version.split('.');
+    int majorNumber = 0, minorNumber = 0;
+    if (major.getAsInteger(10, majorNumber) || minor.getAsInteger(10, minorNumber))
+      return 0;
+    return 10 * majorNumber + minorNumber;
+  }
+
+  bool hasEntry(const std::string &entry) const { return text.contains(".entry " + entry + "("); }
+
+  uint32_t getStaticSharedBytes(llvm::StringRef entry) const {
+    uint32_t bytes = 0;
+    text.split((" " + entry + "_scratch[").str()).second.consumeInteger(10, bytes);
+    return bytes;
+  }
+
+private:
+  llvm::StringRef text;
+};
+
+} // namespace
+
+KernelJob::KernelJob(OwningOpRef<ModuleOp> module, GpuOptions gpu, std::string ptx)
+    : gpu(std::move(gpu)), context(ModuleOp(module.get()).getContext()), module(std::move(module)),
+      ptx(std::move(ptx)) {}
+
+void KernelJob::map() {
+  HeldDiagnostics held(context);
+  if (failed(mapToGpu(*module, gpu))) {
+    error = "mapping onto " + gpu.target + " failed";
+    module = nullptr;
+  } else {
+    mapped = std::move(module);
+    spills.emplace(*mapped, gpu);
+    if (llvm::Error failure = addUnits()) {
+      error = llvm::toString(std::move(failure));
+      mapped = nullptr;
+    }
+  }
+  said = held.take();
+}
+
+llvm::Error KernelJob::addUnits() {
+  auto kernels = llvm::to_vector(mapped->getOps<tgpu::KernelOp>());
+  bool isSplit = kernels.size() == 1 && ptx.empty();
+  auto unitOf = [&](tgpu::CodeForms forms) -> CodeUnit & {
+    if (units.empty() || isSplit)
+      units.emplace_back();
+    units.back().forms = isSplit ? forms : tgpu::CodeForms::All;
+    return units.back();
+  };
+  for (tgpu::KernelOp kernel : kernels) {
+    tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
+    // Code from a file may have only one form.
+    if (!aligned.empty() && !ptx.empty() &&
+        !GivenPtx(ptx).hasEntry(tgpu::getAlignedEntry(kernel.getSymName())))
+      aligned.clear();
+    if (!aligned.empty()) {
+      auto spec = makeKernelSpec(kernel, aligned);
+      if (!spec)
+        return spec.takeError();
+      unitOf(tgpu::CodeForms::Aligned).kernels.push_back(std::move(*spec));
+    }
+    auto spec = makeKernelSpec(kernel);
+    if (!spec)
+      return spec.takeError();
+    unitOf(tgpu::CodeForms::General).kernels.push_back(std::move(*spec));
+  }
+  return llvm::Error::success();
+}
+
+/// The PTX of a unit.
+llvm::Expected<std::string> KernelJob::emit(CodeUnit &unit) const {
+  unit.ptxVersion = Target::find(gpu.target)->ptxVersion;
+  if (!ptx.empty()) {
+    GivenPtx given(ptx);
+    unit.ptxVersion = given.getVersion();
+    for (runtime::KernelSpec &kernel : unit.kernels) {
+      Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, ptx);
+      if (!entry)
+        return llvm::createStringError("a bundle " + entry.message());
+      kernel.staticSharedBytes = given.getStaticSharedBytes(kernel.entry);
+    }
+    return ptx;
+  }
+  OwningOpRef<ModuleOp> lowered = ModuleOp(mapped.get()).clone();
+  GpuOptions options = gpu;
+  options.forms = unit.forms;
+  llvm::Expected<std::string> made = compileMapped(*lowered, GpuForm::Ptx, options);
+  if (made)
+    for (runtime::KernelSpec &kernel : unit.kernels)
+      kernel.staticSharedBytes = nvvm::getStaticSharedBytes(*lowered, kernel.entry);
+  return made;
+}
+
+void KernelJob::makeCode(CodeUnit &unit, bool assemble) const {
+  HeldDiagnostics held(context);
+  llvm::Expected<std::string> made = emit(unit);
+  unit.said = held.take();
+  if (!made) {
+    unit.error = llvm::toString(made.takeError());
+    return;
+  }
+  unit.ptx = std::move(*made);
+  if (!assemble || findAssembler().empty())
+    return;
+  llvm::Expected<Assembly> assembly = assembleCubin(unit.ptx, gpu.target);
+  if (!assembly) {
+    unit.error = llvm::toString(assembly.takeError());
+    return;
+  }
+  unit.cubin = std::move(assembly->cubin);
+  unit.resources = std::move(assembly->resources);
+}
+
+void KernelJob::emitDiagnostics() {
+  if (std::exchange(hasEmitted, true))
+    return;
+  emitAll(context, std::exchange(said, {}));
+  std::vector<KernelResources> resources;
+  for (CodeUnit &unit : units) {
+    emitAll(context, std::exchange(unit.said, {}));
+    llvm::append_range(resources, unit.resources);
+  }
+  if (spills)
+    spills->emit(resources);
+}
+
+bool KernelJob::hasRoles() const {
+  return mapped && ModuleOp(mapped.get())
+                       ->walk([](tgpu::RolesOp) { return WalkResult::interrupt(); })
+                       .wasInterrupted();
+}
+
+bool KernelJob::copiesCaptures() const {
+  return mapped && ModuleOp(mapped.get())
+                       ->walk([](tgpu::TensorMapOp map) {
+                         return map.getView().getDefiningOp<tile::CapturedOp>()
+                                    ? WalkResult::interrupt()
+                                    : WalkResult::advance();
+                       })
+                       .wasInterrupted();
+}
+
+//===----------------------------------------------------------------------===//
+// Many kernels
+//===----------------------------------------------------------------------===//
+
+/// Runs task(0) ... task(count - 1), in threads if the context has them, and waits for all.
+static void runAll(MLIRContext *context, size_t count, llvm::function_ref<void(size_t)> task) {
+  if (!context->isMultithreadingEnabled() || count < 2) {
+    for (size_t i = 0; i < count; ++i)
+      task(i);
+    return;
+  }
+  llvm::ThreadPoolTaskGroup group(context->getThreadPool());
+  for (size_t i = 0; i < count; ++i)
+    group.async([task, i] { task(i); });
+  group.wait();
+}
+
+std::shared_ptr<KernelJob> JobList::add(ModuleOp module, Operation *kernel, const GpuOptions &gpu,
+                                        const std::string &ptx) {
+  OwningOpRef<ModuleOp> copy = kernel ? copyReached(module, kernel) : module.clone();
+  std::string key;
+  llvm::raw_string_ostream stream(key);
+  stream << gpu.target << ' ' << gpu.warps << ' ' << gpu.timelineWords;
+  for (const std::string &entry : gpu.schedule)
+    stream << ' ' << entry;
+  stream << '\n' << ptx << '\n';
+  (*copy)->print(stream, OpPrintingFlags().useLocalScope());
+  std::shared_ptr<KernelJob> &job = known[key];
+  if (!job) {
+    job = std::make_shared<KernelJob>(std::move(copy), gpu, ptx);
+    pending.emplace_back(key.size(), job.get());
+  }
+  return job;
+}
+
+void JobList::map() {
+  // Large ones first, so that none of them runs alone at the end.
+  llvm::stable_sort(pending, [](const auto &a, const auto &b) { return a.first > b.first; });
+  runAll(context, pending.size(), [&](size_t i) { pending[i].second->map(); });
+  pending.clear();
+}
+
+void JobList::makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool preferredOnly) {
+  struct Task {
+    size_t operations;
+    KernelJob *job;
+    CodeUnit *unit;
+  };
+  std::vector<Task> tasks;
+  for (KernelJob *job : llvm::SetVector<KernelJob *>(jobs.begin(), jobs.end())) {
+    if (preferredOnly && job->units.size() > 1)
+      job->units.resize(1);
+    size_t operations = 0;
+    job->mapped->walk([&](Operation *) { ++operations; });
+    for (CodeUnit &unit : job->units)
+      if (unit.ptx.empty() && !unit.error)
+        tasks.push_back({operations, job, &unit});
+  }
+  llvm::stable_sort(tasks,
+                    [](const Task &a, const Task &b) { return a.operations > b.operations; });
+  runAll(context, tasks.size(),
+         [&](size_t i) { tasks[i].job->makeCode(*tasks[i].unit, assemble); });
+}
