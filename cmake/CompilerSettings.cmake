@@ -30,6 +30,9 @@ else()
   add_compile_options(-Wno-pass-failed) # loops that are marked for the vectorizer of GCC
 endif()
 
+# The cache of compiled kernels (lib/Driver/BundleCache.h) tells builds of the compiler apart by it.
+add_link_options(LINKER:--build-id=sha1)
+
 # Lets the linker of the self-contained package drop what no tool uses.
 add_compile_options(-ffunction-sections -fdata-sections)
 

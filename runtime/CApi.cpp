@@ -4,6 +4,7 @@
 // The C interface of bundles and operations.
 
 #include "runtime/CApiSupport.h"
+#include "runtime/CacheFolder.h"
 #include "runtime/Timeline.h"
 
 #include <charconv>
@@ -177,5 +178,43 @@ tilewright_code tilewright_operation_run(const tilewright_operation *operation,
       return status;
     return operation->operation.run(placed.pointers, operation->operation.arguments().size(),
                                     toAddress(workspace), workspace_bytes, toStream(stream));
+  });
+}
+
+static Status describeCache(const CacheFolder &folder, tilewright_cache *cache) {
+  thread_local std::string path, reason;
+  Status usable = folder.check();
+  path = folder.path();
+  reason = usable.ok() ? "" : usable.message();
+  CacheFolder::Contents contents = folder.list();
+  cache->folder = path.c_str();
+  cache->unused = usable.ok() ? nullptr : reason.c_str();
+  cache->entries = contents.entries;
+  cache->bytes = contents.bytes;
+  cache->limit_bytes = folder.getLimit();
+  return Status::success();
+}
+
+tilewright_code tilewright_cache_query(tilewright_cache *cache) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(cache, "cache"); !status)
+      return status;
+    if (Status status = expectSize(*cache, "tilewright_cache"); !status)
+      return status;
+    return describeCache(CacheFolder::fromEnvironment(), cache);
+  });
+}
+
+tilewright_code tilewright_cache_clear(tilewright_cache *cache) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(cache, "cache"); !status)
+      return status;
+    if (Status status = expectSize(*cache, "tilewright_cache"); !status)
+      return status;
+    CacheFolder folder = CacheFolder::fromEnvironment();
+    if (Status status = folder.check(); !status)
+      return status;
+    folder.clear();
+    return describeCache(folder, cache);
   });
 }

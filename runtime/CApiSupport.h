@@ -47,6 +47,7 @@ Status expectType(const tilewright_type &type, const char *what);
 /// where struct_size covers them: a caller may be older than the library (docs/compatibility.md).
 template <typename Struct> inline constexpr size_t firstSize = 0;
 template <> inline constexpr size_t firstSize<tilewright_view> = 40;
+template <> inline constexpr size_t firstSize<tilewright_cache> = 48;
 template <> inline constexpr size_t firstSize<tilewright_argument> = 40;
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_desc> = 48;
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_args> = 80;

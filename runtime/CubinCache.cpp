@@ -5,13 +5,10 @@
 
 #include "runtime/CubinCache.h"
 
-#include "runtime/Bundle.h"
 #include "runtime/Checksum.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <unistd.h>
+#include <cstdio>
+#include <cstring>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -47,42 +44,30 @@ Header headerOf(const CubinKey &key, std::string_view cubin) {
 
 } // namespace
 
-CubinCache CubinCache::fromEnvironment() {
-  if (const char *directory = std::getenv("TILEWRIGHT_CACHE_DIR"))
-    return CubinCache(directory);
-  const char *base = std::getenv("XDG_CACHE_HOME");
-  if (base && *base == '/')
-    return CubinCache(std::string(base) + "/tilewright");
-  base = std::getenv("HOME");
-  return CubinCache(base && *base ? std::string(base) + "/.cache/tilewright" : std::string());
-}
-
-std::string CubinCache::path(const CubinKey &key) const {
+/// The name of the file of an entry.
+static std::string nameOf(const CubinKey &key) {
   char name[80];
-  std::snprintf(name, sizeof(name), "/%016llx-sm_%d%d-%d.cubin",
+  std::snprintf(name, sizeof(name), "%016llx-sm_%d%d-%d.cubin",
                 static_cast<unsigned long long>(key.ptxChecksum), key.major, key.minor,
                 key.driverVersion);
-  return directory + name;
+  return name;
 }
 
+std::string CubinCache::path(const CubinKey &key) const { return folder.path(nameOf(key)); }
+
 Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const {
-  std::string file = path(key);
-  if (!isEnabled() || access(file.c_str(), F_OK) != 0)
-    return std::optional<std::string>();
+  Result<std::optional<std::string>> found = folder.read(nameOf(key), std::string_view(magic, 8));
+  if (!found || !*found)
+    return found;
+  const std::string &bytes = **found;
   auto bad = [&](const char *what) {
-    return Status::failure(Code::Io, "cached code '" + file + "' " + what);
+    return Status::failure(Code::Io, "cached code '" + path(key) + "' " + what);
   };
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) // opening a pipe would wait for a writer
-    return bad("is not a file");
-  Result<std::string> bytes = readFile(file, std::string_view(magic, 8));
-  if (!bytes)
-    return bytes.status();
   Header header;
-  if (bytes->size() < sizeof(header))
+  if (bytes.size() < sizeof(header))
     return bad("is truncated");
-  std::memcpy(&header, bytes->data(), sizeof(header));
-  std::string_view cubin = std::string_view(*bytes).substr(sizeof(header));
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::string_view cubin = std::string_view(bytes).substr(sizeof(header));
   if (std::memcmp(header.magic, magic, 8) != 0)
     return bad("was not written by Tilewright");
   if (header.version != version)
@@ -100,13 +85,8 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
 Status CubinCache::store(const CubinKey &key, std::string_view cubin) const {
   if (!isEnabled())
     return Status::success();
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error)
-    return Status::failure(Code::Io,
-                           "cannot make the cache '" + directory + "': " + error.message());
   Header header = headerOf(key, cubin);
   std::string bytes(reinterpret_cast<const char *>(&header), sizeof(header));
   bytes.append(cubin);
-  return writeFileAtomically(path(key), bytes);
+  return folder.write(nameOf(key), bytes);
 }

@@ -3,17 +3,13 @@
 //
 // A cache, on disk, of machine code that the driver compiled from PTX.
 //
-// One file for each (PTX, architecture, driver version), with a checksum, written under a
-// temporary name and renamed: a reader sees a whole file or none. Damaged files are replaced; a
-// folder that cannot be written is not an error.
+// One file for each (PTX, architecture, driver version), with a checksum. Damaged files are
+// replaced; a folder that cannot be written is not an error.
 
 #ifndef TILEWRIGHT_RUNTIME_CUBINCACHE_H
 #define TILEWRIGHT_RUNTIME_CUBINCACHE_H
 
-#include "base/Support/Status.h"
-
-#include <cstdint>
-#include <string_view>
+#include "runtime/CacheFolder.h"
 
 namespace tilewright::runtime {
 
@@ -27,19 +23,18 @@ struct CubinKey {
 class CubinCache {
 public:
   /// An empty directory disables the cache.
-  explicit CubinCache(std::string directory) : directory(std::move(directory)) {}
-  /// TILEWRIGHT_CACHE_DIR (empty: no cache), else tilewright in XDG_CACHE_HOME, else in ~/.cache.
-  static CubinCache fromEnvironment();
+  explicit CubinCache(std::string directory) : folder(std::move(directory)) {}
+  explicit CubinCache(CacheFolder folder) : folder(std::move(folder)) {}
+  static CubinCache fromEnvironment() { return CubinCache(CacheFolder::fromEnvironment()); }
 
-  bool isEnabled() const { return !directory.empty(); }
+  bool isEnabled() const { return folder.isEnabled(); }
   std::string path(const CubinKey &key) const;
   /// Nothing if there is no file; a failure if it is damaged or of another version.
   Result<std::optional<std::string>> lookup(const CubinKey &key) const;
-  /// Creates the directory if it is missing.
   Status store(const CubinKey &key, std::string_view cubin) const;
 
 private:
-  std::string directory;
+  CacheFolder folder;
 };
 
 } // namespace tilewright::runtime

@@ -149,6 +149,22 @@ TILEWRIGHT_API tilewright_code tilewright_timeline_write(const tilewright_bundle
                                                          const void *timeline, size_t bytes,
                                                          const char *path);
 
+/* The cache on disk: machine code that the driver made from PTX, and bundles that the compiler
+ * made. See docs/runtime.md, "The cache". */
+typedef struct tilewright_cache {
+  size_t struct_size;
+  const char *folder;   /* empty: the cache is disabled */
+  const char *unused;   /* why the folder is not used; null: it is used */
+  uint64_t entries;     /* files */
+  uint64_t bytes;       /* of all files */
+  uint64_t limit_bytes; /* beyond it, entries that were used least recently are removed */
+} tilewright_cache;
+
+/* Fills the struct. The strings are valid until the next call in the thread. */
+TILEWRIGHT_API tilewright_code tilewright_cache_query(tilewright_cache *cache);
+/* Removes all entries, and fills the struct with what is left. */
+TILEWRIGHT_API tilewright_code tilewright_cache_clear(tilewright_cache *cache);
+
 /* Attention forward. */
 typedef struct tilewright_attention_forward_desc {
   size_t struct_size;

@@ -73,7 +73,9 @@ struct Entry {
   std::vector<std::shared_ptr<KernelJob>> jobs; ///< in order of preference for each kernel
 
   /// Programs are bound with the kernels; a timeline changes them when these are mapped.
-  ModuleOp getPrograms() const { return jobs.front()->gpu.timelineWords ? *jobs[0]->mapped : module; }
+  ModuleOp getPrograms() const {
+    return jobs.front()->gpu.timelineWords ? *jobs[0]->mapped : module;
+  }
 };
 
 /// Adds the parts of one call to a manifest, which the bundle gets when all is done.
@@ -195,8 +197,7 @@ llvm::Error PartsCompiler::finish(Entry &entry) {
   return llvm::Error::success();
 }
 
-const runtime::ProgramSpec *
-PartsCompiler::findProgram(const runtime::ProgramSpec &program) const {
+const runtime::ProgramSpec *PartsCompiler::findProgram(const runtime::ProgramSpec &program) const {
   auto found = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
                             [&](const auto &known) { return known.name == program.name; });
   return found == manifest.programs.end() ? nullptr : &*found;

@@ -9,9 +9,11 @@
 #include "lib/Bundle/ManifestBuilder.h"
 #include "lib/Bundle/ReachedSymbols.h"
 #include "passes/Conversion/Nvvm.h"
+#include "passes/Tile/BindParameters.h"
 #include "runtime/Bundle.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/ThreadPool.h"
 
 using namespace mlir;
@@ -52,6 +54,15 @@ private:
 };
 
 } // namespace
+
+void CodeUnit::takeCode(const CodeUnit &other) {
+  ptxVersion = other.ptxVersion;
+  ptx = other.ptx;
+  cubin = other.cubin;
+  error = other.error;
+  for (auto [kernel, same] : llvm::zip_equal(kernels, other.kernels))
+    kernel.staticSharedBytes = same.staticSharedBytes;
+}
 
 KernelJob::KernelJob(OwningOpRef<ModuleOp> module, GpuOptions gpu, std::string ptx)
     : gpu(std::move(gpu)), context(ModuleOp(module.get()).getContext()), module(std::move(module)),
@@ -159,6 +170,18 @@ void KernelJob::emitDiagnostics() {
     spills->emit(resources);
 }
 
+std::string KernelJob::describeCode() const {
+  OwningOpRef<ModuleOp> copy = ModuleOp(mapped.get()).clone();
+  for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
+    kernel.removeBindingsAttr();
+    kernel->removeAttr(blocksAttrName);
+  }
+  std::string text = gpu.target + '\n' + ptx + '\n';
+  llvm::raw_string_ostream stream(text);
+  copy->print(stream, OpPrintingFlags().useLocalScope());
+  return text;
+}
+
 bool KernelJob::hasRoles() const {
   return mapped && ModuleOp(mapped.get())
                        ->walk([](tgpu::RolesOp) { return WalkResult::interrupt(); })
@@ -219,22 +242,34 @@ void JobList::map() {
 
 void JobList::makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool preferredOnly) {
   struct Task {
-    size_t operations;
+    size_t size;
     KernelJob *job;
     CodeUnit *unit;
+    std::vector<CodeUnit *> equal;
   };
   std::vector<Task> tasks;
+  llvm::StringMap<size_t> numbers; // of tasks
   for (KernelJob *job : llvm::SetVector<KernelJob *>(jobs.begin(), jobs.end())) {
     if (preferredOnly && job->units.size() > 1)
       job->units.resize(1);
-    size_t operations = 0;
-    job->mapped->walk([&](Operation *) { ++operations; });
-    for (CodeUnit &unit : job->units)
-      if (unit.ptx.empty() && !unit.error)
-        tasks.push_back({operations, job, &unit});
+    std::string text;
+    for (CodeUnit &unit : job->units) {
+      if (!unit.ptx.empty() || unit.error)
+        continue;
+      if (text.empty())
+        text = job->describeCode();
+      std::string key = std::to_string(static_cast<int>(unit.forms)) + text;
+      auto [number, isNew] = numbers.try_emplace(key, tasks.size());
+      if (isNew)
+        tasks.push_back({text.size(), job, &unit, {}});
+      else
+        tasks[number->second].equal.push_back(&unit);
+    }
   }
-  llvm::stable_sort(tasks,
-                    [](const Task &a, const Task &b) { return a.operations > b.operations; });
-  runAll(context, tasks.size(),
-         [&](size_t i) { tasks[i].job->makeCode(*tasks[i].unit, assemble); });
+  llvm::stable_sort(tasks, [](const Task &a, const Task &b) { return a.size > b.size; });
+  runAll(context, tasks.size(), [&](size_t i) {
+    tasks[i].job->makeCode(*tasks[i].unit, assemble);
+    for (CodeUnit *other : tasks[i].equal)
+      other->takeCode(*tasks[i].unit);
+  });
 }

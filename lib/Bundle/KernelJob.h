@@ -31,6 +31,9 @@ struct CodeUnit {
   std::vector<KernelResources> resources;
   std::vector<mlir::Diagnostic> said;
   std::optional<std::string> error;
+
+  /// Takes the code of a unit of equal text; diagnostics and resources are not repeated.
+  void takeCode(const CodeUnit &other);
 };
 
 class KernelJob {
@@ -46,6 +49,10 @@ public:
   void makeCode(CodeUnit &unit, bool assemble) const;
   /// Emits the diagnostics of the mapping and of the code, and warnings about spills; once.
   void emitDiagnostics();
+
+  /// The text on which the code depends: of kernels that are equal but for the parameters that they
+  /// were bound to, it is the same.
+  std::string describeCode() const;
 
   bool hasRoles() const;
   /// Whether it copies captures by tensor maps.

@@ -16,8 +16,8 @@ namespace tilewright {
 void collectReached(mlir::ModuleOp module, mlir::Operation *op,
                     llvm::DenseSet<mlir::Operation *> &reached);
 
-/// A module with copies of the operation, of the symbols that it reaches, and of all captures, which
-/// belong to the contract of a bound kernel whether it reads them or not; in their order.
+/// A module with copies of the operation, of the symbols that it reaches, and of all captures,
+/// which belong to the contract of a bound kernel whether it reads them or not; in their order.
 mlir::OwningOpRef<mlir::ModuleOp> copyReached(mlir::ModuleOp module, mlir::Operation *op);
 
 } // namespace tilewright

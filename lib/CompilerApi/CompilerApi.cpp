@@ -5,10 +5,9 @@
 
 #include "lib/CompilerApi/tilewright-compiler.h"
 
-#include "lib/Driver/BundleRequest.h"
+#include "lib/Driver/BundleCache.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstddef>
@@ -46,29 +45,42 @@ std::string describe(mlir::Location location) {
 
 const char *tilewright_compiler_last_error(void) { return lastError().c_str(); }
 
-tilewright_compile_code tilewright_compile(const tilewright_compile_request *request, void **bundle,
-                                           size_t *size) {
-  lastError().clear();
-  auto invalid = [](std::string text) {
-    return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, std::move(text));
-  };
-  if (!request || !bundle || !size)
-    return invalid("request, bundle and size must not be null");
-  if (request->struct_size < firstRequestSize)
-    return invalid("struct_size of tilewright_compile_request is " +
-                   std::to_string(request->struct_size) + ", less than " +
-                   std::to_string(firstRequestSize));
-  if (!request->source)
-    return invalid("the request has no source");
-  if ((request->num_params && !request->params) || (request->num_with && !request->with) ||
-      (request->num_targets && !request->targets))
-    return invalid("a list of the request has a count, but is null");
+namespace {
 
+/// A request of C in the terms of the compiler.
+struct Request {
   BundleRequest wanted;
-  if (request->entry)
-    wanted.options.entry = request->entry;
-  for (size_t i = 0; i < request->num_params; ++i) {
-    const tilewright_compile_param &param = request->params[i];
+  std::string source, name, shipped;
+};
+
+tilewright_compile_code invalid(std::string text) {
+  return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, std::move(text));
+}
+
+/// Whether the caller's struct has the field that ends there.
+bool hasField(const tilewright_compile_request &request, size_t end) {
+  return request.struct_size >= end;
+}
+#define HAS_FIELD(request, field)                                                                  \
+  hasField(request, offsetof(tilewright_compile_request, field) + sizeof((request).field))
+
+tilewright_compile_code read(const tilewright_compile_request *given, Request &request) {
+  if (given->struct_size < firstRequestSize)
+    return invalid("struct_size of tilewright_compile_request is " +
+                   std::to_string(given->struct_size) + ", less than " +
+                   std::to_string(firstRequestSize));
+  if (!given->source)
+    return invalid("the request has no source");
+  if ((given->num_params && !given->params) || (given->num_with && !given->with) ||
+      (given->num_targets && !given->targets))
+    return invalid("a list of the request has a count, but is null");
+  request.source.assign(given->source, given->source_size);
+  request.name = given->source_name ? given->source_name : "source";
+  BundleRequest &wanted = request.wanted;
+  if (given->entry)
+    wanted.options.entry = given->entry;
+  for (size_t i = 0; i < given->num_params; ++i) {
+    const tilewright_compile_param &param = given->params[i];
     if (!param.name || !param.value)
       return invalid("a parameter of the request has no name or no value");
     wanted.options.params.emplace_back(param.name, param.value);
@@ -79,38 +91,85 @@ tilewright_compile_code tilewright_compile(const tilewright_compile_request *req
         into.push_back(list[i]);
     return into.size() == count;
   };
-  if (!append(request->with, request->num_with, wanted.options.with) ||
-      !append(request->targets, request->num_targets, wanted.targets))
+  if (!append(given->with, given->num_with, wanted.options.with) ||
+      !append(given->targets, given->num_targets, wanted.targets))
     return invalid("a file or target of the request is null");
+  if (HAS_FIELD(*given, source_file) && given->source_file)
+    wanted.options.source = given->source_file;
+  if (HAS_FIELD(*given, device_minor) && given->device_major) {
+    if (!Target::forDevice(given->device_major, given->device_minor) || given->device_minor < 0)
+      return invalid("device_major and device_minor must be the compute capability of a device, " +
+                     Target::getNames() + " or later, but got " +
+                     std::to_string(given->device_major) + "." +
+                     std::to_string(given->device_minor));
+    wanted.device = DeviceCapability{given->device_major, given->device_minor};
+    if (HAS_FIELD(*given, device_shared_bytes))
+      wanted.scope.sharedLimit = static_cast<int64_t>(given->device_shared_bytes);
+  }
+  if (HAS_FIELD(*given, preferred_only))
+    wanted.scope.preferredOnly = given->preferred_only != 0;
+  if (HAS_FIELD(*given, shipped_folder) && given->shipped_folder)
+    request.shipped = given->shipped_folder;
+  return TILEWRIGHT_COMPILE_OK;
+}
 
-  constexpr size_t withSourceFile =
-      offsetof(tilewright_compile_request, source_file) + sizeof(request->source_file);
-  if (request->struct_size >= withSourceFile && request->source_file)
-    wanted.options.source = request->source_file;
-
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+/// Calls compile(source, request, handler of diagnostics); of a failure, the first diagnostic
+/// counts.
+template <typename Compile>
+tilewright_compile_code run(const Request &request, Compile compile, std::string &bytes) {
   std::string first;
-  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+  auto keep = [&](mlir::Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && first.empty())
       first = describe(diagnostic.getLocation()) + diagnostic.str();
-    return mlir::success();
-  });
-  llvm::MemoryBufferRef source(llvm::StringRef(request->source, request->source_size),
-                               request->source_name ? request->source_name : "source");
-  llvm::Expected<std::string> bytes = compileBundle(context, source, wanted);
-  if (!bytes) {
-    std::string text = llvm::toString(bytes.takeError());
+  };
+  llvm::Expected<std::string> made =
+      compile(llvm::MemoryBufferRef(request.source, request.name), keep);
+  if (!made) {
+    std::string text = llvm::toString(made.takeError());
     return fail(TILEWRIGHT_COMPILE_REFUSED, first.empty() ? text : first);
   }
-  void *copy = std::malloc(bytes->size());
+  bytes = std::move(*made);
+  return TILEWRIGHT_COMPILE_OK;
+}
+
+} // namespace
+
+tilewright_compile_code tilewright_compile(const tilewright_compile_request *request, void **bundle,
+                                           size_t *size) {
+  lastError().clear();
+  if (!request || !bundle || !size)
+    return invalid("request, bundle and size must not be null");
+  Request asked;
+  if (tilewright_compile_code code = read(request, asked))
+    return code;
+  std::string bytes;
+  auto compile = [&](llvm::MemoryBufferRef source, auto handler) {
+    return compileOrFindBundle(source, asked.wanted, asked.shipped, handler);
+  };
+  if (tilewright_compile_code code = run(asked, compile, bytes))
+    return code;
+  void *copy = std::malloc(bytes.size());
   if (!copy)
     return fail(TILEWRIGHT_COMPILE_REFUSED, "there is no memory for the bundle");
-  std::memcpy(copy, bytes->data(), bytes->size());
+  std::memcpy(copy, bytes.data(), bytes.size());
   *bundle = copy;
-  *size = bytes->size();
+  *size = bytes.size();
   return TILEWRIGHT_COMPILE_OK;
+}
+
+tilewright_compile_code tilewright_compile_shipped(const tilewright_compile_request *request,
+                                                   const char *folder) {
+  lastError().clear();
+  if (!request || !folder || !*folder)
+    return invalid("request and folder must not be null or empty");
+  Request asked;
+  if (tilewright_compile_code code = read(request, asked))
+    return code;
+  std::string bytes;
+  auto compile = [&](llvm::MemoryBufferRef source, auto handler) {
+    return compileShippedBundle(source, asked.wanted, folder, handler);
+  };
+  return run(asked, compile, bytes);
 }
 
 void tilewright_compiler_free(void *bundle) { std::free(bundle); }

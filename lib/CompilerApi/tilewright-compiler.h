@@ -6,7 +6,9 @@
  * needs only libtilewright.so.
  *
  * Set struct_size of each struct to its sizeof. A pointer is nullable only if its comment says
- * so. All functions may be called from several threads. */
+ * so. All functions may be called from several threads, at the same time.
+ *
+ * Results are kept in a cache on disk, which processes share: docs/runtime.md, "The cache". */
 
 #ifndef TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H
 #define TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H
@@ -50,6 +52,17 @@ typedef struct tilewright_compile_request {
   /* nullable; the file that the source was read from, in whose folder its tile.link may name
    * files. Without it, tile.link can name only files embedded in the compiler. */
   const char *source_file;
+  /* The compute capability of the only device for which the code is, such as 9 and 0, and the bytes
+   * of shared memory that a block may have there (0: as on any chip of that capability). Without
+   * targets, the bundle then has one target, the best of the device. 0: any device. */
+  int device_major;
+  int device_minor;
+  size_t device_shared_bytes;
+  /* Not 0: only the preferred form of each kernel, which may need views with aligned addresses and
+   * strides. A run with other views fails with TILEWRIGHT_UNSUPPORTED; compile without it then. */
+  int preferred_only;
+  /* nullable: a folder of tilewright_compile_shipped. What it has is not compiled. */
+  const char *shipped_folder;
 } tilewright_compile_request;
 
 /* The text of the last failure of this thread; empty if there was none. */
@@ -58,6 +71,12 @@ TILEWRIGHT_COMPILER_API const char *tilewright_compiler_last_error(void);
 /* Returns the bytes of a bundle, which tilewright_compiler_free releases. */
 TILEWRIGHT_COMPILER_API tilewright_compile_code
 tilewright_compile(const tilewright_compile_request *request, void **bundle, size_t *size);
+
+/* Compiles, and writes the result to a folder, from which tilewright_compile takes it for the same
+ * request if that names the folder. For bundles that come with an application. It needs no ptxas
+ * there, nor the one that was used here. */
+TILEWRIGHT_COMPILER_API tilewright_compile_code
+tilewright_compile_shipped(const tilewright_compile_request *request, const char *folder);
 
 TILEWRIGHT_COMPILER_API void tilewright_compiler_free(void *bundle);
 

@@ -84,18 +84,28 @@ public:
     for (size_t i = 0; i < variants.size(); ++i) {
       if (llvm::is_contained(llvm::ArrayRef(variants).take_front(i), variants[i]))
         return llvm::createStringError("variant " + llvm::Twine(i + 1) + " occurs twice");
-      modules.clear();
-      parts.clear();
       std::string number =
           "variant " + std::to_string(i + 1) + " of " + std::to_string(variants.size());
-      for (const std::string &target : targets) {
-        tell(number + " for " + target);
-        if (llvm::Error error = addParts(variants[i], target))
+      // For a device: one target after the other, until there is code.
+      size_t step = request.device ? 1 : targets.size(), before = writer.manifest.kernels.size();
+      for (size_t first = 0; first < targets.size() && writer.manifest.kernels.size() == before;
+           first += step) {
+        modules.clear();
+        parts.clear();
+        for (const std::string &target : llvm::ArrayRef(targets).slice(first, step)) {
+          tell(number + " for " + target);
+          if (llvm::Error error = addParts(variants[i], target))
+            return error;
+        }
+        tell("code of " + number);
+        BundleScope scope = request.scope;
+        // Machine code for another generation would be of no use.
+        if (request.device)
+          scope.assemble &= Target::find(targets[first])
+                                ->cubinServes(request.device->major, request.device->minor);
+        if (llvm::Error error = addToBundle(writer, parts, scope))
           return error;
       }
-      tell("code of " + number);
-      if (llvm::Error error = addToBundle(writer, parts, request.scope))
-        return error;
     }
     Result<std::string> bytes = writer.bytes();
     if (!bytes)
@@ -111,9 +121,13 @@ private:
                request.gpu.warps == GpuOptions().warps;
     if (targets.empty())
       targets.emplace_back(Target::getDefault().name);
+    auto mayServe = [&](const Target &target) {
+      return !request.device || !target.isExact ||
+             (target.major == request.device->major && target.minor == request.device->minor);
+    };
     if (isChosen && !isReady)
       for (const Target &target : Target::all())
-        if (target.hasRoles())
+        if (target.hasRoles() && mayServe(target))
           targets.emplace_back(target.name);
     // Exact targets are preferred on their devices.
     llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {

@@ -12,11 +12,16 @@
 #include "llvm/Support/MemoryBufferRef.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tilewright {
+
+struct DeviceCapability {
+  int major = 0, minor = 0;
+};
 
 struct BundleRequest {
   using Params = std::vector<std::pair<std::string, std::string>>;
@@ -26,6 +31,8 @@ struct BundleRequest {
   /// In any order. None: the default target, and those with roles for kernels with a schedule of
   /// roles there.
   std::vector<std::string> targets;
+  /// If set, `targets` are those that this device prefers: the first for which there is code.
+  std::optional<DeviceCapability> device;
   std::vector<Params>
       variants;   ///< parameters of each variant; empty: one variant without additional parameters
   GpuOptions gpu; ///< its target is ignored

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import interpreter, ops  # noqa: E402
+from tilewright import interpreter, ops, plans  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 
 setUpModule = interpret_module
@@ -295,7 +295,7 @@ class RejectionTest(unittest.TestCase):
             tilewright.prepare("cpu", torch.float16, 64)
 
     def test_says_where_the_tool_is_missing(self):
-        with mock.patch.dict(os.environ, {"TILEWRIGHT_RUN": "nowhere/run"}), mock.patch.object(ops._code, "plans", {}):
+        with mock.patch.dict(os.environ, {"TILEWRIGHT_RUN": "nowhere/run"}), mock.patch.object(plans._code, "plans", {}):
             self.expect("there is no tilewright-run (nowhere/run: No such file or directory); set TILEWRIGHT_RUN",
                         error=RuntimeError)
 

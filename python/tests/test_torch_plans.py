@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import interpret_module, make, qkv, torch  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import ops, places, runtime  # noqa: E402
+from tilewright import ops, places, plans, runtime  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 from torch_reference import fill  # noqa: E402
 
@@ -26,18 +26,18 @@ class PlansTest(unittest.TestCase):
     """Runs the interpreter; before each run, the plan for a GPU checks names, types and shapes."""
 
     def setUp(self):
-        self.plans, self.checked, plan, launch = {}, [], ops.plan, ops.launch
+        self.made, self.checked, plan, launch = {}, [], ops.plan, ops.launch
 
         def both(choice, device):
-            if choice not in self.plans:
-                self.plans[choice] = ops.compile_choice(choice, ["sm_80"])
-                self.plans[choice].check_support(8, 0)
+            if choice not in self.made:
+                self.made[choice] = plans.compile_choice(choice, ["sm_80"])
+                self.made[choice].check_support(8, 0)
             found = plan(choice, device)
             found.choice = choice
             return found
 
         def check(plan, values, outputs, device):
-            other = self.plans[plan.choice]
+            other = self.made[plan.choice]
             for name in outputs:
                 self.assertTrue(name in ("o", "lse", "dq", "dk", "dv") or other.takes(name), name)
             size = other.workspace_size(other.pack(values))
@@ -84,7 +84,7 @@ class PlansTest(unittest.TestCase):
 
     def test_bundles_hold_what_attention_asks_for(self):
         """A bundle without the required entry or variant is skipped."""
-        library = ops._code.get_library()
+        library = plans._code.get_library()
         choice = ops.Choice("forward", "f16", 16, 16, "none", False, "", packed=True)
         kernel, files = choice.files()
         bundle = library.load(tilewright.compiler.compile_bundle(kernel, choice.params(), files, ["sm_80"]))

@@ -4,9 +4,10 @@
 import ctypes
 import functools
 import os
+import re
 import subprocess
 import tempfile
-from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
 from tilewright import places
 
@@ -23,7 +24,8 @@ class _Request(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("source", c_char_p), ("source_size", c_size_t), ("source_name", c_char_p),
                 ("entry", c_char_p), ("params", POINTER(_Param)), ("num_params", c_size_t),
                 ("with_files", POINTER(c_char_p)), ("num_with", c_size_t), ("targets", POINTER(c_char_p)),
-                ("num_targets", c_size_t), ("source_file", c_char_p)]
+                ("num_targets", c_size_t), ("source_file", c_char_p), ("device_major", c_int), ("device_minor", c_int),
+                ("device_shared_bytes", c_size_t), ("preferred_only", c_int), ("shipped_folder", c_char_p)]
 
 
 @functools.lru_cache(maxsize=None)
@@ -42,16 +44,29 @@ def _strings(texts):
     return (c_char_p * len(texts))(*[text.encode() for text in texts])
 
 
-def _compile_here(path, kernel, params, with_files, targets):
-    library = _library(path)
+def _request(kernel, params, with_files, targets, device, preferred_only):
+    """A request of the C interface, and objects that must live as long."""
     with open(kernel, "rb") as file:
         source = file.read()
     pairs = (_Param * len(params))(*[_Param(name.encode(), value.encode()) for name, value in params.items()])
-    request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params),
-                       _strings(with_files), len(with_files), _strings(targets), len(targets), kernel.encode())
-    data, size = c_void_p(), c_size_t()
-    if library.tilewright_compile(byref(request), byref(data), byref(size)):
+    with_list, target_list = _strings(with_files), _strings(targets)
+    shipped = places.SHIPPED.encode() if os.path.isdir(places.SHIPPED) else None
+    request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params), with_list,
+                       len(with_files), target_list, len(targets), kernel.encode(), *(device or (0, 0, 0)),
+                       preferred_only, shipped)
+    return request, (source, pairs, with_list, target_list)
+
+
+def _check(library, code):
+    if code:
         raise CompileError(library.tilewright_compiler_last_error().decode().strip())
+
+
+def _compile_here(path, *arguments):
+    library, data, size = _library(path), c_void_p(), c_size_t()
+    request, kept = _request(*arguments)
+    _check(library, library.tilewright_compile(byref(request), byref(data), byref(size)))
+    del kept
     try:
         return ctypes.string_at(data, size.value)
     finally:
@@ -106,22 +121,74 @@ def param_texts(params):
     return texts
 
 
-def compile_bundle(kernel, params, with_files=(), targets=()):
-    """Compiles the file `kernel`, which must have one program or one kernel, to a bundle, and returns the bundle's bytes.
-
-    params       {name: integer, bool or string}. Block sizes that are not given are chosen from the file that the
-                 environment variable TILEWRIGHT_BLOCKS names, then from the compiler's table
-    with_files   paths of .mlir files, whose functions replace the replaceable functions of `kernel`
-    targets      names as in "sm_90a"; by default sm_80, and sm_90a if the kernel has a schedule with roles there
-
-    Raises ValueError if an argument has the wrong type, and CompileError if a file does not exist or the compiler
-    reports an error."""
+def _checked(kernel, params, with_files, targets):
     kernel, params = os.fspath(kernel), param_texts(params)
     with_files, targets = _texts("with_files", with_files), _texts("targets", targets)
     for file in (kernel, *with_files):
         if not os.path.isfile(file):
             raise CompileError(f"there is no kernel file '{file}'")
+    return kernel, params, with_files, targets
+
+
+def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):
+    """Compiles the file `kernel`, which must have one program or one kernel, to a bundle, and returns the bundle's bytes.
+    What the compiler library made before, in this process or another, comes from the cache (tilewright.cache_info).
+
+    params       {name: integer, bool or string}. Block sizes that are not given are chosen from the file that the
+                 environment variable TILEWRIGHT_BLOCKS names, then from the compiler's table
+    with_files   paths of .mlir files, whose functions replace the replaceable functions of `kernel`
+    targets      names as in "sm_90a"; by default sm_80, and sm_90a if the kernel has a schedule with roles there
+    device       (major, minor, shared_bytes): the compute capability of the only device for which the code is, and the
+                 bytes of shared memory that a block may have there (0: unknown). The default is then its best target
+    preferred_only
+                 only the preferred form of each kernel, which may need aligned views
+
+    tilewrightc, which is used if there is no compiler library, makes all forms for all devices.
+
+    Raises ValueError if an argument has the wrong type, and CompileError if a file does not exist or the compiler
+    reports an error."""
+    kernel, params, with_files, targets = _checked(kernel, params, with_files, targets)
     library = places.find_compiler()
     if library:
-        return _compile_here(library, kernel, params, with_files, targets)
+        return _compile_here(library, kernel, params, with_files, targets, device, preferred_only)
     return _compile_by_tool(kernel, params, with_files, targets)
+
+
+def compile_shipped(folder, kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):
+    """As compile_bundle, but writes the result to a folder, as `shipped` in this package's folder: compile_bundle takes
+    it from there for the same arguments. Raises CompileError if there is no compiler library."""
+    arguments = _checked(kernel, params, with_files, targets)
+    path = places.find_compiler()
+    if not path:
+        raise CompileError("there is no libtilewright-compiler.so; set TILEWRIGHT_COMPILER")
+    library = _library(path)
+    request, kept = _request(*arguments, device, preferred_only)
+    _check(library, library.tilewright_compile_shipped(byref(request), os.fspath(folder).encode()))
+    del kept
+
+
+_LINK = re.compile(r'tile\.link\s*"([^"\n]*)"')
+_links = {}  # the files beside a file that its tile.link name, by the stamp of the file
+
+
+def stamps(files):
+    """Returns a value that differs if one of the files, or of the files that these link, has been changed or is another
+    one. It holds absolute paths, inodes, sizes and times of change, so that it is cheap."""
+    found = {}
+    pending = [os.path.abspath(file) for file in files]
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        try:
+            state = os.stat(path)
+        except OSError:
+            found[path] = None
+            continue
+        found[path] = key = (path, state.st_ino, state.st_size, state.st_mtime_ns)
+        if key not in _links:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                names = _LINK.findall(file.read())
+            _links[key] = [os.path.join(os.path.dirname(path), name) for name in names]
+        pending += _links[key]
+    return tuple(found.items())

@@ -1,156 +1,18 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operators tilewright::attention and tilewright::attention_backward: they select a kernel, compile or load its
-code, and launch it. Kernel arguments that do not have a parameter of their own are passed in `tensors`, `floats` and
+"""The operators tilewright::attention and tilewright::attention_backward: they select a kernel, and launch its plan
+(tilewright.plans). Kernel arguments that do not have a parameter of their own are passed in `tensors`, `floats` and
 `integers`; `names` lists their names in this order, separated by commas. Floats and integers end with an unnamed
 element, since autograd mistakes an empty list for a list of tensors. If q, k and v have three dimensions, they hold
 packed sequences."""
 
-import contextlib
-import threading
-from typing import List, NamedTuple, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 
-from tilewright import checks, compiler, interpreter, places, runtime
-from tilewright.runtime import TilewrightError
+from tilewright import checks
+from tilewright.plans import TYPES, Choice, launch, plan, start
 
-TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
 LIST_SIZES = ("LIST_BLOCK_M", "LIST_BLOCK_N")
-INPUT_ERRORS = ("invalid argument", "unsupported", "missing variant")
-
-
-class Choice(NamedTuple):
-    """A kernel or program and its compile options: attention_KERNEL in kernels/attention_KERNEL.mlir, where KERNEL is
-    `kernel`."""
-    kernel: str
-    dtype: str
-    dim: int
-    value_dim: int
-    causal: str
-    window: bool
-    modifier: str  # linked files, in the format of checks.modifier_files
-    deterministic: bool = False
-    captured: bool = False  # whether captures get gradients
-    packed: bool = False
-    score_gradient: bool = False  # whether the backward writes d_score, the gradient of a bias
-    lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there is a block mask
-
-    def entry(self):
-        return f"attention_{self.kernel}"
-
-    def params(self):
-        params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "CAUSAL": self.causal}
-        params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower(),
-                   "LISTED": str(bool(self.lists)).lower()}
-        params |= {name: str(size) for name, size in zip(LIST_SIZES, self.lists)}
-        if self.kernel == "backward":
-            params |= {"DETERMINISTIC": str(self.deterministic).lower(), "CAPTURE_GRADIENTS": str(self.captured).lower(),
-                       "SCORE_GRADIENT": str(self.score_gradient).lower()}
-        return params
-
-    def files(self):
-        """Returns the path of the kernel's file, and a list of the files to link."""
-        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
-
-    def create(self, library, bundle):
-        if self.kernel == "forward" and not self.packed and not self.lists:
-            return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
-        if self.kernel == "backward" and not (self.packed or self.score_gradient or self.lists):
-            return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,
-                                             self.value_dim, self.window, self.captured)
-        return runtime.Operation(library, bundle, self.entry(), self.params())
-
-
-class _Code:
-    """The libraries, bundles and plans of this process."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.library = None
-        self.bundles = {}  # loaded bundles, by modifier
-        self.plans = {}
-
-    def get_library(self):
-        if self.library is None:
-            self.library = runtime.Library(places.find_library())
-        return self.library
-
-
-_code = _Code()
-
-
-def load_bundle(path, modifier=None):
-    """Makes attention use the code of a bundle file that tilewrightc wrote, where it contains the required variant,
-    instead of compiling kernels in this process. `modifier` is the modifier that was linked to the kernels of the
-    bundle. Raises runtime.TilewrightError if the file is not a valid bundle."""
-    with _code.lock:
-        bundle = _code.get_library().open(path)
-        _code.bundles.setdefault(checks.modifier_text(modifier), []).append(bundle)
-
-
-@contextlib.contextmanager
-def _friendly():
-    """Converts errors to the exceptions that PyTorch users expect."""
-    try:
-        yield
-    except compiler.CompileError as error:
-        raise ValueError(f"the kernel does not compile: {error}") from None
-    except TilewrightError as error:
-        raise (ValueError if error.code in INPUT_ERRORS else RuntimeError)(str(error)) from None
-
-
-def compile_choice(choice, targets=()):
-    """Compiles the choice in this process, and returns a plan that is not yet prepared for a device."""
-    kernel, files = choice.files()
-    data = compiler.compile_bundle(kernel, choice.params(), files, targets)
-    library = _code.get_library()
-    return choice.create(library, library.load(data))
-
-
-def plan(choice, device):
-    """Returns a plan that is prepared for a device, from a loaded bundle if one contains the choice; else compiles it."""
-    interpreted = interpreter.device() if device.type == "cpu" else None
-    key = (choice, interpreted, device.index)
-    found = _code.plans.get(key)
-    if found is not None:
-        return found
-    if device.type == "cpu":
-        if interpreted is None:
-            raise ValueError("tensors must be on a CUDA device where tilewright.interpret does not say otherwise, also in "
-                             "the backward, but got cpu")
-        kernel, files = choice.files()
-        return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), files, interpreted))
-    if torch.cuda.is_current_stream_capturing():
-        raise RuntimeError("the first call of attention for these types and widths must not be captured, since it loads "
-                           "code; call it once before, or tilewright.torch.prepare")
-    with _friendly(), _code.lock:
-        if key in _code.plans:  # another thread has made it in the meantime
-            return _code.plans[key]
-        for bundle in _code.bundles.get(choice.modifier, []):
-            try:
-                found = choice.create(_code.get_library(), bundle)
-                break
-            except TilewrightError as error:
-                if error.code != "missing variant":
-                    raise
-        if found is None:
-            found = compile_choice(choice)
-        found.prepare(device.index)
-        _code.plans[key] = found
-    return found
-
-
-def launch(plan, values, outputs, device):
-    """Launches the plan on the current stream of the device; `outputs` names the arrays that it writes."""
-    if device.type == "cpu":
-        with _friendly():
-            return plan.run(values, outputs)
-    with _friendly(), torch.cuda.device(device):
-        packed = plan.pack(values)
-        size = plan.workspace_size(packed, device.index)
-        workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
-        stream = torch.cuda.current_stream(device).cuda_stream
-        plan.run(packed, workspace.data_ptr() if size else None, size, stream)
 
 
 def _dense_rows(x):
@@ -235,19 +97,25 @@ def takes_score_gradient(modifier, deterministic, shape=None, full=None):
     return shape[3] == full[3] and (deterministic or any(n == 1 < all_n for n, all_n in zip(shape, full)))
 
 
+def _backward_choice(q, k, v, wanted, more, causal, window, modifier, deterministic):
+    """The choice for a backward, and the names of the captures whose gradients it computes. Removes the block sizes of
+    lists from `more`, the named values; `wanted` lists the tensors of them that get gradients."""
+    lists = _lists(more)
+    of_scores = "bias" in wanted and q.dim() == 4 and not lists and takes_score_gradient(
+        modifier, deterministic, more["bias"].shape, (*q.shape[:3], k.shape[2]))
+    captured = [name for name in wanted if not (of_scores and name == "bias")]
+    return _choice("backward", q, v, causal, window, modifier, deterministic=deterministic, captured=bool(captured),
+                   score_gradient=of_scores, lists=lists), captured
+
+
 @torch.library.custom_op("tilewright::attention_backward", mutates_args=())
-def attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+def attention_backward(do: torch.Tensor, dlse: Optional[torch.Tensor], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
                        o: torch.Tensor, lse: torch.Tensor, wanted: str, tensors: List[torch.Tensor], floats: List[float],
                        integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
                        modifier: str, deterministic: bool,
                        ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
     more, wanted = _by_name(tensors, floats, integers, names), _names(wanted)
-    lists = _lists(more)
-    of_scores = "bias" in wanted and q.dim() == 4 and not lists and takes_score_gradient(
-        modifier, deterministic, more["bias"].shape, (*q.shape[:3], k.shape[2]))
-    captured = [name for name in wanted if not (of_scores and name == "bias")]
-    choice = _choice("backward", q, v, causal, (window_left, window_right), modifier, deterministic=deterministic,
-                     captured=bool(captured), score_gradient=of_scores, lists=lists)
+    choice, captured = _backward_choice(q, k, v, wanted, more, causal, (window_left, window_right), modifier, deterministic)
     found = plan(choice, q.device)
     gradients = {}
     for name in wanted:
@@ -279,6 +147,10 @@ def _setup_context(ctx, inputs, output):
     ctx.set_materialize_grads(False)
     ctx.tensor_names = _names(ctx.rest[2])[:len(tensors)]
     ctx.wanted = ",".join(name for name, x in zip(ctx.tensor_names, tensors) if x.requires_grad)
+    if type(q) in (torch.Tensor, torch.nn.Parameter):  # not while a graph is traced
+        floats, integers, names, causal, left, right, _, modifier, deterministic = ctx.rest
+        more = _by_name(tensors, floats, integers, names)
+        start(_backward_choice(q, k, v, _names(ctx.wanted), more, causal, (left, right), modifier, deterministic)[0], q.device)
 
 
 def _autograd(ctx, do, dlse):

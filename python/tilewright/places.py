@@ -22,6 +22,9 @@ def _find_shared(variable, name, otherwise):
 
 KERNELS = os.path.join(PACKAGE if os.path.isdir(os.path.join(PACKAGE, "kernels")) else ROOT, "kernels")
 
+# Bundles that were compiled with the package (scripts/make-wheel.py).
+SHIPPED = os.path.join(PACKAGE, "shipped")
+
 
 def find_tool(name="tilewrightc"):
     """The path of a tool; TILEWRIGHTC and TILEWRIGHT_RUN override tilewrightc and tilewright-run."""

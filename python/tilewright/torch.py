@@ -18,9 +18,9 @@ stream, with workspaces from PyTorch's allocator.
 
 import torch
 
-from tilewright import checks, features, interpreter, ops
+from tilewright import checks, features, interpreter, ops, plans
 from tilewright.interpreter import interpret
-from tilewright.ops import load_bundle
+from tilewright.plans import load_bundle
 
 __all__ = ["attention", "prepare", "load_bundle", "interpret"]
 
@@ -155,4 +155,4 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
                          is_backward and deterministic, is_backward and capture_gradients, bool(packed), False, lists)
         if is_backward and capture_gradients and not packed and not lists and ops.takes_score_gradient(text, deterministic):
             how = how._replace(captured=text != "bias", score_gradient=True)
-        ops.plan(how, torch.device("cuda", index))
+        plans.prepare(how, torch.device("cuda", index))
