@@ -88,8 +88,8 @@ Status CacheFolder::check() const {
   };
   if (!S_ISDIR(status.st_mode))
     return fail("be a folder, but is none");
-  if (status.st_uid != geteuid())
-    return fail("belong to the user of the process, " + std::to_string(geteuid()) +
+  if (status.st_uid != geteuid() && status.st_uid != 0)
+    return fail("belong to root or to the user of the process, " + std::to_string(geteuid()) +
                 ", but belongs to " + std::to_string(status.st_uid) +
                 "; let TILEWRIGHT_CACHE_DIR name another folder");
   if (status.st_mode & (S_IWGRP | S_IWOTH)) {

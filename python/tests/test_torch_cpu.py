@@ -244,6 +244,26 @@ class AttentionTest(TorchTest):
         transposed = make(2, 4, 8, 6).mT  # rows that are not dense
         self.assert_same([attention(transposed, *swapped[1:])], [reference(transposed, *swapped[1:])[0]])
 
+    def test_refuses_transforms(self):
+        """Forward mode would give zero in silence."""
+        q, k, v = (x.detach() for x in qkv())
+        bias = make(5, 9).detach()
+
+        def loss(x, **options):
+            return attention(x, k, v, **options).sum()
+
+        for transform in (lambda f, x: torch.func.jvp(f, (x,), (x,)), lambda f, x: torch.func.jacfwd(f)(x),
+                          lambda f, x: torch.func.grad(f)(x), lambda f, x: torch.func.vmap(f)(x[None])):
+            with self.assertRaisesRegex(NotImplementedError, "q must not be a tensor of vmap or another transform"):
+                transform(loss, q)
+            with self.assertRaisesRegex(NotImplementedError, "bias must not be a tensor of vmap or another transform"):
+                transform(lambda x: loss(q, bias=x), bias)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(v, v)
+            with self.assertRaisesRegex(NotImplementedError, "v must not be a tensor of forward-mode differentiation"):
+                attention(q, k, dual)
+            attention(q, k, v)  # no tangent
+
     def test_opcheck(self):
         q, k, v = qkv()
         starts = torch.tensor([0, 2, 5], dtype=torch.int32)

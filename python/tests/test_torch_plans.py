@@ -2,8 +2,12 @@
 """Checks the plans for a GPU: every kernel that attention selects compiles, and the runtime accepts its arguments.
 Needs PyTorch and the built libraries, but no GPU."""
 
+import contextlib
 import os
 import sys
+import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -11,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import interpret_module, make, qkv, torch  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import ops, places, plans, runtime  # noqa: E402
+from tilewright import compiler, ops, places, plans, runtime  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 from torch_reference import fill  # noqa: E402
 
@@ -94,6 +98,183 @@ class PlansTest(unittest.TestCase):
             with self.assertRaises(runtime.TilewrightError) as caught:
                 other.create(library, bundle)
             self.assertEqual(caught.exception.code, "missing variant")
+
+
+class FilesTest(unittest.TestCase):
+    """Plans are known by the contents of the files of a modifier."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.made = folder.name, []
+        patches = (mock.patch.object(plans, "_make", lambda *arguments: self.made.append(arguments) or object()),
+                   mock.patch.object(plans._code, "plans", {}),
+                   mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False))
+        for patch in patches:
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def plan(self, modifier):
+        choice = ops.Choice("forward", "f16", 16, 16, "none", False, modifier)
+        return plans.plan(choice, torch.device("cuda", 0))
+
+    def test_an_edited_file_gets_another_plan(self):
+        path = self.write("a.mlir", "// one\n")
+        first = self.plan(path)
+        self.assertIs(self.plan(path), first)
+        self.write("a.mlir", "// two\n")  # as long as before
+        second = self.plan(path)
+        self.assertIsNot(second, first)
+        self.assertIs(self.plan(path), second)
+        self.assertEqual(len(self.made), 2)
+
+    def test_an_edited_link_gets_another_plan(self):
+        path = self.write("a.mlir", 'tile.link "lib/b.mlir"\n')
+        first = self.plan(path)
+        self.write("lib/b.mlir", 'tile.link "c.mlir"\n')
+        second = self.plan(path)
+        self.assertIsNot(second, first)
+        self.write("lib/c.mlir", "// one\n")
+        third = self.plan(path)
+        self.assertIsNot(third, second)
+        self.write("lib/c.mlir", "// two\n")
+        self.assertIsNot(self.plan(path), third)
+        self.write("other.mlir", "")
+        self.assertEqual(len(self.made), 4)
+
+    def test_a_relative_path_means_the_file_of_the_folder(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        for name in "xy":
+            self.write(f"{name}/a.mlir", "// the same\n")
+        found = []
+        for name in "xyx":
+            os.chdir(os.path.join(self.folder, name))
+            found.append(self.plan("a.mlir"))
+        self.assertIsNot(found[0], found[1])
+        self.assertIs(found[0], found[2])
+
+    def test_threads_make_a_plan_once(self):
+        with mock.patch.object(plans, "_make", lambda *arguments: self.made.append(arguments) or time.sleep(0.05) or object()):
+            threads = [threading.Thread(target=lambda: self.plan("")) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(len(self.made), 1)
+
+
+class JobsTest(unittest.TestCase):
+    """Compilations for a device, which need no device."""
+
+    def setUp(self):
+        self.calls, self.running, self.most = [], 0, 0
+        self.lock = threading.Lock()
+        patches = (mock.patch.object(plans.compiler, "compile_bundle", self.compile),
+                   mock.patch.object(plans._code, "jobs", {}), mock.patch.object(plans._code, "plans", {}),
+                   mock.patch.object(plans, "_describe", lambda index: (9, 0, 232448)),
+                   mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False))
+        for patch in patches:
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def compile(self, kernel, params, files, *, device, preferred_only):
+        with self.lock:
+            self.calls.append((os.path.basename(kernel), device, preferred_only))
+            self.running += 1
+            self.most = max(self.most, self.running)
+        time.sleep(0.1)
+        with self.lock:
+            self.running -= 1
+        if params["D"] == "7":
+            raise compiler.CompileError("no")
+        return params["D"].encode()
+
+    def job(self, dim, kernel="forward", complete=False):
+        choice = ops.Choice(kernel, "f16", dim, dim, "none", False, "")
+        return plans._code.get_job(choice, (), (9, 0, 232448), complete)
+
+    def test_different_kernels_compile_at_the_same_time(self):
+        results = []
+        threads = [threading.Thread(target=lambda dim=dim: results.append(self.job(dim).get())) for dim in (8, 16, 8, 32)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(results), [b"16", b"32", b"8", b"8"])
+        self.assertEqual(len(self.calls), 3)
+        self.assertGreater(self.most, 1)
+
+    def test_complete_code_is_for_all_devices(self):
+        self.job(8).get()
+        self.job(8, complete=True).get()
+        self.assertEqual(self.calls, [("attention_forward.mlir", (9, 0, 232448), True), ("attention_forward.mlir", None, False)])
+
+    def test_a_start_is_one_compilation(self):
+        choice = ops.Choice("backward", "f16", 8, 8, "none", False, "")
+        for _ in range(3):
+            plans.start(choice, torch.device("cuda", 0))
+        self.assertEqual(self.job(8, "backward").get(), b"8")
+        self.assertEqual(len(self.calls), 1)
+
+    def test_an_error_of_a_start_is_that_of_the_call(self):
+        plans.start(ops.Choice("backward", "f16", 7, 7, "none", False, ""), torch.device("cuda", 0))
+        with self.assertRaisesRegex(compiler.CompileError, "no"):
+            self.job(7, "backward").get()
+
+    def test_the_backward_starts_with_the_forward(self):
+        started = []
+        with mock.patch.object(ops, "start", lambda choice, device: started.append(choice)):
+            with torch.no_grad():
+                attention(*qkv())
+            self.assertEqual(started, [])
+            attention(*qkv(), causal=True, dropout_p=0.5)
+        self.assertEqual([(choice.kernel, choice.causal) for choice in started], [("backward", "top_left")])
+
+
+class FallbackTest(unittest.TestCase):
+    """A run that the preferred forms of kernels do not accept is that of the complete plan."""
+
+    class Plan:
+        def __init__(self, error=None):
+            self.error, self.runs = error, 0
+
+        def pack(self, values):
+            return values
+
+        def workspace_size(self, packed, device):
+            return 0
+
+        def run(self, packed, workspace, size, stream):
+            self.runs += 1
+            if self.error:
+                raise self.error
+
+    def launch(self, plan):
+        with mock.patch.object(torch.cuda, "device", lambda device: contextlib.nullcontext()), \
+                mock.patch.object(torch.cuda, "current_stream", lambda device: mock.Mock(cuda_stream=0)):
+            plans.launch(plan, {}, (), torch.device("cuda", 0))
+
+    def test_unsupported_arguments(self):
+        complete, plan = self.Plan(), self.Plan(runtime.TilewrightError("no variant takes these arguments", "unsupported"))
+        with self.assertRaisesRegex(ValueError, "no variant"):
+            self.launch(plan)
+        plan.get_complete = lambda: complete
+        self.launch(plan)
+        self.assertEqual((plan.runs, complete.runs), (2, 1))
+
+    def test_other_errors(self):
+        plan = self.Plan(runtime.TilewrightError("out of memory", "out of memory"))
+        plan.get_complete = lambda: self.fail("must not be asked")
+        with self.assertRaisesRegex(RuntimeError, "out of memory"):
+            self.launch(plan)
 
 
 if __name__ == "__main__":

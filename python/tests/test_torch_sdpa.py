@@ -202,7 +202,16 @@ class SdpaTest(TorchTest):
             x = torch.randn(3, 2, 4, 5, 8)
             got = torch.func.vmap(F.scaled_dot_product_attention)(x, x, x)
             self.assert_same([got], [pytorch_sdpa(x, x, x)], rtol=1e-5, atol=1e-5)
-        self.assertEqual(reasons["query must not be a tensor of vmap or another transform of torch.func"], 1)
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                tangents = [torch.func.jvp(call, (x[0], x[0], x[0]), (x[1], x[1], x[1]))[1]
+                            for call in (F.scaled_dot_product_attention, pytorch_sdpa)]
+                with torch.autograd.forward_ad.dual_level():
+                    dual = torch.autograd.forward_ad.make_dual(x[0], x[1])
+                    tangents.append(torch.autograd.forward_ad.unpack_dual(F.scaled_dot_product_attention(dual, dual, dual)).tangent)
+            self.assertGreater(tangents[1].abs().max().item(), 0)
+            self.assert_same([tangents[0], tangents[2]], [tangents[1]] * 2, rtol=1e-5, atol=1e-5)
+        self.assertEqual(reasons["query must not be a tensor of vmap or another transform of torch.func"], 2)
+        self.assertEqual(reasons["query must not be a tensor of forward-mode differentiation"], 1)
         with self.assertRaisesRegex(ValueError, "fallback must be one of silent, warn, raise, but got 'quiet'"):
             tilewright.use_for_sdpa(fallback="quiet")
 

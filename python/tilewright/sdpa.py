@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from tilewright import checks, interpreter, ops
 from tilewright.torch import attention, autocast
+from tilewright.transforms import transform_of
 
 __all__ = ["sdpa_compatible", "why_not_sdpa", "use_for_sdpa", "sdpa_fallbacks"]
 
@@ -76,10 +77,11 @@ def _is_old(index):
 def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
     """Returns the reason why the kernels do not support arguments that are valid in PyTorch, or None. Called after
     _invalid."""
-    if not torch.compiler.is_compiling():  # is_functorch_wrapped_tensor cannot be traced
+    if not torch.compiler.is_compiling():
         for name, x in zip((*_NAMES, "attn_mask"), (query, key, value, attn_mask)):
-            if x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x):
-                return f"{name} must not be a tensor of vmap or another transform of torch.func"
+            transform = transform_of(x)
+            if transform is not None:
+                return f"{name} must not be a tensor of {transform}"
         if query.device.type == "cuda" and torch.cuda.is_available() and _is_old(query.device.index):
             return "the device must have compute capability 8.0 or more"
     if query.device.type not in ("cuda", "meta") and not (query.device.type == "cpu" and interpreter.device()):

@@ -21,6 +21,7 @@ import torch
 from tilewright import checks, features, interpreter, ops, plans
 from tilewright.interpreter import interpret
 from tilewright.plans import load_bundle
+from tilewright.transforms import check_transforms
 
 __all__ = ["attention", "prepare", "load_bundle", "interpret"]
 
@@ -83,7 +84,10 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
                    torch.use_deterministic_algorithms
 
     bias, attn_mask of floats, alibi_slopes and sinks get gradients. A row without keys gives O = 0 and LSE = -inf, or the
-    sink. Autocast converts q, k, v, bias and attn_mask. Raises ValueError for invalid arguments."""
+    sink. Autocast converts q, k, v, bias and attn_mask. Raises ValueError for invalid arguments, and NotImplementedError
+    for tensors of a transform: forward-mode differentiation, vmap and others of torch.func."""
+    check_transforms({**(captures if isinstance(captures, dict) else {}), "q": q, "k": k, "v": v, "bias": bias,
+                      "attn_mask": attn_mask, "alibi_slopes": alibi_slopes, "sinks": sinks})
     q, k, v, bias, attn_mask = autocast(q, k, v, bias, attn_mask)
     is_packed = cu_seqlens_q is not None
     devices = ("cuda", "meta") if interpreter.device() is None else ("cuda", "meta", "cpu")

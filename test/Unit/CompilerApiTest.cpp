@@ -68,6 +68,74 @@ struct Request {
   }
 };
 
+/// A test must not take what another compiler made.
+const bool isCacheOff = [] { return setenv("TILEWRIGHT_CACHE_DIR", "", 1) == 0; }();
+
+/// "sm_80 double_aligned, sm_80 double": the architecture and the entry of each kernel.
+std::string listKernels(const std::string &bytes) {
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
+  if (!bundle.ok())
+    return bundle.status().message();
+  std::string text;
+  for (const KernelSpec &kernel : (*bundle)->manifest().kernels)
+    text += (text.empty() ? "" : ", ") + kernel.codes[0].arch.toString() + " " + kernel.entry;
+  return text;
+}
+
+TEST(CompilerApi, CompilesForOneDevice) {
+  Request request;
+  ASSERT_TRUE(isCacheOff);
+  std::string bytes;
+  auto kernels = [&](int major, int minor) {
+    request.request.device_major = major;
+    request.request.device_minor = minor;
+    return request.compile(&bytes) == TILEWRIGHT_COMPILE_OK ? listKernels(bytes)
+                                                            : tilewright_compiler_last_error();
+  };
+  setenv("TILEWRIGHT_PTXAS", "", 1); // PTX is enough
+  // The product has roles on 9.0.
+  std::string hopper = kernels(9, 0), ampere = kernels(8, 6);
+  EXPECT_EQ(hopper.find("sm_80"), std::string::npos) << hopper;
+  EXPECT_NE(hopper.find("sm_90a matmul"), std::string::npos) << hopper;
+  EXPECT_EQ(ampere, "sm_80 matmul");
+  EXPECT_EQ(kernels(12, 0), ampere);
+  // Without roles, the form for aligned views is preferred.
+  request.source = readKernel("kernels/attention_forward.mlir");
+  request.params = {{"D", "64"}, {"T", "f16"}};
+  const std::string aligned = "sm_80 attention_forward_aligned";
+  EXPECT_EQ(kernels(8, 0), aligned + ", sm_80 attention_forward");
+  request.request.preferred_only = 1;
+  EXPECT_EQ(kernels(8, 0), aligned);
+  // A kernel without roles has code for the default target on every device.
+  request.source = readKernel("kernels/row_softmax.mlir");
+  request.params = {{"T", "f32"}};
+  EXPECT_EQ(kernels(9, 0).substr(0, 6), "sm_80 ");
+  EXPECT_EQ(kernels(7, 5), "device_major and device_minor must be the compute capability of a "
+                           "device, sm_80 or sm_90a or later, but got 7.5");
+  unsetenv("TILEWRIGHT_PTXAS");
+}
+
+TEST(CompilerApi, WritesBundlesThatComeWithAnApplication) {
+  std::string folder = ::testing::TempDir() + "/shipped-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  Request request;
+  std::string compiled, taken;
+  ASSERT_EQ(request.compile(&compiled), TILEWRIGHT_COMPILE_OK);
+  EXPECT_EQ(tilewright_compile_shipped(&request.request, nullptr),
+            TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_compiler_last_error(), "request and folder must not be null or empty");
+  ASSERT_EQ(tilewright_compile_shipped(&request.request, folder.c_str()), TILEWRIGHT_COMPILE_OK)
+      << tilewright_compiler_last_error();
+  request.request.shipped_folder = folder.c_str();
+  ASSERT_EQ(request.compile(&taken), TILEWRIGHT_COMPILE_OK);
+  EXPECT_EQ(taken, compiled);
+  // Not for another request.
+  request.params = {{"T", "bf16"}};
+  ASSERT_EQ(request.compile(&taken), TILEWRIGHT_COMPILE_OK);
+  EXPECT_NE(taken, compiled);
+  std::system(("rm -r " + folder).c_str());
+}
+
 TEST(CompilerApi, CompilesToABundle) {
   Request request;
   request.request.source_name = "my/matmul.mlir";

@@ -1,0 +1,206 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The folder that the caches share: who may write it, and how large it grows.
+
+#include "runtime/CacheFolder.h"
+#include "runtime/tilewright.h"
+
+#include "gtest/gtest.h"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+class CacheFolderTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "/cache-folder-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root = pattern;
+    path = root + "/parent/cache";
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(root);
+    setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+    unsetenv("TILEWRIGHT_CACHE_SIZE");
+  }
+  mode_t mode(const std::string &file) const {
+    struct stat status = {};
+    EXPECT_EQ(stat(file.c_str(), &status), 0) << file;
+    return status.st_mode & 0777;
+  }
+  /// Sets when an entry was used last, in seconds before now.
+  void age(const std::string &name, time_t seconds) const {
+    timespec times[2] = {};
+    clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= seconds;
+    times[1] = times[0];
+    ASSERT_EQ(utimensat(AT_FDCWD, (path + "/" + name).c_str(), times, 0), 0);
+  }
+  std::string readBack(const CacheFolder &folder, const std::string &name) const {
+    auto found = folder.read(name, "");
+    EXPECT_TRUE(found.ok()) << found.status().message();
+    return found && *found ? **found : "(none)";
+  }
+
+  std::string root, path;
+};
+
+TEST_F(CacheFolderTest, KeepsAnEntry) {
+  CacheFolder folder(path);
+  EXPECT_EQ(readBack(folder, "x.twb"), "(none)");
+  ASSERT_TRUE(folder.write("x.twb", "content").ok());
+  EXPECT_EQ(readBack(folder, "x.twb"), "content");
+  EXPECT_EQ(mode(path), mode_t(0700));
+  EXPECT_EQ(folder.list().entries, 1u);
+  EXPECT_EQ(folder.list().bytes, 7u);
+}
+
+TEST_F(CacheFolderTest, AFolderThatOthersMayWriteIsNotUsed) {
+  CacheFolder folder(path);
+  ASSERT_TRUE(folder.write("x.twb", "content").ok());
+  for (mode_t each : {0720, 0702, 0777}) {
+    ASSERT_EQ(chmod(path.c_str(), each), 0);
+    Status status = folder.check();
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.message().find("must be writable by its owner only, but has mode 7"),
+              std::string::npos)
+        << status.message();
+    EXPECT_FALSE(folder.read("x.twb", "").ok());
+    EXPECT_FALSE(folder.write("y.twb", "content").ok());
+    EXPECT_FALSE(std::filesystem::exists(path + "/y.twb"));
+  }
+  // One that came with an application was written by who installed it.
+  EXPECT_EQ(readBack(CacheFolder::shipped(path), "x.twb"), "content");
+  ASSERT_EQ(chmod(path.c_str(), 0755), 0);
+  EXPECT_EQ(readBack(folder, "x.twb"), "content");
+}
+
+TEST_F(CacheFolderTest, AFolderOfAnotherUserIsNotUsed) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can give a folder away";
+  CacheFolder folder(path);
+  ASSERT_TRUE(folder.write("x.twb", "content").ok());
+  ASSERT_EQ(chown(path.c_str(), 12345, 0), 0);
+  EXPECT_NE(folder.check().message().find("but belongs to 12345"), std::string::npos);
+  EXPECT_FALSE(folder.read("x.twb", "").ok());
+}
+
+TEST_F(CacheFolderTest, AFileIsNoFolder) {
+  std::filesystem::create_directories(root + "/parent");
+  std::ofstream(path) << "text";
+  EXPECT_NE(CacheFolder(path).check().message().find("must be a folder, but is none"),
+            std::string::npos);
+  EXPECT_FALSE(CacheFolder(path).write("x.twb", "content").ok());
+}
+
+TEST_F(CacheFolderTest, RemovesWhatWasUsedLeastRecently) {
+  CacheFolder folder(path, /*limit=*/1000);
+  const std::string content(300, 'x');
+  for (const char *name : {"a.twb", "b.cubin", "c.twb"})
+    ASSERT_TRUE(folder.write(name, content).ok());
+  std::ofstream(path + "/notes.txt") << std::string(5000, 'x'); // not an entry
+  age("a.twb", 300);
+  age("b.cubin", 200);
+  age("c.twb", 100);
+  EXPECT_EQ(readBack(folder, "a.twb"), content); // is used now
+  ASSERT_TRUE(folder.write("d.twb", content).ok());
+  EXPECT_EQ(readBack(folder, "a.twb"), content);
+  EXPECT_EQ(readBack(folder, "b.cubin"), "(none)");
+  EXPECT_EQ(readBack(folder, "c.twb"), "(none)");
+  EXPECT_EQ(readBack(folder, "d.twb"), content);
+  EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+  // What exceeds the limit by itself is not kept.
+  ASSERT_TRUE(folder.write("e.twb", std::string(1001, 'x')).ok());
+  EXPECT_EQ(readBack(folder, "e.twb"), "(none)");
+  EXPECT_EQ(folder.list().entries, 2u);
+}
+
+TEST_F(CacheFolderTest, RemovesWhatAProcessLeftUnfinished) {
+  CacheFolder folder(path);
+  ASSERT_TRUE(folder.write("a.twb", "content").ok());
+  for (const char *name : {"b.twb.abcdef", "c.twb.abcdef"})
+    std::ofstream(path + "/" + name) << "half";
+  age("b.twb.abcdef", 7200);
+  EXPECT_EQ(folder.list().entries, 1u);
+  ASSERT_TRUE(folder.write("d.twb", "content").ok());
+  EXPECT_FALSE(std::filesystem::exists(path + "/b.twb.abcdef"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/c.twb.abcdef")); // may still be written
+}
+
+TEST_F(CacheFolderTest, ThreadsShareIt) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&, i] {
+      CacheFolder folder(path, /*limit=*/4000);
+      for (int j = 0; j < 50; ++j) {
+        std::string content(500, char('a' + (i + j) % 8)), name = std::to_string(j % 5) + ".twb";
+        EXPECT_TRUE(folder.write(name, content).ok());
+        auto found = folder.read(name, "");
+        ASSERT_TRUE(found.ok());
+        std::string whole = *found ? **found : std::string(500, 'a'); // of some thread, or none
+        EXPECT_EQ(whole, std::string(500, whole.front()));
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_LE(CacheFolder(path).list().bytes, 4000u);
+}
+
+TEST_F(CacheFolderTest, TheEnvironmentSetsItsLimit) {
+  setenv("TILEWRIGHT_CACHE_DIR", path.c_str(), 1);
+  EXPECT_EQ(CacheFolder::fromEnvironment().getLimit(), CacheFolder::defaultLimit);
+  setenv("TILEWRIGHT_CACHE_SIZE", "3", 1);
+  EXPECT_EQ(CacheFolder::fromEnvironment().getLimit(), uint64_t(3) << 20);
+  for (const char *wrong : {"", "-1", "3 GB", "99999999999999999999"}) {
+    setenv("TILEWRIGHT_CACHE_SIZE", wrong, 1);
+    EXPECT_EQ(CacheFolder::fromEnvironment().getLimit(), CacheFolder::defaultLimit) << wrong;
+  }
+}
+
+TEST_F(CacheFolderTest, TheCInterfaceShowsIt) {
+  setenv("TILEWRIGHT_CACHE_DIR", path.c_str(), 1);
+  setenv("TILEWRIGHT_CACHE_SIZE", "5", 1);
+  ASSERT_TRUE(CacheFolder(path).write("x.twb", "content").ok());
+  tilewright_cache cache = {};
+  EXPECT_EQ(tilewright_cache_query(nullptr), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_last_error(), "cache must not be null");
+  EXPECT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_last_error(), "struct_size of tilewright_cache is 0, less than 48");
+  cache.struct_size = sizeof(cache);
+  ASSERT_EQ(tilewright_cache_query(&cache), TILEWRIGHT_OK);
+  EXPECT_EQ(cache.folder, path);
+  EXPECT_EQ(cache.unused, nullptr);
+  EXPECT_EQ(cache.entries, 1u);
+  EXPECT_EQ(cache.bytes, 7u);
+  EXPECT_EQ(cache.limit_bytes, uint64_t(5) << 20);
+
+  ASSERT_EQ(chmod(path.c_str(), 0777), 0);
+  ASSERT_EQ(tilewright_cache_query(&cache), TILEWRIGHT_OK);
+  ASSERT_NE(cache.unused, nullptr);
+  EXPECT_NE(std::string(cache.unused).find("run chmod go-w"), std::string::npos);
+  EXPECT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_IO);
+  ASSERT_EQ(chmod(path.c_str(), 0700), 0);
+
+  std::ofstream(path + "/notes.txt") << "mine";
+  ASSERT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_OK);
+  EXPECT_EQ(cache.entries, 0u);
+  EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+
+  setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  ASSERT_EQ(tilewright_cache_query(&cache), TILEWRIGHT_OK);
+  EXPECT_STREQ(cache.folder, "");
+}
+
+} // namespace
