@@ -68,6 +68,21 @@ def stage_package(build, stage):
     return package
 
 
+def ship_bundles(package):
+    """Compiles the common configurations with the staged package, which then need not be compiled where it is installed:
+    16-bit floats, widths of 64 and 128, with and without a causal mask, forward and backward, for sm_90a and sm_80. They
+    hold machine code if this machine has a ptxas."""
+    script = ("from tilewright import choice, compiler, places\n"
+              "for each in choice.common_choices():\n"
+              "    for device in (9, 0, 0), (8, 0, 0):\n"
+              "        kernel, files = each.files()\n"
+              "        compiler.compile_shipped(places.SHIPPED, kernel, each.params(), files, device=device,"
+              " preferred_only=True)\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")}
+    subprocess.run([sys.executable, "-B", "-c", script], check=True,
+                   env={**environment, "PYTHONPATH": os.path.dirname(package)})
+
+
 def write_metadata(stage, version, platform, tools):
     folder = os.path.join(stage, f"tilewright-{version}.dist-info")
     os.mkdir(folder)
@@ -94,6 +109,7 @@ def main():
     if mistakes:
         sys.exit("\n".join(f"make-wheel: {mistake}" for mistake in mistakes))
     platform = f"manylinux_{major}_{max(minor, 17)}_x86_64"  # 2.17 is the first version with a name
+    ship_bundles(package)
     tools = sorted(os.listdir(os.path.join(package, "bin")))
     write_metadata(stage, read_version(build), platform, tools)
 

@@ -189,11 +189,17 @@ tilewright::makeKey(llvm::MemoryBufferRef source, const BundleRequest &request, 
   key.add(request.gpu);
   key.add(request.ptx);
   key.add(request.scope.preferredOnly);
-  if (request.device) {
+  if (request.device && ofShipped) {
+    // Serves all devices that prefer the same targets.
+    for (const Target &target : Target::all())
+      if (request.device->mayUse(target))
+        key.add(target.name);
+  } else if (request.device) {
     key.add(request.device->major);
     key.add(request.device->minor);
   }
-  key.add(request.scope.sharedLimit);
+  if (!ofShipped)
+    key.add(request.scope.sharedLimit);
   if (ofShipped)
     key.add("shipped");
   else if (request.scope.assemble)
@@ -265,7 +271,9 @@ tilewright::compileShippedBundle(llvm::MemoryBufferRef source, const BundleReque
                                  llvm::StringRef folder,
                                  llvm::function_ref<void(mlir::Diagnostic &)> handler) {
   auto key = makeKey(source, request, /*ofShipped=*/true);
-  llvm::Expected<std::string> bytes = compileInNewContext(source, request, handler);
+  BundleRequest forAll = request;
+  forAll.scope.sharedLimit = 0;
+  llvm::Expected<std::string> bytes = compileInNewContext(source, forAll, handler);
   if (!bytes || !key)
     return bytes;
   if (Status status = BundleCache(runtime::CacheFolder::shipped(folder.str())).store(*key, *bytes);

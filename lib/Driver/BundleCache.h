@@ -81,7 +81,8 @@ compileOrFindBundle(llvm::MemoryBufferRef source, const BundleRequest &request,
                     llvm::StringRef shipped, llvm::function_ref<void(mlir::Diagnostic &)> handler);
 
 /// As compileBundle, and writes the result to the folder, for compileOrFindBundle. The file depends
-/// neither on this machine's ptxas nor on the folders of the kernel and of what it links.
+/// neither on this machine's ptxas nor on the folders of the kernel and of what it links. If the
+/// request names a device, it serves all devices that prefer the same targets.
 llvm::Expected<std::string>
 compileShippedBundle(llvm::MemoryBufferRef source, const BundleRequest &request,
                      llvm::StringRef folder, llvm::function_ref<void(mlir::Diagnostic &)> handler);

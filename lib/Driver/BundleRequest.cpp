@@ -121,13 +121,9 @@ private:
                request.gpu.warps == GpuOptions().warps;
     if (targets.empty())
       targets.emplace_back(Target::getDefault().name);
-    auto mayServe = [&](const Target &target) {
-      return !request.device || !target.isExact ||
-             (target.major == request.device->major && target.minor == request.device->minor);
-    };
     if (isChosen && !isReady)
       for (const Target &target : Target::all())
-        if (target.hasRoles() && mayServe(target))
+        if (target.hasRoles() && (!request.device || request.device->mayUse(target)))
           targets.emplace_back(target.name);
     // Exact targets are preferred on their devices.
     llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {

@@ -21,6 +21,11 @@ namespace tilewright {
 
 struct DeviceCapability {
   int major = 0, minor = 0;
+
+  /// Whether code for the target runs there, if the device is as new as the oldest target.
+  bool mayUse(const Target &target) const {
+    return !target.isExact || (target.major == major && target.minor == minor);
+  }
 };
 
 struct BundleRequest {

@@ -5,12 +5,12 @@
 element, since autograd mistakes an empty list for a list of tensors. If q, k and v have three dimensions, they hold
 packed sequences."""
 
-from typing import List, Optional, Tuple
-
 import torch
 
 from tilewright import checks
-from tilewright.plans import TYPES, Choice, launch, plan, start
+from tilewright.choice import Choice
+from tilewright.plans import TYPES, launch, plan, start
+from tilewright.registration import operator
 
 LIST_SIZES = ("LIST_BLOCK_M", "LIST_BLOCK_N")
 
@@ -66,10 +66,10 @@ def _as_batch(values):
             for name, x in values.items()}
 
 
-@torch.library.custom_op("tilewright::attention", mutates_args=())
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[torch.Tensor], floats: List[float],
-              integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
-              modifier: str, deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
+@operator("attention(Tensor q, Tensor k, Tensor v, Tensor[] tensors, float[] floats, SymInt[] integers, str names, "
+          "str causal, SymInt window_left, SymInt window_right, float scale, str modifier, bool deterministic) "
+          "-> (Tensor, Tensor)")
+def attention(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, deterministic):
     o, lse = _results(q, v)
     more = _by_name(tensors, floats, integers, names)
     choice = _choice("forward", q, v, causal, (window_left, window_right), modifier, lists=_lists(more))
@@ -79,7 +79,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[t
     return o, lse
 
 
-@attention.register_fake
+@torch.library.register_fake("tilewright::attention")
 def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier,
                     deterministic):
     return _results(q, v)
@@ -108,12 +108,11 @@ def _backward_choice(q, k, v, wanted, more, causal, window, modifier, determinis
                    score_gradient=of_scores, lists=lists), captured
 
 
-@torch.library.custom_op("tilewright::attention_backward", mutates_args=())
-def attention_backward(do: torch.Tensor, dlse: Optional[torch.Tensor], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-                       o: torch.Tensor, lse: torch.Tensor, wanted: str, tensors: List[torch.Tensor], floats: List[float],
-                       integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
-                       modifier: str, deterministic: bool,
-                       ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
+@operator("attention_backward(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str wanted, "
+          "Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
+          "SymInt window_right, float scale, str modifier, bool deterministic) -> (Tensor, Tensor, Tensor, Tensor[])")
+def attention_backward(do, dlse, q, k, v, o, lse, wanted, tensors, floats, integers, names, causal, window_left,
+                       window_right, scale, modifier, deterministic):
     more, wanted = _by_name(tensors, floats, integers, names), _names(wanted)
     choice, captured = _backward_choice(q, k, v, wanted, more, causal, (window_left, window_right), modifier, deterministic)
     found = plan(choice, q.device)
@@ -132,7 +131,7 @@ def attention_backward(do: torch.Tensor, dlse: Optional[torch.Tensor], q: torch.
     return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(wanted, gradients.values())]
 
 
-@attention_backward.register_fake
+@torch.library.register_fake("tilewright::attention_backward")
 def _attention_backward_fake(do, dlse, q, k, v, o, lse, wanted, tensors, floats, integers, names, causal, window_left,
                              window_right, scale, modifier, deterministic):
     by_name = dict(zip(_names(names), tensors))
@@ -164,7 +163,7 @@ def _autograd(ctx, do, dlse):
     return (*gradients, [by_name.get(name) for name in ctx.tensor_names], *([None] * 9))
 
 
-attention.register_autograd(_autograd, setup_context=_setup_context)
+torch.library.register_autograd("tilewright::attention", _autograd, setup_context=_setup_context)
 
 
 def _no_second(ctx, *gradients):
@@ -172,4 +171,4 @@ def _no_second(ctx, *gradients):
                               "call backward() without create_graph, or use PyTorch's math backend there")
 
 
-attention_backward.register_autograd(_no_second)
+torch.library.register_autograd("tilewright::attention_backward", _no_second)

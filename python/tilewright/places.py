@@ -22,8 +22,8 @@ def _find_shared(variable, name, otherwise):
 
 KERNELS = os.path.join(PACKAGE if os.path.isdir(os.path.join(PACKAGE, "kernels")) else ROOT, "kernels")
 
-# Bundles that were compiled with the package (scripts/make-wheel.py).
-SHIPPED = os.path.join(PACKAGE, "shipped")
+# Bundles that were compiled with the package (scripts/make-wheel.py); TILEWRIGHT_SHIPPED overrides it, empty for none.
+SHIPPED = os.environ.get("TILEWRIGHT_SHIPPED", os.path.join(PACKAGE, "shipped"))
 
 
 def find_tool(name="tilewrightc"):

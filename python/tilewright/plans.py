@@ -5,7 +5,6 @@ different kernels at the same time."""
 import contextlib
 import functools
 import threading
-from typing import NamedTuple, Tuple
 
 import torch
 
@@ -14,48 +13,6 @@ from tilewright.runtime import TilewrightError
 
 TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
 INPUT_ERRORS = ("invalid argument", "unsupported", "missing variant")
-
-
-class Choice(NamedTuple):
-    """A kernel or program and its compile options: attention_KERNEL in kernels/attention_KERNEL.mlir, where KERNEL is
-    `kernel`."""
-    kernel: str
-    dtype: str
-    dim: int
-    value_dim: int
-    causal: str
-    window: bool
-    modifier: str  # linked files, in the format of checks.modifier_files
-    deterministic: bool = False
-    captured: bool = False  # whether captures get gradients
-    packed: bool = False
-    score_gradient: bool = False  # whether the backward writes d_score, the gradient of a bias
-    lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there is a block mask
-
-    def entry(self):
-        return f"attention_{self.kernel}"
-
-    def params(self):
-        params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "CAUSAL": self.causal}
-        params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower(),
-                   "LISTED": str(bool(self.lists)).lower()}
-        params |= {name: str(size) for name, size in zip(("LIST_BLOCK_M", "LIST_BLOCK_N"), self.lists)}
-        if self.kernel == "backward":
-            params |= {"DETERMINISTIC": str(self.deterministic).lower(), "CAPTURE_GRADIENTS": str(self.captured).lower(),
-                       "SCORE_GRADIENT": str(self.score_gradient).lower()}
-        return params
-
-    def files(self):
-        """Returns the path of the kernel's file, and a list of the files to link."""
-        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
-
-    def create(self, library, bundle):
-        if self.kernel == "forward" and not self.packed and not self.lists:
-            return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
-        if self.kernel == "backward" and not (self.packed or self.score_gradient or self.lists):
-            return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,
-                                             self.value_dim, self.window, self.captured)
-        return runtime.Operation(library, bundle, self.entry(), self.params())
 
 
 class _Code:
