@@ -146,9 +146,14 @@ void KernelJob::makeCode(CodeUnit &unit, bool assemble) const {
     return;
   }
   unit.ptx = std::move(*made);
-  if (!assemble || findAssembler().empty())
+  std::string assembler = findAssembler();
+  if (!assemble || assembler.empty())
     return;
   llvm::Expected<Assembly> assembly = assembleCubin(unit.ptx, gpu.target);
+  if (!assembly && isLastAssembler(assembler)) {
+    llvm::consumeError(assembly.takeError()); // the driver assembles
+    return;
+  }
   if (!assembly) {
     unit.error = llvm::toString(assembly.takeError());
     return;

@@ -15,11 +15,34 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <mutex>
 #include <optional>
 
 using namespace tilewright;
 
 static constexpr char namingVariable[] = "TILEWRIGHT_PTXAS";
+
+namespace {
+struct LastAssembler {
+  std::mutex mutex;
+  std::string path;
+};
+} // namespace
+
+static LastAssembler &lastAssembler() {
+  static LastAssembler last;
+  return last;
+}
+
+void tilewright::setLastAssembler(llvm::StringRef path) {
+  std::lock_guard<std::mutex> lock(lastAssembler().mutex);
+  lastAssembler().path = path.str();
+}
+
+bool tilewright::isLastAssembler(llvm::StringRef path) {
+  std::lock_guard<std::mutex> lock(lastAssembler().mutex);
+  return !path.empty() && path == lastAssembler().path;
+}
 
 std::string tilewright::findAssembler() {
   if (auto named = llvm::sys::Process::GetEnv(namingVariable))
@@ -37,7 +60,8 @@ std::string tilewright::findAssembler() {
     if (llvm::sys::fs::can_execute(path))
       return path.str().str();
   }
-  return "";
+  std::lock_guard<std::mutex> lock(lastAssembler().mutex);
+  return lastAssembler().path;
 }
 
 /// The number that precedes `unit`, as in "16 bytes stack frame"; 0 if there is none.

@@ -57,6 +57,11 @@ struct Assembly {
 /// installation; empty if there is none.
 std::string findAssembler();
 
+/// A ptxas that findAssembler returns if it finds no other one, as an application may know one that
+/// came with another package. If it rejects PTX, since it is too old, there is no machine code.
+void setLastAssembler(llvm::StringRef path);
+bool isLastAssembler(llvm::StringRef path);
+
 /// Assembles PTX with ptxas. Errors: no ptxas, or none where TILEWRIGHT_PTXAS says; PTX that it
 /// rejects (with its log).
 llvm::Expected<Assembly> assembleCubin(llvm::StringRef ptx, llvm::StringRef target);

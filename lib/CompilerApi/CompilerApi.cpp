@@ -110,6 +110,8 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
     wanted.scope.preferredOnly = given->preferred_only != 0;
   if (HAS_FIELD(*given, shipped_folder) && given->shipped_folder)
     request.shipped = given->shipped_folder;
+  if (HAS_FIELD(*given, assembler) && given->assembler)
+    setLastAssembler(given->assembler);
   return TILEWRIGHT_COMPILE_OK;
 }
 

@@ -63,6 +63,9 @@ typedef struct tilewright_compile_request {
   int preferred_only;
   /* nullable: a folder of tilewright_compile_shipped. What it has is not compiled. */
   const char *shipped_folder;
+  /* nullable: the path of a ptxas, for this and later requests, if the compiler finds no other one
+   * (docs/runtime.md, "The cache"). */
+  const char *assembler;
 } tilewright_compile_request;
 
 /* The text of the last failure of this thread; empty if there was none. */

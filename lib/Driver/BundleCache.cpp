@@ -10,6 +10,7 @@
 #include "lib/Codegen/Dump.h"
 #include "lib/Driver/CommandLine.h"
 #include "lib/Driver/Compiler.h"
+#include "lib/Driver/GpuDevice.h"
 #include "passes/Tile/LinkLibraries.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -280,4 +281,33 @@ tilewright::compileShippedBundle(llvm::MemoryBufferRef source, const BundleReque
       !status)
     return toError(status);
   return bytes;
+}
+
+llvm::Expected<std::shared_ptr<const runtime::Bundle>>
+tilewright::compileOrFindEntry(mlir::Operation *entry, const GpuOptions &gpu, bool assemble) {
+  // A timeline names lines of the source, which the text of the module does not have.
+  if (isDumping() || wantsCrashReproducer() || gpu.timelineWords)
+    return GpuOperation::compile(entry, gpu, assemble);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  entry->getParentOfType<mlir::ModuleOp>()->print(stream, mlir::OpPrintingFlags().useLocalScope());
+  ContentKey content;
+  content.add("bound");
+  content.add(text);
+  content.add(gpu);
+  content.add(assemble);
+  if (assemble)
+    content.addAssembler();
+  std::array<uint8_t, 32> key = content.get();
+  BundleCache cache = BundleCache::fromEnvironment();
+  if (auto found = cache.find(key)) {
+    auto bundle = runtime::Bundle::fromBytes(std::move(*found), "the compiled module");
+    if (bundle)
+      return *bundle;
+  }
+  std::string bytes;
+  auto bundle = GpuOperation::compile(entry, gpu, assemble, &bytes);
+  if (bundle)
+    (void)cache.store(key, bytes); // a cache that cannot be written is not an error
+  return bundle;
 }

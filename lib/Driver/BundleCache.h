@@ -87,6 +87,11 @@ llvm::Expected<std::string>
 compileShippedBundle(llvm::MemoryBufferRef source, const BundleRequest &request,
                      llvm::StringRef folder, llvm::function_ref<void(mlir::Diagnostic &)> handler);
 
+/// The bundle of an entry that is bound already, from the user's cache, or compiled and kept there.
+/// `assemble` is as in BundleScope. Errors: those of addToBundle.
+llvm::Expected<std::shared_ptr<const runtime::Bundle>>
+compileOrFindEntry(mlir::Operation *entry, const GpuOptions &gpu, bool assemble);
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_LIB_DRIVER_BUNDLECACHE_H

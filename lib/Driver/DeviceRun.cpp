@@ -6,6 +6,7 @@
 #include "lib/Driver/DeviceRun.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "lib/Driver/BundleCache.h"
 #include "lib/Driver/ToolSupport.h"
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
@@ -197,7 +198,7 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   const Target *target = Target::find(gpu.target);
   const runtime::DeviceInfo &info = (*device)->getInfo();
   bool assemble = !target || target->cubinServes(info.major, info.minor);
-  auto bundle = GpuOperation::compile(entry, gpu, assemble);
+  auto bundle = compileOrFindEntry(entry, gpu, assemble);
   if (!bundle)
     return bundle.takeError();
   llvm::Expected<GpuOperation> operation = GpuOperation::create(**device, *bundle, nameOf(entry));

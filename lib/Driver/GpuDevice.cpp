@@ -182,13 +182,15 @@ GpuDevice::~GpuDevice() {
 // Operation
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-GpuOperation::compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble) {
-  return compile(BundlePart{entry->getParentOfType<mlir::ModuleOp>(), gpu}, assemble);
+llvm::Expected<std::shared_ptr<const runtime::Bundle>> GpuOperation::compile(mlir::Operation *entry,
+                                                                             const GpuOptions &gpu,
+                                                                             bool assemble,
+                                                                             std::string *bytes) {
+  return compile(BundlePart{entry->getParentOfType<mlir::ModuleOp>(), gpu}, assemble, bytes);
 }
 
 llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
+GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble, std::string *written) {
   runtime::BundleWriter writer;
   BundleScope scope;
   scope.assemble = assemble;
@@ -197,6 +199,8 @@ GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
   Result<std::string> bytes = writer.bytes();
   if (!bytes)
     return toError(bytes.status());
+  if (written)
+    *written = *bytes;
   auto bundle = runtime::Bundle::fromBytes(std::move(*bytes), "the compiled module");
   if (!bundle)
     return toError(bundle.status());

@@ -55,12 +55,14 @@ private:
 class GpuOperation {
 public:
   /// The module of `entry` is bound, for `gpu.target`, and is not changed. Needs no GPU. Errors:
-  /// those of the compiler, also emitted through the context of the module.
+  /// those of the compiler, also emitted through the context of the module. `bytes`, if given,
+  /// receives the bundle as it is written to a file.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-  compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble = true);
+  compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble = true,
+          std::string *bytes = nullptr);
   /// The same entry, bound for several targets in the order of preference.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-  compile(llvm::ArrayRef<BundlePart> parts, bool assemble = true);
+  compile(llvm::ArrayRef<BundlePart> parts, bool assemble = true, std::string *bytes = nullptr);
   /// Loads the code. Errors: those of the driver.
   static llvm::Expected<GpuOperation>
   create(GpuDevice &device, std::shared_ptr<const runtime::Bundle> bundle, llvm::StringRef entry);

@@ -25,7 +25,8 @@ class _Request(ctypes.Structure):
                 ("entry", c_char_p), ("params", POINTER(_Param)), ("num_params", c_size_t),
                 ("with_files", POINTER(c_char_p)), ("num_with", c_size_t), ("targets", POINTER(c_char_p)),
                 ("num_targets", c_size_t), ("source_file", c_char_p), ("device_major", c_int), ("device_minor", c_int),
-                ("device_shared_bytes", c_size_t), ("preferred_only", c_int), ("shipped_folder", c_char_p)]
+                ("device_shared_bytes", c_size_t), ("preferred_only", c_int), ("shipped_folder", c_char_p),
+                ("assembler", c_char_p)]
 
 
 @functools.lru_cache(maxsize=None)
@@ -53,7 +54,7 @@ def _request(kernel, params, with_files, targets, device, preferred_only):
     shipped = places.SHIPPED.encode() if os.path.isdir(places.SHIPPED) else None
     request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params), with_list,
                        len(with_files), target_list, len(targets), kernel.encode(), *(device or (0, 0, 0)),
-                       preferred_only, shipped)
+                       preferred_only, shipped, places.find_ptxas_of_triton())
     return request, (source, pairs, with_list, target_list)
 
 

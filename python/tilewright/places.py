@@ -2,6 +2,8 @@
 """Locates the compiler, the runtime and the kernels. Environment variables have priority. Otherwise, they are in this
 folder (installed from a wheel), in the build folder of the source tree, or in the root of an unpacked package."""
 
+import functools
+import importlib.util
 import os
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -45,3 +47,17 @@ def find_library():
 def find_compiler():
     """The path of libtilewright-compiler.so, or None; TILEWRIGHT_COMPILER overrides it."""
     return _find_shared("TILEWRIGHT_COMPILER", "libtilewright-compiler.so", None)
+
+
+@functools.lru_cache(maxsize=None)
+def find_ptxas_of_triton():
+    """The path, as bytes, of the ptxas in the package of Triton, which PyTorch installs, or None. Does not import it."""
+    try:
+        spec = importlib.util.find_spec("triton")
+    except (ImportError, ValueError):
+        return None
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = os.path.join(folder, "backends", "nvidia", "bin", "ptxas")
+        if os.access(path, os.X_OK):
+            return os.fsencode(path)
+    return None

@@ -14,7 +14,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -113,6 +115,36 @@ TEST(CompilerApi, CompilesForOneDevice) {
   EXPECT_EQ(kernels(7, 5), "device_major and device_minor must be the compute capability of a "
                            "device, sm_80 or sm_90a or later, but got 7.5");
   unsetenv("TILEWRIGHT_PTXAS");
+}
+
+TEST(CompilerApi, TakesAnAssemblerWhereThereIsNoOther) {
+  const char *path = std::getenv("PATH");
+  const std::string before = path ? path : "", folder = ::testing::TempDir() + "/no-tools";
+  if (access("/usr/local/cuda/bin/ptxas", X_OK) == 0)
+    GTEST_SKIP() << "this machine has a ptxas that does not depend on the environment";
+  setenv("PATH", folder.c_str(), 1);
+  Request request;
+  request.source = readKernel("kernels/row_softmax.mlir");
+  request.params = {{"T", "f32"}};
+  auto hasCubin = [&](const char *assembler) {
+    request.request.assembler = assembler;
+    std::string bytes;
+    EXPECT_EQ(request.compile(&bytes), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+    Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
+    EXPECT_TRUE(bundle.ok()) << bundle.status().message();
+    return bundle.ok() && (*bundle)->manifest().kernels[0].codes.size() == 2;
+  };
+  // A script in its place names the entry, as a cubin does; one that fails is as none.
+  std::string script = ::testing::TempDir() + "/ptxas-of-test";
+  auto write = [&](const char *text) {
+    std::ofstream(script) << text;
+    chmod(script.c_str(), 0755);
+  };
+  write("#!/bin/sh\nexit 1\n");
+  EXPECT_FALSE(hasCubin(script.c_str()));
+  write("#!/bin/sh\nprintf '\\0row_softmax\\0row_softmax_aligned\\0' > $5\n");
+  EXPECT_TRUE(hasCubin(script.c_str()));
+  setenv("PATH", before.c_str(), 1);
 }
 
 TEST(CompilerApi, WritesBundlesThatComeWithAnApplication) {

@@ -4,7 +4,9 @@
 // The cache of bundles: what its keys depend on, and what counts as an entry.
 
 #include "lib/Driver/BundleCache.h"
+#include "lib/Driver/Compiler.h"
 
+#include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
@@ -237,6 +239,30 @@ TEST_F(BundleCacheTest, AFolderOfBundlesGoesFirst) {
   request.options.params[0].second = "5";
   EXPECT_NE(compile(folder), *made);
   EXPECT_EQ(entries().size(), 1u);
+}
+
+TEST_F(BundleCacheTest, FindsAnEntryThatIsBound) {
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  auto bind = [&](const char *size) {
+    request.options.params[0].second = size;
+    return compileBuffer(context, {source, root + "/" + name}, request.options);
+  };
+  auto module = bind("4"), other = bind("5");
+  GpuOptions gpu;
+  auto count = [&](mlir::ModuleOp bound) {
+    auto bundle = compileOrFindEntry(findEntry(bound), gpu, /*assemble=*/false);
+    EXPECT_TRUE(static_cast<bool>(bundle)) << llvm::toString(bundle.takeError());
+    return entries().size();
+  };
+  EXPECT_EQ(count(*module), 1u);
+  EXPECT_EQ(count(*module), 1u);
+  EXPECT_EQ(count(*other), 2u);
+  gpu.warps = 8;
+  EXPECT_EQ(count(*module), 3u);
+  gpu.timelineWords = 4096; // is not kept
+  EXPECT_EQ(count(*module), 3u);
 }
 
 TEST_F(BundleCacheTest, ThreadsCompileAtTheSameTime) {
