@@ -22,7 +22,8 @@
 //                as in attention_forward.mlir
 //
 // The forward must have had the same masks and modifiers. A query that attends no key and a key that no query attends
-// get zero gradients; the program writes all elements of dq, dk and dv.
+// get zero gradients; the program writes all elements of dq, dk and dv. With PACKED, it does not read o, do, lse and
+// dlse in rows of no sequence, and the gradients of these rows are zero.
 //
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
@@ -229,14 +230,15 @@ tile.program @attention_backward
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
-  // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence.
+  // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence,
+  // and one for rows before the first.
   %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] : !acc_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
   // Sums of dK and dV, for instances that process one query head each. Empty if an instance loops over all heads of its
   // group. That needs no sums, but enough instances for 132 multiprocessors: on average at least 3.5 for each, or half
   // the number of heads in a group if that is more, since instances of a group that drift apart read more from memory.
@@ -265,14 +267,14 @@ tile.program @attention_backward
                              and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                                  or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))),
              dim(q, 0), 0),
-      dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))]
+      dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2))]
       fill 0.0 : !turns
 
   // The blocks of keys of all packed sequences, in the order in which those of the last heads start. For short
   // sequences, which balance well, it would take more time than it saves. IN_ORDER requires blocks of 128 keys.
   %order = tile.workspace [select(and(and(PACKED, REORDERS), and(dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1),
                                                                  dim(cu_seqlens_k, 0) <= 257)),
-      (ceildiv(dim(k, 2), select(ORDERED, BLOCK_N, 128)) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1), 0)] : !cu_view
+      (ceildiv(dim(k, 2), select(ORDERED, BLOCK_N, 128)) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1), 0)] : !cu_view
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
@@ -354,7 +356,7 @@ tile.kernel @attention_backward_keys
      %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
+    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %tile_head = select(SUMS, dim(q, 1) * min(dim(dk_sum, 0), 1), dim(k, 1) * (1 - min(dim(dk_sum, 0), 1))),
          %e = select(or(WITH_DK, WITH_DV), select(PACKED, 1, dim(k, 0)), 0)) {
@@ -555,7 +557,8 @@ tile.kernel @attention_backward_convert
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
     (%sums: !acc_view, %gradient: !qk_view, %turns: !turns when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
-    grid(%bm = select(PACKED, floordiv(dim(sums, 2), BLOCK_M), ceildiv(dim(gradient, 2), BLOCK_M)),
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
+                      ceildiv(dim(gradient, 2), BLOCK_M)),
          %h = dim(gradient, 1), %a = select(and(ORDERED, dim(turns, 0) > 0), 0, dim(sums, 0))) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
@@ -582,7 +585,7 @@ tile.kernel @attention_backward_queries
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32

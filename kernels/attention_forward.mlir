@@ -15,8 +15,9 @@
 //   o     [B, Hq,  Sq,  DV]  TO      result
 //   lse   [B, Hq,  Sq]       ACC     result, optional
 //   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
-//         Offsets of the sequences. They ascend from 0 to Sq (Skv). The host checks them; a device checks them on
-//         request. Without the check, the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence
+//         Offsets of the sequences. They ascend, and lie between 0 and Sq (Skv). Rows before the first and after the
+//         last belong to no sequence: these queries attend no key. The host checks the offsets; a device checks them
+//         on request. Without the check, the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence
 //         that ends before it begins as empty. If the offsets do not ascend, it is undefined which rows are written.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
@@ -128,7 +129,7 @@ tile.kernel @attention_forward
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
      %v_descale: !one_view when (FP8), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
-    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32

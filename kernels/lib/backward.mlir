@@ -214,17 +214,20 @@ tile.kernel @attention_backward_delta
      %delta: !row_view, %lse_base2: !row_view, %dq_sum: !acc_view, %turns: !turns when (WITH_TURNS),
      %k: !qk_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_k: !cu_view when (and(WITH_TURNS, PACKED)), %window_left: i32, %window_right: i32)
-    grid(%bm = select(PACKED, floordiv(dim(delta, 2), BLOCK_M), ceildiv(dim(o, 2), BLOCK_M)),
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(o, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
+                      ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
   %all_queries = tile.dim %o, 2 : !v_view
   %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
-  %o_part = func.call @part_of_values(%o, %begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %do_part = func.call @part_of_values(%do, %begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %lse_part = func.call @part_of_sums(%lse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %dlse_part = func.call @part_of_sums(%dlse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
+  // Rows of no sequence are not read: what they hold may be anything, and a block of queries may extend into theirs.
+  %own_begin, %read = func.call @rows_of(%sequence, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %o_part = func.call @part_of_values(%o, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %do_part = func.call @part_of_values(%do, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %lse_part = func.call @part_of_sums(%lse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
+  %dlse_part = func.call @part_of_sums(%dlse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
 
   %o_tile = tile.load %o_part[%a, %h, %m, 0] : !v_view -> !o
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o

@@ -67,6 +67,30 @@ class AttentionTest(TorchTest):
 
                     self.assert_right(ours, wanted, (*inputs, *learned))
 
+    def test_rows_of_no_sequence(self):
+        """Packed rows before the first sequence and after the last have no influence, and zero gradients, behind a linear
+        layer too. tilewright-run fills results with NaN before it runs a kernel."""
+        for starts in ([0, 5, 12], [4, 9, 12], [4, 9, 16], [7, 7]):
+            for deterministic in (False, True):
+                with self.subTest(starts, deterministic=deterministic):
+                    x, weight = make(16, 10), make(10, 48, seed=2)
+                    inside = slice(starts[0], starts[-1])
+                    results = []
+                    for rows, own in ((slice(None), inside), (inside, slice(None))):
+                        q, k, v = (x[rows] @ weight).view(-1, 2, 24).split(8, 2)
+                        cu = torch.tensor(starts, dtype=torch.int32) - (rows.start or 0)
+                        o, lse = attention(q, k, v, cu_seqlens_q=cu, max_seqlen_q=7, return_lse=True,
+                                           deterministic=deterministic)
+                        loss = o.sin().sum() + lse[:, own].sum()
+                        results.append((o, lse, *torch.autograd.grad(loss, (weight, q))))
+                    (o, lse, *gradients), (few_o, few_lse, *few_gradients) = results
+                    outside = torch.ones(16, dtype=torch.bool)
+                    outside[inside] = False
+                    self.assertTrue((o[outside] == 0).all() and (lse[:, outside] == -torch.inf).all())
+                    self.assertTrue((gradients[1][outside] == 0).all())
+                    self.assert_same((o[inside], lse[:, inside], gradients[0], gradients[1][inside]),
+                                     (few_o, few_lse, *few_gradients), rtol=0, atol=1e-12)
+
     def test_what_unused_rows_hold(self):
         """NaN in unused rows of q and k does not affect a forward, nor do finite numbers affect a backward."""
         inputs = [x.detach() for x in qkv(rows=6, keys=9)]
