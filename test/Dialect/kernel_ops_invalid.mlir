@@ -531,8 +531,8 @@ tile.link "x.mlir/"
 
 // -----
 
-// expected-error @+1 {{may constrain only itself, but 'x < y' reads 'y'}}
-tile.capture @x : f32 require(x < y)
+// expected-error @+1 {{must constrain 'x', but got 'y < 2', which does not read it; state it in the kernel, or with the capture that it reads}}
+tile.capture @x : f32 require(x < y, y < 2)
 
 // -----
 
