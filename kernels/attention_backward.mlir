@@ -144,17 +144,17 @@ func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @attended_keys(i32, i32, i32, i32, i32, i32) -> (i32, i32)
-func.func private @dq_of_sum(!dq, f32) -> !q
+func.func private @dq_of_sum(!dq, !acc) -> !q
 func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view
 func.func private @part_of_dv_sums(!dv_acc_view, i32, i32) -> !dv_acc_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
+func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
+func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -229,7 +229,7 @@ tile.program @attention_backward
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
   // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence,
   // and one for rows before the first.
   %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
@@ -295,7 +295,7 @@ tile.program @attention_backward
                     and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                         or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
@@ -304,19 +304,19 @@ tile.program @attention_backward
                 and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (SUMS = true) when (APART)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, f32
+      with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, !acc
   tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
-      : !dv_acc_view, !v_view, !turns, !cu_view, f32
+      : !dv_acc_view, !v_view, !turns, !cu_view, !acc
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
@@ -324,18 +324,18 @@ tile.program @attention_backward
       with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
             CAPTURE_GRADIENTS = false) when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
-      with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, f32
+      with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, !acc
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
       with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL) : !qk_view, !qk_view, !v_view, !v_view,
-        !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %delta, %d_score,
                                          %scale, %window_left, %window_right)
       with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, !acc, i32, i32
 }
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
@@ -355,7 +355,7 @@ tile.kernel @attention_backward_keys
      %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
      %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
-     %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
+     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %tile_head = select(SUMS, dim(q, 1) * min(dim(dk_sum, 0), 1), dim(k, 1) * (1 - min(dim(dk_sum, 0), 1))),
@@ -455,7 +455,7 @@ tile.kernel @attention_backward_keys
       %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
       %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
           %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-          : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
+          : (!st, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
@@ -493,8 +493,7 @@ tile.kernel @attention_backward_keys
     tile.atomic_add %dv_all, %dv_sum_part[%a, %hk, %n, 0] : !dv, !dv_acc_view
   } else {
     scf.if %with_dk {
-      %scale_acc = tile.cast %scale : f32 -> !acc
-      %scales = tile.full %scale_acc : !dk
+      %scales = tile.full %scale : !dk
       %dk_scaled = arith.mulf %dk_all, %scales : !dk
       %dk_rounded = tile.cast %dk_scaled : !dk -> !k
       tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
@@ -542,7 +541,7 @@ tile.kernel @attention_backward_keys
         %added = arith.addi %others, %c1 : i32
         tile.await %added of %turns[%sum_a, %sum_h, %sum_m] : !turns
         %sum = tile.load %dq_sum[%sum_a, %sum_h, %sum_m, 0] : !acc_view -> !dq
-        %dq_rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, f32) -> !q
+        %dq_rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, !acc) -> !q
         %own_dq = func.call @part_of_queries_and_keys(%dq, %m_begin, %m_queries) : (!qk_view, i32, i32) -> !qk_view
         tile.store %dq_rounded, %own_dq[%sum_a, %sum_h, %m, 0] : !q, !qk_view
       }
@@ -556,7 +555,7 @@ tile.kernel @attention_backward_convert
     params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, WITH_TURNS: flag, SCALED: flag = true,
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
     (%sums: !acc_view, %gradient: !qk_view, %turns: !turns when (WITH_TURNS),
-     %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
+     %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(gradient, 2), BLOCK_M)),
          %h = dim(gradient, 1), %a = select(and(ORDERED, dim(turns, 0) > 0), 0, dim(sums, 0))) {
@@ -567,10 +566,10 @@ tile.kernel @attention_backward_convert
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   %part = func.call @part_of_queries_and_keys(%gradient, %begin, %rows) : (!qk_view, i32, i32) -> !qk_view
   %sum = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
-  %one = arith.constant 1.0 : f32
+  %one = arith.constant 1.0 : !acc
   %with_scale = tile.param SCALED : i1
-  %factor = arith.select %with_scale, %scale, %one : f32
-  %rounded = func.call @dq_of_sum(%sum, %factor) : (!dq, f32) -> !q
+  %factor = arith.select %with_scale, %scale, %one : !acc
+  %rounded = func.call @dq_of_sum(%sum, %factor) : (!dq, !acc) -> !q
   tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }
 
@@ -584,7 +583,7 @@ tile.kernel @attention_backward_queries
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: f32, %window_left: i32, %window_right: i32)
+     %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -623,11 +622,10 @@ tile.kernel @attention_backward_queries
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
         %q_tile, %do_tile, %lse_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old,
-        %b, %h, %m, %n, %scale) : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
+        %b, %h, %m, %n, %scale) : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
     tile.yield %dq_new : !dq
   }
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dq
+  %scales = tile.full %scale : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
   tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view

@@ -26,7 +26,7 @@
 //         How many of the L entries count.
 //   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
 //         The arrays q, k and v hold values divided by these factors.
-//   scale                        f32, finite, usually 1 / sqrt(D)
+//   scale                        ACC, finite, usually 1 / sqrt(D)
 //   window_left, window_right    i32, default -1: that side of the window is open. Other values require WINDOW.
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
@@ -84,6 +84,7 @@ tile.link "lib/forward.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !row  = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
 
 // From lib/batch.mlir: which rows of the arrays an instance processes.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
@@ -97,10 +98,10 @@ func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 // From lib/forward.mlir: the online softmax over blocks of keys.
-func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
+func.func private @scale_of_scores(!acc, !one_view, !one_view) -> !acc
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
-func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32) -> (!row, !row, !o)
+func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
@@ -128,7 +129,7 @@ tile.kernel @attention_forward
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
-     %v_descale: !one_view when (FP8), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
+     %v_descale: !one_view when (FP8), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -148,7 +149,7 @@ tile.kernel @attention_forward
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (f32, !one_view, !one_view) -> f32
+  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
 
   %span = tile.param LIST_BLOCK_M : i32
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
@@ -169,7 +170,7 @@ tile.kernel @attention_forward
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @round_of_keys(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale_all)
-        : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32) -> (!row, !row, !o)
+        : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 

@@ -61,10 +61,9 @@ func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 // the layout in which the products for dV and dK read them. It computes the products, and loads LSE and delta, between
 // calls to these functions, so that it reads a row only when it needs it.
 func.func private @probabilities_of_keys(
-    %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32)
+    %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
     -> (!st, !st, !dst, !dst) {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales_s = tile.full %scale_acc : !st
+  %scales_s = tile.full %scale : !st
   %log2es = tile.constant 1.4426950408889634 : !st
   %masked_out = tile.constant minus_inf : !st
   %cols = tile.iota %n dim 0 : !post
@@ -137,9 +136,8 @@ func.func private @gradients_of_keys(
 // One iteration of a block of queries over blocks of keys: the new sum of dQ.
 func.func private @round_of_queries(
     %q_tile: !q, %do_tile: !o, %lse_row: !row, %delta_row: !row, %k_tile: !k, %v_tile: !v,
-    %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> !dq {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales_s = tile.full %scale_acc : !s
+    %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> !dq {
+  %scales_s = tile.full %scale : !s
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %lse_each = tile.expand %lse_row dim 1 : !row -> !s
@@ -190,9 +188,8 @@ func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, 
 }
 
 // Scales a block of the sum of dQ and converts it to T.
-func.func private @dq_of_sum(%sum: !dq, %scale: f32) -> !q {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dq
+func.func private @dq_of_sum(%sum: !dq, %scale: !acc) -> !q {
+  %scales = tile.full %scale : !dq
   %scaled = arith.mulf %sum, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
   return %rounded : !q
@@ -286,7 +283,7 @@ tile.kernel @attention_backward_scores
            SCORE_GRADIENT: flag, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
-     %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32, %window_right: i32)
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), BLOCK_M), %bn = ceildiv(dim(d_score, 3), BLOCK_N),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
   %c1 = arith.constant 1 : i32
@@ -333,7 +330,7 @@ tile.kernel @attention_backward_scores
         %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
         %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
             %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-            : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
+            : (!st, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
         %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
         %rows = tile.iota %m dim 1 : !post
         %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st

@@ -112,9 +112,8 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
 // before it is rounded.
 func.func private @round_of_keys(
     %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
-    %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> (!row, !row, !o) {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !s
+    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
+  %scales = tile.full %scale : !s
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %rows = tile.iota %m dim 0 : !pos
@@ -138,11 +137,10 @@ func.func private @round_of_keys(
 
 // Like @round_of_keys, without modifiers.
 func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
-                               %acc_old: !o, %scale: f32) -> (!row, !row, !o) {
+                               %acc_old: !o, %scale: !acc) -> (!row, !row, !o) {
   %log2e = arith.constant 1.4426950408889634 : !acc
   %masked_out = tile.constant minus_inf : !s
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scale_base2 = arith.mulf %scale, %log2e : !acc
   %scales = tile.full %scale_base2 : !s
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %base2 = arith.mulf %s, %scales fastmath<contract> : !s
@@ -172,14 +170,15 @@ func.func private @lse_of(%max: !row, %sum: !row) -> !row {
 }
 
 // The factor of the scores. With 8-bit types, q and k hold values divided by their descale factors.
-func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descale: !one_view) -> f32 {
+func.func private @scale_of_scores(%scale: !acc, %q_descale: !one_view, %k_descale: !one_view) -> !acc {
   %fp8 = tile.param FP8 : i1
   %q_by = tile.at %q_descale[0] : !one_view
   %k_by = tile.at %k_descale[0] : !one_view
   %qk_by = arith.mulf %q_by, %k_by : f32
-  %scaled = arith.mulf %scale, %qk_by : f32
-  %all = arith.select %fp8, %scaled, %scale : f32
-  return %all : f32
+  %qk_by_acc = tile.cast %qk_by : f32 -> !acc
+  %scaled = arith.mulf %scale, %qk_by_acc : !acc
+  %all = arith.select %fp8, %scaled, %scale : !acc
+  return %all : !acc
 }
 
 // O, with the factors of 8-bit types removed: P was multiplied by @lift, and v holds values divided by v_descale.
