@@ -25,6 +25,10 @@
 // get zero gradients; the program writes all elements of dq, dk and dv. With PACKED, it does not read o, do, lse and
 // dlse in rows of no sequence, and the gradients of these rows are zero.
 //
+// Scores have the range of attention_forward.mlir. P is recomputed from scores that are rounded to ACC, so its error,
+// relative to P, is about that of S: |S| 2^-22 in f32, as in every backward that recomputes P from LSE. Beyond |S| = 2^20
+// gradients have no accurate digits, unless these are scores of a bias, to which S adds nothing.
+//
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
 //                       As in attention_forward.mlir, but T has at least 16 bits.
@@ -79,6 +83,8 @@
 //
 // Kernels
 //   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
+//   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
+//             whose LSE is large: the maximum of the scores, and the logarithm of their sum.
 //   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ.
 //   convert   dQ from its sum, from ACC to T. With APART also dK and dV.
 //   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
@@ -151,10 +157,11 @@ func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i
 func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
+func.func private @probabilities_of_keys(
+    !st, !row, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
+func.func private @round_of_queries(!q, !o, !row, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -207,7 +214,13 @@ tile.program @attention_backward
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            // Row granularity of the workspaces, which all GPUs of a bundle share.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
-           let ACC: type = accumulator(T))
+           // Blocks of the kernel for sums.
+           let SUM_BLOCK: int = select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)),
+           let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
+                                         select(mod(LIST_BLOCK_M, 16) == 0, 16, LIST_BLOCK_M)),
+           let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
+                                         select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
+           let NATURAL: flag = replaced("score_mod.unbounded"), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
             or(not(ORDERED), and(DETERMINISTIC, not(CAPTURE_GRADIENTS))),
             or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
@@ -235,6 +248,9 @@ tile.program @attention_backward
   %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  // Only with NATURAL: the logarithms in base 2 of the sums of rows, where lse_base2 holds their maxima, else 0.
+  %log_sums = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
@@ -278,39 +294,43 @@ tile.program @attention_backward
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %dq_sum, %turns,
-                                        %k, %dq, %cu_seqlens_k, %window_left, %window_right)
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %log_sums,
+                                        %dq_sum, %turns, %k, %dq, %cu_seqlens_k, %window_left, %window_right)
       with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view, !turns, !qk_view, !qk_view,
-        !cu_view, i32, i32
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !row_view, !acc_view, !turns, !qk_view,
+        !qk_view, !cu_view, i32, i32
+  tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %log_sums, %cu_seqlens_q, %cu_seqlens_k, %kv_indices,
+                                       %kv_num_blocks, %scale, %window_left, %window_right)
+      with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
+        !row_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order)
       with (BLOCK_N = select(ORDERED, BLOCK_N, 128), IN_ORDER = or(ORDERED, IN_ORDER)) when (and(PACKED, REORDERS))
       : !qk_view, !cu_view, !turns, !cu_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL),
             BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
       when (not(and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                     and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                         or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (ORDERED = IN_ORDER, BLOCK_M = select(IN_ORDER, ORDERED_BLOCK_M, BLOCK_M))
       when (and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                 and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (SUMS = true) when (APART)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, !acc
@@ -318,24 +338,24 @@ tile.program @attention_backward
       with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
       : !dv_acc_view, !v_view, !turns, !cu_view, !acc
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
             CAPTURE_GRADIENTS = false) when (SPLIT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
       with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, !acc
-  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
+  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
       with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL) : !qk_view, !qk_view, !v_view, !v_view,
-        !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %delta, %d_score,
+        !row_view, !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %d_score,
                                          %scale, %window_left, %window_right)
       with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !score_view, !acc, i32, i32
 }
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
@@ -345,14 +365,15 @@ tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
-           WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
+           WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false, NATURAL: flag,
            // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
-     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %log_sums: !row_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
+     %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
      %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
@@ -433,6 +454,7 @@ tile.kernel @attention_backward_keys
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
+  %stays_natural = tile.param NATURAL : i1
   %block_m = tile.param BLOCK_M : i32
   %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
@@ -453,9 +475,15 @@ tile.kernel @attention_backward_keys
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
+      %log_row = scf.if %stays_natural -> (!row) {
+        %own_log = tile.load %log_sums[%a, %h, %workspace_m] : !row_view -> !row
+        scf.yield %own_log : !row
+      } else {
+        scf.yield %lse_row : !row
+      }
       %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
-          %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-          : (!st, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
+          %st, %lse_row, %log_row, %keep, %b, %h, %m, %n, %scale)
+          : (!st, !row, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
@@ -576,11 +604,12 @@ tile.kernel @attention_backward_convert
 // A block of queries with the keys that it attends: dQ without atomic additions.
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, BLOCK_M: int, BLOCK_N: int,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %log_sums: !row_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %scale: !acc, %window_left: i32, %window_right: i32)
@@ -611,6 +640,13 @@ tile.kernel @attention_backward_queries
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
   %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
+  %stays_natural = tile.param NATURAL : i1
+  %log_row = scf.if %stays_natural -> (!row) {
+    %own_log = tile.load %log_sums[%a, %h, %workspace_m] : !row_view -> !row
+    scf.yield %own_log : !row
+  } else {
+    scf.yield %lse_row : !row
+  }
   %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
@@ -621,8 +657,8 @@ tile.kernel @attention_backward_queries
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
-        %q_tile, %do_tile, %lse_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old,
-        %b, %h, %m, %n, %scale) : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
+        %q_tile, %do_tile, %lse_row, %log_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
+        : (!q, !o, !row, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
     tile.yield %dq_new : !dq
   }
   %scales = tile.full %scale : !dq

@@ -52,6 +52,10 @@
 //             Hopper: if D > 64 and fewer than 32 columns are missing to a multiple of 64, DP is that multiple; if
 //             DV > 32, DVP is a multiple of 8. The padding reads as zero and is never stored.
 //
+// Q K^T and log2(e) * T are finite: scores are at most 2.3e38 in magnitude, or for f64 1.2e308. With modifiers that may
+// exceed this, such as a bias of the lowest number, scores up to the greatest number have their results, which costs a
+// multiplication for each pair. The sink may have any value.
+//
 // A query that attends no key gets O = 0 and LSE = -inf (with mods/sink.mlir: the sink). A NaN in a query affects only
 // its own row. A NaN or infinity in v reaches the queries that attend its key, and may reach queries whose block
 // contains that key, since 0 * NaN is NaN.
@@ -103,7 +107,7 @@ func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
 func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of(!row, !row) -> !row
+func.func private @lse_of_head(i32, !row, !row) -> !row
 
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
@@ -114,7 +118,8 @@ tile.kernel @attention_forward
            let UNIT: int = select(FP8, 32, 16), let PANELS: flag = and(TARGET == "sm_90a", bits(T) == 16),
            let DP: int = select(and(PANELS, and(D > 64, mod(ceildiv(D, 32), 2) == 0)), ceildiv(D, 64) * 64,
                                 ceildiv(D, UNIT) * UNIT),
-           let DVP: int = select(and(PANELS, DV > 32), ceildiv(DV, 8) * 8, ceildiv(DV, UNIT) * UNIT))
+           let DVP: int = select(and(PANELS, DV > 32), ceildiv(DV, 8) * 8, ceildiv(DV, UNIT) * UNIT),
+           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),
@@ -179,6 +184,6 @@ tile.kernel @attention_forward
   %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
   tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
-  %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+  %lse_row = func.call @lse_of_head(%h, %max, %sum) : (i32, !row, !row) -> !row
   tile.store %lse_row, %lse_part[%a, %h, %m] : !row, !row_view
 }

@@ -22,7 +22,8 @@ tile.capture @bias : !tile.view<[?, ?, ?, ?], T> require(
 
 func.func private @index_or_zero(i32, i32) -> i32
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
+    attributes {tile.unbounded} {
   %batches = tile.dim @bias, 0
   %heads = tile.dim @bias, 1
   %rows = tile.dim @bias, 2

@@ -11,7 +11,8 @@ tile.capture @relative_bias : !tile.view<[?, ?], f32> require(
     dim(relative_bias, 0) == dim(q, 1), dim(relative_bias, 1) == 2 * relative_radius + 1)
 tile.capture @relative_radius : i32 require(relative_radius >= 0)
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
+    attributes {tile.unbounded} {
   %c0 = arith.constant 0 : i32
   %radius = tile.at @relative_radius : i32
   %lowest = arith.subi %c0, %radius : i32

@@ -20,9 +20,9 @@ tile.capture @t5_bias : !tile.view<[?, ?], f32> require(
 tile.capture @t5_max_distance : i32
 tile.capture @t5_bidirectional : i32 require(t5_bidirectional >= 0, t5_bidirectional <= 1)
 
-// The bucket of a distance >= 0, among `count` buckets of one direction. A logarithm in f32 gives the nearest begin of a
-// bucket, k buckets behind the first of these: the distance E (limit / E)^(k / rest). Whether that is reached is decided
-// in f64, where the factors (limit / E)^(2^bit / rest) are the same for all pairs, and k selects among them.
+// The bucket of a distance >= 0, among `count` buckets of one direction. A logarithm in f32 gives the nearest begin of
+// a bucket, k buckets behind the first of these: the distance E (limit / E)^(k / rest). Whether that is reached is
+// decided in f64, where the factors (limit / E)^(2^bit / rest) are the same for all pairs, and k selects among them.
 func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -136,7 +136,8 @@ func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) ->
   return %bucket : i32
 }
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
+    attributes {tile.unbounded} {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %buckets = tile.dim @t5_bias, 1

@@ -418,13 +418,18 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
 
 // expected-error @+1 {{'tile.ascending' must be on a capture, without a value, but got unit on func.func}}
 func.func private @f() attributes {tile.ascending}
+
+// -----
+
+// expected-error @+1 {{'tile.unbounded' must be on a function, without a value, but got true on func.func}}
+func.func private @f() attributes {tile.unbounded = true}
 
 // -----
 
