@@ -26,8 +26,8 @@
 // dlse in rows of no sequence, and the gradients of these rows are zero.
 //
 // Scores have the range of attention_forward.mlir. P is recomputed from scores that are rounded to ACC, so its error,
-// relative to P, is about that of S: |S| 2^-22 in f32, as in every backward that recomputes P from LSE. Beyond |S| = 2^20
-// gradients have no accurate digits, unless these are scores of a bias, to which S adds nothing.
+// relative to P, is about that of S: |S| 2^-22 in f32, as in every backward that recomputes P from LSE. Beyond
+// |S| = 2^20 gradients have no accurate digits, unless these are scores of a bias, to which S adds nothing.
 //
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
@@ -84,7 +84,7 @@
 // Kernels
 //   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
 //   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
-//             whose LSE is large: the maximum of the scores, and the logarithm of their sum.
+//             whose LSE is large: the maximum of the scores, and the inverse of their sum.
 //   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ.
 //   convert   dQ from its sum, from ACC to T. With APART also dK and dV.
 //   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
@@ -122,6 +122,7 @@ tile.link "lib/order.mlir"
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
 !turns    = !tile.view<[?, ?, ?], i32>
+!weight_view = !tile.view<[?, ?, ?], T>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -134,6 +135,7 @@ tile.link "lib/order.mlir"
 !kw  = !tile.tile<[BLOCK_N, DW], T>
 !dqt = !tile.tile<[DW, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
+!weights = !tile.tile<[BLOCK_M], T>
 !acc = !tile.param<ACC>
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
@@ -158,10 +160,11 @@ func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @probabilities_of_keys(
-    !st, !row, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
+    !st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-func.func private @round_of_queries(!q, !o, !row, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
+func.func private @round_of_queries(
+    !q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -249,9 +252,9 @@ tile.program @attention_backward
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  // Only with NATURAL: the logarithms in base 2 of the sums of rows, where lse_base2 holds their maxima, else 0.
-  %log_sums = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  // Only with NATURAL: the inverse sums of rows, where lse_base2 holds their maxima, else 1.
+  %row_weights = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 8) * 8)] : !weight_view
   // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
@@ -294,19 +297,19 @@ tile.program @attention_backward
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %log_sums,
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights,
                                         %dq_sum, %turns, %k, %dq, %cu_seqlens_k, %window_left, %window_right)
       with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !row_view, !acc_view, !turns, !qk_view,
-        !qk_view, !cu_view, i32, i32
-  tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %log_sums, %cu_seqlens_q, %cu_seqlens_k, %kv_indices,
-                                       %kv_num_blocks, %scale, %window_left, %window_right)
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view, !acc_view, !turns,
+        !qk_view, !qk_view, !cu_view, i32, i32
+  tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %row_weights, %cu_seqlens_q, %cu_seqlens_k,
+                                       %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
       with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
-        !row_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+        !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order)
       with (BLOCK_N = select(ORDERED, BLOCK_N, 128), IN_ORDER = or(ORDERED, IN_ORDER)) when (and(PACKED, REORDERS))
       : !qk_view, !cu_view, !turns, !cu_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL),
@@ -314,48 +317,48 @@ tile.program @attention_backward
       when (not(and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                     and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                         or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
       with (ORDERED = IN_ORDER, BLOCK_M = select(IN_ORDER, ORDERED_BLOCK_M, BLOCK_M))
       when (and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                 and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
       with (SUMS = true) when (APART)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, !acc
   tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
       : !dv_acc_view, !v_view, !turns, !cu_view, !acc
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq_sum, %dk, %dv,
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
             CAPTURE_GRADIENTS = false) when (SPLIT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
       with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, !acc
-  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %dq, %cu_seqlens_q,
+  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
       with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL) : !qk_view, !qk_view, !v_view, !v_view,
-        !row_view, !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %log_sums, %delta, %d_score,
+        !row_view, !weight_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %d_score,
                                          %scale, %window_left, %window_right)
       with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !row_view, !score_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !score_view, !acc, i32, i32
 }
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
@@ -372,7 +375,7 @@ tile.kernel @attention_backward_keys
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %log_sums: !row_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
      %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
      %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
@@ -455,6 +458,7 @@ tile.kernel @attention_backward_keys
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
   %stays_natural = tile.param NATURAL : i1
+  %no_weights = tile.constant 0 : !weights
   %block_m = tile.param BLOCK_M : i32
   %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
@@ -475,15 +479,15 @@ tile.kernel @attention_backward_keys
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
-      %log_row = scf.if %stays_natural -> (!row) {
-        %own_log = tile.load %log_sums[%a, %h, %workspace_m] : !row_view -> !row
-        scf.yield %own_log : !row
+      %weight_row = scf.if %stays_natural -> (!weights) {
+        %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
+        scf.yield %own_weights : !weights
       } else {
-        scf.yield %lse_row : !row
+        scf.yield %no_weights : !weights
       }
       %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
-          %st, %lse_row, %log_row, %keep, %b, %h, %m, %n, %scale)
-          : (!st, !row, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
+          %st, %lse_row, %weight_row, %keep, %b, %h, %m, %n, %scale)
+          : (!st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
@@ -609,7 +613,7 @@ tile.kernel @attention_backward_queries
            let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %log_sums: !row_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %scale: !acc, %window_left: i32, %window_right: i32)
@@ -641,11 +645,12 @@ tile.kernel @attention_backward_queries
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
   %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
   %stays_natural = tile.param NATURAL : i1
-  %log_row = scf.if %stays_natural -> (!row) {
-    %own_log = tile.load %log_sums[%a, %h, %workspace_m] : !row_view -> !row
-    scf.yield %own_log : !row
+  %no_weights = tile.constant 0 : !weights
+  %weight_row = scf.if %stays_natural -> (!weights) {
+    %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
+    scf.yield %own_weights : !weights
   } else {
-    scf.yield %lse_row : !row
+    scf.yield %no_weights : !weights
   }
   %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
   %dq_all = tile.for_blocks %n in (%c0 to %keys
@@ -657,8 +662,8 @@ tile.kernel @attention_backward_queries
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
-        %q_tile, %do_tile, %lse_row, %log_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
-        : (!q, !o, !row, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
+        %q_tile, %do_tile, %lse_row, %weight_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
+        : (!q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
     tile.yield %dq_new : !dq
   }
   %scales = tile.full %scale : !dq

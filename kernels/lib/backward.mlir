@@ -5,8 +5,8 @@
 // that for delta, which is launched first, that for the sums of rows with NATURAL, and that for the gradient of scores.
 //
 // P = exp2(S * log2(e) - LSE in base 2). With NATURAL, scores may be too large for base 2, and LSE too large to hold
-// the logarithm of a sum: that of equal scores of -3e38 is -3e38. Then P = exp2((S - LSE) * log2(e) - L), where L is 0,
-// or LSE is only the maximum of the scores, and L the logarithm of the sum in base 2.
+// the logarithm of a sum: that of equal scores of -3e38 is -3e38. Then P = W * exp2((S - LSE) * log2(e)), where the
+// weight W is 1, or LSE is only the maximum of the scores, and W the inverse of the sum, rounded to T.
 //
 // A kernel that links this file declares:
 //
@@ -32,6 +32,7 @@ tile.link "softmax.mlir"
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view    = !tile.view<[?], i32>
 !turns      = !tile.view<[?, ?, ?], i32>
+!weight_view = !tile.view<[?, ?, ?], T>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
 
@@ -46,6 +47,7 @@ tile.link "softmax.mlir"
 !kw    = !tile.tile<[BLOCK_N, DW], T>
 !dqt   = !tile.tile<[DW, BLOCK_M], ACC>
 !row   = !tile.tile<[BLOCK_M], ACC>
+!weights = !tile.tile<[BLOCK_M], T>
 !acc   = !tile.param<ACC>
 // Scores and their gradients, as queries x keys and transposed.
 !s     = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
@@ -71,12 +73,12 @@ func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
 
 // From S^T: the scaled scores, P^T, the weighted P^T rounded to T (the operand of the product for dV), and
-// P^T * score_mod'(S) rounded to T. LSE is in base 2 unless NATURAL; %log_row is L, read only with NATURAL.
+// P^T * score_mod'(S) rounded to T. LSE is in base 2 unless NATURAL; %weight_row is W, read only with NATURAL.
 // The kernel computes S^T instead of S, so that P^T and dS^T have the layout in which the products for dV and dK read
 // them. It computes the products, and loads LSE and delta, between calls to these functions, so that it reads a row
 // only when it needs it.
 func.func private @probabilities_of_keys(
-    %st: !st, %lse_row: !row, %log_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
+    %st: !st, %lse_row: !row, %weight_row: !weights, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
     -> (!st, !st, !dst, !dst) {
   %scales_s = tile.full %scale : !st
   %log2es = tile.constant 1.4426950408889634 : !st
@@ -88,18 +90,24 @@ func.func private @probabilities_of_keys(
   %lse_each = tile.expand %lse_row dim 0 : !row -> !st
   %stays_natural = tile.param NATURAL : i1
   %below = scf.if %stays_natural -> (!st) {
-    %log_each = tile.expand %log_row dim 0 : !row -> !st
     %below_n = arith.subf %modified, %lse_each : !st
-    %below_base2 = arith.mulf %below_n, %log2es fastmath<contract> : !st
-    %below_sum = arith.subf %below_base2, %log_each fastmath<contract> : !st
-    scf.yield %below_sum : !st
+    %below_base2 = arith.mulf %below_n, %log2es : !st
+    scf.yield %below_base2 : !st
   } else {
     %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
     %below_2 = arith.subf %base2, %lse_each fastmath<contract> : !st
     scf.yield %below_2 : !st
   }
   %x = tile.select %keep, %below, %masked_out : !keept, !st
-  %pt = math.exp2 %x : !st
+  %pt_plain = math.exp2 %x : !st
+  %pt = scf.if %stays_natural -> (!st) {
+    %weight_acc = tile.cast %weight_row : !weights -> !row
+    %weight_each = tile.expand %weight_acc dim 0 : !row -> !st
+    %pt_times = arith.mulf %pt_plain, %weight_each : !st
+    scf.yield %pt_times : !st
+  } else {
+    scf.yield %pt_plain : !st
+  }
   %pt_weighted = tile.map @weight_mod(%pt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
   %pt_rounded = tile.cast %pt_weighted : !st -> !dst
 
@@ -160,7 +168,7 @@ func.func private @gradients_of_keys(
 
 // One iteration of a block of queries over blocks of keys: the new sum of dQ.
 func.func private @round_of_queries(
-    %q_tile: !q, %do_tile: !o, %lse_row: !row, %log_row: !row, %delta_row: !row, %k_tile: !k, %v_tile: !v,
+    %q_tile: !q, %do_tile: !o, %lse_row: !row, %weight_row: !weights, %delta_row: !row, %k_tile: !k, %v_tile: !v,
     %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> !dq {
   %scales_s = tile.full %scale : !s
   %log2es = tile.constant 1.4426950408889634 : !s
@@ -174,18 +182,24 @@ func.func private @round_of_queries(
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %stays_natural = tile.param NATURAL : i1
   %below = scf.if %stays_natural -> (!s) {
-    %log_each = tile.expand %log_row dim 1 : !row -> !s
     %below_n = arith.subf %modified, %lse_each : !s
-    %below_base2 = arith.mulf %below_n, %log2es fastmath<contract> : !s
-    %below_sum = arith.subf %below_base2, %log_each fastmath<contract> : !s
-    scf.yield %below_sum : !s
+    %below_base2 = arith.mulf %below_n, %log2es : !s
+    scf.yield %below_base2 : !s
   } else {
     %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
     %below_2 = arith.subf %base2, %lse_each fastmath<contract> : !s
     scf.yield %below_2 : !s
   }
   %x = tile.select %keep, %below, %masked_out : !keep, !s
-  %p = math.exp2 %x : !s
+  %p_plain = math.exp2 %x : !s
+  %p = scf.if %stays_natural -> (!s) {
+    %weight_acc = tile.cast %weight_row : !weights -> !row
+    %weight_each = tile.expand %weight_acc dim 1 : !row -> !s
+    %p_times = arith.mulf %p_plain, %weight_each : !s
+    scf.yield %p_times : !s
+  } else {
+    scf.yield %p_plain : !s
+  }
   %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
   %dp_weighted = tile.map @weight_mod(%dp, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %dp_centered = arith.subf %dp_weighted, %delta_each fastmath<contract> : !s
@@ -243,7 +257,7 @@ tile.kernel @attention_backward_delta
            WITH_DQ: flag, NATURAL: flag,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %delta: !row_view, %lse_base2: !row_view, %log_sums: !row_view when (NATURAL), %dq_sum: !acc_view,
+     %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL), %dq_sum: !acc_view,
      %turns: !turns when (WITH_TURNS),
      %k: !qk_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_k: !cu_view when (and(WITH_TURNS, PACKED)), %window_left: i32, %window_right: i32)
@@ -313,20 +327,21 @@ tile.kernel @attention_backward_delta
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
   tile.store %kept_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
   scf.if %natural {
-    %no_log = tile.constant 0 : !row
-    tile.store %no_log, %log_sums[%a, %h, %workspace_m] : !row, !row_view
+    %one = arith.constant 1.0 : !tile.param<T>
+    %ones = tile.full %one : !weights
+    tile.store %ones, %row_weights[%a, %h, %workspace_m] : !weights, !weight_view
   }
 }
 
 // With NATURAL, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
-// the scores instead of LSE, and the logarithm of the sum in base 2. Other rows are left as they are; blocks without
-// such rows compute nothing.
+// the scores instead of LSE, and the inverse of the sum as weight. Other rows are left as they are; blocks without such
+// rows compute nothing.
 tile.kernel @attention_backward_sums
     params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
            let UNIT: int = select(bits(T) == 16, 16, 8), let DP: int = ceildiv(D, UNIT) * UNIT,
            let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %lse_base2: !row_view, %log_sums: !row_view when (NATURAL),
+    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %scale: !acc, %window_left: i32, %window_right: i32)
@@ -346,7 +361,9 @@ tile.kernel @attention_backward_sums
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %max_part = func.call @part_of_sums(%lse_base2, %workspace_begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %log_part = func.call @part_of_sums(%log_sums, %workspace_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %packed = tile.param PACKED : i1
+  %own_weights = tile.subview %row_weights dim 2 from %workspace_begin size %queries : !weight_view
+  %weight_part = arith.select %packed, %own_weights, %row_weights : !weight_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %block_m = tile.param BLOCK_M : i32
 
@@ -411,11 +428,12 @@ tile.kernel @attention_backward_sums
     %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !row
     %plain_row = tile.map @lse_or_zero(%lse_row) : (!row) -> !row
     %max_row = tile.map @if_large(%lse_row, %max, %plain_row) : (!row, !row, !row) -> !row
-    %log_sum = math.log2 %sum : !row
-    %no_log = tile.constant 0 : !row
-    %log_row = tile.map @if_large(%lse_row, %log_sum, %no_log) : (!row, !row, !row) -> !row
+    %ones = tile.full %one_acc : !row
+    %inverse = arith.divf %ones, %sum : !row
+    %weight_acc = tile.map @if_large(%lse_row, %inverse, %ones) : (!row, !row, !row) -> !row
+    %weight_row = tile.cast %weight_acc : !row -> !weights
     tile.store %max_row, %max_part[%a, %h, %m] : !row, !row_view
-    tile.store %log_row, %log_part[%a, %h, %m] : !row, !row_view
+    tile.store %weight_row, %weight_part[%a, %h, %m] : !weights, !weight_view
   }
 }
 
@@ -444,7 +462,7 @@ tile.kernel @attention_backward_scores
            SCORE_GRADIENT: flag, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %log_sums: !row_view when (NATURAL), %delta: !row_view, %d_score: !score_view when (SCORE_GRADIENT),
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %d_score: !score_view when (SCORE_GRADIENT),
      %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), BLOCK_M), %bn = ceildiv(dim(d_score, 3), BLOCK_N),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
@@ -476,6 +494,7 @@ tile.kernel @attention_backward_scores
   %no_sum = tile.constant 0 : !st
   %cols = tile.iota %n dim 0 : !post
   %stays_natural = tile.param NATURAL : i1
+  %no_weights = tile.constant 0 : !weights
 
   %sum = scf.for %b = %first_b to %b_end step %c1 iter_args(%of_batches = %no_sum) -> (!st) : i32 {
     %of_batch = scf.for %h = %first_h to %h_end step %c1 iter_args(%of_heads = %of_batches) -> (!st) : i32 {
@@ -489,17 +508,17 @@ tile.kernel @attention_backward_scores
         %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
         %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
         %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
-        %log_row = scf.if %stays_natural -> (!row) {
-          %own_log = tile.load %log_sums[%b, %h, %m] : !row_view -> !row
-          scf.yield %own_log : !row
+        %weight_row = scf.if %stays_natural -> (!weights) {
+          %own_weights = tile.load %row_weights[%b, %h, %m] : !weight_view -> !weights
+          scf.yield %own_weights : !weights
         } else {
-          scf.yield %lse_row : !row
+          scf.yield %no_weights : !weights
         }
         %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
         %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
         %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
-            %st, %lse_row, %log_row, %keep, %b, %h, %m, %n, %scale)
-            : (!st, !row, !row, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
+            %st, %lse_row, %weight_row, %keep, %b, %h, %m, %n, %scale)
+            : (!st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
         %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
         %rows = tile.iota %m dim 1 : !post
         %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st

@@ -67,6 +67,22 @@ class AttentionTest(TorchTest):
 
                     self.assert_right(ours, wanted, (*inputs, *learned))
 
+    def test_masks_of_the_lowest_number(self):
+        """Masks as transformers add them, also over whole rows, give what PyTorch gives."""
+        inputs = qkv(heads=2, dtype=torch.float32, value_width=8)
+        lowest = torch.finfo(torch.float32).min
+        mask = torch.where(make(2, 1, 5, 9, seed=5) < 0, lowest, 0.0).float().detach()
+        mask[:, :, 0], mask[:, :, 3] = 0, lowest
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # gradients of others lack the sum
+            self.assert_right(lambda *x: attention(*x, attn_mask=mask),
+                              lambda *x: torch.nn.functional.scaled_dot_product_attention(*x, attn_mask=mask), inputs)
+
+    def test_the_scale_of_f64(self):
+        inputs = qkv(width=24, value_width=24)
+        for mine, wanted in zip(gradients(lambda *x: attention(*x, return_lse=True), inputs),
+                                gradients(lambda *x: reference(*x), inputs)):
+            self.assert_same(mine, wanted, rtol=1e-12, atol=1e-12)
+
     def test_rows_of_no_sequence(self):
         """Packed rows before the first sequence and after the last have no influence, and zero gradients, behind a linear
         layer too. tilewright-run fills results with NaN before it runs a kernel."""
