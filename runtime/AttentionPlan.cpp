@@ -156,8 +156,8 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
                            " captures, but got " + std::to_string(arguments.numCaptures));
   if (Status status = checkGradients(arguments); !status)
     return status;
-  scalars.scale = hasWideScale ? Argument::scalar(arguments.scale)
-                               : Argument::scalar(float(arguments.scale));
+  scalars.scale =
+      hasWideScale ? Argument::scalar(arguments.scale) : Argument::scalar(float(arguments.scale));
   scalars.windowLeft = Argument::scalar(arguments.windowLeft);
   scalars.windowRight = Argument::scalar(arguments.windowRight);
   size_t capture = 0;

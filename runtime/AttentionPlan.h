@@ -24,7 +24,7 @@ struct AttentionDesc {
 
 /// The arguments of a call besides its views.
 struct AttentionArguments {
-  double scale = 1; // rounded to f32, unless the entry takes it in f64
+  double scale = 1;                          // rounded to f32, unless the entry takes it in f64
   int32_t windowLeft = -1, windowRight = -1; // -1: no limit; both are, unless hasWindow is set
   /// Captures of replaced functions, and optional arguments of the entry that the plan does not
   /// name, in the order of captures().

@@ -176,8 +176,8 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) : contra
 
 namespace {
 
-/// Whether elements of a view that is not empty may share memory: by increasing stride, that of each
-/// dimension must exceed the span of the previous ones. `dim` is the first that does not, and
+/// Whether elements of a view that is not empty may share memory: by increasing stride, that of
+/// each dimension must exceed the span of the previous ones. `dim` is the first that does not, and
 /// `least` the stride that it would need.
 bool isOverlapping(const Argument &view, unsigned &dim, int64_t &least) {
   constexpr uint64_t most = std::numeric_limits<int64_t>::max();

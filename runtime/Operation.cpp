@@ -329,8 +329,8 @@ Status Operation::Impl::checkConditions(const ExprInputs &inputs) const {
   if (end.fault != expr::Fault::None)
     return ExprCode::failure(end);
   return Status::failure(Code::InvalidArgument,
-                         "program '" + name + "' cannot take these arguments: " +
-                             ExprCode::describe(end, inputs));
+                         "program '" + name +
+                             "' cannot take these arguments: " + ExprCode::describe(end, inputs));
 }
 
 Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array,

@@ -46,8 +46,8 @@ LogicalResult tilewright::moveCaptureConstraints(Operation *entry, ArrayRef<Capt
           "'";
       llvm::Expected<ExprAttr> reduced = reduceExpr(constraint, environment);
       if (!reduced)
-        return capture.emitError() << text << " cannot be checked: "
-                                   << llvm::toString(reduced.takeError());
+        return capture.emitError()
+               << text << " cannot be checked: " << llvm::toString(reduced.takeError());
       if (reduced->isConstant()) {
         if (reduced->getValue())
           continue;

@@ -213,8 +213,7 @@ void checkRowsOfNoSequence(Type type, bool isOrdered) {
       std::string context = maskName(packed) + " " + describe(packed, type);
       ForwardResult saved = PackedCall(problem, type, inputs, false, {}).forward();
       RoundoffModel roundoff{RoundoffModel::All, type, type};
-      ForwardOracle oracle(packed, type,
-                           forward(problem, inputs, Precision::reference(), roundoff),
+      ForwardOracle oracle(packed, type, forward(problem, inputs, Precision::reference(), roundoff),
                            forward(problem, inputs, Precision::lowp(type)));
       expectForward(oracle, saved, context);
       poisonOutside(saved.o, packed.Hq, packed.Sq, packed.DV, problem.cuQ);

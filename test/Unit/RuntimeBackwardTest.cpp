@@ -99,8 +99,7 @@ BundleWriter writtenBundle(ElementType scaleType = ElementType::F32) {
   BundleWriter writer = backwardBundle();
   auto change = [&](std::vector<ArgumentSpec> &arguments) {
     for (ArgumentSpec &argument : arguments) {
-      argument.isWritten =
-          argument.name == "dq" || argument.name == "dk" || argument.name == "dv";
+      argument.isWritten = argument.name == "dq" || argument.name == "dk" || argument.name == "dv";
       if (argument.name == "scale")
         argument.type = scaleType;
     }
