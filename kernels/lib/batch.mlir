@@ -165,13 +165,18 @@ func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
   return %block : i32
 }
 
-// The first row of b and the number of its rows, where the rows behind the last sequence end at %behind.
+// The first row of b and the number of its rows, where the rows behind the last sequence begin where that ends, even if
+// it ends before it begins, and end at %behind.
 func.func private @rows_from(%b: i32, %cu: !cu_view, %behind: i32, %total: i32) -> (i32, i32) {
   %c1 = arith.constant 1 : i32
   %next = arith.addi %b, %c1 : i32
   %boundaries = tile.dim %cu, 0 : !cu_view
   %is_last = arith.cmpi sge, %next, %boundaries : i32
-  %first = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
+  %before = arith.subi %b, %c1 : i32
+  %given_first = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
+  %previous = func.call @begin_of(%cu, %before, %total) : (!cu_view, i32, i32) -> i32
+  %after_last = arith.maxsi %given_first, %previous : i32
+  %first = arith.select %is_last, %after_last, %given_first : i32
   %next_begin = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
   %given_end = arith.select %is_last, %behind, %next_begin : i32
   %end = arith.maxsi %given_end, %first : i32
