@@ -38,7 +38,7 @@ class Forward:
         ("tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o",
          "%peak_new = arith.maximumf %peak_old, %max_new : !row\n"
          "    tile.yield %acc_new, %peak_new, %max_new, %sum_new : !o, !row, !row, !row"),
-        ("@lse_of(%max, %sum)", "@lse_of(%peak, %sum)"),
+        ("@lse_of_head(%h, %max, %sum)", "@lse_of_head(%h, %peak, %sum)"),
     ]
 
 

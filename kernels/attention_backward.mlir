@@ -22,7 +22,12 @@
 //                as in attention_forward.mlir
 //
 // The forward must have had the same masks and modifiers. A query that attends no key and a key that no query attends
-// get zero gradients; the program writes all elements of dq, dk and dv.
+// get zero gradients; the program writes all elements of dq, dk and dv. With PACKED, it does not read o, do, lse and
+// dlse in rows of no sequence, and the gradients of these rows are zero.
+//
+// Scores have the range of attention_forward.mlir. P is recomputed from scores that are rounded to ACC, so its error,
+// relative to P, is about that of S: |S| 2^-22 in f32, as in every backward that recomputes P from LSE. Beyond
+// |S| = 2^20 gradients have no accurate digits, unless these are scores of a bias, to which S adds nothing.
 //
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
@@ -78,6 +83,8 @@
 //
 // Kernels
 //   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
+//   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
+//             whose LSE is large: the maximum of the scores, and the inverse of their sum.
 //   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ.
 //   convert   dQ from its sum, from ACC to T. With APART also dK and dV.
 //   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
@@ -115,6 +122,7 @@ tile.link "lib/order.mlir"
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
 !turns    = !tile.view<[?, ?, ?], i32>
+!weight_view = !tile.view<[?, ?, ?], T>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -127,6 +135,7 @@ tile.link "lib/order.mlir"
 !kw  = !tile.tile<[BLOCK_N, DW], T>
 !dqt = !tile.tile<[DW, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
+!weights = !tile.tile<[BLOCK_M], T>
 !acc = !tile.param<ACC>
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
@@ -143,17 +152,19 @@ func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @attended_keys(i32, i32, i32, i32, i32, i32) -> (i32, i32)
-func.func private @dq_of_sum(!dq, f32) -> !q
+func.func private @dq_of_sum(!dq, !acc) -> !q
 func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view
 func.func private @part_of_dv_sums(!dv_acc_view, i32, i32) -> !dv_acc_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
+func.func private @probabilities_of_keys(
+    !st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
+func.func private @round_of_queries(
+    !q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -206,7 +217,13 @@ tile.program @attention_backward
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            // Row granularity of the workspaces, which all GPUs of a bundle share.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
-           let ACC: type = accumulator(T))
+           // Blocks of the kernel for sums.
+           let SUM_BLOCK: int = select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)),
+           let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
+                                         select(mod(LIST_BLOCK_M, 16) == 0, 16, LIST_BLOCK_M)),
+           let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
+                                         select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
+           let NATURAL: flag = replaced("score_mod.unbounded"), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
             or(not(ORDERED), and(DETERMINISTIC, not(CAPTURE_GRADIENTS))),
             or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
@@ -228,15 +245,19 @@ tile.program @attention_backward
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
-  // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence.
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+  // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence,
+  // and one for rows before the first.
   %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  // Only with NATURAL: the inverse sums of rows, where lse_base2 holds their maxima, else 1.
+  %row_weights = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 8) * 8)] : !weight_view
   // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] : !acc_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
   // Sums of dK and dV, for instances that process one query head each. Empty if an instance loops over all heads of its
   // group. That needs no sums, but enough instances for 132 multiprocessors: on average at least 3.5 for each, or half
   // the number of heads in a group if that is more, since instances of a group that drift apart read more from memory.
@@ -265,75 +286,79 @@ tile.program @attention_backward
                              and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                                  or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))),
              dim(q, 0), 0),
-      dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))]
+      dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2))]
       fill 0.0 : !turns
 
   // The blocks of keys of all packed sequences, in the order in which those of the last heads start. For short
   // sequences, which balance well, it would take more time than it saves. IN_ORDER requires blocks of 128 keys.
   %order = tile.workspace [select(and(and(PACKED, REORDERS), and(dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1),
                                                                  dim(cu_seqlens_k, 0) <= 257)),
-      (ceildiv(dim(k, 2), select(ORDERED, BLOCK_N, 128)) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1), 0)] : !cu_view
+      (ceildiv(dim(k, 2), select(ORDERED, BLOCK_N, 128)) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1), 0)] : !cu_view
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %dq_sum, %turns,
-                                        %k, %dq, %cu_seqlens_k, %window_left, %window_right)
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights,
+                                        %dq_sum, %turns, %k, %dq, %cu_seqlens_k, %window_left, %window_right)
       with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view, !turns, !qk_view, !qk_view,
-        !cu_view, i32, i32
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view, !acc_view, !turns,
+        !qk_view, !qk_view, !cu_view, i32, i32
+  tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %row_weights, %cu_seqlens_q, %cu_seqlens_k,
+                                       %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
+      with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
+        !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order)
       with (BLOCK_N = select(ORDERED, BLOCK_N, 128), IN_ORDER = or(ORDERED, IN_ORDER)) when (and(PACKED, REORDERS))
       : !qk_view, !cu_view, !turns, !cu_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL),
             BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
       when (not(and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                     and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                         or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (ORDERED = IN_ORDER, BLOCK_M = select(IN_ORDER, ORDERED_BLOCK_M, BLOCK_M))
       when (and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
                 and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
                     or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (SUMS = true) when (APART)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, f32
+      with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, !acc
   tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
       with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
-      : !dv_acc_view, !v_view, !turns, !cu_view, f32
+      : !dv_acc_view, !v_view, !turns, !cu_view, !acc
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
+                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
+                                       %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
             CAPTURE_GRADIENTS = false) when (SPLIT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
+        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
-      with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, f32
-  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
+      with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, !acc
+  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
       with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL) : !qk_view, !qk_view, !v_view, !v_view,
-        !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %delta, %d_score,
+        !row_view, !weight_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %d_score,
                                          %scale, %window_left, %window_right)
       with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !score_view, !acc, i32, i32
 }
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
@@ -343,18 +368,19 @@ tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
-           WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
+           WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false, NATURAL: flag,
            // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
-     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
+     %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
      %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
-     %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
+     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %tile_head = select(SUMS, dim(q, 1) * min(dim(dk_sum, 0), 1), dim(k, 1) * (1 - min(dim(dk_sum, 0), 1))),
          %e = select(or(WITH_DK, WITH_DV), select(PACKED, 1, dim(k, 0)), 0)) {
@@ -431,6 +457,8 @@ tile.kernel @attention_backward_keys
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
+  %stays_natural = tile.param NATURAL : i1
+  %no_weights = tile.constant 0 : !weights
   %block_m = tile.param BLOCK_M : i32
   %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
@@ -451,9 +479,15 @@ tile.kernel @attention_backward_keys
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
+      %weight_row = scf.if %stays_natural -> (!weights) {
+        %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
+        scf.yield %own_weights : !weights
+      } else {
+        scf.yield %no_weights : !weights
+      }
       %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
-          %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-          : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
+          %st, %lse_row, %weight_row, %keep, %b, %h, %m, %n, %scale)
+          : (!st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
@@ -491,8 +525,7 @@ tile.kernel @attention_backward_keys
     tile.atomic_add %dv_all, %dv_sum_part[%a, %hk, %n, 0] : !dv, !dv_acc_view
   } else {
     scf.if %with_dk {
-      %scale_acc = tile.cast %scale : f32 -> !acc
-      %scales = tile.full %scale_acc : !dk
+      %scales = tile.full %scale : !dk
       %dk_scaled = arith.mulf %dk_all, %scales : !dk
       %dk_rounded = tile.cast %dk_scaled : !dk -> !k
       tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
@@ -540,7 +573,7 @@ tile.kernel @attention_backward_keys
         %added = arith.addi %others, %c1 : i32
         tile.await %added of %turns[%sum_a, %sum_h, %sum_m] : !turns
         %sum = tile.load %dq_sum[%sum_a, %sum_h, %sum_m, 0] : !acc_view -> !dq
-        %dq_rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, f32) -> !q
+        %dq_rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, !acc) -> !q
         %own_dq = func.call @part_of_queries_and_keys(%dq, %m_begin, %m_queries) : (!qk_view, i32, i32) -> !qk_view
         tile.store %dq_rounded, %own_dq[%sum_a, %sum_h, %m, 0] : !q, !qk_view
       }
@@ -554,8 +587,9 @@ tile.kernel @attention_backward_convert
     params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, WITH_TURNS: flag, SCALED: flag = true,
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
     (%sums: !acc_view, %gradient: !qk_view, %turns: !turns when (WITH_TURNS),
-     %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
-    grid(%bm = select(PACKED, floordiv(dim(sums, 2), BLOCK_M), ceildiv(dim(gradient, 2), BLOCK_M)),
+     %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
+                      ceildiv(dim(gradient, 2), BLOCK_M)),
          %h = dim(gradient, 1), %a = select(and(ORDERED, dim(turns, 0) > 0), 0, dim(sums, 0))) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
@@ -564,25 +598,26 @@ tile.kernel @attention_backward_convert
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   %part = func.call @part_of_queries_and_keys(%gradient, %begin, %rows) : (!qk_view, i32, i32) -> !qk_view
   %sum = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
-  %one = arith.constant 1.0 : f32
+  %one = arith.constant 1.0 : !acc
   %with_scale = tile.param SCALED : i1
-  %factor = arith.select %with_scale, %scale, %one : f32
-  %rounded = func.call @dq_of_sum(%sum, %factor) : (!dq, f32) -> !q
+  %factor = arith.select %with_scale, %scale, %one : !acc
+  %rounded = func.call @dq_of_sum(%sum, %factor) : (!dq, !acc) -> !q
   tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }
 
 // A block of queries with the keys that it attends: dQ without atomic additions.
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, BLOCK_M: int, BLOCK_N: int,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
+     %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
@@ -609,6 +644,14 @@ tile.kernel @attention_backward_queries
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
   %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
+  %stays_natural = tile.param NATURAL : i1
+  %no_weights = tile.constant 0 : !weights
+  %weight_row = scf.if %stays_natural -> (!weights) {
+    %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
+    scf.yield %own_weights : !weights
+  } else {
+    scf.yield %no_weights : !weights
+  }
   %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
@@ -619,12 +662,11 @@ tile.kernel @attention_backward_queries
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
-        %q_tile, %do_tile, %lse_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old,
-        %b, %h, %m, %n, %scale) : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
+        %q_tile, %do_tile, %lse_row, %weight_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
+        : (!q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
     tile.yield %dq_new : !dq
   }
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dq
+  %scales = tile.full %scale : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
   tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view

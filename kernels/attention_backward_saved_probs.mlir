@@ -59,16 +59,16 @@ tile.program @attention_backward_saved_probs
             same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2), same_dims(p, q, 0, 1, 2), dim(p, 3) == dim(k, 2),
             same_dims(dq, q, 0, 1, 2), same_dims(dk, k, 0, 1, 2), same_dims(dv, k, 0, 1, 2), finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
-     %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: f32) {
+     %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: !acc) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) : !v_view, !v_view, !row_view
   tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
-      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, f32
+      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, !acc
   // The queries kernel has its own block sizes: often more queries than the keys kernel and, for long rows, fewer keys.
   tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
       with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
             BLOCK_N = select(or(TARGET == "cpu", ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
-      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, f32
+      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !acc
 }
 
 // delta = rowsum(dO * O)
@@ -92,7 +92,7 @@ tile.kernel @attention_backward_saved_probs_keys
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dk: !qk_view, %dv: !v_view,
-     %scale: f32)
+     %scale: !acc)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -130,8 +130,7 @@ tile.kernel @attention_backward_saved_probs_keys
     scf.yield %dk_head, %dv_head : !dk, !dv
   }
 
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dk
+  %scales = tile.full %scale : !dk
   %dk_scaled = arith.mulf %dk_all, %scales : !dk
   %dk_rounded = tile.cast %dk_scaled : !dk -> !k
   %dv_rounded = tile.cast %dv_all : !dv -> !v
@@ -143,7 +142,7 @@ tile.kernel @attention_backward_saved_probs_keys
 tile.kernel @attention_backward_saved_probs_queries
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: f32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: !acc)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %keys = tile.dim %k, 2 : !qk_view
@@ -169,8 +168,7 @@ tile.kernel @attention_backward_saved_probs_queries
     scf.yield %dq_new : !dq
   }
 
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dq
+  %scales = tile.full %scale : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
   tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view

@@ -15,8 +15,9 @@
 //   o     [B, Hq,  Sq,  DV]  TO      result
 //   lse   [B, Hq,  Sq]       ACC     result, optional
 //   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
-//         Offsets of the sequences. They ascend from 0 to Sq (Skv). The host checks them; a device checks them on
-//         request. Without the check, the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence
+//         Offsets of the sequences. They ascend, and lie between 0 and Sq (Skv). Rows before the first and after the
+//         last belong to no sequence: these queries attend no key. The host checks the offsets; a device checks them
+//         on request. Without the check, the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence
 //         that ends before it begins as empty. If the offsets do not ascend, it is undefined which rows are written.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
@@ -25,7 +26,7 @@
 //         How many of the L entries count.
 //   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
 //         The arrays q, k and v hold values divided by these factors.
-//   scale                        f32, finite, usually 1 / sqrt(D)
+//   scale                        ACC, finite, usually 1 / sqrt(D)
 //   window_left, window_right    i32, default -1: that side of the window is open. Other values require WINDOW.
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
@@ -50,6 +51,10 @@
 //   DP, DVP   Widths of the tiles, derived: D and DV rounded up to a multiple of UNIT. Exceptions for 16-bit types on
 //             Hopper: if D > 64 and fewer than 32 columns are missing to a multiple of 64, DP is that multiple; if
 //             DV > 32, DVP is a multiple of 8. The padding reads as zero and is never stored.
+//
+// Q K^T and log2(e) * T are finite: scores are at most 2.3e38 in magnitude, or for f64 1.2e308. With modifiers that may
+// exceed this, such as a bias of the lowest number, scores up to the greatest number have their results, which costs a
+// multiplication for each pair. The sink may have any value.
 //
 // A query that attends no key gets O = 0 and LSE = -inf (with mods/sink.mlir: the sink). A NaN in a query affects only
 // its own row. A NaN or infinity in v reaches the queries that attend its key, and may reach queries whose block
@@ -83,6 +88,7 @@ tile.link "lib/forward.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !row  = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
 
 // From lib/batch.mlir: which rows of the arrays an instance processes.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
@@ -96,12 +102,12 @@ func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 // From lib/forward.mlir: the online softmax over blocks of keys.
-func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
+func.func private @scale_of_scores(!acc, !one_view, !one_view) -> !acc
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
-func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32) -> (!row, !row, !o)
+func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of(!row, !row) -> !row
+func.func private @lse_of_head(i32, !row, !row) -> !row
 
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
@@ -112,7 +118,8 @@ tile.kernel @attention_forward
            let UNIT: int = select(FP8, 32, 16), let PANELS: flag = and(TARGET == "sm_90a", bits(T) == 16),
            let DP: int = select(and(PANELS, and(D > 64, mod(ceildiv(D, 32), 2) == 0)), ceildiv(D, 64) * 64,
                                 ceildiv(D, UNIT) * UNIT),
-           let DVP: int = select(and(PANELS, DV > 32), ceildiv(DV, 8) * 8, ceildiv(DV, UNIT) * UNIT))
+           let DVP: int = select(and(PANELS, DV > 32), ceildiv(DV, 8) * 8, ceildiv(DV, UNIT) * UNIT),
+           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),
@@ -127,8 +134,8 @@ tile.kernel @attention_forward
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
-     %v_descale: !one_view when (FP8), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
-    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
+     %v_descale: !one_view when (FP8), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
@@ -147,7 +154,7 @@ tile.kernel @attention_forward
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (f32, !one_view, !one_view) -> f32
+  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
 
   %span = tile.param LIST_BLOCK_M : i32
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
@@ -168,7 +175,7 @@ tile.kernel @attention_forward
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @round_of_keys(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale_all)
-        : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32) -> (!row, !row, !o)
+        : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
@@ -177,6 +184,6 @@ tile.kernel @attention_forward
   %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
   tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
-  %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+  %lse_row = func.call @lse_of_head(%h, %max, %sum) : (i32, !row, !row) -> !row
   tile.store %lse_row, %lse_part[%a, %h, %m] : !row, !row_view
 }

@@ -40,10 +40,11 @@ tile.link "lib/forward.mlir"
 !o_heads = !tile.tile<[QUERIES, GROUP, DVP], T>
 !keep_query = !tile.tile<[QUERIES, BLOCK_N], i1>
 !keep_heads = !tile.tile<[QUERIES, GROUP, BLOCK_N], i1>
+!acc = !tile.param<ACC>
 
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
-func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
@@ -63,7 +64,7 @@ tile.kernel @attention_packed_gqa
     require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, BLOCK_M <= 256, dim(k, 0) == dim(q, 0),
             dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2),
             same_dims(lse, q, 0, 1, 2), finite(scale))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: !acc)
     grid(%bm = ceildiv(dim(q, 2), QUERIES), %hk = dim(k, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
@@ -91,7 +92,7 @@ tile.kernel @attention_packed_gqa
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @plain_round(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %scale)
-        : (!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+        : (!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 

@@ -13,7 +13,7 @@
 //   lse           [B, Hq]              ACC   result, optional
 //   block_table   [B, L]               i32   key j of sequence b is row j mod PAGE of page block_table[b, j / PAGE]
 //   seq_lens      [B]                  i32   keys of each sequence, at most L * PAGE
-//   scale                              f32, finite
+//   scale                              ACC, finite
 //
 // Parameters
 //   D, DV, T   As in attention_forward.mlir, but T has at least 16 bits.
@@ -45,9 +45,10 @@ tile.link "lib/forward.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
 
 func.func private @no_keys() -> (!row, !row, !o)
-func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
@@ -62,7 +63,7 @@ tile.kernel @attention_paged_decode
             within(seq_lens, 0, dim(block_table, 1) * PAGE + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, PAGE), finite(scale))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
-     %block_table: !table, %seq_lens: !lengths, %scale: f32)
+     %block_table: !table, %seq_lens: !lengths, %scale: !acc)
     grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   // Clamp the length to the keys that the table has pages for, and these to what 32 bits hold.
@@ -96,7 +97,7 @@ tile.kernel @attention_paged_decode
     %v_tile = tile.load %v_page[%page, 0, %hk, 0] dims [1, 3] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @plain_round(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %scale)
-        : (!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+        : (!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 

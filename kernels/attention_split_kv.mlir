@@ -36,11 +36,12 @@ tile.link "lib/forward.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
 
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
-func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
@@ -55,11 +56,11 @@ tile.program @attention_split_kv
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), num_splits >= 1, finite(scale))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32, %num_splits: i32) {
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: !acc, %num_splits: i32) {
   %o_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2), DV] : !o_splits
   %lse_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2)] : !lse_splits
   tile.launch @attention_split_kv_partial(%q, %k, %v, %o_splits, %lse_splits, %scale, %num_splits)
-      : !qk_view, !qk_view, !v_view, !o_splits, !lse_splits, f32, i32
+      : !qk_view, !qk_view, !v_view, !o_splits, !lse_splits, !acc, i32
   tile.launch @attention_split_kv_combine(%o_splits, %lse_splits, %o, %lse, %num_splits)
       : !o_splits, !lse_splits, !v_view, !row_view, i32
 }
@@ -68,7 +69,7 @@ tile.program @attention_split_kv
 tile.kernel @attention_split_kv_partial
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits, %scale: f32,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits, %scale: !acc,
      %num_splits: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1), %b = dim(q, 0)) {
   %queries = tile.dim %q, 2 : !qk_view
@@ -97,7 +98,7 @@ tile.kernel @attention_split_kv_partial
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @plain_round(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %scale)
-        : (!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+        : (!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 

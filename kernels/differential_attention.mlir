@@ -12,7 +12,7 @@
 //   v        [B, Hkv, Skv, DV]  T
 //   lambda   [Hq]               f32
 //   o        [B, Hq,  Sq,  DV]  T     result
-//   scale    f32, finite, usually 1 / sqrt(D)
+//   scale    ACC, finite, usually 1 / sqrt(D)
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head. Sq and Skv may have any value, including
 // 0, and need not be multiples of the block sizes. Strides are arbitrary: if a model keeps both queries of a head in
@@ -85,7 +85,7 @@ tile.kernel @differential_attention
     (%q1: !tile.view<[?, ?, ?, D], T>, %q2: !tile.view<[?, ?, ?, D], T>,
      %k1: !tile.view<[?, ?, ?, D], T>, %k2: !tile.view<[?, ?, ?, D], T>,
      %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,
-     %o: !tile.view<[?, ?, ?, DV], T>, %scale: f32)
+     %o: !tile.view<[?, ?, ?, DV], T>, %scale: !acc)
     grid(%bv = ceildiv(DV, BLOCK_V), %bm = ceildiv(dim(q1, 2), BLOCK_M), %h = dim(q1, 1), %b = dim(q1, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -118,8 +118,7 @@ tile.kernel @differential_attention
 
   // Scores are in base 2: one factor combines scale and log2(e).
   %log2e = arith.constant 1.4426950408889634 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %factor = arith.mulf %scale_acc, %log2e : !acc
+  %factor = arith.mulf %scale, %log2e : !acc
   %factors = tile.full %factor : !s
 
   %zero = arith.constant 0.0 : !acc

@@ -18,7 +18,7 @@
 //   o           [B, H, S, DV]   T     result
 //   state_in    [B, H, D, DV]   ACC   optional: the state before the first row; absent: zero
 //   state_out   [B, H, D, DV]   ACC   result, optional: the state after the last row
-//   scale       f32, finite, usually 1 / sqrt(D)
+//   scale       ACC, finite, usually 1 / sqrt(D)
 //
 // S may have any value, including 0 (state_out is then state_in), and need not be a multiple of the chunk. Strides are
 // arbitrary.
@@ -62,7 +62,7 @@ tile.kernel @linear_attention
     (%q: !tile.view<[?, ?, ?, D], T>, %k: !tile.view<[?, ?, ?, D], T>,
      %v: !tile.view<[?, ?, ?, DV], T>, %o: !tile.view<[?, ?, ?, DV], T>,
      %state_in: optional !tile.view<[?, ?, D, DV], ACC>,
-     %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: f32)
+     %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: !acc)
     grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %block_n = tile.param BLOCK_N : i32
@@ -72,8 +72,7 @@ tile.kernel @linear_attention
 
   %zero = arith.constant 0.0 : !acc
   %nothing = tile.full %zero : !s
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !o
+  %scales = tile.full %scale : !o
 
   // The causal mask within a chunk is the same for all chunks.
   %i = tile.iota %c0 dim 0 : !pos

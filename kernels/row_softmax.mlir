@@ -5,7 +5,7 @@
 //
 // Arguments
 //   x, y    [R, C]   T   input and result
-//   scale   f32, finite
+//   scale   ACC, finite
 //
 // R and C may have any value. A row in which all scaled elements are -inf gives zeros, like a query without keys in
 // attention. A NaN affects only its own row. Runs are bit-identical.
@@ -32,7 +32,7 @@ tile.kernel @row_softmax
     params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,
            BLOCK_N: int in [32, 64, 128, 256, 512, 1024] = 256, let ACC: type = accumulator(T))
     require(same_dims(y, x, 0, 1), finite(scale))
-    (%x: !tile.view<[?, ?], T>, %y: !tile.view<[?, ?], T>, %scale: f32)
+    (%x: !tile.view<[?, ?], T>, %y: !tile.view<[?, ?], T>, %scale: !acc)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32
   %block_m = tile.param BLOCK_M : i32
@@ -41,8 +41,7 @@ tile.kernel @row_softmax
   %columns = tile.dim %x, 1 : !tile.view<[?, ?], T>
 
   %log2e = arith.constant 1.4426950408889634 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scale_base2 = arith.mulf %scale, %log2e : !acc
   %scales = tile.full %scale_base2 : !s
   %zero = arith.constant 0.0 : !acc
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc

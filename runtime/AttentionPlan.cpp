@@ -81,6 +81,8 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
                              "', which is not an argument of attention");
     if (source == FromCapture)
       plan.captureNames.push_back(argument.name);
+    if (source == FromScale)
+      plan.hasWideScale = argument.type == ElementType::F64;
     plan.sources.push_back(source);
   }
   const std::vector<std::string> &names = plan.captureNames;
@@ -154,7 +156,8 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
                            " captures, but got " + std::to_string(arguments.numCaptures));
   if (Status status = checkGradients(arguments); !status)
     return status;
-  scalars.scale = Argument::scalar(arguments.scale);
+  scalars.scale =
+      hasWideScale ? Argument::scalar(arguments.scale) : Argument::scalar(float(arguments.scale));
   scalars.windowLeft = Argument::scalar(arguments.windowLeft);
   scalars.windowRight = Argument::scalar(arguments.windowRight);
   size_t capture = 0;

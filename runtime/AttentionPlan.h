@@ -24,7 +24,7 @@ struct AttentionDesc {
 
 /// The arguments of a call besides its views.
 struct AttentionArguments {
-  float scale = 1;
+  double scale = 1;                          // rounded to f32, unless the entry takes it in f64
   int32_t windowLeft = -1, windowRight = -1; // -1: no limit; both are, unless hasWindow is set
   /// Captures of replaced functions, and optional arguments of the entry that the plan does not
   /// name, in the order of captures().
@@ -77,6 +77,7 @@ private:
 
   Operation operation;
   bool hasWindow = false;
+  bool hasWideScale = false; // in f64
   const AttentionSignature *signature;
   std::string entry;
   std::vector<uint8_t> sources; // source of each argument of the contract: a view, or a SourceKind

@@ -34,7 +34,19 @@ Status place(const tilewright_operation *operation, const tilewright_argument *g
   Argument *values = placed.values.reset(contract.size());
   for (size_t i = 0; i < contract.size(); ++i)
     placed.pointers[i] = &values[i];
-  return placeArguments(given, numGiven, nameOf, &contract, contract.size(), values);
+  if (Status status = placeArguments(given, numGiven, nameOf, &contract, contract.size(), values);
+      !status)
+    return status;
+  // Callers need not know in which type of float a kernel takes a scalar.
+  for (size_t i = 0; i < contract.size(); ++i) {
+    if (values[i].kind != Argument::Kind::Scalar)
+      continue;
+    if (contract[i].type == ElementType::F64 && values[i].type == ElementType::F32)
+      values[i] = Argument::scalar(values[i].real());
+    else if (contract[i].type == ElementType::F32 && values[i].type == ElementType::F64)
+      values[i] = Argument::scalar(float(values[i].real()));
+  }
+  return Status::success();
 }
 
 Expr paramValue(const std::string &text) {

@@ -6,6 +6,8 @@
 #include "runtime/AttentionViews.h"
 #include "runtime/CApiSupport.h"
 
+#include <cstddef>
+
 using namespace tilewright;
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::capi;
@@ -43,6 +45,10 @@ Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arg
       return status;
   AttentionArguments &to = placed.arguments;
   to.scale = args.scale;
+  // A caller of the first version has no such field.
+  if (args.struct_size >= offsetof(Args, exact_scale) + sizeof(args.exact_scale) &&
+      args.exact_scale != 0)
+    to.scale = args.exact_scale;
   to.windowLeft = args.window_left;
   to.windowRight = args.window_right;
   const std::vector<std::string> &captures = handle->plan.captures();

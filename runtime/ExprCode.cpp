@@ -5,6 +5,7 @@
 
 #include "runtime/ExprCode.h"
 
+#include "base/Expr/Broken.h"
 #include "runtime/Manifest.h"
 
 #include <cmath>
@@ -175,6 +176,28 @@ ExprCode::ExprCode(const std::vector<Expr> &conditions, const std::vector<Argume
 
 Status ExprCode::failure(const End &end) {
   return Status::failure(Code::BadBundle, faultText(end.fault, end.expr->toString()));
+}
+
+std::string ExprCode::describe(const End &end, const ExprInputs &inputs) {
+  auto valueOf = [&](const Expr &leaf) -> std::string {
+    if (leaf.argument() < 0)
+      return "unknown";
+    const Argument &argument = *inputs.arguments[leaf.argument()];
+    if (leaf.kind() == Expr::Kind::Dim)
+      return std::to_string(argument.extents[leaf.value()]);
+    switch (argument.type) {
+    case ElementType::I1:
+      return (argument.bits & 0xff) != 0 ? "true" : "false";
+    case ElementType::I32:
+      return std::to_string(int32_t(uint32_t(argument.bits)));
+    case ElementType::I64:
+      return std::to_string(int64_t(argument.bits));
+    default:
+      return Expr::real(argument.real()).toString();
+    }
+  };
+  return "its condition '" + end.expr->toString() + "' does not hold" +
+         expr::listOperands(*end.expr, valueOf) + expr::suggestValues(*end.expr, valueOf);
 }
 
 ExprCode::End ExprCode::endBehind(Stop stop, const ExprInputs &inputs) const {

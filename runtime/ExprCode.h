@@ -35,6 +35,8 @@ public:
     expr::Fault fault = expr::Fault::None;
   };
   static Status failure(const End &end);
+  /// "its condition '...' does not hold, but got ...; ...", for a condition without fault.
+  static std::string describe(const End &end, const ExprInputs &inputs);
 
   /// An integer; a flag as 0 or 1. Fails on overflow of 64 bits and division by zero.
   Status evaluate(const ExprInputs &inputs, int64_t &result) const {

@@ -163,6 +163,7 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) : contra
   for (const ArgumentSpec &spec : contract) {
     Row row = {spec.isView,
                spec.isOptional,
+               spec.isWritten,
                spec.type,
                uint8_t(spec.extents.size()),
                uint32_t(byteWidth(spec.type)),
@@ -175,8 +176,40 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) : contra
 
 namespace {
 
+/// Whether elements of a view that is not empty may share memory: by increasing stride, that of
+/// each dimension must exceed the span of the previous ones. `dim` is the first that does not, and
+/// `least` the stride that it would need.
+bool isOverlapping(const Argument &view, unsigned &dim, int64_t &least) {
+  constexpr uint64_t most = std::numeric_limits<int64_t>::max();
+  auto size = [&](unsigned i) {
+    uint64_t stride = uint64_t(view.strides[i]);
+    return view.strides[i] < 0 ? 0 - stride : stride;
+  };
+  unsigned order[maxRank];
+  unsigned count = 0;
+  for (unsigned i = view.rank; i-- > 0;) {
+    if (view.extents[i] == 1)
+      continue;
+    unsigned at = count++;
+    for (; at > 0 && size(order[at - 1]) > size(i); --at)
+      order[at] = order[at - 1];
+    order[at] = i;
+  }
+  uint64_t span = 1;
+  for (unsigned at = 0; at < count; ++at) {
+    dim = order[at];
+    least = int64_t(span);
+    uint64_t reach;
+    if (size(dim) < span ||
+        __builtin_mul_overflow(size(dim), uint64_t(view.extents[dim] - 1), &reach) ||
+        __builtin_add_overflow(span, reach, &span) || span > most)
+      return true;
+  }
+  return false;
+}
+
 /// The error of an argument.
-enum class Flaw { None, Missing, Kind, Type, Rank, Range, Extent, Null, Alignment };
+enum class Flaw { None, Missing, Kind, Type, Rank, Range, Extent, Null, Alignment, Overlap };
 
 /// `dim` is the dimension of a wrong extent.
 inline Flaw findFlaw(const ContractCheck::Row &row, const Argument &argument, unsigned &dim) {
@@ -203,7 +236,10 @@ inline Flaw findFlaw(const ContractCheck::Row &row, const Argument &argument, un
     return Flaw::None;
   if (argument.bits == 0)
     return Flaw::Null;
-  return argument.bits & (row.alignment - 1) ? Flaw::Alignment : Flaw::None;
+  if (argument.bits & (row.alignment - 1))
+    return Flaw::Alignment;
+  int64_t least;
+  return row.isWritten && isOverlapping(argument, dim, least) ? Flaw::Overlap : Flaw::None;
 }
 
 /// `where` names the argument.
@@ -234,6 +270,15 @@ Status reject(Flaw flaw, const ContractCheck::Row &row, const Argument &argument
                    std::to_string(dim) + ", but got " + std::to_string(argument.extents[dim]));
   case Flaw::Null:
     return invalid("is a null pointer, but its view has elements");
+  case Flaw::Overlap: {
+    int64_t least = 0;
+    isOverlapping(argument, dim, least);
+    return invalid("must have elements that share no memory, since they are written, but got the "
+                   "stride " +
+                   std::to_string(argument.strides[dim]) + " along dimension " +
+                   std::to_string(dim) + ", where at least " + std::to_string(least) +
+                   " is needed; pass an array of its own for each");
+  }
   case Flaw::Alignment:
     return invalid("must be aligned to the " + std::to_string(row.alignment) +
                    " bytes of its elements");
@@ -278,9 +323,10 @@ PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function)
     maps = std::make_unique<TensorMapCache[]>(spec.tensorMaps.size());
 }
 
-std::string Rejection::toString(const KernelSpec &kernel, const Argument *const *arguments) const {
+std::string Rejection::toString(const KernelSpec &kernel, const ExprInputs &inputs) const {
+  const Argument *const *arguments = inputs.arguments;
   if (reason == Reason::Condition)
-    return "its condition '" + condition.expr->toString() + "' does not hold";
+    return ExprCode::describe(condition, inputs);
   std::string view = "'" + kernel.arguments[argument].name + "'";
   std::string stride = "the stride " + std::to_string(arguments[argument]->strides[dim]) +
                        " along dimension " + std::to_string(dim) + " of " + view;

@@ -19,7 +19,7 @@ namespace tilewright::runtime {
 class ContractCheck {
 public:
   struct Row {
-    bool isView, isOptional;
+    bool isView, isOptional, isWritten;
     ElementType type;
     uint8_t rank;
     uint32_t alignment;       // bytes per element
@@ -81,7 +81,7 @@ struct Rejection {
   int64_t limit = 0;       // bytes
   ExprCode::End condition; // the condition that does not hold, or has no value
 
-  std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
+  std::string toString(const KernelSpec &kernel, const ExprInputs &inputs) const;
 };
 
 /// Whether the variant accepts arguments that satisfy its contract; `rejection`, empty on entry,

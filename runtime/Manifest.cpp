@@ -37,6 +37,9 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
     if (!argument.isView && argument.isOptional)
       return bad("argument '" + argument.name + "' of " + owner +
                  " is a scalar, which cannot be optional");
+    if (!argument.isView && argument.isWritten)
+      return bad("argument '" + argument.name + "' of " + owner +
+                 " is a scalar, which cannot be written");
   }
   return Status::success();
 }

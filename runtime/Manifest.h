@@ -31,13 +31,14 @@ struct ArgumentSpec {
   std::vector<int64_t> extents; // extents of a view; -1: any
   bool isOptional = false;      // views only
   bool isCapture = false;       // belongs to a function that replaced a default, not to the kernel
+  bool isWritten = false;       // the code writes to this view
 
   static ArgumentSpec view(std::string name, ElementType type, std::vector<int64_t> extents,
                            bool isOptional = false) {
-    return {std::move(name), true, type, std::move(extents), isOptional, false};
+    return {std::move(name), true, type, std::move(extents), isOptional, false, false};
   }
   static ArgumentSpec scalar(std::string name, ElementType type) {
-    return {std::move(name), false, type, {}, false, false};
+    return {std::move(name), false, type, {}, false, false, false};
   }
 };
 

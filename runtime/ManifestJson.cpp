@@ -119,7 +119,7 @@ public:
     std::vector<ArgumentSpec> arguments;
     for (const Json &json : list(owner, "arguments", where, maxArguments)) {
       expectKeys(json, "an argument of " + where,
-                 {"name", "kind", "type", "extents", "optional", "capture"});
+                 {"name", "kind", "type", "extents", "optional", "capture", "written"});
       ArgumentSpec spec;
       spec.name = text(json, "name", "an argument of " + where);
       std::string name = "argument '" + spec.name + "'";
@@ -136,6 +136,7 @@ public:
         }
       spec.isOptional = optionalFlag(json, "optional", name);
       spec.isCapture = optionalFlag(json, "capture", name);
+      spec.isWritten = optionalFlag(json, "written", name);
       arguments.push_back(std::move(spec));
     }
     return arguments;
@@ -387,6 +388,8 @@ Json toJson(const std::vector<ArgumentSpec> &arguments) {
       json.set("optional", Json::flag(true));
     if (argument.isCapture)
       json.set("capture", Json::flag(true));
+    if (argument.isWritten)
+      json.set("written", Json::flag(true));
     list.items.push_back(std::move(json));
   }
   return list;

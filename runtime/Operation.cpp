@@ -8,6 +8,7 @@
 #include "runtime/IndexCheck.h"
 #include "runtime/Launch.h"
 #include "runtime/Module.h"
+#include "runtime/SharedHeads.h"
 
 #include <algorithm>
 #include <atomic>
@@ -79,6 +80,7 @@ struct Operation::Impl {
   std::optional<ContractCheck> contractCheck;
   ExprCode conditions;
   std::vector<std::vector<ExprCode>> workspaceExtents;
+  std::optional<SharedHeads> sharedHeads;
 
   std::atomic<bool> checksIndices{checksIndicesByDefault()};
 
@@ -90,6 +92,9 @@ struct Operation::Impl {
   const char *kind() const { return program ? "program" : "kernel"; }
 
   void finish();
+  bool haveSharedHeads(const Argument *const *arguments, size_t numArguments) const {
+    return sharedHeads && numArguments == contract->size() && sharedHeads->areIn(arguments);
+  }
   Status check(const Argument *const *arguments, size_t numArguments) const;
   Status checkConditions(const ExprInputs &inputs) const;
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
@@ -174,6 +179,7 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
 
 void Operation::Impl::finish() {
   contractCheck.emplace(*contract);
+  sharedHeads = SharedHeads::find(*contract);
   if (!program)
     return;
   conditions = ExprCode(program->conditions, *contract);
@@ -323,8 +329,8 @@ Status Operation::Impl::checkConditions(const ExprInputs &inputs) const {
   if (end.fault != expr::Fault::None)
     return ExprCode::failure(end);
   return Status::failure(Code::InvalidArgument,
-                         "program '" + name + "' cannot take these arguments: its condition '" +
-                             end.expr->toString() + "' does not hold");
+                         "program '" + name +
+                             "' cannot take these arguments: " + ExprCode::describe(end, inputs));
 }
 
 Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array,
@@ -379,6 +385,10 @@ void Operation::checkIndices(bool isWanted) {
 
 Status Operation::workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                                 uint64_t &bytes) const {
+  if (impl->haveSharedHeads(arguments, numArguments)) {
+    UnitedHeads united(*impl->sharedHeads, arguments, numArguments);
+    return workspaceSize(united.pointers, numArguments, device, bytes);
+  }
   if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   const PreparedDevice *prepared =
@@ -416,7 +426,7 @@ Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs 
   for (const PreparedKernel &variant : step.kernels) {
     Rejection rejection;
     isUsable(variant, inputs, rejection);
-    reasons += (reasons.empty() ? "" : "; ") + rejection.toString(*variant.spec, inputs.arguments);
+    reasons += (reasons.empty() ? "" : "; ") + rejection.toString(*variant.spec, inputs);
   }
   return Status::failure(Code::Unsupported, "no variant of kernel '" + kernel.name +
                                                 "' takes these arguments: " + reasons);
@@ -495,6 +505,10 @@ bool Operation::Impl::chooseOfTarget(const PreparedDevice &device, const Arch &t
 
 Status Operation::run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
                       uint64_t workspaceBytes, cuda::Stream stream) const {
+  if (impl->haveSharedHeads(arguments, numArguments)) {
+    UnitedHeads united(*impl->sharedHeads, arguments, numArguments);
+    return run(united.pointers, numArguments, workspace, workspaceBytes, stream);
+  }
   const DriverTable &driver = impl->driver;
   const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
   if (!first) // prepared operations have a driver

@@ -82,7 +82,7 @@ typedef struct tilewright_argument {
   const char *name;            /* null: by position */
   const tilewright_view *view; /* nullable */
   const void *scalar;          /* nullable; a value of the type below, in host memory */
-  tilewright_type scalar_type;
+  tilewright_type scalar_type; /* f32 and f64 are converted to the type of the argument */
 } tilewright_argument;
 
 /* A parameter of a kernel in the syntax of tilewrightc: {"D", "128"}, {"T", "bf16"}. */
@@ -129,7 +129,11 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
 /* Does not allocate or synchronize and may be captured, unless it checks indices. The workspace
- * is aligned to 256 bytes, and null if none is needed. */
+ * is aligned to 256 bytes, and null if none is needed.
+ *
+ * Elements of a view that is written must not share memory. The exception are the arguments dk and
+ * dv, [batch, heads, rows, width], of a backward whose k and v also have a stride of 0 along the
+ * heads: these heads count as one, to which the sum of all is written. */
 TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operation *operation,
                                                         const tilewright_argument *arguments,
                                                         size_t num_arguments, void *workspace,
@@ -188,6 +192,7 @@ typedef struct tilewright_attention_forward_args {
   int32_t window_right;
   const tilewright_argument *captures; /* of replaced functions, by name; null if there are none */
   size_t num_captures;
+  double exact_scale; /* instead of scale, for entries that take it in f64; 0: scale */
 } tilewright_attention_forward_args;
 
 TILEWRIGHT_API tilewright_code tilewright_attention_forward_create(
@@ -236,13 +241,14 @@ typedef struct tilewright_attention_backward_args {
   const tilewright_view *lse;   /* [B, Hq, Sq], from the forward */
   const tilewright_view *d_lse; /* [B, Hq, Sq]; nullable: zero */
   const tilewright_view *d_q;   /* shape of q; written entirely */
-  const tilewright_view *d_k;
+  const tilewright_view *d_k;   /* if k, v, d_k and d_v have one head of stride 0: the heads' sum */
   const tilewright_view *d_v;
   float scale; /* scalars and captures as in the forward */
   int32_t window_left;
   int32_t window_right;
   const tilewright_argument *captures;
   size_t num_captures;
+  double exact_scale;
 } tilewright_attention_backward_args;
 
 TILEWRIGHT_API tilewright_code tilewright_attention_backward_create(

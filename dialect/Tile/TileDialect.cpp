@@ -211,6 +211,9 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
 /// On a capture: along the last dimension, no element is less than the previous one.
 static constexpr llvm::StringLiteral kAscendingAttrName = "tile.ascending";
 
+/// On a function of a linked file: its result may exceed a quarter of the greatest finite number.
+static constexpr llvm::StringLiteral kUnboundedAttrName = "tile.unbounded";
+
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName().getValue();
   if (name == kReplaceableAttrName)
@@ -225,6 +228,12 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << "' must be on a module, with a list of names, but got "
                            << attribute.getValue() << " on " << op->getName();
   }
+  if (name == kUnboundedAttrName) {
+    if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
+      return success();
+    return op->emitError() << "'" << name << "' must be on a function, without a value, but got "
+                           << attribute.getValue() << " on " << op->getName();
+  }
   if (name == kAscendingAttrName) {
     if (isa<CaptureOp>(op) && isa<UnitAttr>(attribute.getValue()))
       return success();
@@ -234,8 +243,8 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name != kUnrollAttrName)
     return op->emitError() << "has the attribute '" << name << "', but the tile dialect has only '"
                            << kReplaceableAttrName << "', '" << kReplacedAttrName << "', '"
-                           << kBaseAttrName << "', '" << kUnrollAttrName << "' and '"
-                           << kAscendingAttrName << "'";
+                           << kBaseAttrName << "', '" << kUnboundedAttrName << "', '"
+                           << kUnrollAttrName << "' and '" << kAscendingAttrName << "'";
   if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "

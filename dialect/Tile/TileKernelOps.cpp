@@ -510,15 +510,16 @@ LogicalResult CaptureOp::verify() {
     auto expr = dyn_cast<ExprAttr>(constraint);
     if (!expr)
       return emitOpError("has a malformed 'require' clause; use its custom assembly format");
-    StringRef other;
+    bool readsOwn = false;
     walkExpr(expr, [&](ExprAttr node) {
       bool reads = node.getKind() == ExprKind::Name || node.getKind() == ExprKind::Dim;
-      if (reads && node.getName() != getSymName())
-        other = node.getName();
+      readsOwn |= reads && node.getName() == getSymName();
     });
-    if (!other.empty())
-      return emitOpError() << "may constrain only itself, but '" << tile::toString(expr)
-                           << "' reads '" << other << "'";
+    if (!readsOwn)
+      return emitOpError() << "must constrain '" << getSymName() << "', but got '"
+                           << tile::toString(expr)
+                           << "', which does not read it; state it in the kernel, or with the "
+                              "capture that it reads";
   }
   return success();
 }

@@ -213,16 +213,20 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
     to the arguments of every kernel and program that reaches a `tile.at` of it. A captured view is
     read-only.
 
-    Constraints are those of a kernel, over the capture alone: tile-specialize adds them to the constraints of
-    the entry that reaches it, so every device checks them at every launch.
+    Constraints are those of a kernel, over the capture, other captures, and arguments and parameters of the entry:
+    tile-specialize adds them to the constraints of the entry that reaches it, so every device checks them at every
+    launch. A constraint that reads an argument that the parameters exclude, or an optional one that is absent, holds.
+    A file may be linked to entries of other arguments: a constraint that reads a name that the entry does not have is
+    dropped with a warning.
 
     Example: `tile.capture @slopes : !tile.view<[?], f32>`,
-    `tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)`
+    `tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)`,
+    `tile.capture @sinks : !tile.view<[?], f32> require(dim(sinks, 0) == dim(q, 1))`
 
     Errors:
     - a type that is neither a view nor a scalar
     - an empty name
-    - a constraint that reads anything but the capture
+    - a constraint that does not read the capture
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
                        OptionalAttr<ArrayAttr>:$constraints);

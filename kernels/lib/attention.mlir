@@ -49,14 +49,14 @@ func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
 }
 
 // The contribution of a row to the gradient of its head's sink: -p * delta, where p is the probability of the sink,
-// since the sink has no value. Rounding cannot make p exceed 1.
-func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc {
+// since the sink has no value. Rounding cannot make p exceed 1. LSE is 0 for a row without keys.
+func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse: !acc) -> !acc {
   %zero = arith.constant 0.0 : !acc
   %log2e = arith.constant 1.4426950408889634 : !acc
   %sink = func.call @sink(%h) : (i32) -> !acc
-  %sink_base2 = arith.mulf %sink, %log2e : !acc
-  %below = arith.subf %sink_base2, %lse_base2 : !acc
-  %x = arith.minimumf %below, %zero : !acc
+  %below = arith.subf %sink, %lse : !acc
+  %not_above = arith.minimumf %below, %zero : !acc
+  %x = arith.mulf %not_above, %log2e : !acc
   %its_share = math.exp2 %x : !acc
   %product = arith.mulf %its_share, %delta : !acc
   %adjoint = arith.negf %product : !acc

@@ -1,8 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The computation of an attention backward for one block of queries and one block of keys, and two of its kernels: that
-// for delta, which is launched first, and that for the gradient of scores. A kernel that links this file declares:
+// The computation of an attention backward for one block of queries and one block of keys, and three of its kernels:
+// that for delta, which is launched first, that for the sums of rows with NATURAL, and that for the gradient of scores.
+//
+// P = exp2(S * log2(e) - LSE in base 2). With NATURAL, scores may be too large for base 2, and LSE too large to hold
+// the logarithm of a sum: that of equal scores of -3e38 is -3e38. Then P = W * exp2((S - LSE) * log2(e)), where the
+// weight W is 1, or LSE is only the maximum of the scores, and W the inverse of the sum, rounded to T.
+//
+// A kernel that links this file declares:
 //
 //   D, DV, T, ACC                      as in attention_backward.mlir
 //   BLOCK_M, BLOCK_N                   queries and keys of a block
@@ -10,6 +16,7 @@
 //   DW                                 columns of K in the product for dQ
 //   CAUSAL, WINDOW                     as in attention_backward.mlir
 //   CAPTURE_GRADIENTS, DETERMINISTIC   as in attention_backward.mlir
+//   NATURAL                            whether scores may be too large for base 2
 //   WITH_DK, WITH_DV, WITH_DQ          which gradients to compute
 //
 // A program that launches a kernel of this file declares the parameters of that kernel, or binds them in the launch.
@@ -25,6 +32,9 @@ tile.link "softmax.mlir"
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view    = !tile.view<[?], i32>
 !turns      = !tile.view<[?, ?, ?], i32>
+!weight_view = !tile.view<[?, ?, ?], T>
+!list_view  = !tile.view<[?, ?, ?, ?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
 
 !q     = !tile.tile<[BLOCK_M, DP], T>
 !k     = !tile.tile<[BLOCK_N, DP], T>
@@ -37,6 +47,7 @@ tile.link "softmax.mlir"
 !kw    = !tile.tile<[BLOCK_N, DW], T>
 !dqt   = !tile.tile<[DW, BLOCK_M], ACC>
 !row   = !tile.tile<[BLOCK_M], ACC>
+!weights = !tile.tile<[BLOCK_M], T>
 !acc   = !tile.param<ACC>
 // Scores and their gradients, as queries x keys and transposed.
 !s     = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
@@ -55,27 +66,48 @@ func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @workspace_begin(i32, i32) -> i32
+func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+func.func private @lowest() -> !acc
+func.func private @sink(i32) -> !acc
 
 // From S^T: the scaled scores, P^T, the weighted P^T rounded to T (the operand of the product for dV), and
-// P^T * score_mod'(S) rounded to T. LSE is in base 2. The kernel computes S^T instead of S, so that P^T and dS^T have
-// the layout in which the products for dV and dK read them. It computes the products, and loads LSE and delta, between
-// calls to these functions, so that it reads a row only when it needs it.
+// P^T * score_mod'(S) rounded to T. LSE is in base 2 unless NATURAL; %weight_row is W, read only with NATURAL.
+// The kernel computes S^T instead of S, so that P^T and dS^T have the layout in which the products for dV and dK read
+// them. It computes the products, and loads LSE and delta, between calls to these functions, so that it reads a row
+// only when it needs it.
 func.func private @probabilities_of_keys(
-    %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32)
+    %st: !st, %lse_row: !row, %weight_row: !weights, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
     -> (!st, !st, !dst, !dst) {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales_s = tile.full %scale_acc : !st
+  %scales_s = tile.full %scale : !st
   %log2es = tile.constant 1.4426950408889634 : !st
   %masked_out = tile.constant minus_inf : !st
   %cols = tile.iota %n dim 0 : !post
   %rows = tile.iota %m dim 1 : !post
   %natural = arith.mulf %st, %scales_s fastmath<reassoc, contract> : !st
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
-  %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
   %lse_each = tile.expand %lse_row dim 0 : !row -> !st
-  %below = arith.subf %base2, %lse_each fastmath<contract> : !st
+  %stays_natural = tile.param NATURAL : i1
+  %below = scf.if %stays_natural -> (!st) {
+    %below_n = arith.subf %modified, %lse_each : !st
+    %below_base2 = arith.mulf %below_n, %log2es : !st
+    scf.yield %below_base2 : !st
+  } else {
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
+    %below_2 = arith.subf %base2, %lse_each fastmath<contract> : !st
+    scf.yield %below_2 : !st
+  }
   %x = tile.select %keep, %below, %masked_out : !keept, !st
-  %pt = math.exp2 %x : !st
+  %pt_plain = math.exp2 %x : !st
+  %pt = scf.if %stays_natural -> (!st) {
+    %weight_acc = tile.cast %weight_row : !weights -> !row
+    %weight_each = tile.expand %weight_acc dim 0 : !row -> !st
+    %pt_times = arith.mulf %pt_plain, %weight_each : !st
+    scf.yield %pt_times : !st
+  } else {
+    scf.yield %pt_plain : !st
+  }
   %pt_weighted = tile.map @weight_mod(%pt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
   %pt_rounded = tile.cast %pt_weighted : !st -> !dst
 
@@ -136,10 +168,9 @@ func.func private @gradients_of_keys(
 
 // One iteration of a block of queries over blocks of keys: the new sum of dQ.
 func.func private @round_of_queries(
-    %q_tile: !q, %do_tile: !o, %lse_row: !row, %delta_row: !row, %k_tile: !k, %v_tile: !v,
-    %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> !dq {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales_s = tile.full %scale_acc : !s
+    %q_tile: !q, %do_tile: !o, %lse_row: !row, %weight_row: !weights, %delta_row: !row, %k_tile: !k, %v_tile: !v,
+    %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> !dq {
+  %scales_s = tile.full %scale : !s
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %lse_each = tile.expand %lse_row dim 1 : !row -> !s
@@ -149,10 +180,26 @@ func.func private @round_of_queries(
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !s
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
-  %below = arith.subf %base2, %lse_each fastmath<contract> : !s
+  %stays_natural = tile.param NATURAL : i1
+  %below = scf.if %stays_natural -> (!s) {
+    %below_n = arith.subf %modified, %lse_each : !s
+    %below_base2 = arith.mulf %below_n, %log2es : !s
+    scf.yield %below_base2 : !s
+  } else {
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
+    %below_2 = arith.subf %base2, %lse_each fastmath<contract> : !s
+    scf.yield %below_2 : !s
+  }
   %x = tile.select %keep, %below, %masked_out : !keep, !s
-  %p = math.exp2 %x : !s
+  %p_plain = math.exp2 %x : !s
+  %p = scf.if %stays_natural -> (!s) {
+    %weight_acc = tile.cast %weight_row : !weights -> !row
+    %weight_each = tile.expand %weight_acc dim 1 : !row -> !s
+    %p_times = arith.mulf %p_plain, %weight_each : !s
+    scf.yield %p_times : !s
+  } else {
+    scf.yield %p_plain : !s
+  }
   %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
   %dp_weighted = tile.map @weight_mod(%dp, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %dp_centered = arith.subf %dp_weighted, %delta_each fastmath<contract> : !s
@@ -190,9 +237,8 @@ func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, 
 }
 
 // Scales a block of the sum of dQ and converts it to T.
-func.func private @dq_of_sum(%sum: !dq, %scale: f32) -> !q {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dq
+func.func private @dq_of_sum(%sum: !dq, %scale: !acc) -> !q {
+  %scales = tile.full %scale : !dq
   %scaled = arith.mulf %sum, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
   return %rounded : !q
@@ -208,23 +254,27 @@ func.func private @dq_of_sum(%sum: !dq, %scale: f32) -> !q {
 tile.kernel @attention_backward_delta
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, BLOCK_M: int,
            PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, WITH_TURNS: flag, CAPTURE_GRADIENTS: flag,
-           WITH_DQ: flag,
+           WITH_DQ: flag, NATURAL: flag,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %delta: !row_view, %lse_base2: !row_view, %dq_sum: !acc_view, %turns: !turns when (WITH_TURNS),
+     %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL), %dq_sum: !acc_view,
+     %turns: !turns when (WITH_TURNS),
      %k: !qk_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_k: !cu_view when (and(WITH_TURNS, PACKED)), %window_left: i32, %window_right: i32)
-    grid(%bm = select(PACKED, floordiv(dim(delta, 2), BLOCK_M), ceildiv(dim(o, 2), BLOCK_M)),
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(o, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
+                      ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
   %all_queries = tile.dim %o, 2 : !v_view
   %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
-  %o_part = func.call @part_of_values(%o, %begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %do_part = func.call @part_of_values(%do, %begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %lse_part = func.call @part_of_sums(%lse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %dlse_part = func.call @part_of_sums(%dlse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
+  // Rows of no sequence are not read: what they hold may be anything, and a block of queries may extend into theirs.
+  %own_begin, %read = func.call @rows_of(%sequence, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %o_part = func.call @part_of_values(%o, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %do_part = func.call @part_of_values(%do, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %lse_part = func.call @part_of_sums(%lse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
+  %dlse_part = func.call @part_of_sums(%dlse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
 
   %o_tile = tile.load %o_part[%a, %h, %m, 0] : !v_view -> !o
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
@@ -235,8 +285,11 @@ tile.kernel @attention_backward_delta
   %product = arith.mulf %o_acc, %do_acc : !o_acc
   %sum = tile.reduce add %product dim 1 : !o_acc -> !row
   %delta_row = arith.subf %sum, %dlse_row : !row
+  %natural_row = tile.map @lse_or_zero(%lse_row) : (!row) -> !row
   %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  %dsink = tile.map @sink_adjoint(%h, %delta_row, %base2_row) : (i32, !row, !row) -> !row
+  %natural = tile.param NATURAL : i1
+  %kept_row = arith.select %natural, %natural_row, %base2_row : !row
+  %dsink = tile.map @sink_adjoint(%h, %delta_row, %natural_row) : (i32, !row, !row) -> !row
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
     tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
@@ -272,7 +325,133 @@ tile.kernel @attention_backward_delta
     }
   }
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
-  tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
+  tile.store %kept_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
+  scf.if %natural {
+    %one = arith.constant 1.0 : !tile.param<T>
+    %ones = tile.full %one : !weights
+    tile.store %ones, %row_weights[%a, %h, %workspace_m] : !weights, !weight_view
+  }
+}
+
+// With NATURAL, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
+// the scores instead of LSE, and the inverse of the sum as weight. Other rows are left as they are; blocks without such
+// rows compute nothing.
+tile.kernel @attention_backward_sums
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
+           let UNIT: int = select(bits(T) == 16, 16, 8), let DP: int = ceildiv(D, UNIT) * UNIT,
+           let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL),
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
+     %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
+                      ceildiv(dim(q, 2), BLOCK_M)),
+         %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
+  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %max_part = func.call @part_of_sums(%lse_base2, %workspace_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %packed = tile.param PACKED : i1
+  %own_weights = tile.subview %row_weights dim 2 from %workspace_begin size %queries : !weight_view
+  %weight_part = arith.select %packed, %own_weights, %row_weights : !weight_view
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %block_m = tile.param BLOCK_M : i32
+
+  // Rows of no sequence have no keys.
+  %found = scf.for %i = %c0 to %block_m step %c1 iter_args(%before = %c0) -> (i32) : i32 {
+    %row = arith.addi %m, %i : i32
+    %own = tile.at %lse_part[%a, %h, %row] : !row_view
+    %own_is_large = func.call @is_large(%own) : (!acc) -> i1
+    %one = arith.extui %own_is_large : i1 to i32
+    %now = arith.ori %before, %one : i32
+    scf.yield %now : i32
+  }
+  %has_large = arith.cmpi ne, %found, %c0 : i32
+  %end = arith.select %has_large, %keys, %c0 : i32
+
+  %span = tile.param LIST_BLOCK_M : i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %zero = arith.constant 0.0 : !acc
+  %one_acc = arith.constant 1.0 : !acc
+  %minus_inf = tile.constant minus_inf : !acc
+  %lowest = func.call @lowest() : () -> !acc
+  %sink = func.call @sink(%h) : (i32) -> !acc
+  %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
+  %sink_weight = arith.select %no_sink, %zero, %one_acc : !acc
+  %first_max = arith.maximumf %sink, %lowest : !acc
+  %no_max = tile.full %first_max : !row
+  %no_sum = tile.full %sink_weight : !row
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
+  %max, %sum = tile.for_blocks %n in (%c0 to %end
+          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%m to %queries)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      keep %keep : !keep
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row) {
+    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
+    %scales_s = tile.full %scale : !s
+    %log2es = tile.constant 1.4426950408889634 : !s
+    %log2e_rows = tile.constant 1.4426950408889634 : !row
+    %masked_out = tile.constant minus_inf : !s
+    %rows = tile.iota %m dim 0 : !pos
+    %cols = tile.iota %n dim 1 : !pos
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+    %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !s
+    %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+    %x = tile.select %keep, %modified, %masked_out : !keep, !s
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_each = tile.expand %max_new dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %below_base2 = arith.mulf %below, %log2es : !s
+    %p = math.exp2 %below_base2 : !s
+    %fall = arith.subf %max_old, %max_new : !row
+    %fall_base2 = arith.mulf %fall, %log2e_rows : !row
+    %rescale = math.exp2 %fall_base2 : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    tile.yield %max_new, %sum_new : !row, !row
+  }
+  scf.if %has_large {
+    %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !row
+    %plain_row = tile.map @lse_or_zero(%lse_row) : (!row) -> !row
+    %max_row = tile.map @if_large(%lse_row, %max, %plain_row) : (!row, !row, !row) -> !row
+    %ones = tile.full %one_acc : !row
+    %inverse = arith.divf %ones, %sum : !row
+    %weight_acc = tile.map @if_large(%lse_row, %inverse, %ones) : (!row, !row, !row) -> !row
+    %weight_row = tile.cast %weight_acc : !row -> !weights
+    tile.store %max_row, %max_part[%a, %h, %m] : !row, !row_view
+    tile.store %weight_row, %weight_part[%a, %h, %m] : !weights, !weight_view
+  }
+}
+
+// Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
+func.func private @is_large(%lse: !acc) -> i1 {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %limit = arith.constant 4096.0 : !acc
+  %magnitude = math.absf %lse : !acc
+  %exceeds = arith.cmpf ogt, %magnitude, %limit : !acc
+  %has_keys = arith.cmpf une, %lse, %minus_inf : !acc
+  %is_large = arith.andi %exceeds, %has_keys : i1
+  return %is_large : i1
+}
+
+func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc {
+  %is_large = func.call @is_large(%lse) : (!acc) -> i1
+  %chosen = arith.select %is_large, %value, %otherwise : !acc
+  return %chosen : !acc
 }
 
 // The gradient of scores, summed over all pairs that share an entry of d_score, as an additive bias needs it. A program
@@ -280,10 +459,11 @@ tile.kernel @attention_backward_delta
 // computes S^T and dP^T, like the keys kernel.
 tile.kernel @attention_backward_scores
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           SCORE_GRADIENT: flag, BLOCK_M: int, BLOCK_N: int,
+           SCORE_GRADIENT: flag, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
-     %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32, %window_right: i32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %d_score: !score_view when (SCORE_GRADIENT),
+     %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), BLOCK_M), %bn = ceildiv(dim(d_score, 3), BLOCK_N),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
   %c1 = arith.constant 1 : i32
@@ -313,6 +493,8 @@ tile.kernel @attention_backward_scores
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %no_sum = tile.constant 0 : !st
   %cols = tile.iota %n dim 0 : !post
+  %stays_natural = tile.param NATURAL : i1
+  %no_weights = tile.constant 0 : !weights
 
   %sum = scf.for %b = %first_b to %b_end step %c1 iter_args(%of_batches = %no_sum) -> (!st) : i32 {
     %of_batch = scf.for %h = %first_h to %h_end step %c1 iter_args(%of_heads = %of_batches) -> (!st) : i32 {
@@ -326,11 +508,17 @@ tile.kernel @attention_backward_scores
         %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
         %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
         %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
+        %weight_row = scf.if %stays_natural -> (!weights) {
+          %own_weights = tile.load %row_weights[%b, %h, %m] : !weight_view -> !weights
+          scf.yield %own_weights : !weights
+        } else {
+          scf.yield %no_weights : !weights
+        }
         %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
         %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
         %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
-            %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-            : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
+            %st, %lse_row, %weight_row, %keep, %b, %h, %m, %n, %scale)
+            : (!st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
         %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
         %rows = tile.iota %m dim 1 : !post
         %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st

@@ -5,10 +5,14 @@
 // element. A packed batch (PACKED) has the shape [1, heads, T, width] and holds sequences of different lengths one
 // after the other: sequence b has the rows cu[b] .. cu[b + 1] - 1.
 //
+// Rows before the first sequence and after the last belong to none. They count as two further sequences, the numbers -1
+// and `sequences`, whose queries attend no key and whose keys no query attends: so their results are written, too.
+//
 // Blocks of `size` rows number the instances of a grid, and the parts of a workspace. In a packed batch, sequence b
-// begins with block b + cu[b] / size, and has as many blocks as its rows need, or one more. Every sequence begins with
-// a whole block, so the last block of a sequence never overlaps the next sequence. The number of blocks is
-// rows / size + sequences, rounded up for a grid and down for a workspace.
+// begins with block b + 1 + cu[b] / size, and has as many blocks as its rows need, or one more. Every sequence begins
+// with a whole block, so the last block of a sequence never overlaps the next sequence. A grid has
+// rows / size + sequences + 1 blocks, rounded up. A workspace has that number, rounded down: the blocks behind them
+// have rows of no sequence.
 //
 // In this file, b is the number of an element of a dense batch, or of a packed sequence. A kernel that links this file
 // declares PACKED; for @longest_block also BLOCK_M and CAUSAL; for workspaces also PAD, the size of their blocks; and
@@ -24,7 +28,7 @@
 
 // For instance (%e, %block) of a grid over blocks of `size` rows: b, its index in the first dimension of the arrays,
 // the first row of b, the number of its rows, and the number of the block within b. The last block of a packed sequence
-// may have no rows.
+// may have no rows. Where b is -1 or the number of sequences, the rows belong to no sequence.
 func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
@@ -60,18 +64,15 @@ func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i3
   return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
 }
 
-// The first row of b, and the number of its rows: 0 if the sequence ends before it begins.
+// The first row of b, and the number of its rows: 0 if the sequence ends before it begins, and for rows of no sequence.
 func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %packed = tile.param PACKED : i1
   %begin, %rows = scf.if %packed -> (i32, i32) {
-    %next = arith.addi %b, %c1 : i32
-    %first = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
-    %given_end = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
-    %end = arith.maxsi %given_end, %first : i32
-    %count = arith.subi %end, %first : i32
-    scf.yield %first, %count : i32, i32
+    %first, %count = func.call @rows_from(%b, %cu, %c0, %total) : (i32, !cu_view, i32, i32) -> (i32, i32)
+    %is_before = arith.cmpi slt, %b, %c0 : i32
+    %own = arith.select %is_before, %c0, %count : i32
+    scf.yield %first, %own : i32, i32
   } else {
     scf.yield %c0, %total : i32, i32
   }
@@ -157,12 +158,33 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
 
 // The number of the first block of a sequence.
 func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
   %before = arith.divsi %begin, %size : i32
-  %block = arith.addi %before, %b : i32
+  %place = arith.addi %b, %c1 : i32
+  %block = arith.addi %before, %place : i32
   return %block : i32
 }
 
-// cu[b], clamped to the number of rows of the array.
+// The first row of b and the number of its rows, where the rows behind the last sequence begin where that ends, even if
+// it ends before it begins, and end at %behind.
+func.func private @rows_from(%b: i32, %cu: !cu_view, %behind: i32, %total: i32) -> (i32, i32) {
+  %c1 = arith.constant 1 : i32
+  %next = arith.addi %b, %c1 : i32
+  %boundaries = tile.dim %cu, 0 : !cu_view
+  %is_last = arith.cmpi sge, %next, %boundaries : i32
+  %before = arith.subi %b, %c1 : i32
+  %given_first = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
+  %previous = func.call @begin_of(%cu, %before, %total) : (!cu_view, i32, i32) -> i32
+  %after_last = arith.maxsi %given_first, %previous : i32
+  %first = arith.select %is_last, %after_last, %given_first : i32
+  %next_begin = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
+  %given_end = arith.select %is_last, %behind, %next_begin : i32
+  %end = arith.maxsi %given_end, %first : i32
+  %count = arith.subi %end, %first : i32
+  return %first, %count : i32, i32
+}
+
+// cu[b], clamped to the number of rows of the array; 0 for b = -1, since elements outside of a view read as 0.
 func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %given = tile.at %cu[%b] : !cu_view
@@ -172,7 +194,8 @@ func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
 }
 
 // For a block: its sequence, by bisection, the first row and the number of rows of that sequence, and the number of the
-// block within it. The last block of a sequence may have no rows.
+// block within it. The last block of a sequence may have no rows. The sequences -1 and `sequences` have the rows before
+// the first and after the last.
 func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -181,24 +204,27 @@ func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %to
   %c31 = arith.constant 31 : i32
   %c32 = arith.constant 32 : i32
   %c65536 = arith.constant 65536 : i32
+  // %low and %high are the places of sequences, one more than their numbers.
   %boundaries = tile.dim %cu, 0 : !cu_view
-  %sequences = arith.subi %boundaries, %c1 : i32
-  %are_few = arith.cmpi sle, %sequences, %c32 : i32
-  %are_some = arith.cmpi sle, %sequences, %c65536 : i32
+  %places = arith.addi %boundaries, %c1 : i32
+  %are_few = arith.cmpi sle, %places, %c32 : i32
+  %are_some = arith.cmpi sle, %places, %c65536 : i32
   %more_steps = arith.select %are_some, %c16, %c31 : i32
   %steps = arith.select %are_few, %c5, %more_steps : i32
-  %b, %behind = scf.for %step = %c0 to %steps step %c1
-      iter_args(%low = %c0, %high = %sequences) -> (i32, i32) : i32 {
+  %place, %behind = scf.for %step = %c0 to %steps step %c1
+      iter_args(%low = %c0, %high = %places) -> (i32, i32) : i32 {
     %sum = arith.addi %low, %high : i32
     %middle = arith.shrui %sum, %c1 : i32
-    %row = func.call @begin_of(%cu, %middle, %total) : (!cu_view, i32, i32) -> i32
-    %first = func.call @first_block(%middle, %row, %size) : (i32, i32, i32) -> i32
+    %number = arith.subi %middle, %c1 : i32
+    %row = func.call @begin_of(%cu, %number, %total) : (!cu_view, i32, i32) -> i32
+    %first = func.call @first_block(%number, %row, %size) : (i32, i32, i32) -> i32
     %is_before = arith.cmpi sle, %first, %block : i32
     %new_low = arith.select %is_before, %middle, %low : i32
     %new_high = arith.select %is_before, %high, %middle : i32
     scf.yield %new_low, %new_high : i32, i32
   }
-  %begin, %rows = func.call @rows_of(%b, %cu, %total) : (i32, !cu_view, i32) -> (i32, i32)
+  %b = arith.subi %place, %c1 : i32
+  %begin, %rows = func.call @rows_from(%b, %cu, %total, %total) : (i32, !cu_view, i32, i32) -> (i32, i32)
   %first_block = func.call @first_block(%b, %begin, %size) : (i32, i32, i32) -> i32
   %before = arith.subi %block, %first_block : i32
   %number = arith.maxsi %before, %c0 : i32

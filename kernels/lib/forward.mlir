@@ -12,11 +12,15 @@
 //
 //   max, sum, acc = @before_keys, or @no_keys
 //   for each block of keys: max, sum, acc = @round_of_keys, or @plain_round
-//   O = @output_of(sum, acc), LSE = @lse_of(max, sum)
+//   O = @output_of(sum, acc), LSE = @lse_of_head(h, max, sum), or @lse_of(max, sum)
+//
+// Scores in base 2 are finite up to 0.69 times the greatest finite number. With NATURAL, for modifiers that exceed it,
+// scores and maxima stay natural until the maximum is subtracted, which costs a multiplication for each pair.
 //
 // @before_keys and @round_of_keys call the functions that other files may replace; @no_keys and @plain_round do not. A
 // kernel that links this file declares T, ACC, BLOCK_M (queries), BLOCK_N (keys of an iteration), DP and DVP (padded
-// widths of a query and of a value), the parameters of attention.mlir and, for @round_of_keys and the scaling of 8-bit
+// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @round_of_keys and
+// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @round_of_keys and the scaling of 8-bit
 // types, FP8: whether T has 8 bits.
 
 tile.link "attention.mlir"
@@ -61,11 +65,15 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %log2e = arith.constant 1.4426950408889634 : !acc
   %minus_inf = tile.constant minus_inf : !acc
   %sink = func.call @sink(%h) : (i32) -> !acc
-  %sink_base2 = arith.mulf %sink, %log2e : !acc
   %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
   %sink_weight = arith.select %no_sink, %zero, %one : !acc
+  %natural = tile.param NATURAL : i1
+  %sink_base2 = arith.mulf %sink, %log2e : !acc
+  %own = arith.select %natural, %sink, %sink_base2 : !acc
   %lowest = func.call @lowest() : () -> !acc
-  %first_max = arith.maximumf %sink_base2, %lowest : !acc
+  %highest = arith.negf %lowest : !acc
+  %not_below = arith.maximumf %own, %lowest : !acc
+  %first_max = arith.minimumf %not_below, %highest : !acc
   %no_max = tile.full %first_max : !row
   %no_sum = tile.full %sink_weight : !row
   %no_o = tile.constant 0 : !o
@@ -107,14 +115,41 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
+// The same from natural scores, with natural maxima. The factor of base 2 is not combined with others, since scores may
+// be too large for it.
+func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
+  %log2e_scores = tile.constant 1.4426950408889634 : !s
+  %log2e_rows = tile.constant 1.4426950408889634 : !row
+  %max_block = tile.reduce max %x dim 1 : !s -> !row
+  %max_all = arith.maximumf %max_old, %max_block : !row
+  %lags = tile.constant 5.545177444479562 : !row
+  %most = arith.addf %max_old, %lags : !row
+  %exceeds = arith.cmpf ogt, %max_all, %most : !row
+  %max_lagging = tile.select %exceeds, %max_all, %max_old : !tile.tile<[BLOCK_M], i1>, !row
+  %may_lag = tile.param bits(T) == 16 : i1
+  %max_new = arith.select %may_lag, %max_lagging, %max_all : !row
+  %max_each = tile.expand %max_new dim 1 : !row -> !s
+  %below = arith.subf %x, %max_each : !s
+  %below_base2 = arith.mulf %below, %log2e_scores : !s
+  %p = math.exp2 %below_base2 : !s
+  %fall = arith.subf %max_old, %max_new : !row
+  %fall_base2 = arith.mulf %fall, %log2e_rows : !row
+  %rescale = math.exp2 %fall_base2 : !row
+  %sum_block = tile.reduce add %p dim 1 : !s -> !row
+  %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
+  %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
+  %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+  %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+}
+
 // One iteration: the queries from %m on with the keys from %n on, for the pairs of %keep. The fastmath flags allow to
 // combine the two factors of a score, and a product with its difference. With 8-bit types, P is multiplied by 2^8
 // before it is rounded.
 func.func private @round_of_keys(
     %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
-    %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> (!row, !row, !o) {
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !s
+    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
+  %scales = tile.full %scale : !s
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %rows = tile.iota %m dim 0 : !pos
@@ -122,10 +157,19 @@ func.func private @round_of_keys(
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
-  %x = tile.select %keep, %base2, %masked_out : !keep, !s
-  %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
-      : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+  %stays_natural = tile.param NATURAL : i1
+  %p, %max_new, %sum_new, %acc_kept = scf.if %stays_natural -> (!s, !row, !row, !o) {
+    %x = tile.select %keep, %modified, %masked_out : !keep, !s
+    %p_n, %max_n, %sum_n, %acc_n = func.call @natural_softmax(%x, %max_old, %sum_old, %acc_old)
+        : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+    scf.yield %p_n, %max_n, %sum_n, %acc_n : !s, !row, !row, !o
+  } else {
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
+    %x = tile.select %keep, %base2, %masked_out : !keep, !s
+    %p_2, %max_2, %sum_2, %acc_2 = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
+        : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+    scf.yield %p_2, %max_2, %sum_2, %acc_2 : !s, !row, !row, !o
+  }
   %p_weighted = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
 
   %fp8 = tile.param FP8 : i1
@@ -138,11 +182,10 @@ func.func private @round_of_keys(
 
 // Like @round_of_keys, without modifiers.
 func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
-                               %acc_old: !o, %scale: f32) -> (!row, !row, !o) {
+                               %acc_old: !o, %scale: !acc) -> (!row, !row, !o) {
   %log2e = arith.constant 1.4426950408889634 : !acc
   %masked_out = tile.constant minus_inf : !s
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scale_base2 = arith.mulf %scale, %log2e : !acc
   %scales = tile.full %scale_base2 : !s
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %base2 = arith.mulf %s, %scales fastmath<contract> : !s
@@ -171,15 +214,53 @@ func.func private @lse_of(%max: !row, %sum: !row) -> !row {
   return %lse : !row
 }
 
+// The same for a head whose state began with @before_keys. A sink that is too large for base 2 is taken as it is: it is
+// the maximum if it is positive, or if the row has no key.
+func.func private @lse_of_head(%h: i32, %max: !row, %sum: !row) -> !row {
+  %natural = tile.param NATURAL : i1
+  %lse = scf.if %natural -> (!row) {
+    %log_sum = math.log %sum : !row
+    %of_natural = arith.addf %max, %log_sum : !row
+    scf.yield %of_natural : !row
+  } else {
+    %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+    %with_sinks = tile.param SINKS : i1
+    %exact = scf.if %with_sinks -> (!row) {
+      %minus_inf = tile.constant minus_inf : !acc
+      %log2e = arith.constant 1.4426950408889634 : !acc
+      %lowest = func.call @lowest() : () -> !acc
+      %highest = arith.negf %lowest : !acc
+      %sink = func.call @sink(%h) : (i32) -> !acc
+      %sink_base2 = arith.mulf %sink, %log2e : !acc
+      %not_below = arith.maximumf %sink_base2, %lowest : !acc
+      %first = arith.minimumf %not_below, %highest : !acc
+      %is_beyond = arith.cmpf one, %first, %sink_base2 : !acc
+      %mark = arith.select %is_beyond, %first, %minus_inf : !acc
+      %mark_row = tile.full %mark : !row
+      %is_sink = arith.cmpf oeq, %max, %mark_row : !row
+      %sinks = tile.full %sink : !row
+      %log_sum = math.log %sum : !row
+      %of_sink = arith.addf %sinks, %log_sum : !row
+      %chosen = tile.select %is_sink, %of_sink, %of_base2 : !tile.tile<[BLOCK_M], i1>, !row
+      scf.yield %chosen : !row
+    } else {
+      scf.yield %of_base2 : !row
+    }
+    scf.yield %exact : !row
+  }
+  return %lse : !row
+}
+
 // The factor of the scores. With 8-bit types, q and k hold values divided by their descale factors.
-func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descale: !one_view) -> f32 {
+func.func private @scale_of_scores(%scale: !acc, %q_descale: !one_view, %k_descale: !one_view) -> !acc {
   %fp8 = tile.param FP8 : i1
   %q_by = tile.at %q_descale[0] : !one_view
   %k_by = tile.at %k_descale[0] : !one_view
   %qk_by = arith.mulf %q_by, %k_by : f32
-  %scaled = arith.mulf %scale, %qk_by : f32
-  %all = arith.select %fp8, %scaled, %scale : f32
-  return %all : f32
+  %qk_by_acc = tile.cast %qk_by : f32 -> !acc
+  %scaled = arith.mulf %scale, %qk_by_acc : !acc
+  %all = arith.select %fp8, %scaled, %scale : !acc
+  return %all : !acc
 }
 
 // O, with the factors of 8-bit types removed: P was multiplied by @lift, and v holds values divided by v_descale.

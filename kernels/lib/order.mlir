@@ -72,7 +72,12 @@ tile.kernel @order_blocks
   %place = arith.addi %longer, %equal : i32
   %empty_before = arith.subi %i, %up_to_own : i32
   %empty_place = arith.addi %all, %empty_before : i32
-  %has_rows = arith.cmpi sgt, %rest, %c0 : i32
+  // Rows of no sequence count as none.
+  %is_first = arith.cmpi sge, %b, %c0 : i32
+  %is_inside = arith.cmpi slt, %b, %sequences : i32
+  %is_sequence = arith.andi %is_first, %is_inside : i1
+  %is_rest = arith.cmpi sgt, %rest, %c0 : i32
+  %has_rows = arith.andi %is_sequence, %is_rest : i1
   %own_place = arith.select %has_rows, %place, %empty_place : i32
   %id = tile.full %i : !one
   tile.store %id, %order[%own_place] : !one, !cu_view

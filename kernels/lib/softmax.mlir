@@ -26,6 +26,15 @@ func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
   return %safe : !acc
 }
 
+// LSE, or 0 for a row without keys.
+func.func private @lse_or_zero(%lse: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %lse : !acc
+  return %safe : !acc
+}
+
 // LSE in base 2, or 0 for a row without keys. The scores of such a row are masked to -inf, so exp2 gives 0.
 func.func private @base2_or_zero(%lse: !acc) -> !acc {
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc

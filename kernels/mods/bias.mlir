@@ -3,7 +3,10 @@
 //
 // Additive bias: s + bias(b, h, i, j). All indices share a dimension of extent 1.
 //
-//   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; reads as 0 outside of its extents
+//   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T
+//
+// With PACKED, B is the number of sequences, and Sq and Skv are the lengths of the longest. Beyond shorter extents,
+// which are not checked then, the bias is 0.
 //
 // A bias of -inf masks a pair. A query without an unmasked key gets O = 0 and LSE = -inf.
 //
@@ -11,11 +14,16 @@
 // its own; else gradients are added atomically, except in a dense backward with SCORE_GRADIENT=true.
 
 tile.link "lib/attention.mlir"
-tile.capture @bias : !tile.view<[?, ?, ?, ?], T>
+tile.capture @bias : !tile.view<[?, ?, ?, ?], T> require(
+    or(dim(bias, 0) == 1, dim(bias, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(dim(bias, 1) == 1, dim(bias, 1) == dim(q, 1)),
+    or(PACKED, or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2))),
+    or(PACKED, or(dim(bias, 3) == 1, dim(bias, 3) == dim(k, 2))))
 
 func.func private @index_or_zero(i32, i32) -> i32
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
+    attributes {tile.unbounded} {
   %batches = tile.dim @bias, 0
   %heads = tile.dim @bias, 1
   %rows = tile.dim @bias, 2

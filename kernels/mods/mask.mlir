@@ -3,10 +3,17 @@
 //
 // A mask in memory: keeps the pairs for which mask(b, h, i, j) is true. All indices share a dimension of extent 1.
 //
-//   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; reads as false outside of its extents
+//   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each
+//
+// With PACKED, B is the number of sequences, and Sq and Skv are the lengths of the longest. Beyond shorter extents,
+// which are not checked then, the mask is false.
 
 tile.link "lib/attention.mlir"
-tile.capture @mask : !tile.view<[?, ?, ?, ?], i1>
+tile.capture @mask : !tile.view<[?, ?, ?, ?], i1> require(
+    or(dim(mask, 0) == 1, dim(mask, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(dim(mask, 1) == 1, dim(mask, 1) == dim(q, 1)),
+    or(PACKED, or(dim(mask, 2) == 1, dim(mask, 2) == dim(q, 2))),
+    or(PACKED, or(dim(mask, 3) == 1, dim(mask, 3) == dim(k, 2))))
 
 func.func private @index_or_zero(i32, i32) -> i32
 

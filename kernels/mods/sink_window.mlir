@@ -8,8 +8,8 @@
 //
 // Keeps j <= i and (j < sink_size or j >= i - sink_window). CAUSAL and WINDOW can restrict this further.
 
-tile.capture @sink_size : i32
-tile.capture @sink_window : i32
+tile.capture @sink_size : i32 require(sink_size >= 0)
+tile.capture @sink_window : i32 require(sink_window >= 0)
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %size = tile.at @sink_size : i32

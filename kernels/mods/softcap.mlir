@@ -8,7 +8,7 @@
 // On a GPU, tanh may have a relative error of 2^-11 if T is bf16 (afn selects the hardware instruction), and of 2^-22
 // if T is f16 (arcp): not more than the rounding of a score to T.
 
-tile.capture @softcap : f32
+tile.capture @softcap : f32 require(softcap > 0, finite(softcap))
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %cap_f32 = tile.at @softcap : f32

@@ -10,8 +10,10 @@
 // k do not affect a forward. Unused rows of v, and in a backward those of all arrays, must be finite, since 0 * NaN is
 // NaN.
 
-tile.capture @seqused_q : !tile.view<[?], i32>
-tile.capture @seqused_k : !tile.view<[?], i32>
+tile.capture @seqused_q : !tile.view<[?], i32> require(
+    dim(seqused_q, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+tile.capture @seqused_k : !tile.view<[?], i32> require(
+    dim(seqused_k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %queries = tile.at @seqused_q[%b] : i32

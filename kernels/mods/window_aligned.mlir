@@ -10,7 +10,8 @@
 //   aligned_left, aligned_right   i32; -1: that side is open
 
 tile.link "lib/attention.mlir"
-tile.capture @window_shift : !tile.view<[?], i32>
+tile.capture @window_shift : !tile.view<[?], i32> require(
+    dim(window_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
 tile.capture @aligned_left : i32
 tile.capture @aligned_right : i32
 

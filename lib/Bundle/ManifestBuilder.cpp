@@ -7,6 +7,7 @@
 
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
+#include "lib/Bundle/WrittenViews.h"
 #include "lib/Support/ElementTypes.h"
 #include "lib/Support/MakeError.h"
 #include "passes/Conversion/ReachedCaptures.h"
@@ -121,6 +122,7 @@ makeArguments(OpTy op, ArrayRef<tile::CaptureOp> captures) {
     auto spec = makeArgument(cast<StringAttr>(name).getValue(), argument.getType(), isOptional);
     if (!spec)
       return spec.takeError();
+    spec->isWritten = spec->isView && isWritten(argument);
     arguments.push_back(std::move(*spec));
   }
   for (tile::CaptureOp capture : captures) {
@@ -264,6 +266,9 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     for (const runtime::ArgumentSpec &argument : kernel->arguments)
       if (argument.isCapture)
         launch.arguments.push_back(argument.name);
+    for (auto [name, argument] : llvm::zip(launch.arguments, kernel->arguments))
+      for (runtime::ArgumentSpec &own : spec.arguments)
+        own.isWritten |= argument.isWritten && own.name == name;
     if (std::optional<tile::ExprAttr> condition = op.getCondition())
       launch.condition = tile::toExpr(*condition);
     spec.launches.push_back(std::move(launch));

@@ -9,6 +9,7 @@
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "lib/Bundle/ReachedSymbols.h"
+#include "lib/Bundle/WrittenViews.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
@@ -160,30 +161,6 @@ void bindTarget(Operation *entry, TilePipelineOptions &options) {
   auto value = tile::ExprAttr::getEnum(entry->getContext(), options.target);
   if (llvm::none_of(options.params, isTarget) && llvm::is_contained(param.getAllowed(), value))
     options.params.emplace_back("TARGET", options.target);
-}
-
-/// Whether code below stores or adds to the view, directly or through a part of it.
-bool isWritten(mlir::Value view) {
-  llvm::SmallVector<mlir::Value> views{view};
-  for (size_t i = 0; i < views.size(); ++i)
-    for (mlir::OpOperand &use : views[i].getUses()) {
-      Operation *user = use.getOwner();
-      if (isa<tile::SubviewOp, tile::RepeatOp, tgpu::TensorMapOp>(user)) {
-        views.push_back(user->getResult(0));
-        continue;
-      }
-      if (auto launch = dyn_cast<tile::LaunchOp>(user)) {
-        // The first arguments of the body are those of the kernel, mapped or not.
-        Operation *kernel = SymbolTable::lookupNearestSymbolFrom(launch, launch.getKernelAttr());
-        if (isa_and_present<tile::KernelOp, tgpu::KernelOp>(kernel))
-          views.push_back(kernel->getRegion(0).getArgument(use.getOperandNumber()));
-        continue;
-      }
-      auto effects = dyn_cast<MemoryEffectOpInterface>(user);
-      if (effects && effects.getEffectOnValue<MemoryEffects::Write>(views[i]))
-        return true;
-    }
-  return false;
 }
 
 template <typename EntryOp>

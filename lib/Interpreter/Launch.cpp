@@ -8,7 +8,9 @@
 #include "lib/Interpreter/ElementConstraints.h"
 #include "lib/Interpreter/Watch.h"
 
+#include "base/Expr/Broken.h"
 #include "base/Numeric/ThreadPool.h"
+#include "dialect/Tile/TileExpr.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SetVector.h"
@@ -105,7 +107,12 @@ LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
       error << tile::toString(leaf) << " = "
             << tile::toString(llvm::cantFail(tile::reduceExpr(leaf, environment)));
     });
-    return error;
+    return error << expr::suggestValues(tile::toExpr(constraint), [&](const expr::Expr &leaf) {
+             for (tile::ExprAttr each : read)
+               if (tile::toExpr(each) == leaf)
+                 return tile::toString(llvm::cantFail(tile::reduceExpr(each, environment)));
+             return std::string();
+           });
   }
   return success();
 }

@@ -29,6 +29,11 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;
 
+/// On a function of a linked file: its result may exceed a quarter of the greatest finite number.
+/// replaced("score_mod.unbounded") asks whether one that replaces @score_mod is marked so.
+static constexpr llvm::StringLiteral kUnboundedAttrName = "tile.unbounded";
+static constexpr llvm::StringLiteral kUnboundedSuffix = ".unbounded";
+
 namespace {
 
 //===----------------------------------------------------------------------===//
@@ -80,6 +85,7 @@ private:
   llvm::DenseMap<StringAttr, StringAttr> rules;   ///< replaceable name -> composition rule, if any
   llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files
   llvm::DenseSet<StringAttr> joined;              ///< names of replacements added so far
+  llvm::DenseSet<StringAttr> unbounded;           ///< those of them that one marks so
 };
 
 LogicalResult Linker::classify(Operation *op, File &file) {
@@ -353,6 +359,8 @@ void Linker::move(File &file) {
   }
   for (Operation *op : file.replacements) {
     auto function = cast<func::FuncOp>(op);
+    if (function->removeAttr(kUnboundedAttrName))
+      unbounded.insert(function.getSymNameAttr());
     replace(function, file.bases.lookup(function.getSymNameAttr()));
   }
   for (Operation *op : llvm::concat<Operation *>(file.helpers, file.captures)) {
@@ -403,11 +411,15 @@ LogicalResult Linker::noteReplaced() {
       if (param.getDefaultValue())
         findAsked(param.getDefaultValue(), asked);
     for (StringAttr name : asked) {
-      if (!llvm::is_contained(replaceable, name))
+      StringRef function = name.getValue();
+      bool asksUnbounded = function.consume_back(kUnboundedSuffix);
+      auto base = StringAttr::get(op.getContext(), function);
+      if (!llvm::is_contained(replaceable, base))
         return op.emitOpError("replaced(\"")
                << name.getValue() << "\") must name a replaceable function, but the module has "
                << listNames(replaceable);
-      if (joined.contains(name) && !llvm::is_contained(replaced, name))
+      if ((asksUnbounded ? unbounded : joined).contains(base) &&
+          !llvm::is_contained(replaced, name))
         replaced.push_back(name);
     }
   }

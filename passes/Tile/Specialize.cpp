@@ -9,6 +9,7 @@
 #include "passes/Passes.h"
 #include "passes/Tile/ApplyBindings.h"
 #include "passes/Tile/BindParameters.h"
+#include "passes/Tile/CaptureConstraints.h"
 #include "passes/Tile/LoopSteps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -382,12 +383,12 @@ LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assign
       return failure();
 
   // Requirements of captures become constraints of the entry's launches.
-  Operation *bound = instances.front()->op.get();
-  SmallVector<Attribute> constraints(Signature(bound).constraints.getValue());
+  SmallVector<CaptureOp> captures;
   for (auto &instance : instances)
-    if (auto capture = dyn_cast<CaptureOp>(instance->op.get()); capture && capture.getConstraints())
-      llvm::append_range(constraints, cast<ArrayAttr>(capture.removeConstraintsAttr()));
-  bound->setAttr("constraints", ArrayAttr::get(bound->getContext(), constraints));
+    if (auto capture = dyn_cast<CaptureOp>(instance->op.get()))
+      captures.push_back(capture);
+  if (failed(moveCaptureConstraints(instances.front()->op.get(), captures, *bindings)))
+    return failure();
 
   // The clones replace their templates, in the order of the file.
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))

@@ -173,8 +173,8 @@ class HeaderTest(unittest.TestCase):
     STRUCTS = {"view": runtime.View, "argument": runtime.Argument, "param": runtime.Param,
                "attention_forward_desc": runtime.ForwardDesc, "attention_backward_desc": runtime.BackwardDesc,
                "attention_forward_args": runtime.ForwardArguments, "attention_backward_args": runtime.BackwardArguments}
-    TYPES = {"size_t": ctypes.c_size_t, "int": ctypes.c_int, "float": ctypes.c_float, "int32_t": ctypes.c_int32,
-             "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64, "tilewright_type": ctypes.c_int,
+    TYPES = {"size_t": ctypes.c_size_t, "int": ctypes.c_int, "float": ctypes.c_float, "double": ctypes.c_double,
+             "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64, "tilewright_type": ctypes.c_int,
              "tilewright_causal": ctypes.c_int, "char *": ctypes.c_char_p, "void *": ctypes.c_void_p,
              "int64_t *": ctypes.POINTER(ctypes.c_int64), "tilewright_view *": ctypes.POINTER(runtime.View),
              "tilewright_argument *": ctypes.POINTER(runtime.Argument)}

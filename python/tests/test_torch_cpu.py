@@ -67,6 +67,46 @@ class AttentionTest(TorchTest):
 
                     self.assert_right(ours, wanted, (*inputs, *learned))
 
+    def test_masks_of_the_lowest_number(self):
+        """Masks as transformers add them, also over whole rows, give what PyTorch gives."""
+        inputs = qkv(heads=2, dtype=torch.float32, value_width=8)
+        lowest = torch.finfo(torch.float32).min
+        mask = torch.where(make(2, 1, 5, 9, seed=5) < 0, lowest, 0.0).float().detach()
+        mask[:, :, 0], mask[:, :, 3] = 0, lowest
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # gradients of others lack the sum
+            self.assert_right(lambda *x: attention(*x, attn_mask=mask),
+                              lambda *x: torch.nn.functional.scaled_dot_product_attention(*x, attn_mask=mask), inputs)
+
+    def test_the_scale_of_f64(self):
+        inputs = qkv(width=24, value_width=24)
+        for mine, wanted in zip(gradients(lambda *x: attention(*x, return_lse=True), inputs),
+                                gradients(lambda *x: reference(*x), inputs)):
+            self.assert_same(mine, wanted, rtol=1e-12, atol=1e-12)
+
+    def test_rows_of_no_sequence(self):
+        """Packed rows before the first sequence and after the last have no influence, and zero gradients, behind a linear
+        layer too. tilewright-run fills results with NaN before it runs a kernel."""
+        for starts in ([0, 5, 12], [4, 9, 12], [4, 9, 16], [7, 7]):
+            for deterministic in (False, True):
+                with self.subTest(starts, deterministic=deterministic):
+                    x, weight = make(16, 10), make(10, 48, seed=2)
+                    inside = slice(starts[0], starts[-1])
+                    results = []
+                    for rows, own in ((slice(None), inside), (inside, slice(None))):
+                        q, k, v = (x[rows] @ weight).view(-1, 2, 24).split(8, 2)
+                        cu = torch.tensor(starts, dtype=torch.int32) - (rows.start or 0)
+                        o, lse = attention(q, k, v, cu_seqlens_q=cu, max_seqlen_q=7, return_lse=True,
+                                           deterministic=deterministic)
+                        loss = o.sin().sum() + lse[:, own].sum()
+                        results.append((o, lse, *torch.autograd.grad(loss, (weight, q))))
+                    (o, lse, *gradients), (few_o, few_lse, *few_gradients) = results
+                    outside = torch.ones(16, dtype=torch.bool)
+                    outside[inside] = False
+                    self.assertTrue((o[outside] == 0).all() and (lse[:, outside] == -torch.inf).all())
+                    self.assertTrue((gradients[1][outside] == 0).all())
+                    self.assert_same((o[inside], lse[:, inside], gradients[0], gradients[1][inside]),
+                                     (few_o, few_lse, *few_gradients), rtol=0, atol=1e-12)
+
     def test_what_unused_rows_hold(self):
         """NaN in unused rows of q and k does not affect a forward, nor do finite numbers affect a backward."""
         inputs = [x.detach() for x in qkv(rows=6, keys=9)]

@@ -354,6 +354,52 @@ class FeaturesTest(unittest.TestCase):
                                                      max_seqlen_q=130, max_seqlen_k=203, **replaced(filled, learned, rest)),
                     wanted, (*inputs, *learned))
 
+    def test_rows_of_no_sequence(self):
+        """Packed rows before the first sequence and after the last are zeros, whatever they and fresh memory hold."""
+        fill_uninitialized = torch.utils.deterministic.fill_uninitialized_memory
+        for dtype in torch.bfloat16, torch.float32:
+            for starts in ([0, 70, 412], [4, 300, 412], [150, 412, 600]):
+                for deterministic in (False, True):
+                    with self.subTest(dtype, starts=starts, deterministic=deterministic):
+                        inputs = [make(600, heads, 64, dtype=dtype, seed=heads).detach() for heads in (4, 2, 2)]
+                        inside = slice(starts[0], starts[-1])
+                        outside = torch.ones(600, dtype=torch.bool, device="cuda")
+                        outside[inside] = False
+                        few = [x[inside].clone().requires_grad_() for x in inputs]
+                        leaves = [x.masked_fill(outside[:, None, None], torch.nan).requires_grad_() for x in inputs]
+                        cu = torch.tensor(starts, dtype=torch.int32, device="cuda")
+                        torch.use_deterministic_algorithms(True)  # fills fresh memory with NaN
+                        try:
+                            results = []
+                            for x, own in (leaves, cu), (few, cu - starts[0]):
+                                o, lse = attention(*x, cu_seqlens_q=own, max_seqlen_q=400, causal=True, return_lse=True,
+                                                   deterministic=deterministic)
+                                rows = inside if x is leaves else slice(None)
+                                loss = o[rows].float().sin().sum() + lse[:, rows].sum()
+                                results.append((o, lse.T, *torch.autograd.grad(loss, x)))
+                        finally:
+                            torch.use_deterministic_algorithms(False)
+                        self.assertTrue(fill_uninitialized)
+                        for whole, part in zip(*results):
+                            unit = torch.finfo(dtype).eps * part.abs().max()
+                            self.assertLessEqual((whole[inside] - part).abs().max(), 4 * unit)
+                        o, lse, *grads = (x[outside] for x in results[0])
+                        self.assertTrue(all((x == 0).all() for x in (o, *grads)) and (lse == -torch.inf).all())
+
+    def test_masks_of_the_lowest_number(self):
+        """Masks as transformers add them, also over whole rows."""
+        for dtype in torch.bfloat16, torch.float32:
+            with self.subTest(dtype):
+                inputs = qkv(heads=2, dtype=dtype)
+                mask = torch.where(make(2, 1, 150, 203, seed=5) < 0, torch.finfo(dtype).min, 0.0).to(dtype).detach()
+                mask[:, :, :10], mask[:, :, 3], mask[:, :, 149] = 0, torch.finfo(dtype).min, torch.finfo(dtype).min
+                exact = [x.detach().double().requires_grad_() for x in inputs]
+                expected = gradients(lambda *x: F.scaled_dot_product_attention(*x, attn_mask=mask.double()), exact)
+                for name, x, want in zip(("o", "dq", "dk", "dv"), gradients(lambda *x: attention(*x, attn_mask=mask), inputs),
+                                         expected):
+                    unit = torch.finfo(dtype).eps * want.abs().max()
+                    self.assertLessEqual((x.double() - want).abs().max(), (8 if dtype == torch.bfloat16 else 64) * unit, name)
+
     def test_half_types(self):
         """The error is at most that of the formulas in the same type."""
         for dtype in (torch.float16, torch.bfloat16):

@@ -34,7 +34,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
                            deterministic=False, return_attn_probs=False, block_table=None, seqused_q=None,
                            seqused_k=None):
     """Computes O [rows, Hq, DV] from q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV]. With return_attn_probs,
-    returns (O, LSE [Hq, rows], None). Rows after the last sequence are not written. seqused_q and seqused_k,
+    returns (O, LSE [Hq, rows], None). Rows of no sequence give O = 0 and LSE = -inf. seqused_q and seqused_k,
     [sequences] of int32 as in version 3, limit the rows of each sequence: unused rows give O = 0, and the bottom right
     corner is that of the used rows. Raises ValueError for invalid arguments and for a block_table."""
     if block_table is not None:

@@ -4,7 +4,7 @@ attributes shape, stride(), data_ptr() and dtype of a PyTorch tensor; this modul
 raise TilewrightError if the C function reports an error."""
 
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8}
 TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16",
@@ -46,7 +46,7 @@ def _attention_arguments(views):
     class Arguments(ctypes.Structure):
         _fields_ = [("struct_size", c_size_t)] + [(name, POINTER(View)) for name in views] + [
             ("scale", c_float), ("window_left", c_int32), ("window_right", c_int32), ("captures", POINTER(Argument)),
-            ("num_captures", c_size_t)]
+            ("num_captures", c_size_t), ("exact_scale", c_double)]
     return Arguments
 
 
@@ -76,16 +76,17 @@ def view_of(tensor):
                  strides=strides)
 
 
-def arguments_of(values):
+def arguments_of(values, float_type="f32"):
     """Returns an array of Argument for {name: tensor, number or None}, and a list of objects that must live as long as
-    the array. Python floats are passed as f32, integers as i32."""
+    the array. Python floats are passed as `float_type`, f32 or f64, and integers as i32."""
     array, kept = (Argument * len(values))(), []
     for place, (name, value) in zip(array, values.items()):
         place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
         if isinstance(value, (int, float)):
-            kept.append((c_float if isinstance(value, float) else c_int32)(value))
+            kind = float_type if isinstance(value, float) else "i32"
+            kept.append({"f32": c_float, "f64": c_double, "i32": c_int32}[kind](value))
             place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
-            place.scalar_type = TYPES["f32" if isinstance(value, float) else "i32"]
+            place.scalar_type = TYPES[kind]
         elif value is not None:
             kept += [view_of(value), value]
             place.view = ctypes.pointer(kept[-2])
@@ -219,7 +220,7 @@ class _Attention(_Plan):
         scalars = {"scale": rest.pop("scale"), "window_left": rest.pop("window_left", -1),
                    "window_right": rest.pop("window_right", -1)}
         captures, kept = arguments_of(rest)
-        arguments = sized(self.struct, captures=captures, num_captures=len(rest), **scalars,
+        arguments = sized(self.struct, captures=captures, num_captures=len(rest), exact_scale=scalars["scale"], **scalars,
                           **{name: ctypes.pointer(view) for name, view in views.items()})
         return (byref(arguments),), (arguments, captures, kept, views)
 
@@ -283,6 +284,7 @@ class Operation(_Plan):
         return name in self.arguments()
 
     def pack(self, values):
-        """Packs `values`, {name: array, number or None}, for the C function; returns a tuple that `run` takes."""
-        array, kept = arguments_of(values)
+        """Packs `values`, {name: array, number or None}, for the C function; returns a tuple that `run` takes. The runtime
+        rounds a float to f32 where the kernel takes it in f32."""
+        array, kept = arguments_of(values, "f64")
         return (array, c_size_t(len(values))), (array, kept)

@@ -155,8 +155,10 @@ TEST(CaptureGradientsLeftOut, ChangesNothingElse) {
 /// Gradients are also written if there are no terms.
 TEST(CaptureGradientsOfNothing, AreZero) {
   for (AttentionProblem problem : emptyProblems()) {
+    if (problem.Hq == 0)
+      continue; // the table has a row for each head
     AttentionInputs inputs = randomInputs(problem, Type::F32, 8);
-    LearnedMod mod = learnedMods(makeProblem(1, 2, 1, 4, 4, 8, 8))[2];
+    LearnedMod mod = learnedMods(makeProblem(1, problem.Hq, 1, 4, 4, 8, 8))[2];
     ForwardResult saved = runForward(problem, Type::F32, inputs, optionsFor(mod, false));
     for (const char *deterministic : {"false", "true"}) {
       LearnedGradients gradients = runLearnedBackward(problem, Type::F32, inputs, saved, mod,

@@ -42,6 +42,19 @@ class Contracts : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, Contracts, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
+/// In f64 the scale is one, and not rounded to f32.
+TEST_P(Contracts, ScaleIsOfTheAccumulator) {
+  AttentionProblem problem = makeProblem(1, 2, 1, 50, 40, 24, 24);
+  problem.scale = elementType(GetParam()) == ElementType::F64 ? 1 / std::sqrt(24.0)
+                                                              : double(float(1 / std::sqrt(24.0)));
+  AttentionInputs inputs = randomInputs(problem, GetParam(), 3);
+  ForwardResult saved = runForward(problem, GetParam(), inputs);
+  expectForward(ForwardOracle(problem, inputs, GetParam()), saved);
+  BackwardOracle oracle(problem, inputs, GetParam());
+  for (const CallOptions &options : {CallOptions(), deterministic})
+    expectBackward(oracle, runBackward(problem, GetParam(), inputs, saved, options));
+}
+
 TEST_P(Contracts, ExtentsOfZero) {
   Type type = GetParam();
   for (AttentionProblem problem : emptyProblems())

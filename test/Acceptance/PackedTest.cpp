@@ -9,6 +9,7 @@
 #include "test/Reference/Variants.h"
 
 #include "gtest/gtest.h"
+#include <limits>
 
 using namespace tilewright;
 using namespace tilewright::acceptance;
@@ -164,6 +165,77 @@ TEST_P(Packed, EveryMask) {
             seed, maskName(common));
       ++seed;
     }
+}
+
+/// Replaces the rows of no sequence by NaN, which must not reach a result.
+void poisonOutside(std::vector<double> &values, int64_t heads, int64_t rows, int64_t columns,
+                   const std::vector<int64_t> &cu) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    int64_t row = static_cast<int64_t>(i) / columns % rows;
+    if (row < cu.front() || row >= cu.back())
+      values[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  ASSERT_EQ(values.size(), values.empty() ? 0 : size_t(heads * rows * columns));
+}
+
+/// Offsets that do not begin at 0, or end before the rows do. Results are poisoned before a run, so
+/// a row that no kernel writes is a NaN.
+void checkRowsOfNoSequence(Type type, bool isOrdered) {
+  struct Offsets {
+    std::vector<int64_t> q, kv;
+    int64_t behindQ, behindKv;
+  };
+  const Offsets cases[] = {{{0, 5, 12}, {0, 5, 12}, 4, 4},
+                           {{4, 9, 12}, {4, 9, 12}, 4, 4},
+                           {{0, 10, 25}, {5, 10, 30}, 5, 0},
+                           {{5, 10, 30}, {0, 10, 25}, 0, 5},
+                           {{200, 300, 300, 310}, {150, 300, 330, 470}, 90, 170},
+                           {{130, 130}, {257, 300}, 126, 1},
+                           {{3, 3}, {0, 0}, 140, 20}};
+  CallOptions ordered;
+  ordered.params = {{"ORDERED", "true"}, {"REORDER_FROM", "0"}};
+  uint64_t seed = 20;
+  for (const Offsets &offsets : cases)
+    for (Causal causal : {Causal::None, Causal::BottomRight}) {
+      PackedProblem problem;
+      problem.common = makeProblem(1, 4, seed % 3 ? 2 : 4, 0, 0, 64, 64, causal);
+      problem.cuQ = offsets.q;
+      problem.cuKv = offsets.kv;
+      problem.behindQ = offsets.behindQ;
+      problem.behindKv = offsets.behindKv;
+      AttentionProblem packed = problem.packed();
+      AttentionInputs inputs = randomInputs(packed, type, seed++);
+      poisonOutside(inputs.q, packed.Hq, packed.Sq, packed.D, problem.cuQ);
+      poisonOutside(inputs.dO, packed.Hq, packed.Sq, packed.DV, problem.cuQ);
+      poisonOutside(inputs.dLse, packed.Hq, packed.Sq, 1, problem.cuQ);
+      poisonOutside(inputs.k, packed.Hkv, packed.Skv, packed.D, problem.cuKv);
+      poisonOutside(inputs.v, packed.Hkv, packed.Skv, packed.DV, problem.cuKv);
+      std::string context = maskName(packed) + " " + describe(packed, type);
+      ForwardResult saved = PackedCall(problem, type, inputs, false, {}).forward();
+      RoundoffModel roundoff{RoundoffModel::All, type, type};
+      ForwardOracle oracle(packed, type, forward(problem, inputs, Precision::reference(), roundoff),
+                           forward(problem, inputs, Precision::lowp(type)));
+      expectForward(oracle, saved, context);
+      poisonOutside(saved.o, packed.Hq, packed.Sq, packed.DV, problem.cuQ);
+      poisonOutside(saved.lse, packed.Hq, packed.Sq, 1, problem.cuQ);
+      BackwardOracle gradients = makeOracle(problem, type, inputs);
+      for (bool isDeterministic : {false, true}) {
+        if (isOrdered && !isDeterministic)
+          continue;
+        PackedCall call(problem, type, inputs, true, isOrdered ? ordered : CallOptions(),
+                        isDeterministic);
+        expectBackward(gradients, call.backward(inputs, saved), context);
+      }
+    }
+}
+
+TEST_P(Packed, RowsOfNoSequence) { checkRowsOfNoSequence(GetParam(), false); }
+
+TEST_P(Packed, RowsOfNoSequenceInOrder) {
+  if (runsOnGpu() && elementType(GetParam()) != ElementType::F16 &&
+      elementType(GetParam()) != ElementType::BF16)
+    GTEST_SKIP() << "on a GPU, additions in order require a 16-bit type";
+  checkRowsOfNoSequence(GetParam(), true);
 }
 
 /// Additions in order: each head starts from the first block of keys, and takes the longest blocks

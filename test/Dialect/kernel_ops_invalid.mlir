@@ -418,13 +418,18 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
 
 // expected-error @+1 {{'tile.ascending' must be on a capture, without a value, but got unit on func.func}}
 func.func private @f() attributes {tile.ascending}
+
+// -----
+
+// expected-error @+1 {{'tile.unbounded' must be on a function, without a value, but got true on func.func}}
+func.func private @f() attributes {tile.unbounded = true}
 
 // -----
 
@@ -531,8 +536,8 @@ tile.link "x.mlir/"
 
 // -----
 
-// expected-error @+1 {{may constrain only itself, but 'x < y' reads 'y'}}
-tile.capture @x : f32 require(x < y)
+// expected-error @+1 {{must constrain 'x', but got 'y < 2', which does not read it; state it in the kernel, or with the capture that it reads}}
+tile.capture @x : f32 require(x < y, y < 2)
 
 // -----
 

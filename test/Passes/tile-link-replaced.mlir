@@ -13,6 +13,14 @@
 // RUN: not tilewright-opt %t/misspelled-default.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DEFAULT
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics
 //
+// RUN: tilewright-opt %t/asks.mlir --tile-link='with=%t/score.mlir' | FileCheck %s --check-prefix=OTHER
+// RUN: tilewright-opt %t/asks.mlir --tile-link='with=%t/unbounded.mlir' | FileCheck %s --check-prefix=UNBOUNDED
+// RUN: tilewright-opt %t/asks.mlir --tile-link='with=%t/unbounded.mlir,%t/score.mlir' | FileCheck %s --check-prefix=UNBOUNDED
+//
+// Whether a replacement is marked.
+// UNBOUNDED: module attributes {tile.replaced = ["score_mod.unbounded"]}
+// UNBOUNDED-NOT: tile.unbounded
+//
 // CHECK: module attributes {tile.replaced = ["mask_mod"]}
 // CHECK: require(or(not(ORDERED), not(replaced("mask_mod"))))
 // OTHER-NOT: tile.replaced
@@ -24,6 +32,23 @@
 // REJECTED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
 // DEFAULT: error: 'tile.kernel' op replaced("score_mood") must name a replaceable function, but the module has @score_mod
 // MISSPELLED: error: 'tile.kernel' op replaced("mask_mood") must name a replaceable function, but the module has @score_mod, @mask_mod
+
+//--- asks.mlir
+
+func.func private @score_mod(%s: f32) -> f32 attributes {tile.replaceable = "compose"} {
+  return %s : f32
+}
+tile.kernel @main params(let WIDE: flag = replaced("score_mod.unbounded")) (%x: !tile.view<[?], f32>) grid(%g = 1) {
+  %s = tile.at %x[%g] : !tile.view<[?], f32>
+  %t = func.call @score_mod(%s) : (f32) -> f32
+}
+
+//--- unbounded.mlir
+
+func.func private @score_mod(%s: f32) -> f32 attributes {tile.unbounded} {
+  %t = arith.addf %s, %s : f32
+  return %t : f32
+}
 
 //--- main.mlir
 

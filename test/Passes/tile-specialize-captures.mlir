@@ -20,6 +20,31 @@
 // BOTH:          tile.kernel @k
 // BOTH-NEXT:       require(n > 0, share >= 0, share < 1)
 
+// They may read parameters, arguments and other captures. One that mentions an argument that the parameters exclude
+// holds.
+// RUN: tilewright-opt %t/table.mlir --tile-specialize="entry=k params=BY_ROW=true" | FileCheck %s --check-prefix=ROWS
+// RUN: tilewright-opt %t/table.mlir --tile-specialize="entry=k params=BY_ROW=false" | FileCheck %s --check-prefix=SAME
+// ROWS:          tile.kernel @k
+// ROWS-NEXT:       require(radius >= 0, dim(table, 0) == dim(rows, 0), dim(table, 1) == 2 * radius + 1, dim(table, 0) == dim(rows, 0))
+// SAME:          tile.kernel @k
+// SAME-NEXT:       require(radius >= 0, or(dim(table, 0) == 1, dim(table, 0) == dim(x, 0)), dim(table, 1) == 2 * radius + 1)
+
+//--- table.mlir
+tile.capture @table : !tile.view<[?, ?], f32> require(
+    select(BY_ROW, dim(table, 0) == dim(rows, 0), or(dim(table, 0) == 1, dim(table, 0) == dim(x, 0))),
+    dim(table, 1) == 2 * radius + 1, or(not(BY_ROW), dim(table, 0) == dim(rows, 0)))
+tile.capture @radius : i32 require(radius >= 0)
+func.func private @f(%x: f32) -> f32 {
+  %radius = tile.at @radius : i32
+  %entry = tile.at @table[%radius, %radius] : f32
+  %y = arith.mulf %x, %entry : f32
+  return %y : f32
+}
+tile.kernel @k params(BY_ROW: flag) (%x: !tile.view<[?], f32>, %rows: !tile.view<[?], f32> when (BY_ROW)) grid(%i = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[8], f32>
+  %u = tile.map @f(%t) : (!tile.tile<[8], f32>) -> !tile.tile<[8], f32>
+  tile.store %u, %x[0] : !tile.tile<[8], f32>, !tile.view<[?], f32>
+}
 //--- main.mlir
 tile.capture @share : f32 require(share >= 0)
 tile.capture @other : f32 require(other >= 0)

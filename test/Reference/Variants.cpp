@@ -74,7 +74,7 @@ ForwardResult forward(const PackedProblem &problem, const AttentionInputs &input
   AttentionProblem packed = problem.packed();
   ForwardResult result;
   result.o.resize(packed.sizeO());
-  result.lse.resize(packed.sizeLse());
+  result.lse.assign(packed.sizeLse(), -infinity);
   for (int64_t n = 0; n < problem.numSequences(); ++n) {
     ForwardResult part =
         forward(problem.sequence(n), problem.inputsOf(n, inputs), precision, roundoff);

@@ -23,10 +23,13 @@ namespace tilewright::reference {
 struct PackedProblem {
   AttentionProblem common;
   std::vector<int64_t> cuQ, cuKv;
+  /// Rows of the arrays behind the last sequence. Rows of no sequence are like queries and keys
+  /// without a partner: O and gradients are 0, LSE is -inf.
+  int64_t behindQ = 0, behindKv = 0;
 
   int64_t numSequences() const { return static_cast<int64_t>(cuQ.size()) - 1; }
-  int64_t totalQ() const { return cuQ.back(); }
-  int64_t totalKv() const { return cuKv.back(); }
+  int64_t totalQ() const { return cuQ.back() + behindQ; }
+  int64_t totalKv() const { return cuKv.back() + behindKv; }
   /// B = 1, Sq = totalQ, Skv = totalKv: the sizes of the arrays.
   AttentionProblem packed() const;
   /// Sequence n as a separate problem, and its inputs.

@@ -298,15 +298,16 @@ TEST_F(DriverGpuDevice, ProgramsGetTheirWorkspace) {
   EXPECT_EQ(fake().launches.size(), 3u);
   arguments["rows"] = int64_t(1001);
   EXPECT_EQ(run(), "program 'twice' cannot take these arguments: its condition 'rows <= 1000' "
-                   "does not hold");
+                   "does not hold, but got rows = 1001");
   arguments["rows"] = int64_t(0);
   EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition 'rows >= 1' "
-                   "does not hold");
+                   "does not hold, but got rows = 0");
   std::vector<float> bias(99);
   arguments["rows"] = int64_t(1);
   arguments["bias"] = array(bias, {99}, {1});
   EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition "
-                   "'dim(bias, 0) == dim(x, 0)' does not hold");
+                   "'dim(bias, 0) == dim(x, 0)' does not hold, but got dim(bias, 0) = 99, "
+                   "dim(x, 0) = 100; give 'bias' an extent of 100 along dimension 0");
   memory().limit = 30000;
   arguments.erase("bias");
   EXPECT_EQ(run(), "cannot allocate a workspace of 12800 bytes on device 0 (Fake, compute "

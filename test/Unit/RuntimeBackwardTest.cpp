@@ -94,6 +94,109 @@ TEST_F(Backward, PassesStridesAndOptionalViews) {
   EXPECT_EQ(paramAt(2 * perArray, uint64_t()), 0xb0000u);
 }
 
+/// A bundle in which the program and its kernels write the gradients.
+BundleWriter writtenBundle(ElementType scaleType = ElementType::F32) {
+  BundleWriter writer = backwardBundle();
+  auto change = [&](std::vector<ArgumentSpec> &arguments) {
+    for (ArgumentSpec &argument : arguments) {
+      argument.isWritten = argument.name == "dq" || argument.name == "dk" || argument.name == "dv";
+      if (argument.name == "scale")
+        argument.type = scaleType;
+    }
+  };
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    change(kernel.arguments);
+  for (ProgramSpec &program : writer.manifest.programs)
+    change(program.arguments);
+  return writer;
+}
+
+TEST_F(Backward, RejectsResultsThatShareMemory) {
+  desc.isDeterministic = true;
+  Result<AttentionBackward> plan = create(writtenBundle());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->prepare(0));
+  auto run = [&](auto change) {
+    AttentionBackwardArguments given = arguments();
+    change(given);
+    return plan->run(given, 0x100000, workspaceBytes, streamOf(0));
+  };
+  const std::string prefix = "argument 'dk' of program 'attention_backward' must have elements "
+                             "that share no memory, since they are written, but got the stride ";
+  // Inputs may.
+  EXPECT_OK(run([](auto &a) { a.k.strides[1] = a.v.strides[1] = a.dO.strides[2] = 0; }));
+  EXPECT_FAILURE(run([](auto &a) { a.dK.strides[1] = 0; }), Code::InvalidArgument,
+                 prefix + "0 along dimension 1, where at least 1 is needed; pass an array of its "
+                          "own for each");
+  EXPECT_FAILURE(run([](auto &a) { a.dK.strides[2] = 63; }), Code::InvalidArgument,
+                 prefix + "63 along dimension 2, where at least 64 is needed; pass an array of its "
+                          "own for each");
+  EXPECT_FAILURE(run([](auto &a) { a.dK.strides[0] = INT64_MAX; }), Code::InvalidArgument,
+                 prefix + "9223372036854775807 along dimension 0, where at least 64000 is needed; "
+                          "pass an array of its own for each");
+  EXPECT_FAILURE(run([](auto &a) { a.dK.strides[0] = INT64_MIN; }), Code::InvalidArgument,
+                 prefix + "-9223372036854775808 along dimension 0, where at least 64000 is needed; "
+                          "pass an array of its own for each");
+  EXPECT_OK(run([](auto &a) {
+    a.dK.strides[2] = -64; // in reverse
+    std::swap(a.dK.strides[0], a.dK.strides[1]);
+    a.dK.strides[0] = 32000, a.dK.strides[1] = 64000;
+  }));
+}
+
+/// Keys that are expanded to several heads, with gradients that are: the heads are one.
+TEST_F(Backward, StoresTheSumOfExpandedHeads) {
+  desc.isDeterministic = true;
+  BundleWriter writer = writtenBundle();
+  std::shared_ptr<const Bundle> bundle = read(writer);
+  desc.headDim = 64;
+  Result<AttentionBackward> plan = AttentionBackward::create(driver, bundle, desc);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->prepare(0));
+  AttentionBackwardArguments given = arguments();
+  for (Argument *view : {&given.k, &given.v, &given.dK, &given.dV}) {
+    view->strides[0] = 500 * 64;
+    view->strides[1] = 0;
+  }
+  uint64_t bytes = 0;
+  EXPECT_OK(plan->workspaceSize(given, 0, bytes));
+  EXPECT_OK(plan->run(given, 0x100000, bytes, streamOf(0)));
+  ASSERT_EQ(fake().launches.size(), 2u);
+  EXPECT_EQ(fake().launches[1].grid[0], 8u * 2) << "one head of k";
+  given.dV.strides[1] = 500 * 64;
+  given.dV.strides[0] = 2 * 500 * 64;
+  EXPECT_FAILURE(plan->run(given, 0x100000, bytes, streamOf(0)), Code::InvalidArgument,
+                 "argument 'dk' of program 'attention_backward' must have elements that share no "
+                 "memory, since they are written, but got the stride 0 along dimension 1, where at "
+                 "least 1 is needed; pass an array of its own for each");
+}
+
+/// The scale in the type that the entry takes.
+TEST_F(Backward, PassesTheScaleInItsType) {
+  for (ElementType type : {ElementType::F32, ElementType::F64}) {
+    fake() = FakeDriver();
+    BundleWriter writer = writtenBundle(type);
+    std::shared_ptr<const Bundle> bundle = read(writer);
+    desc.headDim = 64;
+    Result<AttentionBackward> plan = AttentionBackward::create(driver, bundle, desc);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_OK(plan->prepare(0));
+    AttentionBackwardArguments given = arguments();
+    given.scale = 0.2;
+    const ParamLayout &layout = bundle->manifest().kernels[2].layout; // of convert, the last launch
+    fake().layout = &layout;
+    EXPECT_OK(plan->run(given, 0x100000, workspaceBytes, nullptr));
+    ASSERT_EQ(fake().launches.size(), 3u);
+    auto scaleOf = [&](auto value) {
+      std::memcpy(&value, fake().launches[2].params.data() + layout.params.back().offset,
+                  sizeof(value));
+      return double(value);
+    };
+    EXPECT_EQ(type == ElementType::F64 ? scaleOf(double()) : scaleOf(float()),
+              type == ElementType::F64 ? 0.2 : double(0.2f));
+  }
+}
+
 TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   desc.hasWindow = true;
   EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,

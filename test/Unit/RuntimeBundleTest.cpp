@@ -287,6 +287,8 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
        "'optional' of argument 'bias' must be true or false, but got '1'"},
       {R"("kind":"scalar")", R"("optional":true,"kind":"scalar")",
        "argument 'scale' of kernel 'scale' is a scalar, which cannot be optional"},
+      {R"("kind":"scalar")", R"("written":true,"kind":"scalar")",
+       "argument 'scale' of kernel 'scale' is a scalar, which cannot be written"},
       {R"({"abi")", R"(["abi")", "malformed JSON at offset 6: ',' or ']' is missing"},
   };
   for (const Case &wrong : cases) {

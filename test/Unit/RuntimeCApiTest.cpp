@@ -261,7 +261,7 @@ protected:
       sizeof(slopes), reinterpret_cast<void *>(0x30000), TILEWRIGHT_F32, 1, slopeExtents, nullptr};
   tilewright_argument capture = {sizeof(capture), "slopes", &slopes, nullptr, TILEWRIGHT_F32};
   tilewright_attention_forward_args args = {
-      sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, 0.125f, -1, -1, nullptr, 0};
+      sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, 0.125f, -1, -1, nullptr, 0, 0};
 };
 
 TEST_F(CApi, RunsAttention) {
@@ -347,6 +347,11 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
       << tilewright_last_error();
   ASSERT_EQ(fake().launches.size(), 2u);
   EXPECT_EQ(fake().launches[0].params, fake().launches[1].params);
+  // A float in another type than that of the kernel.
+  const double wide = 1;
+  list[4] = scalar("scale", &wide, TILEWRIGHT_F64);
+  EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
+  list[4] = scalar("scale", &scale, TILEWRIGHT_F32);
   list[7].name = "out";
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "there is no argument 'out'");
   list[7].name = "q";

@@ -340,7 +340,7 @@ TEST_F(Operations, SaysWhyNoVariantFits) {
   arguments = scaleArguments();
   arguments.values[4] = Argument::scalar(int32_t(100));
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
-                 prefix + "its condition 'rows < 100' does not hold");
+                 prefix + "its condition 'rows < 100' does not hold, but got rows = 100");
 }
 
 TEST_F(Operations, ChecksTheGrid) {

@@ -86,6 +86,15 @@ std::vector<Launch> withRowBias(std::vector<Launch> launches) {
   return launches;
 }
 
+/// The launches, and each of them with an LSE so large that its sums are recomputed.
+std::vector<Launch> withLargeLse(std::vector<Launch> launches) {
+  for (size_t i = 0, n = launches.size(); i < n; ++i) {
+    launches.push_back(launches[i]);
+    launches.back().arrays["lse"] = 1e6;
+  }
+  return launches;
+}
+
 /// The launches with a window around a close diagonal; and with one around a diagonal so far away
 /// that the positions of the last rows wrap, while the first rows attend all keys. The ranges of
 /// such a mask guarantee nothing.
@@ -214,7 +223,7 @@ const std::vector<Kernel> kCausalKernels = {
     backwardWide(),
     onlyReached(rolesOf("score_gradient", "attention_backward",
                         with(kHalf, {{"SCORE_GRADIENT", "true"}, {"DETERMINISTIC", "true"}}), {}, 0,
-                        withRowBias(kLaunches), {"bias"})),
+                        withLargeLse(withRowBias(kLaunches)), {"bias"})),
     onlyReached(rolesOf("dropout_backward", "attention_backward",
                         with(kHalf, {{"DETERMINISTIC", "true"}}), {}, 0, kLaunches, {"dropout"})),
     byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),

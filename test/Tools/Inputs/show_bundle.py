@@ -30,6 +30,7 @@ def arguments(owner):
         if argument["kind"] == "view":
             text += "[" + ",".join("?" if e is None else str(e) for e in argument["extents"]) + "]"
         text += "?" if argument.get("optional") else "!" if argument.get("capture") else ""
+        text += ":written" if argument.get("written") else ""
         texts.append(text)
     return " ".join(texts)
 
@@ -85,3 +86,5 @@ for program in manifest["programs"]:
         print(f"workspace {workspace['name']}:{workspace['type']}", json.dumps([short(e) for e in workspace["extents"]]))
     for launch in program["launches"]:
         print("launch", launch["kernels"], " ".join(launch["arguments"]))
+    for condition in program.get("when", []):
+        print("when", json.dumps(condition))

@@ -63,12 +63,10 @@ def mods():
         modifiers[f"t5_bias {count} {far} {both}"] = (
             lambda s, t5_table=t5_table, bucket=bucket: s + t5_table[:, bucket], {"t5_bias": t5_table},
             {"t5_max_distance": far, "t5_bidirectional": both})
-    # Broadcast along any dimensions, and smaller than the scores: 0 outside.
-    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1), (1, 1, 1, 1), (b, h, sq - 9, sk - 7):
+    # Broadcast along any dimensions.
+    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1), (1, 1, 1, 1):
         bias = normal(8, shape, "f64")
-        ends = [(0, n - m if m > 1 else 0) for n, m in zip((b, h, sq, sk), shape)]
-        modifiers[f"bias {shape}"] = (lambda s, each=np.pad(bias, ends): s + each, {"bias": bias},
-                                      {})
+        modifiers[f"bias {shape}"] = (lambda s, bias=bias: s + bias, {"bias": bias}, {})
     masks = {
         "sink_window": ((j <= i) & ((j < 3) | (j >= i - 6)), {},
                         {"sink_size": 3, "sink_window": 6}),
