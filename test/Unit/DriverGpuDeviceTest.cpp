@@ -129,7 +129,7 @@ protected:
     BundleRequest request;
     request.options.entry = entry;
     request.targets = std::move(targets);
-    request.assemble = false;
+    request.scope.assemble = false;
     return request;
   }
   GpuOperation load(const char *entry) {
