@@ -132,6 +132,7 @@ struct LaunchSpace::Impl {
 
   void addArray(StringRef name, Type type, bool isOptional);
   void readConstraints(ArrayAttr constraints);
+  void equateExtents(const tile::Signature &signature);
   int64_t getVariable(const Extent &extent);
 
   KernelOp kernel;
@@ -172,8 +173,10 @@ LaunchSpace::Impl::Impl(KernelOp kernel) : kernel(kernel), root(kernel) {
     signature.emplace(kernel.getSignature());
   else
     signature.emplace(root);
-  if (signature->constraints)
+  if (signature->constraints && !signature->constraints.empty())
     readConstraints(signature->constraints);
+  else
+    equateExtents(*signature);
   if (root != kernel && kernel.getConstraints())
     for (auto constraint : kernel.getConstraints()->getAsRange<ExprAttr>())
       conditions.push_back(constraint);
@@ -281,6 +284,19 @@ void LaunchSpace::Impl::readConstraints(ArrayAttr constraints) {
       equations.push_back({extentOf(right), left});
     else
       conditions.push_back(constraint);
+  }
+}
+
+/// Without constraints, it is not known which extents must be equal: those of one dimension are.
+void LaunchSpace::Impl::equateExtents(const tile::Signature &signature) {
+  llvm::DenseMap<int64_t, Extent> first;
+  for (auto [i, name] : llvm::enumerate(signature.argNames.getAsRange<StringAttr>())) {
+    if (!isa<tile::ViewType>(signature.getArgType(i)))
+      continue;
+    for (int64_t dim = 0, rank = tile::getRank(signature.getArgType(i)); dim < rank; ++dim) {
+      Extent extent(name.getValue(), dim);
+      equal.unionSets(first.try_emplace(dim, extent).first->second, extent);
+    }
   }
 }
 
