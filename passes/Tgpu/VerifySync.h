@@ -20,6 +20,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -141,18 +142,28 @@ private:
 };
 
 /// What traces have executed of a kernel. A way of executing a loop is its number of rounds (0, 1,
-/// 2, or more), together with that of the loop before it in the same block, and whether the
-/// enclosing loop was in its first round; that of a branch is the region taken. Loops and branches
-/// without synchronization or access to shared memory do not count.
+/// 2, or more), together with that of the loop before it in the same block, whether the enclosing
+/// loop was in its first round, and the answers of its votes; that of a branch is the region taken.
+/// Loops and branches without synchronization or access to shared memory do not count.
 class Coverage {
 public:
   explicit Coverage(KernelOp kernel);
 
+  /// More rounds of a loop than this are the same way.
+  static constexpr int64_t kMostRounds = 3;
+  /// Identifies a way: the rounds of a loop or the side of a branch, and a second number.
+  static size_t getWay(mlir::Operation *op, int64_t first, int64_t second,
+                       mlir::Operation *before = nullptr) {
+    return llvm::hash_combine(op, first, second, before);
+  }
+
   bool counts(mlir::Operation *loopOrBranch) const { return counted.contains(loopOrBranch); }
+  bool votes(mlir::Operation *loop) const { return voting.contains(loop); }
   /// Adds a trace. Returns whether it has a way that no other had, or one of the first two
   /// executions of a synchronization.
   bool add(const Trace &trace);
   void addReached(const Trace &trace);
+  bool hasSynchronization() const { return !synchronizations.empty(); }
   /// Whether every synchronization of blocks with a matrix product was executed twice.
   bool hasProductsTwice() const;
   /// Whether every synchronization was executed.
@@ -161,7 +172,7 @@ public:
   llvm::SmallVector<UncheckedSync> findUnreached() const;
 
 private:
-  llvm::DenseSet<mlir::Operation *> counted;
+  llvm::DenseSet<mlir::Operation *> counted, voting;
   llvm::SmallVector<mlir::Operation *> synchronizations;
   llvm::SetVector<mlir::Operation *> besideProducts;
   llvm::DenseMap<mlir::Operation *, int64_t> executions;
@@ -338,13 +349,15 @@ private:
 };
 
 /// The events that a participant knows to have happened: for each participant the number of steps
-/// done by all of its warps, and by its first thread; and the TMA copies that have arrived.
+/// done by all of its warps, and by its first thread; the TMA copies that have arrived; and for
+/// each barrier the number of complete phases, which a wait observes.
 struct Knowledge {
   struct Progress {
     int64_t all = 0, first = 0;
   };
   llvm::SmallVector<Progress> of;
   llvm::BitVector arrived;
+  llvm::SmallVector<int64_t, 0> phases;
 
   void merge(const Knowledge &other);
 };
@@ -428,11 +441,13 @@ private:
     int64_t expected = 0, delivered = 0, underWay = 0; // bytes of the phase
     mlir::Operation *expect = nullptr, *load = nullptr;
     Knowledge arriving, published;
+    size_t number = 0; // of all barriers
   };
   struct Meeting { // warps at a named barrier
     int64_t warps = 0;
     llvm::SmallVector<int, 4> who, waiting;
     Knowledge arriving;
+    llvm::SmallVector<Access, 4> arrivals, previous; // of this phase, and of the one before
   };
   struct Flight {
     AllocBarriersOp allocation;
@@ -440,6 +455,8 @@ private:
   };
 
   Barrier &getBarrier(AllocBarriersOp allocation, int64_t use);
+  /// Whether `who` knows that all of these arrivals have happened; else the first that it does not.
+  const Access *findUnknown(llvm::ArrayRef<Access> arrivals, int who, bool byFirst) const;
   /// The knowledge that an arrival of `who` publishes.
   Knowledge publish(int who, bool byAll) const;
   mlir::LogicalResult arrive(int who, const Step &step, AllocBarriersOp allocation, int64_t count,
@@ -474,6 +491,7 @@ private:
   llvm::DenseMap<mlir::Operation *, Meeting> meetings;
   std::deque<Flight> flights;
   int64_t numCopies = 0;
+  size_t numBarriers = 0;
 };
 
 bool isSynchronization(mlir::Operation &op);

@@ -26,6 +26,10 @@ static bool accessesShared(Operation &op) {
 }
 
 Coverage::Coverage(KernelOp kernel) {
+  kernel.walk([&](AnyOp any) {
+    for (Operation *parent = any->getParentOp(); parent != kernel; parent = parent->getParentOp())
+      voting.insert(parent);
+  });
   kernel.walk([&](Block *block) {
     bool multiplies =
         llvm::any_of(*block, [](Operation &op) { return isa<MmaOp, WgmmaOp, FmaDotOp>(op); });

@@ -37,6 +37,10 @@ constexpr int64_t kEnoughOperations = 320000;
 constexpr int64_t kMostDerived = 10000, kMostOperationsOfDerived = 20000;
 constexpr int64_t kMostDerivedOperations = 2000000;
 constexpr int64_t kFewStale = 60, kSomeStale = 300, kMostStale = 2500;
+/// Short launches are cheap: the search does not end before it visited so many operations since it
+/// found something new.
+constexpr int64_t kFewOperations = 60000;
+constexpr int64_t kOperationsOfDerivation = 200; // takes about as long
 /// A launch in which some warpgroups have no rows, and the maximum number of its blocks.
 constexpr Launch kFewRows = {/*answer=*/true,      /*hasPartialTiles=*/true,
                              Integers::Small,      Relation::Equal,
@@ -129,6 +133,8 @@ private:
 
   /// Derives launches until loops and branches are executed in no new way.
   LogicalResult search() {
+    if (!coverage.hasSynchronization())
+      return success();
     LaunchSpace space(kernel);
     std::vector<LaunchSpace::Genes> useful;
     uint32_t state = 1;
@@ -138,14 +144,14 @@ private:
       state ^= state << 5;
       return state;
     };
-    int64_t stale = 0, begin = numVisited;
+    int64_t stale = 0, begin = numVisited, visitedAtNew = numVisited;
     for (int64_t i = 0; i < kMostDerived; ++i) {
       int64_t most = !coverage.hasProductsTwice() ? kMostStale
                      : coverage.hasAll()          ? kFewStale
                                                   : kSomeStale;
-      if (stale >= most || numVisited - begin > kMostDerivedOperations || cut)
+      bool isStale = stale >= most && numVisited - visitedAtNew >= kFewOperations;
+      if (isStale || numVisited - begin > kMostDerivedOperations || cut)
         break;
-      ++stale;
       LaunchSpace::Genes genes(space.getNumGenes());
       if (useful.empty() || draw() % 3 == 0) {
         for (uint32_t &gene : genes)
@@ -156,8 +162,10 @@ private:
           genes[draw() % genes.size()] = draw() >> 8;
       }
       std::unique_ptr<LaunchSpace::Derived> launch = space.derive(genes);
+      numVisited += kOperationsOfDerivation;
       if (!launch)
         continue;
+      ++stale;
       if (!votesInOneRole)
         launch->answers = Answers::all(launch->answers.onData);
       for (ArrayRef<int64_t> block : launch->blocks) {
@@ -167,6 +175,7 @@ private:
         if (numNew == before)
           continue;
         stale = 0;
+        visitedAtNew = numVisited;
         useful.push_back(genes);
       }
     }

@@ -7,7 +7,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -45,11 +44,12 @@ public:
       trace.participants.push_back(std::move(block));
       block.steps.clear();
     };
+    LoopBefore before;
     for (const SlicedOp &next : slice.getOps(kernel.getBody().front())) {
       Operation &op = *next.op;
       auto roles = dyn_cast<RolesOp>(op);
       if (!roles) {
-        visit(next, block.steps);
+        visit(next, block.steps, before);
         continue;
       }
       flush();
@@ -108,30 +108,37 @@ private:
   /// Records that a loop or branch was executed in a way that the numbers describe.
   void noteWay(Operation *op, int64_t a, int64_t b = 0, Operation *before = nullptr) {
     if (coverage)
-      trace.ways.push_back(llvm::hash_combine(op, a, b, before));
+      trace.ways.push_back(Coverage::getWay(op, a, b, before));
+  }
+
+  /// The loop that was executed before in the same block, and the number of its rounds.
+  using LoopBefore = std::pair<Operation *, int64_t>;
+
+  void visit(const SlicedOp &next, std::vector<Step> &steps, LoopBefore &before) {
+    if (next.kind != ScalarKind::Other) {
+      ++trace.numVisited;
+      return compute(next);
+    }
+    rounds = -1;
+    visit(next, steps);
+    if (rounds < 0 || !coverage || !coverage->counts(next.op))
+      return;
+    int64_t number = std::min(rounds, Coverage::kMostRounds);
+    if (coverage->votes(next.op))
+      number += (Coverage::kMostRounds + 1) * static_cast<int64_t>(answers.ofVotes);
+    noteWay(next.op, number, isLaterRound);
+    if (before.first)
+      noteWay(next.op, number, before.second, before.first);
+    before = {next.op, number};
   }
 
   /// Returns the values of the terminator's operands.
   SmallVector<int64_t> visit(Block &block, std::vector<Step> &steps) {
-    std::pair<Operation *, int64_t> before(nullptr, 0);
+    LoopBefore before;
     for (const SlicedOp &next : slice.getOps(block)) {
-      Operation &op = *next.op;
       if (trace.cut)
         return SmallVector<int64_t>(block.back().getNumOperands(), 0);
-      if (next.kind != ScalarKind::Other) {
-        ++trace.numVisited;
-        compute(next);
-        continue;
-      }
-      rounds = -1;
-      visit(next, steps);
-      if (rounds < 0 || !coverage || !coverage->counts(&op))
-        continue;
-      int64_t kind = std::min(rounds, kRoundsOfWay);
-      noteWay(&op, kind, isLaterRound);
-      if (before.first)
-        noteWay(&op, kind, before.second, before.first);
-      before = {&op, kind};
+      visit(next, steps, before);
     }
     rounds = -1;
     return block.empty() ? SmallVector<int64_t>() : get(block.back().getOperands());
@@ -143,8 +150,6 @@ private:
       cut(op, "its launches execute too many operations", /*isLength=*/true);
     if (trace.cut)
       return;
-    if (sliced.kind != ScalarKind::Other)
-      return compute(sliced);
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return visitFor(loop, steps);
     if (auto condition = dyn_cast<scf::IfOp>(op)) {
@@ -401,9 +406,6 @@ private:
         if (i == j || (place.begin < other.end && other.begin < place.end))
           place.overlapping.push_back(static_cast<int>(j));
   }
-
-  /// More rounds of a loop than this are the same way.
-  static constexpr int64_t kRoundsOfWay = 3;
 
   KernelOp kernel;
   bool apart;

@@ -181,6 +181,7 @@ func.func private @never(%x: i32) -> i1 {
   return %0 : i1
 }
 func.func private @for_ever(%x: i32) -> i32 {
+  // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: calls of functions without a body, or nested more than 32 deep, are not followed}}
   %0 = call @for_ever(%x) : (i32) -> i32
   return %0 : i32
 }
@@ -190,7 +191,6 @@ tgpu.kernel @functions target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
   scf.if %wrong {
     %0 = tgpu.read %buffer : !tile -> !acc
   }
-  // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: calls of functions without a body, or nested more than 32 deep, are not followed}}
   %1 = func.call @for_ever(%x) : (i32) -> i32
   %some = func.call @never(%1) : (i32) -> i1
   scf.if %some {
@@ -215,12 +215,12 @@ tgpu.kernel @step_of_zero target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
 
 // -----
 
-// expected-remark @+2 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: its launches execute too many operations}}
 tgpu.kernel @endless target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %many = arith.constant 300000 : i32
   scf.for %n = %c0 to %many step %c1 : i32 {
+    // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: its launches execute too many operations}}
     tgpu.sync
   }
 }
