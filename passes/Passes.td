@@ -1586,6 +1586,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
       product may still read it
     - barriers without arrivals, with too many or too few arrivals, or whose copies bring a number of bytes other than
       expected
+    - arrivals at a barrier by a role that does not know that the phase before is complete
     - counters of two roles that diverge, and rings that are filled through barriers with another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on
     - turns of blocks that are not awaited, not ended, or ended while an addition may be under way; two at a time

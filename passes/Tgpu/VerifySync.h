@@ -442,6 +442,9 @@ private:
     mlir::Operation *expect = nullptr, *load = nullptr;
     Knowledge arriving, published;
     size_t number = 0; // of all barriers
+    /// The participants of one warp that alone arrived for this phase, and for the one before.
+    static constexpr int nobody = -1, several = -2;
+    int arriver = nobody, arrivedBefore = nobody;
   };
   struct Meeting { // warps at a named barrier
     int64_t warps = 0;

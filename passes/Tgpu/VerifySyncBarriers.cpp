@@ -104,7 +104,8 @@ LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocati
   // Warps arrive at their own time, and an arrival counts for the phase that it finds.
   ArrayRef<int64_t> known = states[who].knows.phases;
   size_t number = (*barrier)->number;
-  if ((*barrier)->completed > (number < known.size() ? known[number] : 0)) {
+  if ((*barrier)->completed > (number < known.size() ? known[number] : 0) &&
+      (*barrier)->arrivedBefore != who) {
     InFlightDiagnostic diagnostic = step.op->emitOpError();
     diagnostic.attachNote(allocation.getLoc()) << "the barriers";
     return diagnostic
@@ -113,6 +114,9 @@ LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocati
            << " without knowing that the previous one is complete; it must wait for that "
               "use, or for another role that has done so";
   }
+  bool isAlone = ((*barrier)->arriver == Barrier::nobody || (*barrier)->arriver == who) &&
+                 trace.participants[who].warps == 1;
+  (*barrier)->arriver = isAlone ? who : Barrier::several;
   (*barrier)->missing -= count;
   (*barrier)->arriving.merge(publish(who, byAll));
   if (auto expect = dyn_cast<ExpectOp>(step.op)) {
@@ -141,6 +145,7 @@ LogicalResult Player::completePhase(Barrier &barrier, AllocBarriersOp allocation
     return reportBytes(barrier.expect, barrier.load, barrier.expected,
                        barrier.delivered + barrier.underWay);
   barrier.published.merge(barrier.arriving);
+  barrier.arrivedBefore = std::exchange(barrier.arriver, int(Barrier::nobody));
   ++barrier.completed;
   barrier.missing = allocation.getArrivals();
   barrier.expected = barrier.delivered = 0;
@@ -153,6 +158,7 @@ LogicalResult Player::startFlight(int who, const Step &step, AllocBarriersOp all
   FailureOr<Barrier *> barrier = getBarrierInPhase(step, allocation);
   if (failed(barrier))
     return failure();
+  (*barrier)->arriver = Barrier::several; // the bytes arrive, too
   (*barrier)->underWay += bytes;
   (*barrier)->load = step.op;
   Flight flight{allocation, step.use, bytes, copy};
