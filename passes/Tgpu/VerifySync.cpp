@@ -97,9 +97,11 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
           failed(verifyLaunches(kernel, coverage, cut)))
         return signalPassFailure();
       if (cut)
-        cut.op->emitRemark() << "is not followed by tgpu-verify-sync, which checks the kernel only "
-                                "in part: "
-                             << cut.reason;
+        cut.op->emitRemark()
+            << "'" << cut.op->getName()
+            << "' is not followed by tgpu-verify-sync, which checks the kernel only "
+               "in part: "
+            << cut.reason;
       report(coverage);
     }
     markAllAnalysesPreserved();
@@ -162,7 +164,8 @@ private:
     for (UncheckedSync unchecked : coverage.findUnreached())
       if (unchecked.isBesideProduct)
         unchecked.op->emitWarning()
-            << "is not checked: no launch that tgpu-verify-sync plays reaches it; run the kernel "
+            << "'" << unchecked.op->getName()
+            << "' is not checked: no launch that tgpu-verify-sync plays reaches it; run the kernel "
                "on the simulator with arguments that do";
       else if (reportUnreached)
         unchecked.op->emitRemark("was not reached by any simulated launch");

@@ -28,7 +28,7 @@ IN_ORDER = {"DETERMINISTIC": "true", "ORDERED": "true"}
 # the full ones, and that one precedes the loop over the blocks that are masked before the full ones.
 NO_SECOND_BLOCK = ("attention_backward", "sm_90a", "CAUSAL=top_left", "WINDOW=true")
 UNREACHABLE = [NO_SECOND_BLOCK + ("D=192",), NO_SECOND_BLOCK + ("D=256",)]
-PLACE = re.compile(r":(\d+):\d+: (?:warning|remark): ('\S+' op (?:is not checked|was not reached|is not followed)[^\n]*)")
+PLACE = re.compile(r":(\d+):\d+: (?:warning|remark): ([^\n]*(?:is not checked|was not reached|is not followed)[^\n]*)")
 
 
 def list_bindings(kernels):
