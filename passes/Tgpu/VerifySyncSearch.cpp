@@ -146,8 +146,9 @@ struct LaunchSpace::Impl {
   llvm::EquivalenceClasses<Extent> equal;
   std::map<Extent, int64_t> variableOf; // by leader
   std::vector<std::pair<Extent, ExprAttr>> equations;
-  SmallVector<ExprAttr> conditions;
-  TilesOfDim tiles; // of all dimensions
+  SmallVector<ExprAttr> conditions;         // of the root
+  SmallVector<ExprAttr> conditionsOfKernel; // if the root is a program
+  TilesOfDim tiles;                         // of all dimensions
 };
 
 static bool isDimNode(ExprAttr expr) { return expr.getKind() == ExprKind::Dim; }
@@ -179,7 +180,7 @@ LaunchSpace::Impl::Impl(KernelOp kernel) : kernel(kernel), root(kernel) {
     equateExtents(*signature);
   if (root != kernel && kernel.getConstraints())
     for (auto constraint : kernel.getConstraints()->getAsRange<ExprAttr>())
-      conditions.push_back(constraint);
+      conditionsOfKernel.push_back(constraint);
   for (auto [i, name] : llvm::enumerate(signature->argNames.getAsRange<StringAttr>())) {
     Type type = signature->getArgType(i);
     if (isa<IntegerType>(type))
@@ -278,11 +279,10 @@ void LaunchSpace::Impl::readConstraints(ArrayAttr constraints) {
     ExprAttr left = constraint.getOperands()[0], right = constraint.getOperands()[1];
     if (isDimNode(left) && isDimNode(right))
       equal.unionSets(extentOf(left), extentOf(right));
-    else if (isDimNode(left))
-      equations.push_back({extentOf(left), right});
-    else if (isDimNode(right))
-      equations.push_back({extentOf(right), left});
-    else
+    else if (isDimNode(left) || isDimNode(right))
+      equations.push_back(isDimNode(left) ? std::pair(extentOf(left), right)
+                                          : std::pair(extentOf(right), left));
+    if (!(isDimNode(left) && isDimNode(right)))
       conditions.push_back(constraint);
   }
 }
@@ -394,6 +394,9 @@ std::unique_ptr<LaunchSpace::Derived> LaunchSpace::derive(ArrayRef<uint32_t> gen
           found->second = *value;
   }
 
+  if (!llvm::all_of(space.conditions, holds))
+    return nullptr;
+
   // The arguments of the kernel.
   tile::LaunchOp call;
   if (!space.launches.empty())
@@ -438,7 +441,7 @@ std::unique_ptr<LaunchSpace::Derived> LaunchSpace::derive(ArrayRef<uint32_t> gen
       auto found = at < 0 ? launch->integers.end() : launch->integers.find(kernel.getArgs()[at]);
       return found == launch->integers.end() ? nullptr : ExprAttr::getInt(context, found->second);
     };
-  if (!llvm::all_of(space.conditions, holds))
+  if (!llvm::all_of(space.conditionsOfKernel, holds))
     return nullptr;
   for (auto extent : kernel.getGrid().getAsRange<ExprAttr>()) {
     std::optional<int64_t> value = evaluate(extent);
