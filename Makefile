@@ -48,10 +48,12 @@ demo: configure
 	@$(BUILD)/bin/gpu_attention $(BUILD)/forward.twb $(BUILD)/backward.twb
 
 check: build
+	@scripts/install-ptxas.sh $(BUILD)
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 1800
 
 check-full: export TILEWRIGHT_TEST_TIER := full
 check-full: build
+	@scripts/install-ptxas.sh $(BUILD)
 	@scripts/fuzz.sh 60
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 36000
 	@$(MAKE) package wheel

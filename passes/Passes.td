@@ -1549,15 +1549,17 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
 def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   let summary = "reject kernels whose synchronization is wrong";
   let description = [{
-    Simulates the control flow of one thread block in several small launches: extents of a few tiles in every dimension
-    that tiles run along, and two elsewhere; the first, middle and last blocks of the grid. In some launches extents end
-    with a partial tile and all conditions on data are true, in others tiles are full and all conditions are false;
-    integer arguments are small, or large, or the widths of a window; extents that the kernel divides by each other
-    (heads of queries and of keys) or subtracts from each other (numbers of queries and of keys) are equal, or differ.
-    No data is computed. Each role's copies, products, barriers and accesses to shared memory are checked against those
-    of the other roles, and against everything that may still be in flight: an access is allowed if barriers order it
-    after what it depends on, not if it merely happens later in the simulation. A reported error is therefore always an
-    error, while an error that only other shapes show is not found. The pass changes nothing.
+    Simulates the control flow of one thread block in several small launches: extents of a few tiles in every
+    dimension that tiles run along, and two elsewhere; the first, middle and last blocks of the grid. In some launches
+    extents end with a partial tile and all conditions on data are true, in others tiles are full and all conditions
+    are false; integer arguments are small, or large, or the widths of a window; extents that the kernel divides by
+    each other (heads of queries and of keys) or subtracts from each other (numbers of queries and of keys) are equal,
+    or differ. Further launches, for which the constraints of the kernel hold, are derived until loops have had 0, 1,
+    2 and more rounds, in each combination with the loop before, and branches both outcomes, as far as a search finds
+    such launches. No data is computed. Each role's copies, products, barriers and accesses to shared memory are
+    checked against those of the other roles, and against everything that may still be in flight: an access is allowed
+    if barriers order it after what it depends on, not if it merely happens later in the simulation. A reported error
+    is therefore always an error, while an error that only other shapes show is not found. The pass changes nothing.
 
     Before, and after:
     ```mlir
@@ -1567,9 +1569,12 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     %x = tgpu.read %buffer : ...  // error: reads a buffer that other warps may not have written yet
     ```
 
-    Not its job: to check values or addresses, or to prove that the result does not depend on timing. With
-    `report-unreached`, a remark names synchronization that no launch reached, and about which nothing is known: it may
-    be dead code.
+    Not its job: to check values or addresses, or to prove that the result does not depend on timing.
+
+    A warning names synchronization in a block of operations with a matrix product that no launch reached, and about
+    which nothing is known: it may be dead code. With `report-unreached`, a remark names other such synchronization. A
+    remark also names an operation that cannot be followed (barriers that do not come from `tgpu.alloc_barriers`, calls
+    of functions without a body, too many operations): the kernel is then checked only in part.
 
     Errors:
     - a buffer read before it is written, before the copy is waited for, or without a barrier after the write
@@ -1581,6 +1586,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
       product may still read it
     - barriers without arrivals, with too many or too few arrivals, or whose copies bring a number of bytes other than
       expected
+    - arrivals at a barrier by a role that does not know that the phase before is complete
     - counters of two roles that diverge, and rings that are filled through barriers with another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on
     - turns of blocks that are not awaited, not ended, or ended while an addition may be under way; two at a time

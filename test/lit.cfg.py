@@ -21,13 +21,14 @@ config.excludes = ["Inputs", "Unit", "Reference", "Fuzz"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.tilewright_test_dir
 
+# ptxas: the machine's, or else the one that install-ptxas.sh fetched.
+build = os.path.dirname(config.tilewright_test_dir)
 config.environment["PATH"] = os.pathsep.join(
     [config.tilewright_tools_dir, config.llvm_tools_dir, config.environment["PATH"]]
+    + [os.path.join(build, "ptxas"), "/usr/local/cuda/bin"]
 )
 # The library that the Python package loads: that of this build tree, regardless of its name.
-config.environment["TILEWRIGHT_LIBRARY"] = os.path.join(
-    os.path.dirname(config.tilewright_test_dir), "lib", "libtilewright.so"
-)
+config.environment["TILEWRIGHT_LIBRARY"] = os.path.join(build, "lib", "libtilewright.so")
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=all"
 
 tier = os.environ.get("TILEWRIGHT_TEST_TIER", "smoke")
@@ -36,7 +37,7 @@ config.environment["TILEWRIGHT_CACHE_DIR"] = ""  # a test must not take what ano
 if tier == "full":
     config.available_features.add("full")
 
-if shutil.which("ptxas", path=config.environment["PATH"] + os.pathsep + "/usr/local/cuda/bin"):
+if shutil.which("ptxas", path=config.environment["PATH"]):
     config.available_features.add("ptxas")
 
 if os.path.exists("/dev/nvidia0"):

@@ -9,6 +9,7 @@
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
+#include "passes/Tgpu/SyncCoverage.h"
 #include "passes/Tile/BindParameters.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -249,6 +250,8 @@ public:
     });
     LoopReport outside = describe(kernel.getBody(), {});
     report.loops.insert(report.loops.begin(), std::move(outside));
+    for (UncheckedSync unchecked : findUncheckedSync(kernel))
+      report.unchecked.push_back(::describe(unchecked.op->getLoc()));
     return std::move(report);
   }
 
@@ -430,6 +433,8 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
       printSpills(*general);
       os << '\n';
     }
+    for (const std::string &place : kernel.unchecked)
+      os << "  unchecked       synchronization at " << place << '\n';
     for (const RoleReport &role : kernel.roles) {
       os << "  role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");
       if (role.registers)

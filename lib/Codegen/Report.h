@@ -64,7 +64,8 @@ struct KernelReport {
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;
   std::vector<RingReport> rings;
-  std::vector<LoopReport> loops; ///< code outside of loops first, then in textual order
+  std::vector<LoopReport> loops;      ///< code outside of loops first, then in textual order
+  std::vector<std::string> unchecked; ///< places of synchronization that was not checked
 };
 
 /// Precondition: the module is mapped and its shared memory is planned.

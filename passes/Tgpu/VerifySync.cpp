@@ -5,11 +5,10 @@
 // describes the method.
 
 #include "passes/Tgpu/VerifySync.h"
+#include "passes/Tgpu/SyncCoverage.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "passes/Passes.h"
-
-#include "llvm/ADT/Hashing.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUVERIFYSYNC
@@ -43,7 +42,7 @@ LogicalResult Player::play() {
     if (failed(playPhase(phase)))
       return failure();
   }
-  if (!trace.isCut && !trace.phases.empty())
+  if (!trace.cut && !trace.phases.empty())
     for (int who : trace.phases.back())
       if (failed(checkEnd(who)))
         return failure();
@@ -81,64 +80,29 @@ LogicalResult Player::playPhase(ArrayRef<int> phase) {
       continue;
     }
     // If a trace is incomplete, the missing participant might have arrived later.
-    return trace.isCut ? success() : reportDeadlock(stuck);
+    return trace.cut ? success() : reportDeadlock(stuck);
   }
 }
 
 namespace {
-
-using Integers = Launch::Integers;
-using Relation = Launch::Relation;
-constexpr Launch kLaunches[] = {
-    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Small, Relation::More},
-    {/*answer=*/false, /*hasPartialTiles=*/false, Integers::Small, Relation::Equal},
-    {/*answer=*/true, /*hasPartialTiles=*/false, Integers::Small, Relation::Less},
-    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Large, Relation::More},
-    {/*answer=*/true, /*hasPartialTiles=*/false, Integers::Large, Relation::Less},
-    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Window, Relation::More},
-    {/*answer=*/false, /*hasPartialTiles=*/true, Integers::Window, Relation::Equal},
-    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Small, Relation::More,
-     /*hasOptional=*/false},
-};
-/// No further blocks of a kernel are executed after this many operations.
-constexpr int64_t kEnoughOperations = 400000;
-/// A launch in which some warpgroups have no rows, and the maximum number of its blocks.
-constexpr Launch kFewRows = {/*answer=*/true,      /*hasPartialTiles=*/true,
-                             Integers::Small,      Relation::Equal,
-                             /*hasOptional=*/true, /*hasFewRows=*/true};
-constexpr int64_t kMostBlocksOfFewRows = 64;
-
-bool isSynchronization(Operation &op) {
-  return isa<SyncOp, SignalOp, AnyOp, CopyCommitOp, CopyWaitOp, WaitOp, AcquireOp, ArriveOp,
-             ExpectOp, FenceAsyncOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, WgmmaWaitOp,
-             TakeTurnOp, PassTurnOp, AwaitTurnOp, EndTurnOp>(op);
-}
-
-/// Identifies identical traces, which are executed once.
-llvm::hash_code hash(const Trace &trace) {
-  llvm::hash_code code(0);
-  for (const Participant &participant : trace.participants) {
-    code = llvm::hash_combine(code, participant.steps.size());
-    for (const Step &step : participant.steps) {
-      code = llvm::hash_combine(code, step.op, step.use, step.buffer, step.operandA);
-      for (int64_t product : step.products)
-        code = llvm::hash_combine(code, product);
-    }
-  }
-  return code;
-}
 
 struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncPass> {
   using TgpuVerifySyncBase::TgpuVerifySyncBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      llvm::DenseSet<Operation *> reached;
+      Coverage coverage(kernel);
+      Cut cut;
       if (failed(checkOrderedAdditions(kernel)) || failed(checkEarlyReads(kernel)) ||
-          failed(playLaunches(kernel, reached)))
+          failed(verifyLaunches(kernel, coverage, cut)))
         return signalPassFailure();
-      if (reportUnreached)
-        report(kernel, reached);
+      if (cut)
+        cut.op->emitRemark()
+            << "'" << cut.op->getName()
+            << "' is not followed by tgpu-verify-sync, which checks the kernel only "
+               "in part: "
+            << cut.reason;
+      report(coverage);
     }
     markAllAnalysesPreserved();
   }
@@ -196,94 +160,15 @@ private:
     return false;
   }
 
-  static LogicalResult playLaunches(KernelOp kernel, llvm::DenseSet<Operation *> &reached) {
-    struct Play {
-      bool answer;
-      LaunchShape shape;
-      std::vector<SmallVector<int64_t>> blocks;
-    };
-    bool hasParts =
-        kernel.walk([](FirstRoundOp) { return WalkResult::interrupt(); }).wasInterrupted();
-    std::vector<Play> plays;
-    size_t mostBlocks = 0;
-    for (const Launch &launch : kLaunches) {
-      // Without integer arguments some launches are identical.
-      if (launch.integers != Integers::Small && !takesIntegers(kernel))
-        continue;
-      if (!launch.hasOptional && !takesOptional(kernel))
-        continue;
-      LaunchShape shape(kernel, launch);
-      plays.push_back({launch.answer, shape, shape.getBlocks()});
-      mostBlocks = std::max(mostBlocks, plays.back().blocks.size());
-    }
-    llvm::DenseSet<size_t> played;
-    int64_t numVisited = 0;
-    // One block of each launch first, then a second block of each, and so on.
-    for (size_t i = 0; i < mostBlocks && numVisited < kEnoughOperations; ++i)
-      for (const Play &play : plays) {
-        if (i >= play.blocks.size())
-          continue;
-        Trace trace = traceKernel(kernel, play.shape, play.blocks[i], play.answer);
-        numVisited += trace.numVisited;
-        if (played.insert(hash(trace)).second && failed(playTrace(kernel, trace, reached)))
-          return failure();
-        if (hasParts && failed(playParts(kernel, play.shape, play.blocks[i], play.answer, played,
-                                         numVisited, reached)))
-          return failure();
-      }
-    if (!hasParts)
-      return success();
-    LaunchShape few(kernel, kFewRows);
-    int64_t blocks = 1;
-    for (int64_t extent : few.getGrid())
-      blocks = std::min(blocks * extent, kMostBlocksOfFewRows);
-    for (int64_t block = 0; block < blocks; ++block) {
-      SmallVector<int64_t> ids;
-      int64_t rest = block;
-      for (int64_t extent : few.getGrid()) {
-        ids.push_back(rest % extent);
-        rest /= extent;
-      }
-      if (failed(playParts(kernel, few, ids, kFewRows.answer, played, numVisited, reached)))
-        return failure();
-    }
-    return success();
-  }
-
-  /// Executes one block with its warpgroups as separate participants.
-  static LogicalResult playParts(KernelOp kernel, const LaunchShape &shape, ArrayRef<int64_t> block,
-                                 bool answer, llvm::DenseSet<size_t> &played, int64_t &numVisited,
-                                 llvm::DenseSet<Operation *> &reached) {
-    Trace parts = traceKernel(kernel, shape, block, answer, /*apart=*/true);
-    numVisited += parts.numVisited;
-    for (const Participant &participant : parts.participants)
-      for (const Step &step : participant.steps)
-        reached.insert(step.op);
-    return played.insert(hash(parts)).second ? playWarpgroups(parts) : success();
-  }
-
-  static LogicalResult playTrace(KernelOp kernel, const Trace &trace,
-                                 llvm::DenseSet<Operation *> &reached) {
-    bool flies = false;
-    for (const Participant &participant : trace.participants)
-      for (const Step &step : participant.steps) {
-        reached.insert(step.op);
-        flies |= isa<TmaLoadOp, BulkLoadOp>(step.op);
-      }
-    if (failed(Player(kernel, trace, /*deliversEarly=*/false).play()))
-      return failure();
-    return flies ? Player(kernel, trace, /*deliversEarly=*/true).play() : success();
-  }
-
-  /// Reports the first unreached synchronization of each block of operations.
-  static void report(KernelOp kernel, const llvm::DenseSet<Operation *> &reached) {
-    kernel.walk([&](Block *block) {
-      for (Operation &op : *block)
-        if (isSynchronization(op) && !reached.contains(&op)) {
-          op.emitRemark("was not reached by any simulated launch");
-          return;
-        }
-    });
+  void report(const Coverage &coverage) const {
+    for (UncheckedSync unchecked : coverage.findUnreached())
+      if (unchecked.isBesideProduct)
+        unchecked.op->emitWarning()
+            << "'" << unchecked.op->getName()
+            << "' is not checked: no launch that tgpu-verify-sync plays reaches it; run the kernel "
+               "on the simulator with arguments that do";
+      else if (reportUnreached)
+        unchecked.op->emitRemark("was not reached by any simulated launch");
   }
 };
 

@@ -4,7 +4,9 @@
 // Shared declarations of tgpu-verify-sync. The pass chooses small launches (VerifySyncLaunch.cpp)
 // and traces some blocks of each (VerifySyncTrace.cpp): scalars are computed
 // (VerifySyncScalars.cpp), so each participant (the block, then each role) becomes a list of steps.
-// A Player then executes the steps against each other and tracks two states: the barriers
+// Coverage (VerifySyncCoverage.cpp) records what the traces execute, and further launches are
+// derived until every loop and branch was executed in each way (VerifySyncSearch.cpp). A Player
+// then executes the steps against each other and tracks two states: the barriers
 // (VerifySyncBarriers.cpp), and which participant knows of which access to shared memory
 // (VerifySyncMemory.cpp). Warpgroups with first iterations of their own are executed separately
 // once more (VerifySyncWarpgroups.cpp).
@@ -13,13 +15,18 @@
 #define TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/SyncCoverage.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <deque>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,14 +61,122 @@ struct Participant {
   int64_t warpgroup = 0;
 };
 
+/// Why a trace is incomplete; its steps are correct.
+struct Cut {
+  mlir::Operation *op = nullptr; // that was not followed, or null if the trace is complete
+  const char *reason = nullptr;
+  bool isLength = false; // it has too many operations
+
+  explicit operator bool() const { return op != nullptr; }
+};
+
 struct Trace {
   std::vector<Place> places;
   std::vector<Participant> participants;
   /// The sets of participants that run concurrently, in order.
   std::vector<llvm::SmallVector<int>> phases;
-  /// The trace was too long or met an unsupported operation: its steps are correct but incomplete.
-  bool isCut = false;
+  Cut cut;
   int64_t numVisited = 0; // operations
+  /// Identify the ways in which loops and branches were executed; see Coverage.
+  std::vector<size_t> ways;
+};
+
+/// An operation on integers, or any other operation.
+enum class ScalarKind : uint8_t {
+  Other,
+  Same,
+  Select,
+  Add,
+  Sub,
+  Mul,
+  And,
+  Or,
+  Xor,
+  MinS,
+  MaxS,
+  MinU,
+  MaxU,
+  Compare,
+  DivS,
+  RemS,
+  DivU,
+  RemU,
+  CeilDivS,
+  CeilDivU,
+  FloorDivS,
+  ShiftLeft,
+  ShiftRightS,
+  ShiftRightU,
+  ExtendU
+};
+
+/// An operation that a trace visits; for one on integers, with the places of its values.
+struct SlicedOp {
+  mlir::Operation *op = nullptr;
+  ScalarKind kind = ScalarKind::Other;
+  uint8_t predicate = 0;                 // of a comparison
+  unsigned width = 64, resultWidth = 64; // of the first operand, and of the result
+  unsigned result = 0;
+  unsigned operands[3] = {0, 0, 0};
+};
+
+/// The operations that a trace visits, by block: those on which a step depends, without constants.
+/// The values that a trace computes are numbered.
+class Slice {
+public:
+  explicit Slice(KernelOp kernel);
+  llvm::ArrayRef<SlicedOp> getOps(mlir::Block &block) const { return ops.find(&block)->second; }
+  /// The place of a value in the numbers of a trace; 0 if the trace does not compute it.
+  unsigned getPlace(mlir::Value value) const { return places.lookup(value); }
+  /// The numbers before the first operation: those of constants.
+  llvm::ArrayRef<int64_t> getNumbers() const { return numbers; }
+
+private:
+  void number(mlir::Block &block);
+  void add(mlir::Block &block, mlir::Operation &op);
+  unsigned addPlace(mlir::Value value);
+
+  llvm::DenseMap<mlir::Block *, std::vector<SlicedOp>> ops;
+  llvm::DenseMap<mlir::Value, unsigned> places;
+  std::vector<int64_t> numbers = {0};
+};
+
+/// What traces have executed of a kernel. A way of executing a loop is its number of rounds (0, 1,
+/// 2, or more), together with that of the loop before it in the same block, whether the enclosing
+/// loop was in its first round, and the answers of its votes; that of a branch is the region taken.
+/// Loops and branches without synchronization or access to shared memory do not count.
+class Coverage {
+public:
+  explicit Coverage(KernelOp kernel);
+
+  /// More rounds of a loop than this are the same way.
+  static constexpr int64_t kMostRounds = 3;
+  /// Identifies a way: the rounds of a loop or the side of a branch, and a second number.
+  static size_t getWay(mlir::Operation *op, int64_t first, int64_t second,
+                       mlir::Operation *before = nullptr) {
+    return llvm::hash_combine(op, first, second, before);
+  }
+
+  bool counts(mlir::Operation *loopOrBranch) const { return counted.contains(loopOrBranch); }
+  bool votes(mlir::Operation *loop) const { return voting.contains(loop); }
+  /// Adds a trace. Returns whether it has a way that no other had, or one of the first two
+  /// executions of a synchronization.
+  bool add(const Trace &trace);
+  void addReached(const Trace &trace);
+  bool hasSynchronization() const { return !synchronizations.empty(); }
+  /// Whether every synchronization of blocks with a matrix product was executed twice.
+  bool hasProductsTwice() const;
+  /// Whether every synchronization was executed.
+  bool hasAll() const;
+  /// The synchronization that was not executed; of each block, the first.
+  llvm::SmallVector<UncheckedSync> findUnreached() const;
+
+private:
+  llvm::DenseSet<mlir::Operation *> counted, voting;
+  llvm::SmallVector<mlir::Operation *> synchronizations;
+  llvm::SetVector<mlir::Operation *> besideProducts;
+  llvm::DenseMap<mlir::Operation *, int64_t> executions;
+  llvm::DenseSet<size_t> ways;
 };
 
 /// The properties of a launch that the kernel does not determine.
@@ -83,75 +198,166 @@ struct Launch {
 bool takesIntegers(KernelOp kernel);
 bool takesOptional(KernelOp kernel);
 
+/// The tiles along a dimension of an argument.
+struct TilesOfDim {
+  int64_t smallest = std::numeric_limits<int64_t>::max(), largest = 0;
+};
+using TiledDims = llvm::DenseMap<std::pair<mlir::Value, int64_t>, TilesOfDim>;
+
+/// An array of a launch: an argument of the kernel, or a capture by its name.
+struct ArrayRoot {
+  mlir::Value view; // null where a capture is read without a view
+  llvm::StringRef capture;
+};
+ArrayRoot getArrayRoot(mlir::Value view);
+
+/// The values of conditions that depend on data.
+struct Answers {
+  /// In mixed launches, votes differ between the rounds of a loop.
+  enum class Votes { True, False, Mixed };
+
+  bool onData = true;
+  Votes ofVotes = Votes::True;
+
+  static Answers all(bool value) { return {value, value ? Votes::True : Votes::False}; }
+};
+
+/// What the control flow of a kernel depends on.
+class LaunchData {
+public:
+  virtual ~LaunchData() = default;
+  virtual bool isAbsent(mlir::Value argument) const = 0;
+  /// The extent of an array; 0 if it is absent or must be empty.
+  virtual int64_t getExtent(const ArrayRoot &array, int64_t dim) const = 0;
+  virtual int64_t getInteger(mlir::Value argument) const = 0;
+  /// An element of an array of integers, or the value of a captured integer.
+  virtual int64_t getElement(const ArrayRoot &array, llvm::ArrayRef<int64_t> indices) const = 0;
+  virtual llvm::ArrayRef<int64_t> getGrid() const = 0;
+};
+
 /// The extents, integers and grid of a launch.
-class LaunchShape {
+class LaunchShape : public LaunchData {
 public:
   LaunchShape(KernelOp kernel, const Launch &launch);
 
-  bool isAbsent(mlir::Value argument) const { return absent.contains(argument); }
-  /// The extent of a view argument; 0 if it is absent or must be empty.
-  int64_t getExtent(mlir::Value argument, int64_t dim) const;
-  /// The extent of dimensions along which tiles lie.
-  int64_t getLongExtent() const { return longExtent; }
-  /// The value of every integer argument.
-  int64_t getInteger() const { return integer; }
-  llvm::ArrayRef<int64_t> getGrid() const { return grid; }
+  bool isAbsent(mlir::Value argument) const override { return absent.contains(argument); }
+  int64_t getExtent(const ArrayRoot &array, int64_t dim) const override;
+  /// The same for every integer argument.
+  int64_t getInteger(mlir::Value) const override { return integer; }
+  int64_t getElement(const ArrayRoot &array, llvm::ArrayRef<int64_t> indices) const override;
+  llvm::ArrayRef<int64_t> getGrid() const override { return grid; }
   /// The ids of the first, middle and last blocks.
   std::vector<llvm::SmallVector<int64_t>> getBlocks() const;
 
 private:
   /// Computes the grid; false if it has no blocks.
   bool setGrid(KernelOp kernel);
-  void findTiles(KernelOp kernel);
-  void noteTile(mlir::Value view, llvm::ArrayRef<int64_t> shape,
-                std::optional<llvm::ArrayRef<int64_t>> dims);
-  void noteExtent(int64_t ofTile);
   void relate(KernelOp kernel, Launch::Relation relation);
 
-  int64_t longExtent = 0, integer = 0, stages = 1, largestTile = 16;
+  /// The extent of dimensions along which tiles lie.
+  int64_t longExtent = 0;
+  int64_t integer = 0, largestTile = 16;
   int64_t smallestTile = std::numeric_limits<int64_t>::max();
   llvm::SmallVector<int64_t> grid;
-  llvm::DenseSet<std::pair<mlir::Value, int64_t>> longDims;
+  TiledDims tiled;
   llvm::DenseSet<mlir::Value> accessed, absent, empty;
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 
-/// `apart`: warpgroups with separate first iterations are separate participants.
-Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int64_t> block,
-                  bool answer, bool apart = false);
+/// The dimensions of views along which tiles lie. Only dynamic extents have tiles.
+TiledDims findTiledDims(KernelOp kernel, llvm::DenseSet<mlir::Value> &accessed);
+/// The largest number of stages of a ring.
+int64_t getMostStages(KernelOp kernel);
+
+/// Launches that the loops of a kernel are searched with: `Genes` are numbers from which all
+/// extents, integers and elements follow such that the constraints of the kernel, or of the program
+/// that launches it, hold.
+class LaunchSpace {
+public:
+  using Genes = llvm::SmallVector<uint32_t, 32>;
+  class Derived;
+
+  explicit LaunchSpace(KernelOp kernel);
+  ~LaunchSpace();
+  size_t getNumGenes() const;
+  /// Null if the constraints do not hold, or there is no block.
+  std::unique_ptr<Derived> derive(llvm::ArrayRef<uint32_t> genes) const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+class LaunchSpace::Derived : public LaunchData {
+public:
+  bool isAbsent(mlir::Value argument) const override { return absent.contains(argument); }
+  int64_t getExtent(const ArrayRoot &array, int64_t dim) const override;
+  int64_t getInteger(mlir::Value argument) const override { return integers.lookup(argument); }
+  int64_t getElement(const ArrayRoot &array, llvm::ArrayRef<int64_t> indices) const override;
+  llvm::ArrayRef<int64_t> getGrid() const override { return grid; }
+
+  /// Elements as a function of their last index.
+  struct Table {
+    uint32_t kind = 0;
+    int64_t number = 0, longest = 0;
+  };
+  Answers answers;
+  llvm::SmallVector<llvm::SmallVector<int64_t>, 2> blocks;
+  llvm::SmallVector<int64_t> grid;
+  llvm::DenseSet<mlir::Value> absent;
+  llvm::DenseMap<mlir::Value, int64_t> integers;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> extents;
+  llvm::DenseMap<mlir::Value, Table> tables;
+  llvm::StringMap<llvm::SmallVector<int64_t>> captureExtents;
+  llvm::StringMap<Table> captureTables;
+};
+
+/// `apart`: warpgroups with separate first iterations are separate participants. `coverage`: whose
+/// ways are recorded. A trace of more than `mostOperations` is cut.
+constexpr int64_t kMostOperations = 200000;
+Trace traceKernel(KernelOp kernel, const Slice &slice, const LaunchData &launch,
+                  llvm::ArrayRef<int64_t> block, Answers answers, bool apart = false,
+                  const Coverage *coverage = nullptr, int64_t mostOperations = kMostOperations);
 
 /// The scalars of a launch: integers, or for other values numbers that identify them. Integers are
 /// computed. Data is not; conditions on data all have the truth value `answer`.
 class Scalars {
 protected:
-  Scalars(const LaunchShape &shape, bool answer) : shape(shape), answer(answer) {}
+  Scalars(const Slice &slice, const LaunchData &launch, Answers answers)
+      : slice(slice), launch(launch), answers(answers), numbers(slice.getNumbers()) {}
 
   void set(mlir::Value value, int64_t number);
   void assign(mlir::ValueRange to, llvm::ArrayRef<int64_t> numbers);
-  int64_t get(mlir::Value value) const { return values.lookup(value); }
+  int64_t get(mlir::Value value) const { return numbers[slice.getPlace(value)]; }
+  /// Computes an operation on integers.
+  void compute(const SlicedOp &op);
   llvm::SmallVector<int64_t> get(mlir::ValueRange range) const;
   /// Sets the results of an operation without steps and regions.
   void compute(mlir::Operation &op);
 
-  const LaunchShape &shape;
-  const bool answer;
+  const Slice &slice;
+  const LaunchData &launch;
+  const Answers answers;
 
 private:
+  int64_t getElement(tile::AtOp at);
   int64_t getExtent(mlir::Value view, int64_t dim);
   int64_t getExtentOfWhole(mlir::Value view, int64_t dim,
                            llvm::SmallVectorImpl<tile::SubviewOp> &parts);
 
-  llvm::DenseMap<mlir::Value, int64_t> values;
+  std::vector<int64_t> numbers;
 };
 
 /// The events that a participant knows to have happened: for each participant the number of steps
-/// done by all of its warps, and by its first thread; and the TMA copies that have arrived.
+/// done by all of its warps, and by its first thread; the TMA copies that have arrived; and for
+/// each barrier the number of complete phases, which a wait observes.
 struct Knowledge {
   struct Progress {
     int64_t all = 0, first = 0;
   };
   llvm::SmallVector<Progress> of;
   llvm::BitVector arrived;
+  llvm::SmallVector<int64_t, 0> phases;
 
   void merge(const Knowledge &other);
 };
@@ -235,11 +441,16 @@ private:
     int64_t expected = 0, delivered = 0, underWay = 0; // bytes of the phase
     mlir::Operation *expect = nullptr, *load = nullptr;
     Knowledge arriving, published;
+    size_t number = 0; // of all barriers
+    /// The participants of one warp that alone arrived for this phase, and for the one before.
+    static constexpr int nobody = -1, several = -2;
+    int arriver = nobody, arrivedBefore = nobody;
   };
   struct Meeting { // warps at a named barrier
     int64_t warps = 0;
     llvm::SmallVector<int, 4> who, waiting;
     Knowledge arriving;
+    llvm::SmallVector<Access, 4> arrivals, previous; // of this phase, and of the one before
   };
   struct Flight {
     AllocBarriersOp allocation;
@@ -247,6 +458,8 @@ private:
   };
 
   Barrier &getBarrier(AllocBarriersOp allocation, int64_t use);
+  /// Whether `who` knows that all of these arrivals have happened; else the first that it does not.
+  const Access *findUnknown(llvm::ArrayRef<Access> arrivals, int who, bool byFirst) const;
   /// The knowledge that an arrival of `who` publishes.
   Knowledge publish(int who, bool byAll) const;
   mlir::LogicalResult arrive(int who, const Step &step, AllocBarriersOp allocation, int64_t count,
@@ -281,7 +494,14 @@ private:
   llvm::DenseMap<mlir::Operation *, Meeting> meetings;
   std::deque<Flight> flights;
   int64_t numCopies = 0;
+  size_t numBarriers = 0;
 };
+
+bool isSynchronization(mlir::Operation &op);
+
+/// Executes launches of a kernel. `coverage` gets what they execute, `cut` the first place that
+/// could not be followed. Fails with a diagnostic at the first error.
+mlir::LogicalResult verifyLaunches(KernelOp kernel, Coverage &coverage, Cut &cut);
 
 /// Whether each warpgroup of a role whose warpgroups have different first iterations terminates,
 /// not only the role as a whole. Covers only barriers and turns (VerifySyncWarpgroups.cpp).

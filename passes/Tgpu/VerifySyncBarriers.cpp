@@ -52,6 +52,8 @@ Player::Barrier &Player::getBarrier(AllocBarriersOp allocation, int64_t use) {
     fresh.arriving.of.resize(states.size());
     fresh.published = fresh.arriving;
     all.assign(stages, fresh);
+    for (Barrier &barrier : all)
+      barrier.number = numBarriers++;
   }
   return all[use % stages];
 }
@@ -80,6 +82,15 @@ FailureOr<Player::Barrier *> Player::getBarrierInPhase(const Step &step,
          << " is not complete; both sides must count uses alike, and wait before they reuse a slot";
 }
 
+const Player::Access *Player::findUnknown(ArrayRef<Access> arrivals, int who, bool byFirst) const {
+  for (const Access &arrival : arrivals) {
+    bool isOwn = arrival.who == who && arrival.copy < 0 && trace.participants[who].warps == 1;
+    if (!isOwn && !isBehind(arrival, who, byFirst))
+      return &arrival;
+  }
+  return nullptr;
+}
+
 LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocation, int64_t count,
                              bool byAll) {
   FailureOr<Barrier *> barrier = getBarrierInPhase(step, allocation);
@@ -90,6 +101,22 @@ LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocati
                                   << ", but the barrier was declared for "
                                   << allocation.getArrivals() << ", of which "
                                   << (*barrier)->missing << " are missing";
+  // Warps arrive at their own time, and an arrival counts for the phase that it finds.
+  ArrayRef<int64_t> known = states[who].knows.phases;
+  size_t number = (*barrier)->number;
+  if ((*barrier)->completed > (number < known.size() ? known[number] : 0) &&
+      (*barrier)->arrivedBefore != who) {
+    InFlightDiagnostic diagnostic = step.op->emitOpError();
+    diagnostic.attachNote(allocation.getLoc()) << "the barriers";
+    return diagnostic
+           << "may count for the previous use of its barrier: " << trace.participants[who].name
+           << " arrives for use " << step.use
+           << " without knowing that the previous one is complete; it must wait for that "
+              "use, or for another role that has done so";
+  }
+  bool isAlone = ((*barrier)->arriver == Barrier::nobody || (*barrier)->arriver == who) &&
+                 trace.participants[who].warps == 1;
+  (*barrier)->arriver = isAlone ? who : Barrier::several;
   (*barrier)->missing -= count;
   (*barrier)->arriving.merge(publish(who, byAll));
   if (auto expect = dyn_cast<ExpectOp>(step.op)) {
@@ -118,6 +145,7 @@ LogicalResult Player::completePhase(Barrier &barrier, AllocBarriersOp allocation
     return reportBytes(barrier.expect, barrier.load, barrier.expected,
                        barrier.delivered + barrier.underWay);
   barrier.published.merge(barrier.arriving);
+  barrier.arrivedBefore = std::exchange(barrier.arriver, int(Barrier::nobody));
   ++barrier.completed;
   barrier.missing = allocation.getArrivals();
   barrier.expected = barrier.delivered = 0;
@@ -130,6 +158,7 @@ LogicalResult Player::startFlight(int who, const Step &step, AllocBarriersOp all
   FailureOr<Barrier *> barrier = getBarrierInPhase(step, allocation);
   if (failed(barrier))
     return failure();
+  (*barrier)->arriver = Barrier::several; // the bytes arrive, too
   (*barrier)->underWay += bytes;
   (*barrier)->load = step.op;
   Flight flight{allocation, step.use, bytes, copy};
@@ -164,8 +193,13 @@ Player::Outcome Player::waitFor(int who, const Step &step, AllocBarriersOp alloc
                               "advance before this wait";
     return Outcome::Error;
   }
-  if (needed > 0)
-    states[who].knows.merge(barrier.published);
+  if (needed > 0) {
+    Knowledge &knows = states[who].knows;
+    knows.merge(barrier.published);
+    if (knows.phases.size() <= barrier.number)
+      knows.phases.resize(barrier.number + 1);
+    knows.phases[barrier.number] = std::max(knows.phases[barrier.number], needed);
+  }
   return Outcome::Done;
 }
 
@@ -195,8 +229,15 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
                            << " warps, but the barrier was declared for " << declared.getWarps();
     return Outcome::Error;
   }
+  if (const Access *unknown = findUnknown(meeting.previous, who, /*byFirst=*/false)) {
+    report(step.op, *unknown, "the earlier arrival")
+        << "may arrive at the barrier again before the warps of an earlier arrival; "
+           "a barrier must come between";
+    return Outcome::Error;
+  }
   if (meeting.arriving.of.empty())
     meeting.arriving.of.resize(states.size());
+  meeting.arrivals.push_back({step.op, who, getNow(who), /*byFirst=*/false});
   meeting.warps = warps;
   meeting.who.push_back(who);
   meeting.arriving.merge(publish(who, /*byAll=*/true));
@@ -206,6 +247,7 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     return waits ? Outcome::Blocked : Outcome::Done;
   Meeting done = std::move(meeting);
   meeting = Meeting();
+  meeting.previous = done.arrivals;
   for (int other : done.waiting) {
     states[other].knows.merge(done.arriving);
     states[other].synced = getNow(other);

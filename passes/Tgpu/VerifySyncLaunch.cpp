@@ -44,9 +44,13 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
     for (auto [argument, isOptional] : llvm::zip(kernel.getArgs(), kernel.getArgOptional()))
       if (isOptional)
         absent.insert(argument);
-  findTiles(kernel);
+  tiled = findTiledDims(kernel, accessed);
+  for (auto &[dim, tiles] : tiled) {
+    largestTile = std::max(largestTile, tiles.largest);
+    smallestTile = std::min(smallestTile, tiles.smallest);
+  }
   smallestTile = std::min(smallestTile, largestTile);
-  int64_t tiles = stages + 2; // more than a ring's stages
+  int64_t tiles = getMostStages(kernel) + 2; // more than a ring's stages
   if (launch.integers == Launch::Integers::Window)
     tiles = std::max(tiles, kTilesAroundWindow);
   // Either all tiles are full, or the last one is partial. The latter has one smallest tile less,
@@ -85,7 +89,7 @@ bool LaunchShape::setGrid(KernelOp kernel) {
   environment.dim = [&](StringRef name, int64_t dim) -> std::optional<int64_t> {
     for (auto [argument, argName] : llvm::zip(kernel.getArgs(), kernel.getArgNames()))
       if (cast<StringAttr>(argName).getValue() == name)
-        return getExtent(argument, dim);
+        return getExtent({argument, {}}, dim);
     return std::nullopt;
   };
   environment.name = [&](StringRef) {
@@ -103,38 +107,41 @@ bool LaunchShape::setGrid(KernelOp kernel) {
   return hasBlocks;
 }
 
-void LaunchShape::noteTile(Value view, ArrayRef<int64_t> shape,
-                           std::optional<ArrayRef<int64_t>> dims) {
-  view = getViewRoot(view);
-  accessed.insert(view);
-  int64_t rank = static_cast<int64_t>(shape.size()), viewRank = tile::getRank(view.getType());
-  for (int64_t i = 0; i < rank; ++i) {
-    int64_t dim = dims ? (*dims)[i] : viewRank - rank + i;
-    longDims.insert({view, dim});
-    if (isDynamic(view, dim))
-      noteExtent(shape[i]);
-  }
+int64_t sync::getMostStages(KernelOp kernel) {
+  int64_t stages = 1;
+  kernel.walk([&](AllocRingOp op) {
+    stages = std::max(stages, cast<RingType>(op.getRing().getType()).getStages());
+  });
+  return stages;
 }
 
-void LaunchShape::noteExtent(int64_t ofTile) {
-  largestTile = std::max(largestTile, ofTile);
-  smallestTile = std::min(smallestTile, ofTile);
-}
-
-void LaunchShape::findTiles(KernelOp kernel) {
+TiledDims sync::findTiledDims(KernelOp kernel, llvm::DenseSet<Value> &accessed) {
+  TiledDims found;
+  auto note = [&](Value view, int64_t dim, int64_t extent) {
+    TilesOfDim &tiles = found[{view, dim}];
+    if (!isDynamic(view, dim))
+      return;
+    tiles.smallest = std::min(tiles.smallest, extent);
+    tiles.largest = std::max(tiles.largest, extent);
+  };
+  auto noteTile = [&](Value view, ArrayRef<int64_t> shape,
+                      std::optional<ArrayRef<int64_t>> dims = std::nullopt) {
+    view = getViewRoot(view);
+    accessed.insert(view);
+    int64_t rank = static_cast<int64_t>(shape.size()), viewRank = tile::getRank(view.getType());
+    for (int64_t i = 0; i < rank; ++i)
+      note(view, dims ? (*dims)[i] : viewRank - rank + i, shape[i]);
+  };
   auto shapeOf = [](Value buffer) { return cast<SharedType>(buffer.getType()).getShape(); };
   auto tileOf = [](Type type) { return cast<RankedTensorType>(type).getShape(); };
   kernel.walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
-      if (auto ring = dyn_cast<RingType>(type))
-        stages = std::max(stages, ring.getStages());
     TypeSwitch<Operation *>(op)
         .Case([&](LoadOp op) { noteTile(op.getView(), tileOf(op.getType()), op.getDims()); })
         .Case<StoreOp, AtomicAddOp>(
             [&](auto op) { noteTile(op.getView(), tileOf(op.getValue().getType()), op.getDims()); })
         .Case(
             [&](CopyAsyncOp op) { noteTile(op.getView(), shapeOf(op.getBuffer()), op.getDims()); })
-        .Case([&](BulkLoadOp op) { noteTile(op.getView(), shapeOf(op.getBuffer()), {}); })
+        .Case([&](BulkLoadOp op) { noteTile(op.getView(), shapeOf(op.getBuffer())); })
         .Case<TmaLoadOp, TmaStoreOp, TmaReduceAddOp>([&](auto op) {
           auto map = op.getMap().template getDefiningOp<TensorMapOp>();
           if (!map)
@@ -143,16 +150,13 @@ void LaunchShape::findTiles(KernelOp kernel) {
           ArrayRef<int64_t> box = cast<TensorMapType>(map.getMap().getType()).getBox();
           ArrayRef<int64_t> buffer = shapeOf(op.getBuffer());
           accessed.insert(map.getView());
-          for (auto [dim, extent] : llvm::enumerate(box)) {
-            auto at = static_cast<int64_t>(dim);
-            if (extent == 1)
-              continue;
-            longDims.insert({map.getView(), at});
-            if (isDynamic(map.getView(), at))
-              noteExtent(dim + 1 == box.size() ? buffer.back() : buffer.front());
-          }
+          for (auto [dim, extent] : llvm::enumerate(box))
+            if (extent != 1)
+              note(map.getView(), static_cast<int64_t>(dim),
+                   dim + 1 == box.size() ? buffer.back() : buffer.front());
         });
   });
+  return found;
 }
 
 /// The argument and dimension of which a scalar is the extent, if it is one.
@@ -187,7 +191,7 @@ void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
     auto left = getDim(kernel, op->getOperand(0)), right = getDim(kernel, op->getOperand(1));
     if (!left || !right || left == right || left->second != right->second)
       return;
-    bool isLong = longDims.contains(*left) && longDims.contains(*right);
+    bool isLong = tiled.contains(*left) && tiled.contains(*right);
     bool isOther = llvm::any_of(read, [&](auto dim) {
       return dim.second == left->second && dim != *left && dim != *right;
     });
@@ -195,20 +199,31 @@ void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
       return;
     int64_t more = largestTile + largestTile / 4 + 3; // not a multiple of a tile
     if (divides)
-      changed[*left] = 2 * getExtent(right->first, right->second);
+      changed[*left] = 2 * getExtent({right->first, {}}, right->second);
     else
       changed[*left] = longExtent + (relation == Launch::Relation::More ? more : -more);
   });
 }
 
-int64_t LaunchShape::getExtent(Value argument, int64_t dim) const {
+int64_t LaunchShape::getExtent(const ArrayRoot &array, int64_t dim) const {
+  Value argument = array.view;
+  if (!argument)
+    return longExtent;
   if (isAbsent(argument) || empty.contains(argument))
     return 0;
   if (auto found = changed.find({argument, dim}); found != changed.end())
     return found->second;
-  if (longDims.contains({argument, dim}))
+  if (tiled.contains({argument, dim}))
     return longExtent;
   return accessed.contains(argument) ? kShortExtent : kTableExtent;
+}
+
+int64_t LaunchShape::getElement(const ArrayRoot &, ArrayRef<int64_t> indices) const {
+  // An integer like those of the kernel, such as the size of a window, offsets of consecutive
+  // sequences, or lists of small numbers.
+  if (indices.empty())
+    return integer;
+  return indices.size() == 1 ? indices.back() * longExtent : indices.back() + 1;
 }
 
 std::vector<SmallVector<int64_t>> LaunchShape::getBlocks() const {

@@ -22,6 +22,10 @@ void Knowledge::merge(const Knowledge &other) {
   if (arrived.size() < other.arrived.size())
     arrived.resize(other.arrived.size());
   arrived |= other.arrived;
+  if (phases.size() < other.phases.size())
+    phases.resize(other.phases.size());
+  for (auto [mine, theirs] : llvm::zip(phases, other.phases))
+    mine = std::max(mine, theirs);
 }
 
 std::string Player::describe(int place) const {

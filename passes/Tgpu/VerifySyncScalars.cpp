@@ -4,10 +4,9 @@
 // tgpu-verify-sync: evaluates the scalars of a launch, such as loop bounds and use numbers.
 
 #include "passes/Tgpu/VerifySync.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Matchers.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
@@ -17,68 +16,97 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using namespace tilewright::tgpu::sync;
 
-/// Evaluates an arith operation on integers, which are sign-extended (a unary operation gets its
-/// operand twice). Returns nothing for undefined results, such as of a division by zero, and for
-/// unsupported operations.
-static std::optional<int64_t> evaluateScalar(Operation *op, int64_t a, int64_t b) {
+/// Evaluates an operation on integers, which are sign-extended. Returns nothing for undefined
+/// results, such as of a division by zero.
+static std::optional<int64_t> evaluateScalar(const SlicedOp &op, int64_t a, int64_t b) {
   constexpr int64_t least = std::numeric_limits<int64_t>::min();
-  bool divides = b != 0 && !(a == least && b == -1);
+  using Kind = ScalarKind;
   auto wrap = [](uint64_t value) { return static_cast<int64_t>(value); };
   uint64_t ua = a, ub = b;
-  unsigned width = op->getOperand(0).getType().getIntOrFloatBitWidth();
-  uint64_t mask = width < 64 ? (uint64_t(1) << width) - 1 : ~uint64_t(0);
+  uint64_t mask = op.width < 64 ? (uint64_t(1) << op.width) - 1 : ~uint64_t(0);
   ua &= mask, ub &= mask;
-  return TypeSwitch<Operation *, std::optional<int64_t>>(op)
-      .Case<arith::AddIOp>([&](auto) { return wrap(uint64_t(a) + uint64_t(b)); })
-      .Case<arith::SubIOp>([&](auto) { return wrap(uint64_t(a) - uint64_t(b)); })
-      .Case<arith::MulIOp>([&](auto) { return wrap(uint64_t(a) * uint64_t(b)); })
-      .Case<arith::AndIOp>([&](auto) { return a & b; })
-      .Case<arith::OrIOp>([&](auto) { return a | b; })
-      .Case<arith::XOrIOp>([&](auto) { return a ^ b; })
-      .Case<arith::MinSIOp>([&](auto) { return std::min(a, b); })
-      .Case<arith::MaxSIOp>([&](auto) { return std::max(a, b); })
-      .Case<arith::MinUIOp>([&](auto) { return wrap(std::min(ua, ub)); })
-      .Case<arith::MaxUIOp>([&](auto) { return wrap(std::max(ua, ub)); })
-      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) -> int64_t {
-        APInt x(width, ua), y(width, ub);
-        return arith::applyCmpPredicate(cmp.getPredicate(), x, y) ? -1 : 0;
-      })
-      .Case<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp, arith::CeilDivSIOp,
-            arith::CeilDivUIOp, arith::FloorDivSIOp>([&](auto) -> std::optional<int64_t> {
-        if (!divides || ub == 0)
-          return std::nullopt;
-        if (isa<arith::DivSIOp>(op))
-          return a / b;
-        if (isa<arith::RemSIOp>(op))
-          return a % b;
-        if (isa<arith::DivUIOp>(op))
-          return wrap(ua / ub);
-        if (isa<arith::RemUIOp>(op))
-          return wrap(ua % ub);
-        if (isa<arith::CeilDivUIOp>(op))
-          return wrap(llvm::divideCeil(ua, ub));
-        int64_t quotient = a / b, rest = a % b;
-        bool isNegative = (a < 0) != (b < 0);
-        if (isa<arith::CeilDivSIOp>(op))
-          return quotient + (rest != 0 && !isNegative);
-        return quotient - (rest != 0 && isNegative);
-      })
-      .Case<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>([&](auto) -> std::optional<int64_t> {
-        if (ub >= width)
-          return std::nullopt;
-        if (isa<arith::ShLIOp>(op))
-          return wrap(uint64_t(a) << ub);
-        return isa<arith::ShRSIOp>(op) ? a >> ub : wrap(ua >> ub);
-      })
-      .Case<arith::ExtUIOp>([&](auto) { return wrap(ua); })
-      .Case<arith::ExtSIOp, arith::TruncIOp>([&](auto) { return a; })
-      .Default([](Operation *) { return std::nullopt; });
+  if (op.kind >= Kind::DivS && op.kind <= Kind::FloorDivS &&
+      (b == 0 || ub == 0 || (a == least && b == -1)))
+    return std::nullopt;
+  if (op.kind >= Kind::ShiftLeft && op.kind <= Kind::ShiftRightU && ub >= op.width)
+    return std::nullopt;
+  switch (op.kind) {
+  case Kind::Add:
+    return wrap(uint64_t(a) + uint64_t(b));
+  case Kind::Sub:
+    return wrap(uint64_t(a) - uint64_t(b));
+  case Kind::Mul:
+    return wrap(uint64_t(a) * uint64_t(b));
+  case Kind::And:
+    return a & b;
+  case Kind::Or:
+    return a | b;
+  case Kind::Xor:
+    return a ^ b;
+  case Kind::MinS:
+    return std::min(a, b);
+  case Kind::MaxS:
+    return std::max(a, b);
+  case Kind::MinU:
+    return wrap(std::min(ua, ub));
+  case Kind::MaxU:
+    return wrap(std::max(ua, ub));
+  case Kind::Compare: {
+    auto predicate = static_cast<arith::CmpIPredicate>(op.predicate);
+    return arith::applyCmpPredicate(predicate, APInt(op.width, ua), APInt(op.width, ub)) ? -1 : 0;
+  }
+  case Kind::DivS:
+    return a / b;
+  case Kind::RemS:
+    return a % b;
+  case Kind::DivU:
+    return wrap(ua / ub);
+  case Kind::RemU:
+    return wrap(ua % ub);
+  case Kind::CeilDivU:
+    return wrap(llvm::divideCeil(ua, ub));
+  case Kind::CeilDivS:
+    return a / b + (a % b != 0 && (a < 0) == (b < 0));
+  case Kind::FloorDivS:
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+  case Kind::ShiftLeft:
+    return wrap(uint64_t(a) << ub);
+  case Kind::ShiftRightS:
+    return a >> ub;
+  case Kind::ShiftRightU:
+    return wrap(ua >> ub);
+  case Kind::ExtendU:
+    return wrap(ua);
+  case Kind::Same:
+    return a;
+  case Kind::Select:
+  case Kind::Other:
+    break;
+  }
+  return std::nullopt;
+}
+
+/// Extends the sign of an integer of that many bits.
+static int64_t extend(int64_t number, unsigned width) {
+  return width < 64 ? llvm::SignExtend64(static_cast<uint64_t>(number), width) : number;
+}
+
+void Scalars::compute(const SlicedOp &op) {
+  int64_t a = numbers[op.operands[0]], b = numbers[op.operands[1]];
+  std::optional<int64_t> value =
+      op.kind == ScalarKind::Select ? (a ? b : numbers[op.operands[2]]) : evaluateScalar(op, a, b);
+  // Treat undefined values as data-dependent.
+  bool isCondition = op.resultWidth == 1;
+  numbers[op.result] =
+      extend(value.value_or(answers.onData && isCondition ? -1 : 0), op.resultWidth);
 }
 
 void Scalars::set(Value value, int64_t number) {
-  if (auto type = dyn_cast<IntegerType>(value.getType()); type && type.getWidth() < 64)
-    number = llvm::SignExtend64(static_cast<uint64_t>(number), type.getWidth());
-  values[value] = number;
+  unsigned place = slice.getPlace(value);
+  if (place == 0)
+    return;
+  auto type = dyn_cast<IntegerType>(value.getType());
+  numbers[place] = type ? extend(number, type.getWidth()) : number;
 }
 
 void Scalars::assign(ValueRange to, ArrayRef<int64_t> numbers) {
@@ -107,7 +135,7 @@ int64_t Scalars::getExtentOfWhole(Value view, int64_t dim,
                                   SmallVectorImpl<tile::SubviewOp> &parts) {
   while (true) {
     tile::Dim known = tile::getDims(view.getType())[dim];
-    if (!shape.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
+    if (!launch.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
       return known.extent;
     if (auto part = view.getDefiningOp<tile::SubviewOp>()) {
       if (static_cast<int64_t>(part.getDim()) == dim)
@@ -118,47 +146,45 @@ int64_t Scalars::getExtentOfWhole(Value view, int64_t dim,
         return std::numeric_limits<int32_t>::max();
       view = repeat.getSource();
     } else {
-      return shape.getExtent(view, dim);
+      return launch.getExtent(getArrayRoot(view), dim);
     }
   }
+}
+
+ArrayRoot sync::getArrayRoot(Value view) {
+  view = getViewRoot(view);
+  if (auto captured = view.getDefiningOp<tile::CapturedOp>())
+    return {view, captured.getCapture()};
+  return {view, StringRef()};
+}
+
+int64_t Scalars::getElement(tile::AtOp at) {
+  SmallVector<int64_t> indices, dynamic = get(at.getIndices());
+  size_t next = 0;
+  for (int64_t fixed : at.getStaticIndices())
+    indices.push_back(ShapedType::isDynamic(fixed) ? dynamic[next++] : fixed);
+  ArrayRoot array = at.getView() ? getArrayRoot(at.getView())
+                                 : ArrayRoot{Value(), at.getCapture().value_or(StringRef())};
+  return launch.getElement(array, indices);
 }
 
 void Scalars::compute(Operation &op) {
   // Treat unknown values as data-dependent.
   for (Value result : op.getResults())
     if (isa<IntegerType>(result.getType()))
-      set(result, answer && result.getType().isInteger(1) ? -1 : 0);
+      set(result, answers.onData && result.getType().isInteger(1) ? -1 : 0);
   if (op.getNumResults() != 1 || !op.getResult(0).getType().isIntOrIndex())
     return;
   Value result = op.getResult(0);
-  APInt constant;
-  if (matchPattern(result, m_ConstantInt(&constant)))
-    return set(result, constant.getSExtValue());
-  if (auto dim = dyn_cast<tile::DimOp>(op))
-    return set(result,
-               dim.getView() ? getExtent(dim.getView(), dim.getDim()) : shape.getLongExtent());
-  if (auto at = dyn_cast<tile::AtOp>(op)) {
-    if (result.getType().isInteger(1))
-      return;
-    // A scalar like those of the kernel, such as the size of a window, offsets of consecutive
-    // sequences, or lists of small numbers.
-    ArrayRef<int64_t> fixed = at.getStaticIndices();
-    if (fixed.empty())
-      return set(result, shape.getInteger());
-    int64_t last = fixed.back();
-    if (ShapedType::isDynamic(last))
-      last = get(at.getIndices().back());
-    return set(result, fixed.size() == 1 ? last * shape.getLongExtent() : last + 1);
+  if (auto dim = dyn_cast<tile::DimOp>(op)) {
+    auto at = static_cast<int64_t>(dim.getDim());
+    return set(result, dim.getView()
+                           ? getExtent(dim.getView(), at)
+                           : launch.getExtent({Value(), dim.getCapture().value_or("")}, at));
   }
-  if (auto select = dyn_cast<arith::SelectOp>(op))
-    return set(result,
-               get(get(select.getCondition()) ? select.getTrueValue() : select.getFalseValue()));
-  if (isa<arith::IndexCastOp>(op))
-    return set(result, get(op.getOperand(0)));
-  if (!isa<arith::ArithDialect>(op.getDialect()) || op.getNumOperands() == 0 ||
-      !llvm::all_of(op.getOperandTypes(), [](Type type) { return isa<IntegerType>(type); }))
+  if (auto at = dyn_cast<tile::AtOp>(op)) {
+    if (!result.getType().isInteger(1))
+      set(result, getElement(at));
     return;
-  int64_t a = get(op.getOperand(0));
-  if (auto value = evaluateScalar(&op, a, op.getNumOperands() > 1 ? get(op.getOperand(1)) : a))
-    set(result, *value);
+  }
 }

@@ -19,8 +19,6 @@ using namespace tilewright::tgpu::sync;
 
 namespace {
 
-/// The maximum number of operations of a trace, over all participants.
-constexpr int64_t kMaxOperations = 200000;
 constexpr int kMaxCallDepth = 32;
 
 bool takesAll(TakeTileOp op) { return op.getAll(); }
@@ -28,13 +26,15 @@ bool takesAll(GetTileOp) { return false; }
 
 class Tracer : Scalars {
 public:
-  Tracer(KernelOp kernel, const LaunchShape &shape, bool answer, bool apart)
-      : Scalars(shape, answer), kernel(kernel), apart(apart) {}
+  Tracer(KernelOp kernel, const Slice &slice, const LaunchData &launch, Answers answers, bool apart,
+         const Coverage *coverage, int64_t mostOperations)
+      : Scalars(slice, launch, answers), kernel(kernel), apart(apart), coverage(coverage),
+        mostOperations(mostOperations) {}
 
   Trace run(ArrayRef<int64_t> ids) {
     for (Value argument : kernel.getArgs())
       if (isa<IntegerType>(argument.getType()))
-        set(argument, shape.getInteger());
+        set(argument, launch.getInteger(argument));
     assign(kernel.getGridIds(), ids);
     Participant block{"the block", static_cast<int64_t>(kernel.getWarps()), {}};
     auto flush = [&] {
@@ -44,10 +44,12 @@ public:
       trace.participants.push_back(std::move(block));
       block.steps.clear();
     };
-    for (Operation &op : kernel.getBody().front()) {
+    LoopBefore before;
+    for (const SlicedOp &next : slice.getOps(kernel.getBody().front())) {
+      Operation &op = *next.op;
       auto roles = dyn_cast<RolesOp>(op);
       if (!roles) {
-        visit(op, block.steps);
+        visit(next, block.steps, before);
         continue;
       }
       flush();
@@ -98,26 +100,63 @@ private:
   }
   //===--- Control flow ------------------------------------------------------===//
 
+  void cut(Operation &op, const char *reason, bool isLength = false) {
+    if (!trace.cut)
+      trace.cut = {&op, reason, isLength};
+  }
+
+  /// Records that a loop or branch was executed in a way that the numbers describe.
+  void noteWay(Operation *op, int64_t a, int64_t b = 0, Operation *before = nullptr) {
+    if (coverage)
+      trace.ways.push_back(Coverage::getWay(op, a, b, before));
+  }
+
+  /// The loop that was executed before in the same block, and the number of its rounds.
+  using LoopBefore = std::pair<Operation *, int64_t>;
+
+  void visit(const SlicedOp &next, std::vector<Step> &steps, LoopBefore &before) {
+    if (next.kind != ScalarKind::Other) {
+      ++trace.numVisited;
+      return compute(next);
+    }
+    rounds = -1;
+    visit(next, steps);
+    if (rounds < 0 || !coverage || !coverage->counts(next.op))
+      return;
+    int64_t number = std::min(rounds, Coverage::kMostRounds);
+    if (coverage->votes(next.op))
+      number += (Coverage::kMostRounds + 1) * static_cast<int64_t>(answers.ofVotes);
+    noteWay(next.op, number, isLaterRound);
+    if (before.first)
+      noteWay(next.op, number, before.second, before.first);
+    before = {next.op, number};
+  }
+
   /// Returns the values of the terminator's operands.
   SmallVector<int64_t> visit(Block &block, std::vector<Step> &steps) {
-    for (Operation &op : block) {
-      if (trace.isCut)
+    LoopBefore before;
+    for (const SlicedOp &next : slice.getOps(block)) {
+      if (trace.cut)
         return SmallVector<int64_t>(block.back().getNumOperands(), 0);
-      visit(op, steps);
+      visit(next, steps, before);
     }
+    rounds = -1;
     return block.empty() ? SmallVector<int64_t>() : get(block.back().getOperands());
   }
 
-  void visit(Operation &op, std::vector<Step> &steps) {
-    if (++trace.numVisited > kMaxOperations)
-      trace.isCut = true;
-    if (trace.isCut)
+  void visit(const SlicedOp &sliced, std::vector<Step> &steps) {
+    Operation &op = *sliced.op;
+    if (++trace.numVisited > mostOperations)
+      cut(op, "its launches execute too many operations", /*isLength=*/true);
+    if (trace.cut)
       return;
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return visitFor(loop, steps);
     if (auto condition = dyn_cast<scf::IfOp>(op)) {
-      Region &region =
-          get(condition.getCondition()) ? condition.getThenRegion() : condition.getElseRegion();
+      bool takes = get(condition.getCondition()) != 0;
+      Region &region = takes ? condition.getThenRegion() : condition.getElseRegion();
+      if (coverage && coverage->counts(&op))
+        noteWay(&op, takes, isLaterRound);
       if (!region.empty())
         assign(op.getResults(), visit(region.front(), steps));
       return;
@@ -126,10 +165,9 @@ private:
       return visitWhile(loop, steps);
     if (auto call = dyn_cast<func::CallOp>(op)) {
       auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(&op, call.getCalleeAttr());
-      if (!callee || !callee.getBody().hasOneBlock() || callDepth == kMaxCallDepth) {
-        trace.isCut = true;
-        return;
-      }
+      if (!callee || !callee.getBody().hasOneBlock() || callDepth == kMaxCallDepth)
+        return cut(op, "calls of functions without a body, or nested more than 32 deep, are not "
+                       "followed");
       ++callDepth;
       assign(callee.getArguments(), get(call.getOperands()));
       assign(op.getResults(), visit(callee.getBody().front(), steps));
@@ -139,10 +177,10 @@ private:
     bool isUnknown = llvm::any_of(op.getOperands(), [](Value operand) {
       return isa<BarriersType>(operand.getType()) && !operand.getDefiningOp<AllocBarriersOp>();
     });
-    if (isUnknown || op.getNumRegions() != 0) {
-      trace.isCut = true;
-      return;
-    }
+    if (isUnknown)
+      return cut(op, "barriers are followed only from their tgpu.alloc_barriers to an operand");
+    if (op.getNumRegions() != 0)
+      return cut(op, "of operations with regions, only scf.for, scf.while and scf.if are followed");
     if (isa<TgpuDialect>(op.getDialect()))
       visitTgpu(op, steps);
     else
@@ -153,13 +191,19 @@ private:
     int64_t end = get(loop.getUpperBound()), step = get(loop.getStep());
     SmallVector<int64_t> carried = get(loop.getInitArgs());
     if (step <= 0)
-      trace.isCut = true;
-    for (int64_t i = get(loop.getLowerBound()); i < end && !trace.isCut; i += step) {
+      return cut(*loop, "steps of loops must be positive");
+    int64_t number = 0;
+    bool isLater = isLaterRound;
+    for (int64_t i = get(loop.getLowerBound()); i < end && !trace.cut; i += step, ++number) {
+      isLaterRound = number > 0;
+      isOddRound = number % 2 != 0;
       set(loop.getInductionVar(), i);
       assign(loop.getRegionIterArgs(), carried);
       carried = visit(*loop.getBody(), steps);
       noteOverwritten(loop, steps);
     }
+    isLaterRound = isLater;
+    rounds = number;
     assign(loop.getResults(), carried);
   }
 
@@ -188,16 +232,22 @@ private:
 
   void visitWhile(scf::WhileOp loop, std::vector<Step> &steps) {
     SmallVector<int64_t> carried = get(loop.getInits());
-    while (!trace.isCut) {
+    bool isLater = isLaterRound;
+    for (int64_t number = 0; !trace.cut; ++number) {
+      isLaterRound = number > 0;
       assign(loop.getBeforeArguments(), carried);
       carried = visit(*loop.getBeforeBody(), steps);
       bool goesOn = carried.front() != 0;
       carried.erase(carried.begin());
-      if (!goesOn)
-        return assign(loop.getResults(), carried);
+      if (!goesOn) {
+        assign(loop.getResults(), carried);
+        rounds = number;
+        break;
+      }
       assign(loop.getAfterArguments(), carried);
       carried = visit(*loop.getAfterBody(), steps);
     }
+    isLaterRound = isLater;
   }
 
   void visitTgpu(Operation &op, std::vector<Step> &steps) {
@@ -225,12 +275,12 @@ private:
               return false;
             })
             .Case<GridExtentOp>([&](GridExtentOp extent) {
-              set(extent.getResult(), shape.getGrid()[extent.getDim()]);
+              set(extent.getResult(), launch.getGrid()[extent.getDim()]);
               return false;
             })
             .Case<ShareOp>([&](ShareOp share) {
               set(share.getFirst(), get(kernel.getGridIds().front()));
-              set(share.getStep(), shape.getGrid().front());
+              set(share.getStep(), launch.getGrid().front());
               return false;
             })
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
@@ -238,7 +288,7 @@ private:
               int64_t block = get(kernel.getGridIds().front());
               int64_t round =
                   takesAll(op) ? taken[{kernel.getOperation(), 0}]++ : ++taken[{op, part}];
-              set(op.getTile(), block + round * shape.getGrid().front());
+              set(op.getTile(), block + round * launch.getGrid().front());
               if (!op.getBuffer())
                 return false;
               into(op.getBuffer());
@@ -255,7 +305,8 @@ private:
             .Case<ReceiveOp>([&](ReceiveOp op) {
               into(op.getBuffer());
               ArrayRef<int64_t> words = published[getUseOf(op.getBuffer())];
-              trace.isCut |= words.size() < op.getValues().size();
+              if (words.size() < op.getValues().size())
+                cut(*op, "nothing was published in its buffer");
               for (auto [i, value] : llvm::enumerate(op.getValues()))
                 set(value, i < words.size() ? words[i] : 0);
               return true;
@@ -309,7 +360,9 @@ private:
               return true;
             })
             .Case<AnyOp>([&](AnyOp any) {
-              set(any.getResult(), answer ? -1 : 0);
+              bool isTrue = answers.ofVotes == Answers::Votes::True ||
+                            (answers.ofVotes == Answers::Votes::Mixed && isOddRound);
+              set(any.getResult(), isTrue ? -1 : 0);
               return true;
             })
             .Case<FirstRoundOp>([&](FirstRoundOp first) {
@@ -356,7 +409,12 @@ private:
 
   KernelOp kernel;
   bool apart;
-  int64_t part = 0; ///< the traced warpgroup, if warpgroups are participants
+  const Coverage *coverage;
+  const int64_t mostOperations;
+  int64_t rounds = -1;       ///< of the loop that was just traced, or -1
+  bool isLaterRound = false; ///< of the enclosing loop
+  bool isOddRound = true;    ///< of the loop that was entered last
+  int64_t part = 0;          ///< the traced warpgroup, if warpgroups are participants
   SmallVector<Region *> regions;
   Trace trace;
   int64_t numProducts = 0;
@@ -372,7 +430,8 @@ private:
 
 } // namespace
 
-Trace sync::traceKernel(KernelOp kernel, const LaunchShape &shape, ArrayRef<int64_t> block,
-                        bool answer, bool apart) {
-  return Tracer(kernel, shape, answer, apart).run(block);
+Trace sync::traceKernel(KernelOp kernel, const Slice &slice, const LaunchData &launch,
+                        ArrayRef<int64_t> block, Answers answers, bool apart,
+                        const Coverage *coverage, int64_t mostOperations) {
+  return Tracer(kernel, slice, launch, answers, apart, coverage, mostOperations).run(block);
 }

@@ -36,7 +36,7 @@ public:
       }
       for (int who : phase)
         if (states[who].next < getSteps(who).size())
-          return trace.isCut ? success() : report(phase, who);
+          return trace.cut ? success() : report(phase, who);
     }
     return success();
   }

@@ -6,10 +6,11 @@
 // names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. Any
 // fault fails the running test: diagnostics, and writes between elements or to inputs.
 //
-// If the compiler cannot compile the kernel for the GPU, the running test is marked as skipped,
-// with the reason, and continues with results of the CPU. TILEWRIGHT_TEST_TARGET is the target,
-// sm_80 by default. For sm_90a the bundle also has code for sm_80, as bundles of users have: for
-// views that a tensor map cannot describe, or cannot store.
+// A kernel that does not compile for the GPU fails the running test. Exceptions are the bindings
+// that a target refuses: KernelCall.cpp lists them with the expected message. There the running
+// test is marked as skipped, with the reason, and continues with results of the CPU.
+// TILEWRIGHT_TEST_TARGET is the target, sm_80 by default. For sm_90a the bundle also has code for
+// sm_80, as bundles of users have: for views that a tensor map cannot describe, or cannot store.
 //
 // Goldens, the kernels of test/Tgpu that are written by hand, run on the simulator and on a GPU.
 // With TILEWRIGHT_TEST_GOLDENS set, calls on a GPU use the golden of the kernel, if there is one,

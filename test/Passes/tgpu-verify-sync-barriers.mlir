@@ -442,3 +442,64 @@ tgpu.kernel @product_outlives_kernel target "sm_90a" warps 4 (%zero: bf16) grid(
   %product = tgpu.wgmma %buffer, %buffer transpose_b : !b, !b -> !acc
   tgpu.wgmma_commit
 }
+
+// -----
+
+// The first warps of role "b" may arrive for use 1 before the last have arrived for use 0: nothing tells them.
+tgpu.kernel @arrives_unknowing target "sm_90a" warps 3 () grid(%i = 1) {
+  %c1 = arith.constant 1 : i32
+  // expected-note @+1 {{the barriers}}
+  %full = tgpu.alloc_barriers arrivals 2 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 2 {
+      tgpu.arrive %full[%i] per warp : !tgpu.barriers<1>
+      // expected-error @+1 {{may count for the previous use of its barrier: role "b" arrives for use 1 without knowing that the previous one is complete; it must wait for that use, or for another role that has done so}}
+      tgpu.arrive %full[%c1] per warp : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+// A role of one warp that arrives alone knows; and so does one that another role told.
+tgpu.kernel @arrives_knowing target "sm_90a" warps 4 () grid(%i = 1) {
+  %c1 = arith.constant 1 : i32
+  %full = tgpu.alloc_barriers arrivals 2 : !tgpu.barriers<1>
+  %seen = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %alone = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+      tgpu.arrive %seen[%i] per role : !tgpu.barriers<1>
+      tgpu.wait %full[%c1] : !tgpu.barriers<1>
+    }
+    role "b" warps 2 {
+      tgpu.arrive %full[%i] per warp : !tgpu.barriers<1>
+      tgpu.wait %seen[%i] : !tgpu.barriers<1>
+      tgpu.arrive %full[%c1] per warp : !tgpu.barriers<1>
+    }
+    role "c" warps 1 {
+      tgpu.arrive %alone[%i] per role : !tgpu.barriers<1>
+      tgpu.arrive %alone[%c1] per role : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+// A signal does not wait, so the next one may come before role "a" has arrived.
+tgpu.kernel @signals_again target "sm_90a" warps 3 () grid(%i = 1) {
+  %meet = tgpu.named_barrier warps 3 : index
+  tgpu.roles
+    role "a" warps 1 {
+      // expected-note @+1 {{the earlier arrival by role "a"}}
+      tgpu.sync on %meet
+      tgpu.sync on %meet
+    }
+    role "b" warps 2 {
+      tgpu.signal %meet
+      // expected-error @+1 {{may arrive at the barrier again before the warps of an earlier arrival; a barrier must come between}}
+      tgpu.signal %meet
+    }
+}

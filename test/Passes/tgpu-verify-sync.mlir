@@ -181,6 +181,7 @@ func.func private @never(%x: i32) -> i1 {
   return %0 : i1
 }
 func.func private @for_ever(%x: i32) -> i32 {
+  // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: calls of functions without a body, or nested more than 32 deep, are not followed}}
   %0 = call @for_ever(%x) : (i32) -> i32
   return %0 : i32
 }
@@ -191,7 +192,37 @@ tgpu.kernel @functions target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
     %0 = tgpu.read %buffer : !tile -> !acc
   }
   %1 = func.call @for_ever(%x) : (i32) -> i32
+  %some = func.call @never(%1) : (i32) -> i1
+  scf.if %some {
+    tgpu.sync
+  }
   %2 = tgpu.read %buffer : !tile -> !acc
+}
+
+// -----
+
+// Operations that are not followed.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+tgpu.kernel @step_of_zero target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: steps of loops must be positive}}
+  scf.for %n = %c0 to %c1 step %c0 : i32 {
+    tgpu.sync
+  }
+}
+
+// -----
+
+tgpu.kernel @endless target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %many = arith.constant 300000 : i32
+  scf.for %n = %c0 to %many step %c1 : i32 {
+    // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: its launches execute too many operations}}
+    tgpu.sync
+  }
 }
 
 // -----

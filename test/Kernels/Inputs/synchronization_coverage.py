@@ -1,0 +1,126 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Maps the shipped kernels with their default blocks, and asks tgpu-verify-sync what it does not check: synchronization
+# that no launch reaches, and operations that it does not follow. Prints each place, and how many bindings have such
+# places; fails if a binding that UNREACHABLE does not list has one, or if a listed one has none.
+#
+#   synchronization_coverage.py SCRATCH KERNELS [--every N] [--match TEXT] [--jobs N] [--opt TOOL] [--no-check]
+#
+# --every: one binding of N; 40 by default, in the full tier 1. --no-check: only prints.
+
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+
+IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
+ATTENTION = ["attention_forward", "attention_backward"]
+MASKED = ATTENTION + ["attention_packed_gqa", "attention_split_kv", "differential_attention"]
+OTHERS = ["attention_paged_decode", "attention_backward_saved_probs", "linear_attention"]
+WITHOUT_DEPTH = ["matmul", "swiglu", "layer_norm", "row_softmax"]
+MASKS = ["none", "top_left", "bottom_right"]
+WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
+LISTED, IN_SEQUENCE = {"LISTED": "true"}, {"DETERMINISTIC": "true"}
+IN_ORDER = {"DETERMINISTIC": "true", "ORDERED": "true"}
+# A block of 64 keys that begins at a multiple of 64: under the mask only its first block of 64 queries is masked before
+# the full ones, and that one precedes the loop over the blocks that are masked before the full ones.
+NO_SECOND_BLOCK = ("attention_backward", "sm_90a", "CAUSAL=top_left", "WINDOW=true")
+UNREACHABLE = [NO_SECOND_BLOCK + ("D=192",), NO_SECOND_BLOCK + ("D=256",)]
+PLACE = re.compile(r":(\d+):\d+: (?:warning|remark): ([^\n]*(?:is not checked|was not reached|is not followed)[^\n]*)")
+
+
+def list_bindings(kernels):
+    """Yields (kernel, target, parameters, modifiers)."""
+    mods = sorted(name[:-5] for name in os.listdir(os.path.join(kernels, "mods")) if name.endswith(".mlir"))
+    for target in ("sm_80", "sm_90a"):
+        types = ["bf16"] if target == "sm_90a" else ["bf16", "f32"]
+        for kernel in MASKED + OTHERS:
+            for element in types + (["e4m3"] if kernel == "attention_forward" and target == "sm_80" else []):
+                for depth in ("64", "96", "128", "192", "256"):
+                    params = {"D": depth, "T": element}
+                    if kernel == "attention_packed_gqa":
+                        params["GROUP"] = "4"
+                    if kernel == "attention_paged_decode":
+                        params.update(GROUP="4", PAGE="16" if element == "f32" else "64")
+                    for mask in MASKS if kernel in MASKED else [None]:
+                        bound = {**params, **({"CAUSAL": mask} if mask else {})}
+                        yield kernel, target, bound, ()
+                        if kernel not in ATTENTION:
+                            continue
+                        more = [PACKED, WINDOW]
+                        if element == "bf16":
+                            more += [LISTED, {**PACKED, **WINDOW}]
+                            if kernel == "attention_backward":
+                                more.append(IN_SEQUENCE)
+                                if target == "sm_90a" and depth in ("64", "96", "128"):
+                                    more += [IN_ORDER, {**IN_ORDER, **PACKED}]
+                        for params_of_more in more:
+                            yield kernel, target, {**bound, **params_of_more}, ()
+                        if element == "bf16" and depth in ("64", "128", "256"):
+                            for mod in mods:
+                                yield kernel, target, bound, (mod,)
+                            yield kernel, target, bound, ("softcap", "document")
+                            yield kernel, target, {**bound, **PACKED}, ("bias",)
+        for kernel in WITHOUT_DEPTH:
+            for element in types + (["e4m3"] if kernel == "matmul" and target == "sm_80" else []):
+                params = {"T": element}
+                if kernel == "layer_norm":
+                    params["N"] = "1000"
+                if kernel == "matmul" and element == "e4m3":
+                    params["TC"] = "f16"
+                yield kernel, target, params, ()
+                if kernel == "swiglu":
+                    yield kernel, target, {**params, "TRANSPOSED": "true"}, ()
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def check(options, number, binding):
+    """Returns the label, whether the binding is listed, and the messages."""
+    kernel, target, params, mods = binding
+    words = [kernel, target] + [f"{name}={value}" for name, value in params.items()] + list(mods)
+    is_listed = any(all(word in words for word in listed) and not mods for listed in UNREACHABLE)
+    path = os.path.join(options.scratch, f"{number}.mlir")
+    command = ["tilewrightc", os.path.join(options.kernels, kernel + ".mlir"), f"--target={target}", "--emit=tgpu"]
+    command += [f"--param={name}={value}" for name, value in params.items()]
+    command += [f"--with={os.path.join(options.kernels, 'mods', mod + '.mlir')}" for mod in mods]
+    mapped = run(*command, "-o", path)
+    if mapped.returncode:
+        return " ".join(words), is_listed, [mapped.stderr.strip()]
+    checked = run(options.opt, path, "--tgpu-verify-sync=report-unreached", "-o", os.devnull)
+    os.remove(path)
+    if checked.returncode:
+        return " ".join(words), is_listed, [checked.stderr.strip()]
+    return " ".join(words), is_listed, [f"line {line}: {text}" for line, text in PLACE.findall(checked.stderr)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scratch")
+    parser.add_argument("kernels")
+    parser.add_argument("--every", type=int, default=1 if IS_FULL else 40)
+    parser.add_argument("--match", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--opt", default="tilewright-opt")
+    parser.add_argument("--no-check", action="store_true")
+    options = parser.parse_args()
+    os.makedirs(options.scratch, exist_ok=True)
+    bindings = [b for b in list_bindings(options.kernels) if options.match in " ".join(map(str, b))][:: options.every]
+    with_places, beside, wrong = 0, 0, 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for label, is_listed, messages in pool.map(lambda job: check(options, *job), enumerate(bindings)):
+            with_places += bool(messages)
+            beside += any("is not checked" in message for message in messages)
+            wrong += is_listed != bool(messages)
+            if messages and not is_listed or is_listed and not messages:
+                print(f"{label}: " + ("; ".join(messages) or "is listed as unreachable, but everything was reached"))
+    print(f"{len(bindings)} bindings, {with_places} with synchronization that is not checked, in {beside} beside a "
+          f"product; {wrong} unexpected")
+    sys.exit(not options.no_check and (wrong != 0 or not bindings))
+
+
+main()

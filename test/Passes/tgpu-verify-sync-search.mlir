@@ -1,0 +1,119 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The launches that tgpu-verify-sync derives from loops and branches, and its warning about what none of them reaches.
+// RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// One tile of %q and several of %k: constraints say that their rows are independent.
+tgpu.kernel @independent target "sm_80" warps 4 require(dim(q, 0) >= 1) (%q: !view, %k: !view)
+    grid(%i = ceildiv(dim(q, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %c64 = arith.constant 64 : i32
+  %buffer = tgpu.alloc : !tile
+  tgpu.copy_async %q[%i, 0], %buffer : !view, !tile
+  %other = tgpu.alloc : !tile
+  tgpu.copy_async %k[%i, 0], %other : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %queries = tile.dim %q, 0 : !view
+  %keys = tile.dim %k, 0 : !view
+  %q_blocks = arith.ceildivsi %queries, %c64 : i32
+  %k_blocks = arith.ceildivsi %keys, %c64 : i32
+  %is_one = arith.cmpi eq, %q_blocks, %c1 : i32
+  %are_many = arith.cmpi sgt, %k_blocks, %c3 : i32
+  %both = arith.andi %is_one, %are_many : i1
+  scf.if %both {
+    // expected-note @+1 {{written here}}
+    tgpu.copy_async %k[%c64, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.sync
+    // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// The program's constraints hold for the kernel that it launches: both have the same number of rows.
+tile.program @program require(dim(q, 0) == dim(k, 0)) (%q: !view, %k: !view) {
+  tile.launch @equal(%q, %k) : !view, !view
+}
+tgpu.kernel @equal target "sm_80" warps 4 (%x: !view, %y: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %buffer = tgpu.alloc : !tile
+  tgpu.copy_async %x[%i, 0], %buffer : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %xs = tile.dim %x, 0 : !view
+  %ys = tile.dim %y, 0 : !view
+  %differ = arith.cmpi ne, %xs, %ys : i32
+  scf.if %differ {
+    tgpu.copy_async %y[%i, 0], %buffer : !view, !tile
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!acc = tensor<64x64xf32, #tgpu.mma<4, 1>>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+!b = tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+!view = !tile.view<[?, 64], bf16>
+
+// Beside a product, in a branch that no extent takes.
+tgpu.kernel @never target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %buffer = tgpu.alloc : !tile
+  tgpu.copy_async %x[%i, 0], %buffer : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %left = tgpu.read %buffer : !tile -> !a
+  %right = tgpu.read %buffer : !tile -> !b
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %rows = tile.dim %x, 0 : !view
+  %never = arith.cmpi slt, %rows, %c0 : i32
+  scf.if %never {
+    %product = tgpu.mma %left, %right, %zeros : !a, !b -> !acc
+    // expected-warning @+1 {{is not checked: no launch that tgpu-verify-sync plays reaches it; run the kernel on the simulator with arguments that do}}
+    tgpu.sync
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// A condition on data holds, while a vote fails.
+tgpu.kernel @mixed target "sm_80" warps 4 (%x: !view, %scale: f32) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %zero = arith.constant 0.0 : f32
+  %buffer = tgpu.alloc : !tile
+  %loaded = tgpu.load %x[%i, 0] : !view -> !r
+  %zeros = arith.constant dense<0.0> : !r
+  %keep = arith.cmpf ogt, %loaded, %zeros : !r
+  %some = tgpu.any %keep : tensor<64x64xi1, #tgpu.mma<4, 1>>
+  %is_positive = arith.cmpf ogt, %scale, %zero : f32
+  scf.if %is_positive {
+    scf.if %some {
+    } else {
+      // expected-error @+1 {{reads a buffer that nothing has written}}
+      %tile = tgpu.read %buffer : !tile -> !r
+    }
+  }
+}
