@@ -90,9 +90,12 @@ public:
 
 private:
   struct Part {
-    const BundlePart *source;
+    const BundlePart *source = nullptr;
     std::vector<Entry> entries;
     std::vector<std::pair<Entry *, std::shared_ptr<KernelJob>>> copying; ///< not yet decided
+    std::optional<Entry> small = std::nullopt; ///< for chips with less shared memory
+    unsigned smallForm = 0;
+    ModuleOp smaller = nullptr; ///< bound with smaller blocks
   };
 
   Entry makeEntry(const BundlePart &part, ModuleOp module);
@@ -100,9 +103,12 @@ private:
   llvm::Error check(Part &part, bool &isLeftOut);
   llvm::Error finish(Entry &entry);
   llvm::Error addEntry(const Entry &entry);
-  llvm::Error addSmall(const Part &part);
-  llvm::Expected<bool> trySmall(const Part &part, ModuleOp module, StringRef entry,
-                                const llvm::StringSet<> &names);
+  llvm::StringSet<> listTooLarge(const Part &part) const;
+  llvm::Expected<std::optional<Entry>>
+  findSmall(const Part &part, ModuleOp module, StringRef schedule, const llvm::StringSet<> &names);
+  llvm::Expected<std::optional<unsigned>> findSmall(Part &part, unsigned first);
+  llvm::Error addSmall(Part &part);
+  void makeCode(const Entry &entry);
   bool isTooLarge(const KernelJob &job) const;
   const runtime::ProgramSpec *findProgram(const runtime::ProgramSpec &program) const;
 
@@ -255,11 +261,23 @@ bool PartsCompiler::isTooLarge(const KernelJob &job) const {
   });
 }
 
-/// Adds another form of an entry if the named kernels can be mapped with `schedule` (empty: as they
-/// are), and then are small; returns whether that is so. A form with other launches than the
-/// existing one is left out.
-llvm::Expected<bool> PartsCompiler::trySmall(const Part &part, ModuleOp module, StringRef schedule,
-                                             const llvm::StringSet<> &names) {
+/// The kernels of a part that smaller chips cannot run, if the caller has not decided about rings.
+llvm::StringSet<> PartsCompiler::listTooLarge(const Part &part) const {
+  llvm::StringSet<> names;
+  if (!part.source->gpu.schedule.empty() || isWhole(*part.source) || isMapped(part.source->module))
+    return names;
+  for (const Entry &entry : part.entries)
+    for (const auto &job : entry.jobs)
+      if (isTooLarge(*job))
+        names.insert(job->units.front().kernels.front().name);
+  return names;
+}
+
+/// The entry of a module with `schedule` (empty: as it is) for the named kernels, if these can be
+/// mapped with it and then are small, as far as that is known, and the launches are the same.
+llvm::Expected<std::optional<Entry>> PartsCompiler::findSmall(const Part &part, ModuleOp module,
+                                                              StringRef schedule,
+                                                              const llvm::StringSet<> &names) {
   GpuOptions gpu = part.source->gpu;
   if (!schedule.empty())
     gpu.schedule.push_back(schedule.str());
@@ -269,60 +287,85 @@ llvm::Expected<bool> PartsCompiler::trySmall(const Part &part, ModuleOp module, 
     entry.jobs.push_back(jobs.add(module, kernel, isNamed ? gpu : part.source->gpu));
   });
   jobs.map();
-  for (const auto &job : entry.jobs) // without code, which adds to this
-    if (job->error || isTooLarge(*job))
-      return false;
   std::vector<runtime::KernelSpec> kernels;
-  std::vector<KernelJob *> list;
   for (const auto &job : entry.jobs) {
-    list.push_back(job.get());
+    if (job->error || isTooLarge(*job))
+      return std::nullopt;
     for (const CodeUnit &unit : job->units)
       llvm::append_range(kernels, unit.kernels);
   }
-  for (auto program : module.getOps<tile::ProgramOp>()) {
+  const Entry &general = part.entries.back();
+  ModuleOp generalModule = general.module;
+  std::vector<runtime::KernelSpec> generalKernels;
+  for (const auto &job : general.jobs)
+    for (const CodeUnit &unit : job->units)
+      llvm::append_range(generalKernels, unit.kernels);
+  for (auto [program, same] :
+       llvm::zip(module.getOps<tile::ProgramOp>(), generalModule.getOps<tile::ProgramOp>())) {
     auto spec = makeProgramSpec(program, kernels, 0);
     if (!spec)
       return spec.takeError();
-    const runtime::ProgramSpec *known = findProgram(*spec);
-    if (known && !haveOneForm(*known, *spec))
-      return false;
+    auto known = makeProgramSpec(same, generalKernels, 0);
+    if (!known)
+      return known.takeError();
+    if (!haveOneForm(*known, *spec))
+      return std::nullopt;
   }
-  jobs.makeCode(list, scope.assemble, scope.preferredOnly);
-  for (const auto &job : entry.jobs)
-    if (isTooLarge(*job))
-      return false;
-  if (llvm::Error error = finish(entry))
-    return error;
-  if (llvm::Error error = addEntry(entry))
-    return error;
-  return true;
+  return std::optional<Entry>(std::move(entry));
 }
 
-/// For chips with little shared memory: without rings, then with smaller blocks, then both.
-llvm::Error PartsCompiler::addSmall(const Part &part) {
+/// For chips with little shared memory: without rings, then with smaller blocks, then both. Forms
+/// before `first` are left out; returns the number of the form, or none.
+llvm::Expected<std::optional<unsigned>> PartsCompiler::findSmall(Part &part, unsigned first) {
   constexpr llvm::StringLiteral withoutRings = "stages=1";
-  llvm::StringSet<> names;
-  for (const Entry &entry : part.entries)
-    for (const auto &job : entry.jobs)
-      if (isTooLarge(*job))
-        names.insert(job->units.front().kernels.front().name);
-  if (names.empty() || !part.source->gpu.schedule.empty() || isWhole(*part.source) ||
-      isMapped(part.source->module))
-    return llvm::Error::success();
-  llvm::Expected<bool> isDone = trySmall(part, part.source->module, withoutRings, names);
-  if (!isDone)
-    return isDone.takeError();
-  if (*isDone || !part.source->bindSmaller)
-    return llvm::Error::success();
-  int64_t limit = scope.sharedLimit ? scope.sharedLimit
-                                    : Target::find(part.source->gpu.target)->leastSharedOfBlock;
-  ModuleOp smaller = part.source->bindSmaller(limit);
-  if (!smaller)
-    return llvm::Error::success();
-  isDone = trySmall(part, smaller, "", names);
-  if (isDone && !*isDone)
-    isDone = trySmall(part, smaller, withoutRings, names);
-  return isDone ? llvm::Error::success() : isDone.takeError();
+  part.small = std::nullopt;
+  llvm::StringSet<> names = listTooLarge(part);
+  if (names.empty())
+    return std::nullopt;
+  for (unsigned form = first; form < 3; ++form) {
+    if (form > 0 && !part.smaller) {
+      int64_t limit = scope.sharedLimit ? scope.sharedLimit
+                                        : Target::find(part.source->gpu.target)->leastSharedOfBlock;
+      if (part.source->bindSmaller)
+        part.smaller = part.source->bindSmaller(limit);
+      if (!part.smaller)
+        return std::nullopt;
+    }
+    llvm::Expected<std::optional<Entry>> found =
+        findSmall(part, form ? part.smaller : part.source->module,
+                  form == 1 ? llvm::StringRef() : llvm::StringRef(withoutRings), names);
+    if (!found)
+      return found.takeError();
+    if (*found) {
+      part.small = std::move(**found);
+      return form;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Adds the small form of a part, whose code exists. Code may need more shared memory than was
+/// known, so that the next form is tried.
+llvm::Error PartsCompiler::addSmall(Part &part) {
+  for (unsigned form = part.smallForm; part.small; ++form) {
+    makeCode(*part.small);
+    if (llvm::none_of(part.small->jobs, [&](const auto &job) { return isTooLarge(*job); })) {
+      if (llvm::Error error = finish(*part.small))
+        return error;
+      return addEntry(*part.small);
+    }
+    llvm::Expected<std::optional<unsigned>> next = findSmall(part, form + 1);
+    if (!next)
+      return next.takeError();
+  }
+  return llvm::Error::success();
+}
+
+void PartsCompiler::makeCode(const Entry &entry) {
+  std::vector<KernelJob *> list;
+  for (const auto &job : entry.jobs)
+    list.push_back(job.get());
+  jobs.makeCode(list, scope.assemble, scope.preferredOnly);
 }
 
 llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
@@ -330,7 +373,8 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
   for (const BundlePart &source : sources) {
     if (llvm::Expected<const Target &> known = findTarget(source.gpu.target); !known)
       return known.takeError();
-    Part part{&source, {}, {}};
+    Part part;
+    part.source = &source;
     for (ModuleOp module : source.shorter)
       part.entries.push_back(makeEntry(source, module));
     part.entries.push_back(makeEntry(source, source.module));
@@ -349,8 +393,16 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
     if (isLeftOut)
       continue;
     kept.push_back(&part);
+    // Together with the others, so that no core waits.
+    llvm::Expected<std::optional<unsigned>> form = findSmall(part, 0);
+    if (!form)
+      return form.takeError();
+    part.smallForm = form->value_or(0);
     for (const Entry &entry : part.entries)
       for (const auto &job : entry.jobs)
+        wanted.push_back(job.get());
+    if (part.small)
+      for (const auto &job : part.small->jobs)
         wanted.push_back(job.get());
   }
   jobs.makeCode(wanted, scope.assemble, scope.preferredOnly);
