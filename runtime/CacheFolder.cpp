@@ -30,18 +30,21 @@ struct File {
   bool isTemporary;
 };
 
-/// Whether a file is an entry, or one that writeFileAtomically had begun.
-bool isEntry(const std::string &name, bool &isTemporary) {
-  for (const char *suffix : {".cubin", ".twb"}) {
-    size_t length = std::strlen(suffix), at = name.rfind(suffix);
-    if (at == std::string::npos)
-      continue;
-    std::string rest = name.substr(at + length);
-    isTemporary = rest.size() == 7 && rest[0] == '.';
-    if (rest.empty() || isTemporary)
-      return true;
-  }
-  return false;
+/// Whether a file is an entry, or one that writeFileAtomically had begun. The names of entries
+/// begin with a digest, so that a bundle or cubin of the user is none.
+bool isEntry(std::string_view name, bool &isTemporary) {
+  isTemporary = name.size() > 7 && name[name.size() - 7] == '.';
+  if (isTemporary)
+    name.remove_suffix(7);
+  size_t digits = name.find_first_not_of("0123456789abcdef");
+  if (digits == std::string_view::npos)
+    return false;
+  std::string_view rest = name.substr(digits);
+  constexpr std::string_view ofBundle = ".twb", ofCode = ".cubin";
+  if (digits == 40)
+    return rest == ofBundle;
+  return digits == 16 && rest.substr(0, 4) == "-sm_" && rest.size() > ofCode.size() &&
+         rest.substr(rest.size() - ofCode.size()) == ofCode;
 }
 
 std::vector<File> listFiles(const std::string &folder) {
@@ -164,7 +167,8 @@ void CacheFolder::trim() const {
   for (const File &file : files) {
     if (total <= limit - limit / 4)
       break;
-    if (!file.isTemporary && unlink(file.path.c_str()) == 0)
+    // Another process may have removed it.
+    if (!file.isTemporary && (unlink(file.path.c_str()) == 0 || errno == ENOENT))
       total -= file.bytes;
   }
 }

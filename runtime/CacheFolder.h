@@ -46,7 +46,8 @@ public:
   /// The bytes of an entry, which counts as used now; nothing if there is none. If the file does
   /// not begin with `prefix`, only its beginning.
   Result<std::optional<std::string>> read(const std::string &name, std::string_view prefix) const;
-  /// Creates the folder, readable by the user only, if it is missing. If all entries together then
+  /// `name` is 40 hexadecimal digits and ".twb", or 16, "-sm_", anything, and ".cubin". Creates the
+  /// folder, readable by the user only, if it is missing. If all entries together then
   /// exceed the limit, those that were used least recently are removed.
   Status write(const std::string &name, std::string_view bytes) const;
 

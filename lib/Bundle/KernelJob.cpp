@@ -150,12 +150,11 @@ void KernelJob::makeCode(CodeUnit &unit, bool assemble) const {
   if (!assemble || assembler.empty())
     return;
   llvm::Expected<Assembly> assembly = assembleCubin(unit.ptx, gpu.target);
-  if (!assembly && isLastAssembler(assembler)) {
-    llvm::consumeError(assembly.takeError()); // the driver assembles
-    return;
-  }
   if (!assembly) {
-    unit.error = llvm::toString(assembly.takeError());
+    std::string text = llvm::toString(assembly.takeError());
+    // If it is too old for this PTX, the driver assembles.
+    if (!isLastAssembler(assembler) || !llvm::StringRef(text).contains("nsupported .version"))
+      unit.error = std::move(text);
     return;
   }
   unit.cubin = std::move(assembly->cubin);

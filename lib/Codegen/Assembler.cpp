@@ -156,8 +156,10 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
   std::string error;
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log),
                                                 llvm::StringRef(log)};
+  // Without a limit of time, which LLVM sets by the alarm of the whole process, other threads'
+  // included.
   int status = llvm::sys::ExecuteAndWait(assembler, arguments, std::nullopt, redirects,
-                                         /*SecondsToWait=*/300, /*MemoryLimit=*/0, &error);
+                                         /*SecondsToWait=*/0, /*MemoryLimit=*/0, &error);
   Assembly assembly;
   if (auto buffer = llvm::MemoryBuffer::getFile(log))
     assembly.log = (*buffer)->getBuffer().str();

@@ -41,7 +41,8 @@ static std::string describeBuild() {
   auto visit = [](dl_phdr_info *info, size_t, void *data) {
     Search &search = *static_cast<Search *>(data);
     llvm::StringRef name = info->dlpi_name ? info->dlpi_name : "";
-    bool isWanted = name.contains("LLVM") || name.contains("MLIR");
+    llvm::StringRef file = llvm::sys::path::filename(name);
+    bool isWanted = file.starts_with("libLLVM") || file.starts_with("libMLIR");
     llvm::StringRef id;
     for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
       const ElfW(Phdr) &part = info->dlpi_phdr[i];
@@ -113,26 +114,29 @@ void ContentKey::add(const TilePipelineOptions &options) {
   add(options.shared);
 }
 
-void ContentKey::addLinks(llvm::StringRef text, llvm::StringRef source) {
-  constexpr llvm::StringLiteral word = "tile.link";
-  // The texts of files of the compiler are part of its build. A comment that looks like a link only
-  // adds a file too many.
-  for (size_t at = text.find(word); at != llvm::StringRef::npos; at = text.find(word, at)) {
-    at += word.size();
-    llvm::StringRef rest = text.substr(at).ltrim();
-    if (!rest.consume_front("\""))
-      continue;
-    llvm::StringRef name = rest.take_until([](char c) { return c == '"'; });
+bool ContentKey::addLinks(llvm::StringRef text, llvm::StringRef source) {
+  // The texts of files of the compiler are part of its build. Every string that ends as the name of
+  // a file is taken for a link: one that is none only adds a file too many. A string with an escape
+  // might be any name.
+  constexpr llvm::StringLiteral end = ".mlir\"";
+  if (!text.contains("tile.link"))
+    return true;
+  if (text.contains('\\'))
+    return false;
+  for (size_t at = text.find(end); at != llvm::StringRef::npos; at = text.find(end, at + 1)) {
+    llvm::StringRef name = text.take_front(at + end.size() - 1).rsplit('"').second;
     add(name);
     FileBeside beside = source.empty() ? FileBeside() : findBeside(source, name);
-    if (beside.place == FileBeside::Place::Inside && visited.insert(beside.real).second)
-      addFile(beside.path);
+    if (beside.place == FileBeside::Place::Inside && visited.insert(beside.real).second &&
+        !addFile(beside.path))
+      return false;
   }
+  return true;
 }
 
-void ContentKey::addText(llvm::StringRef text, llvm::StringRef source) {
+bool ContentKey::addText(llvm::StringRef text, llvm::StringRef source) {
   add(text);
-  addLinks(text, source);
+  return addLinks(text, source);
 }
 
 bool ContentKey::addFile(const std::string &path) {
@@ -145,8 +149,7 @@ bool ContentKey::addFile(const std::string &path) {
     llvm::consumeError(buffer.takeError());
     return false;
   }
-  addText((*buffer)->getBuffer(), path);
-  return true;
+  return addText((*buffer)->getBuffer(), path);
 }
 
 void ContentKey::addAssembler() {
@@ -167,7 +170,8 @@ tilewright::makeKey(llvm::MemoryBufferRef source, const BundleRequest &request, 
   ContentKey key;
   // Diagnostics are not kept, so the folder of the file does not matter, but the manifest names it.
   key.add(llvm::sys::path::filename(source.getBufferIdentifier()));
-  key.addText(source.getBuffer(), request.options.source);
+  if (!key.addText(source.getBuffer(), request.options.source))
+    return std::nullopt;
   key.add(request.options);
   for (const std::string &file : request.options.with)
     if (!key.addFile(file))
@@ -262,8 +266,10 @@ tilewright::compileOrFindBundle(llvm::MemoryBufferRef source, const BundleReques
     if (auto found = cache.find(*key))
       return std::move(*found);
   llvm::Expected<std::string> bytes = compileInNewContext(source, request, handler);
-  if (bytes && key)
-    (void)cache.store(*key, *bytes); // a cache that cannot be written is not an error
+  // Not if a file was edited meanwhile: the compiler read it after the key was made. A cache that
+  // cannot be written is not an error.
+  if (bytes && key && makeKey(source, request, /*ofShipped=*/false) == key)
+    (void)cache.store(*key, *bytes);
   return bytes;
 }
 

@@ -31,18 +31,18 @@ public:
   void add(int64_t number) { add(std::to_string(number)); }
   void add(const GpuOptions &options);
   void add(const TilePipelineOptions &options);
-  /// The text of a file, and those of the files beside it that its tile.link name. False if the
-  /// file cannot be read.
+  /// The text of a file, and those of the files beside it that its tile.link name. False if a file
+  /// cannot be read, or what it links cannot be told from its text.
   bool addFile(const std::string &path);
   /// The same for a text; `source` is as in TilePipelineOptions.
-  void addText(llvm::StringRef text, llvm::StringRef source);
+  bool addText(llvm::StringRef text, llvm::StringRef source);
   /// The path, size and time of ptxas, if there is one.
   void addAssembler();
 
   std::array<uint8_t, 32> get();
 
 private:
-  void addLinks(llvm::StringRef text, llvm::StringRef source);
+  bool addLinks(llvm::StringRef text, llvm::StringRef source);
 
   llvm::SHA256 hash;
   llvm::StringSet<> visited;

@@ -182,9 +182,8 @@ private:
     if (part.needsRoles && (!isMapped || !hasRoles))
       return false;
     if (!isMapped)
-      return true; // the compilation of the part emits the diagnostics
-    held.emit();
-    std::string text;
+      return true;
+    std::string text; // the compilation of the part emits the diagnostics
     llvm::raw_string_ostream stream(text);
     reportOn(*mapped, part.gpu, stream);
     Progress::hide();
@@ -235,6 +234,11 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
   for (const std::string &target : request.targets)
     if (llvm::Expected<const Target &> known = findTarget(target); !known)
       return known.takeError();
+    else if (request.device && !request.device->mayUse(*known))
+      return llvm::createStringError(
+          "a target must run on the device of the request, of compute capability " +
+          std::to_string(request.device->major) + "." + std::to_string(request.device->minor) +
+          ", but got " + target + "; leave it out");
   mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source);
   if (!parsed)
     return llvm::createStringError("compilation failed");

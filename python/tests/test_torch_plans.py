@@ -178,6 +178,7 @@ class JobsTest(unittest.TestCase):
         self.calls, self.running, self.most = [], 0, 0
         self.lock = threading.Lock()
         patches = (mock.patch.object(plans.compiler, "compile_bundle", self.compile),
+                   mock.patch.object(plans._code, "library", mock.Mock(load=lambda data: data)),
                    mock.patch.object(plans._code, "jobs", {}), mock.patch.object(plans._code, "plans", {}),
                    mock.patch.object(plans, "_describe", lambda index: (9, 0, 232448)),
                    mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False))
@@ -269,6 +270,22 @@ class FallbackTest(unittest.TestCase):
         plan.get_complete = lambda: complete
         self.launch(plan)
         self.assertEqual((plan.runs, complete.runs), (2, 1))
+
+    def test_errors_after_the_choice_of_variants(self):
+        plan = self.Plan(runtime.TilewrightError("the grid has too many blocks", "unsupported"))
+        plan.get_complete = lambda: self.fail("must not be asked")
+        with self.assertRaisesRegex(ValueError, "too many blocks"):
+            self.launch(plan)
+
+    def test_prepare_keeps_a_plan(self):
+        """Graphs may have captured its code."""
+        choice, device = ops.Choice("forward", "f16", 16, 16, "none", False, ""), torch.device("cuda", 0)
+        with mock.patch.object(plans, "_make", lambda *arguments: object()), mock.patch.object(plans._code, "plans", {}), \
+                mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False):
+            before = plans.plan(choice, device)
+            plans.prepare(choice, device)
+            self.assertIs(plans.plan(choice, device), before)
+            self.assertIsNot(plans.plan(choice, device, complete=True), before)
 
     def test_other_errors(self):
         plan = self.Plan(runtime.TilewrightError("out of memory", "out of memory"))

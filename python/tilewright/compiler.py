@@ -168,7 +168,7 @@ def compile_shipped(folder, kernel, params, with_files=(), targets=(), *, device
     del kept
 
 
-_LINK = re.compile(r'tile\.link\s*"([^"\n]*)"')
+_LINK = re.compile(r'"([^"\n]*\.mlir)"')  # perhaps the file of a tile.link
 _links = {}  # the files beside a file that its tile.link name, by the stamp of the file
 
 

@@ -41,24 +41,25 @@ class _Job:
 
     def __init__(self, choice, device, complete):
         self.choice, self.device, self.complete = choice, device, complete
-        self.lock, self.data = threading.Lock(), None
+        self.lock, self.bundle = threading.Lock(), None
 
-    def get(self):
-        """Returns the bytes of the bundle."""
+    def get(self, shown=True):
+        """Returns the bundle, which the plans of all devices of a kind share."""
         with self.lock:
-            if self.data is None:
+            if self.bundle is None:
                 kernel, files = self.choice.files()
                 device, preferred_only = (None, False) if self.complete else (self.device, True)
-                with progress.shown(f"compiling {self.choice.entry()}"):
-                    self.data = compiler.compile_bundle(kernel, self.choice.params(), files, device=device,
-                                                        preferred_only=preferred_only)
-            return self.data
+                with progress.shown(f"compiling {self.choice.entry()}") if shown else contextlib.nullcontext():
+                    data = compiler.compile_bundle(kernel, self.choice.params(), files, device=device,
+                                                   preferred_only=preferred_only)
+                self.bundle = _code.get_library().load(data)
+            return self.bundle
 
     def begin(self):
         """Compiles in a thread. Does not touch the device, whose calls could disturb the capture of a graph."""
         def run():
-            with contextlib.suppress(compiler.CompileError, ValueError, OSError):
-                self.get()  # the call that needs the result repeats an error
+            with contextlib.suppress(compiler.CompileError, TilewrightError, ValueError, OSError):
+                self.get(shown=False)  # the call that needs the result repeats an error
         threading.Thread(target=run, name="tilewright-compile").start()
 
 
@@ -136,7 +137,8 @@ def prepare(choice, device):
     """Makes a complete plan, which later calls then find: they may be captured."""
     found = plan(choice, device, complete=True)
     files = compiler.stamps(checks.modifier_files(choice.modifier)) if choice.modifier else ()
-    _code.plans[(choice, files, None, device.index, False)] = found
+    # A plan that exists stays, since graphs may have captured its code.
+    _code.plans.setdefault((choice, files, None, device.index, False), found)
 
 
 def _make(choice, files, device, complete):
@@ -151,11 +153,10 @@ def _make(choice, files, device, complete):
             found.prepare(device.index)
             return found
     job = _code.get_job(choice, files, _describe(device.index), complete)
-    found = choice.create(library, library.load(job.get()))
+    found = choice.create(library, job.get())
     found.prepare(device.index)
     if not complete:
         found.get_complete = functools.partial(plan, choice, device, complete=True)
-    job.data = None  # the library has a copy, and the cache another one
     return found
 
 
@@ -183,9 +184,10 @@ def launch(plan, values, outputs, device):
             _enqueue(plan, values, device)
         except TilewrightError as error:
             get_complete = getattr(plan, "get_complete", None)
-            if error.code != "unsupported" or get_complete is None:
+            # Nothing was launched if a kernel has no variant for the arguments.
+            if error.code != "unsupported" or "variant" not in str(error) or get_complete is None:
                 raise
-            _enqueue(get_complete(), values, device)  # nothing was launched
+            _enqueue(get_complete(), values, device)
 
 
 def _enqueue(plan, values, device):

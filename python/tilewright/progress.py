@@ -24,7 +24,10 @@ def _is_notebook():
 def shown(what):
     """A context in which work is done that `what` names, as in "compiling attention_forward"."""
     stream, delay = sys.stderr, _delay()
-    is_terminal = stream is not None and stream.isatty()
+    try:
+        is_terminal = stream.isatty()
+    except (AttributeError, ValueError):  # an object in the place of the stream, or none, or a closed one
+        is_terminal = False
     if delay < 0 or not (is_terminal or _is_notebook()):
         yield
         return

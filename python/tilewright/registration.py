@@ -47,7 +47,9 @@ def operator(schema):
     name = f"tilewright::{schema.partition('(')[0]}"
 
     def define(function):
-        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        # As custom_op: Inductor passes arrays with the strides that they have without compilation.
+        strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, strides))
         _LIBRARY.impl(name, _hidden(function), "CompositeExplicitAutograd")
         return getattr(torch.ops.tilewright, name.partition("::")[2]).default
 

@@ -114,6 +114,9 @@ TEST(CompilerApi, CompilesForOneDevice) {
   EXPECT_EQ(kernels(9, 0).substr(0, 6), "sm_80 ");
   EXPECT_EQ(kernels(7, 5), "device_major and device_minor must be the compute capability of a "
                            "device, sm_80 or sm_90a or later, but got 7.5");
+  request.targets = {"sm_80", "sm_90a"};
+  EXPECT_EQ(kernels(8, 0), "a target must run on the device of the request, of compute capability "
+                           "8.0, but got sm_90a; leave it out");
   unsetenv("TILEWRIGHT_PTXAS");
 }
 
@@ -134,13 +137,13 @@ TEST(CompilerApi, TakesAnAssemblerWhereThereIsNoOther) {
     EXPECT_TRUE(bundle.ok()) << bundle.status().message();
     return bundle.ok() && (*bundle)->manifest().kernels[0].codes.size() == 2;
   };
-  // A script in its place names the entry, as a cubin does; one that fails is as none.
+  // A script in its place names the entry, as a cubin does. One that is too old is as none.
   std::string script = ::testing::TempDir() + "/ptxas-of-test";
   auto write = [&](const char *text) {
     std::ofstream(script) << text;
     chmod(script.c_str(), 0755);
   };
-  write("#!/bin/sh\nexit 1\n");
+  write("#!/bin/sh\necho 'Unsupported .version 7.0' >&2; exit 1\n");
   EXPECT_FALSE(hasCubin(script.c_str()));
   write("#!/bin/sh\nprintf '\\0row_softmax\\0row_softmax_aligned\\0' > $5\n");
   EXPECT_TRUE(hasCubin(script.c_str()));

@@ -176,6 +176,39 @@ TEST_F(BundleCacheTest, ThereIsNoKeyForWhatCannotBeRead) {
   EXPECT_EQ(key(), "(none)");
 }
 
+TEST_F(BundleCacheTest, FindsLinksInAllForms) {
+  for (const char *form :
+       {"\"tile.link\"() <{file = \"x.mlir\"}> : () -> ()\n", "tile.link // text\n \"x.mlir\"\n"}) {
+    source = form;
+    put("x.mlir", "one");
+    std::string first = key();
+    EXPECT_NE(first, "(none)");
+    put("x.mlir", "two");
+    EXPECT_NE(key(), first) << form;
+  }
+  source = "tile.link \"\\78.mlir\"\n"; // an escape
+  EXPECT_EQ(key(), "(none)");
+}
+
+TEST_F(BundleCacheTest, WhatIsEditedMeanwhileIsNotKept) {
+  // A script in the place of ptxas edits a file while the compiler runs.
+  std::string edited = helpers;
+  edited.replace(edited.find("2.0"), 3, "3.0");
+  auto compileAndEdit = [&](bool edits) {
+    put("helpers.mlir", helpers);
+    setenv("TILEWRIGHT_PTXAS", (root + "/ptxas").c_str(), 1);
+    put("ptxas", edits ? "#!/bin/sh\ncp " + root + "/other.mlir " + root + "/helpers.mlir\n" +
+                             "printf '\\0k\\0k_aligned\\0' > $5\n"
+                       : "#!/bin/sh\nprintf '\\0k\\0k_aligned\\0' > $5\n");
+    std::filesystem::permissions(root + "/ptxas", std::filesystem::perms::owner_all);
+    put("other.mlir", edited);
+    EXPECT_EQ(compile().substr(0, 8), "TWBUNDLE") << diagnostics;
+    return entries().size();
+  };
+  EXPECT_EQ(compileAndEdit(true), 0u);
+  EXPECT_EQ(compileAndEdit(false), 1u);
+}
+
 TEST_F(BundleCacheTest, FindsWhatItCompiled) {
   std::string first = compile();
   ASSERT_EQ(first.substr(0, 8), "TWBUNDLE") << first << diagnostics;

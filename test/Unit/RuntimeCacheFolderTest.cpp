@@ -22,6 +22,13 @@ using namespace tilewright::runtime;
 
 namespace {
 
+/// The name of a file as the caches have it.
+std::string entry(char c) {
+  const char *digits = "0123456789abcdef";
+  return std::string(40, digits[c % 16]) + ".twb";
+}
+const std::string cubin = "0123456789abcdef-sm_90-12040.cubin";
+
 class CacheFolderTest : public ::testing::Test {
 protected:
   void SetUp() override {
@@ -59,9 +66,9 @@ protected:
 
 TEST_F(CacheFolderTest, KeepsAnEntry) {
   CacheFolder folder(path);
-  EXPECT_EQ(readBack(folder, "x.twb"), "(none)");
-  ASSERT_TRUE(folder.write("x.twb", "content").ok());
-  EXPECT_EQ(readBack(folder, "x.twb"), "content");
+  EXPECT_EQ(readBack(folder, entry('x')), "(none)");
+  ASSERT_TRUE(folder.write(entry('x'), "content").ok());
+  EXPECT_EQ(readBack(folder, entry('x')), "content");
   EXPECT_EQ(mode(path), mode_t(0700));
   EXPECT_EQ(folder.list().entries, 1u);
   EXPECT_EQ(folder.list().bytes, 7u);
@@ -69,7 +76,7 @@ TEST_F(CacheFolderTest, KeepsAnEntry) {
 
 TEST_F(CacheFolderTest, AFolderThatOthersMayWriteIsNotUsed) {
   CacheFolder folder(path);
-  ASSERT_TRUE(folder.write("x.twb", "content").ok());
+  ASSERT_TRUE(folder.write(entry('x'), "content").ok());
   for (mode_t each : {0720, 0702, 0777}) {
     ASSERT_EQ(chmod(path.c_str(), each), 0);
     Status status = folder.check();
@@ -77,24 +84,24 @@ TEST_F(CacheFolderTest, AFolderThatOthersMayWriteIsNotUsed) {
     EXPECT_NE(status.message().find("must be writable by its owner only, but has mode 7"),
               std::string::npos)
         << status.message();
-    EXPECT_FALSE(folder.read("x.twb", "").ok());
-    EXPECT_FALSE(folder.write("y.twb", "content").ok());
-    EXPECT_FALSE(std::filesystem::exists(path + "/y.twb"));
+    EXPECT_FALSE(folder.read(entry('x'), "").ok());
+    EXPECT_FALSE(folder.write(entry('y'), "content").ok());
+    EXPECT_FALSE(std::filesystem::exists(path + "/" + entry('y')));
   }
   // One that came with an application was written by who installed it.
-  EXPECT_EQ(readBack(CacheFolder::shipped(path), "x.twb"), "content");
+  EXPECT_EQ(readBack(CacheFolder::shipped(path), entry('x')), "content");
   ASSERT_EQ(chmod(path.c_str(), 0755), 0);
-  EXPECT_EQ(readBack(folder, "x.twb"), "content");
+  EXPECT_EQ(readBack(folder, entry('x')), "content");
 }
 
 TEST_F(CacheFolderTest, AFolderOfAnotherUserIsNotUsed) {
   if (geteuid() != 0)
     GTEST_SKIP() << "only root can give a folder away";
   CacheFolder folder(path);
-  ASSERT_TRUE(folder.write("x.twb", "content").ok());
+  ASSERT_TRUE(folder.write(entry('x'), "content").ok());
   ASSERT_EQ(chown(path.c_str(), 12345, 0), 0);
   EXPECT_NE(folder.check().message().find("but belongs to 12345"), std::string::npos);
-  EXPECT_FALSE(folder.read("x.twb", "").ok());
+  EXPECT_FALSE(folder.read(entry('x'), "").ok());
 }
 
 TEST_F(CacheFolderTest, AFileIsNoFolder) {
@@ -102,41 +109,41 @@ TEST_F(CacheFolderTest, AFileIsNoFolder) {
   std::ofstream(path) << "text";
   EXPECT_NE(CacheFolder(path).check().message().find("must be a folder, but is none"),
             std::string::npos);
-  EXPECT_FALSE(CacheFolder(path).write("x.twb", "content").ok());
+  EXPECT_FALSE(CacheFolder(path).write(entry('x'), "content").ok());
 }
 
 TEST_F(CacheFolderTest, RemovesWhatWasUsedLeastRecently) {
   CacheFolder folder(path, /*limit=*/1000);
   const std::string content(300, 'x');
-  for (const char *name : {"a.twb", "b.cubin", "c.twb"})
+  for (const std::string &name : {entry('a'), cubin, entry('c')})
     ASSERT_TRUE(folder.write(name, content).ok());
   std::ofstream(path + "/notes.txt") << std::string(5000, 'x'); // not an entry
-  age("a.twb", 300);
-  age("b.cubin", 200);
-  age("c.twb", 100);
-  EXPECT_EQ(readBack(folder, "a.twb"), content); // is used now
-  ASSERT_TRUE(folder.write("d.twb", content).ok());
-  EXPECT_EQ(readBack(folder, "a.twb"), content);
-  EXPECT_EQ(readBack(folder, "b.cubin"), "(none)");
-  EXPECT_EQ(readBack(folder, "c.twb"), "(none)");
-  EXPECT_EQ(readBack(folder, "d.twb"), content);
+  age(entry('a'), 300);
+  age(cubin, 200);
+  age(entry('c'), 100);
+  EXPECT_EQ(readBack(folder, entry('a')), content); // is used now
+  ASSERT_TRUE(folder.write(entry('d'), content).ok());
+  EXPECT_EQ(readBack(folder, entry('a')), content);
+  EXPECT_EQ(readBack(folder, cubin), "(none)");
+  EXPECT_EQ(readBack(folder, entry('c')), "(none)");
+  EXPECT_EQ(readBack(folder, entry('d')), content);
   EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
   // What exceeds the limit by itself is not kept.
-  ASSERT_TRUE(folder.write("e.twb", std::string(1001, 'x')).ok());
-  EXPECT_EQ(readBack(folder, "e.twb"), "(none)");
+  ASSERT_TRUE(folder.write(entry('e'), std::string(1001, 'x')).ok());
+  EXPECT_EQ(readBack(folder, entry('e')), "(none)");
   EXPECT_EQ(folder.list().entries, 2u);
 }
 
 TEST_F(CacheFolderTest, RemovesWhatAProcessLeftUnfinished) {
   CacheFolder folder(path);
-  ASSERT_TRUE(folder.write("a.twb", "content").ok());
-  for (const char *name : {"b.twb.abcdef", "c.twb.abcdef"})
+  ASSERT_TRUE(folder.write(entry('a'), "content").ok());
+  for (const std::string &name : {entry('b') + ".abcdef", entry('c') + ".abcdef"})
     std::ofstream(path + "/" + name) << "half";
-  age("b.twb.abcdef", 7200);
+  age(entry('b') + ".abcdef", 7200);
   EXPECT_EQ(folder.list().entries, 1u);
-  ASSERT_TRUE(folder.write("d.twb", "content").ok());
-  EXPECT_FALSE(std::filesystem::exists(path + "/b.twb.abcdef"));
-  EXPECT_TRUE(std::filesystem::exists(path + "/c.twb.abcdef")); // may still be written
+  ASSERT_TRUE(folder.write(entry('d'), "content").ok());
+  EXPECT_FALSE(std::filesystem::exists(path + "/" + entry('b') + ".abcdef"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/" + entry('c') + ".abcdef")); // may still be written
 }
 
 TEST_F(CacheFolderTest, ThreadsShareIt) {
@@ -145,7 +152,7 @@ TEST_F(CacheFolderTest, ThreadsShareIt) {
     threads.emplace_back([&, i] {
       CacheFolder folder(path, /*limit=*/4000);
       for (int j = 0; j < 50; ++j) {
-        std::string content(500, char('a' + (i + j) % 8)), name = std::to_string(j % 5) + ".twb";
+        std::string content(500, char('a' + (i + j) % 8)), name = entry(char('a' + j % 12));
         EXPECT_TRUE(folder.write(name, content).ok());
         auto found = folder.read(name, "");
         ASSERT_TRUE(found.ok());
@@ -172,7 +179,7 @@ TEST_F(CacheFolderTest, TheEnvironmentSetsItsLimit) {
 TEST_F(CacheFolderTest, TheCInterfaceShowsIt) {
   setenv("TILEWRIGHT_CACHE_DIR", path.c_str(), 1);
   setenv("TILEWRIGHT_CACHE_SIZE", "5", 1);
-  ASSERT_TRUE(CacheFolder(path).write("x.twb", "content").ok());
+  ASSERT_TRUE(CacheFolder(path).write(entry('x'), "content").ok());
   tilewright_cache cache = {};
   EXPECT_EQ(tilewright_cache_query(nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_last_error(), "cache must not be null");
@@ -193,10 +200,12 @@ TEST_F(CacheFolderTest, TheCInterfaceShowsIt) {
   EXPECT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_IO);
   ASSERT_EQ(chmod(path.c_str(), 0700), 0);
 
-  std::ofstream(path + "/notes.txt") << "mine";
+  for (const char *mine : {"notes.txt", "mine.twb", "kernel.cubin", "0123.twb"})
+    std::ofstream(path + "/" + mine) << "mine";
   ASSERT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_OK);
   EXPECT_EQ(cache.entries, 0u);
-  EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+  for (const char *mine : {"notes.txt", "mine.twb", "kernel.cubin", "0123.twb"})
+    EXPECT_TRUE(std::filesystem::exists(path + "/" + mine)) << mine;
 
   setenv("TILEWRIGHT_CACHE_DIR", "", 1);
   ASSERT_EQ(tilewright_cache_query(&cache), TILEWRIGHT_OK);
