@@ -3,11 +3,12 @@
 """Times the first call of attention, and its first backward, in a new process each: Tilewright beside FlashAttention-4 and
 flex_attention of PyTorch.
 
-    bench/compile_time.py [--rounds N] [--cases plain,capped] [--peers tilewright,fa4,flex,sdpa] [--json FILE]
+    bench/compile_time.py [--rounds N] [--cases plain,capped] [--peers tilewright,fa4,flex,sdpa,pytorch] [--json FILE]
     bench/compile_time.py --bundle [--rounds N]        without a GPU: tilewrightc --emit=bundle
 
-A process imports PyTorch, makes its inputs, and runs a first kernel of PyTorch, which initializes the device. Then the
-clock runs: the import of the library, the call, and a synchronization; then the backward, and another one.
+A process imports PyTorch, makes its inputs, and runs a first kernel and a first backward of PyTorch: these initialize the
+device, and import parts of PyTorch (`PyTorch` in the table: an addition, and its backward). Then the clock runs: the
+import of the library, the call, and a synchronization; then the backward, and another one.
 
     shipped    the code came with the package
     cold       it did not, and no process has compiled it before
@@ -70,6 +71,15 @@ def run_child(peer, case):
     q, k, v = (torch.randn(SHAPE, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
     seed = torch.randn(SHAPE, device="cuda", dtype=torch.bfloat16)
     (seed + 1).sum().item()
+    x = torch.ones(1, device="cuda", requires_grad=True)
+    first = [0.0, 0.0]
+    for i, run in enumerate((lambda: x + 1, lambda: (x + 1).backward())):
+        start = time.perf_counter()
+        run()
+        torch.cuda.synchronize()
+        first[i] = time.perf_counter() - start
+    if peer == "pytorch":
+        return first
     start = time.perf_counter()
     o = make_call(peer, CASES[case])(q, k, v)
     torch.cuda.synchronize()
@@ -120,6 +130,7 @@ def measure_all(case, peers, results):
         add("flex_attention", "flex", {}, first)
         if not CASES[case]:
             add("SDPA", "sdpa", {}, first)
+            add("PyTorch", "pytorch", {}, first)
 
 
 def measure_bundles(rounds):
@@ -145,7 +156,7 @@ def main():
     parser.add_argument("--cases", default="plain,capped")
     parser.add_argument("--json")
     parser.add_argument("--bundle", action="store_true")
-    parser.add_argument("--peers", default="tilewright,fa4,flex,sdpa")
+    parser.add_argument("--peers", default="tilewright,fa4,flex,sdpa,pytorch")
     options = parser.parse_args()
     if options.bundle:
         measure_bundles(options.rounds)

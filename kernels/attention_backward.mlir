@@ -217,8 +217,8 @@ tile.program @attention_backward
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            // Row granularity of the workspaces, which all GPUs of a bundle share.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
-           // Blocks of the kernel for sums.
-           let SUM_BLOCK: int = select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)),
+           // Blocks of the kernel for sums, too small for roles: most of them have no row to compute, and end at once.
+           let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
            let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
                                          select(mod(LIST_BLOCK_M, 16) == 0, 16, LIST_BLOCK_M)),
            let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,

@@ -1668,7 +1668,7 @@ def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
            "which forms of the code of a kernel with aligned views", [{::llvm::cl::values(
              clEnumValN(::tilewright::tgpu::CodeForms::All, "all", "both"),
              clEnumValN(::tilewright::tgpu::CodeForms::General, "general", "the one for any views"),
-             clEnumValN(::tilewright::tgpu::CodeForms::Aligned, "aligned", "the one for aligned views, where there is one"))}]>,
+             clEnumValN(::tilewright::tgpu::CodeForms::Aligned, "aligned", "the one for aligned views"))}]>,
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];

@@ -86,20 +86,20 @@ Status CacheFolder::check() const {
   struct stat status;
   if (!isEnabled() || isShipped || stat(folder.c_str(), &status) != 0)
     return Status::success();
-  auto fail = [&](const std::string &what) {
-    return Status::failure(Code::Io, "the cache '" + folder + "' must " + what);
-  };
+  std::string cache = "the cache '" + folder;
   if (!S_ISDIR(status.st_mode))
-    return fail("be a folder, but is none");
+    return Status::failure(Code::Io, cache + "' must be a folder, but is none");
   if (status.st_uid != geteuid() && status.st_uid != 0)
-    return fail("belong to root or to the user of the process, " + std::to_string(geteuid()) +
-                ", but belongs to " + std::to_string(status.st_uid) +
-                "; let TILEWRIGHT_CACHE_DIR name another folder");
+    return Status::failure(Code::Io, cache +
+                                         "' must belong to root or to the user of the process, " +
+                                         std::to_string(geteuid()) + ", but belongs to " +
+                                         std::to_string(status.st_uid) +
+                                         "; let TILEWRIGHT_CACHE_DIR name another folder");
   if (status.st_mode & (S_IWGRP | S_IWOTH)) {
     char mode[8];
     std::snprintf(mode, sizeof(mode), "%03o", unsigned(status.st_mode & 0777));
-    return fail(std::string("be writable by its owner only, but has mode ") + mode +
-                "; run chmod go-w on it");
+    return Status::failure(Code::Io, cache + "' must be writable by its owner only, but has mode " +
+                                         mode + "; run chmod go-w on it");
   }
   return Status::success();
 }
@@ -113,7 +113,8 @@ Result<std::optional<std::string>> CacheFolder::read(const std::string &name,
     return status;
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) // opening a pipe would wait for a writer
-    return Status::failure(Code::Io, "cached code '" + file + "' is not a file");
+    return Status::failure(Code::Io,
+                           "cached code '" + file + "' must be a regular file, but is none");
   Result<std::string> bytes = readFile(file, prefix);
   if (!bytes)
     return bytes.status();

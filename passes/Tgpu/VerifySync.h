@@ -314,7 +314,7 @@ public:
 
 /// `apart`: warpgroups with separate first iterations are separate participants. `coverage`: whose
 /// ways are recorded. A trace of more than `mostOperations` is cut.
-constexpr int64_t kMostOperations = 200000;
+constexpr int64_t kMostOperations = 1000000;
 Trace traceKernel(KernelOp kernel, const Slice &slice, const LaunchData &launch,
                   llvm::ArrayRef<int64_t> block, Answers answers, bool apart = false,
                   const Coverage *coverage = nullptr, int64_t mostOperations = kMostOperations);

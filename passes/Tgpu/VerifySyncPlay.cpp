@@ -34,9 +34,9 @@ constexpr int64_t kEnoughOperations = 320000;
 /// Limits of the search for launches: launches; operations of one block, and of all; launches in
 /// succession that show nothing new, and this number while a synchronization was not executed, or
 /// one beside a product not twice.
-constexpr int64_t kMostDerived = 10000, kMostOperationsOfDerived = 20000;
-constexpr int64_t kMostDerivedOperations = 2000000;
-constexpr int64_t kFewStale = 60, kSomeStale = 300, kMostStale = 2500;
+constexpr int64_t kMostDerived = 60000, kMostOperationsOfDerived = 20000;
+constexpr int64_t kMostDerivedOperations = 8000000;
+constexpr int64_t kFewStale = 60, kSomeStale = 300, kMostStale = 20000;
 /// Short launches are cheap: the search does not end before it visited so many operations since it
 /// found something new.
 constexpr int64_t kFewOperations = 60000;

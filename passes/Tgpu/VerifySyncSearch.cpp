@@ -26,7 +26,7 @@ using tile::ExprKind;
 namespace {
 
 constexpr int64_t kTileMultiples[] = {2, 1, 3, 4, 5, 0, 2, 7};
-constexpr int64_t kFewElements[] = {1, 2, 1, 1, 4, 1, 3, 1};
+constexpr int64_t kFewElements[] = {1, 2, 1, 2, 4, 2, 3, 2};
 /// With many, a block has one tile.
 constexpr int64_t kMultiprocessorCounts[] = {132, 4, 132, 2};
 /// For each set of genes, the blocks that are traced.

@@ -112,6 +112,16 @@ TEST_F(CacheFolderTest, AFileIsNoFolder) {
   EXPECT_FALSE(CacheFolder(path).write(entry('x'), "content").ok());
 }
 
+TEST_F(CacheFolderTest, AFolderIsNoEntry) {
+  CacheFolder folder(path);
+  std::filesystem::create_directories(folder.path(entry('x')));
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  auto found = folder.read(entry('x'), "");
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.status().message().find("must be a regular file, but is none"), std::string::npos)
+      << found.status().message();
+}
+
 TEST_F(CacheFolderTest, RemovesWhatWasUsedLeastRecently) {
   CacheFolder folder(path, /*limit=*/1000);
   const std::string content(300, 'x');

@@ -277,10 +277,12 @@ TEST_F(CacheFaults, AFileIsNone) {
   std::string path = cache.path(key);
   // Opening a pipe would wait for a writer forever, and a device never ends.
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_FAILURE(cache.lookup(key).status(), Code::Io, "cached code '" + path + "' is not a file");
+  EXPECT_FAILURE(cache.lookup(key).status(), Code::Io,
+                 "cached code '" + path + "' must be a regular file, but is none");
   std::remove(path.c_str());
   ASSERT_EQ(symlink("/dev/zero", path.c_str()), 0);
-  EXPECT_FAILURE(cache.lookup(key).status(), Code::Io, "cached code '" + path + "' is not a file");
+  EXPECT_FAILURE(cache.lookup(key).status(), Code::Io,
+                 "cached code '" + path + "' must be a regular file, but is none");
   EXPECT_OK(cache.store(key, "code"));
   EXPECT_EQ(**cache.lookup(key), "code") << "it takes the place of that";
 }

@@ -209,6 +209,7 @@ struct CallExtents {
       return {name.contains("descale") || name.starts_with("dropout_")               ? 1
               : name == "cu_seqlens_q" || name == "cu_seqlens_k" || name == "lambda" ? 2
               : name == "bias"                                                       ? keys
+              : name.ends_with("_shift")                                             ? batch
                                                                                      : rows};
     // Products: x [rows, depth] times w [depth, keys].
     if (name == "a" || name == "x")
@@ -219,8 +220,8 @@ struct CallExtents {
       return {rows, keys};
     if (name.starts_with("state"))
       return {batch, 2, depth, depth};
-    if (name == "key_document")
-      return {2, keys};
+    if (name.ends_with("_document"))
+      return {batch, name == "key_document" ? keys : rows};
     bool isOfKeys = !isOneSequence && (name == "k" || name == "v" || name == "dk" || name == "dv" ||
                                        name == "k1" || name == "k2");
     bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
