@@ -175,15 +175,18 @@ private:
   /// Prints the report of a part, or returns false if the bundle will not have it.
   bool report(BundlePart &part) {
     mlir::OwningOpRef<mlir::ModuleOp> mapped = part.module.clone();
-    HeldDiagnostics held(parsed.getContext());
-    bool isMapped = mlir::succeeded(mapToGpu(*mapped, part.gpu));
+    bool isMapped = false;
+    {
+      HeldDiagnostics held(parsed.getContext()); // the compilation of the part emits them
+      isMapped = mlir::succeeded(mapToGpu(*mapped, part.gpu));
+    }
     bool hasRoles = false;
     mapped->walk([&](tgpu::RolesOp) { hasRoles = true; });
     if (part.needsRoles && (!isMapped || !hasRoles))
       return false;
     if (!isMapped)
       return true;
-    std::string text; // the compilation of the part emits the diagnostics
+    std::string text;
     llvm::raw_string_ostream stream(text);
     reportOn(*mapped, part.gpu, stream);
     Progress::hide();
