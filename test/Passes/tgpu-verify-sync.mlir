@@ -218,7 +218,7 @@ tgpu.kernel @step_of_zero target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
 tgpu.kernel @endless target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %many = arith.constant 300000 : i32
+  %many = arith.constant 1500000 : i32
   scf.for %n = %c0 to %many step %c1 : i32 {
     // expected-remark @+1 {{is not followed by tgpu-verify-sync, which checks the kernel only in part: its launches execute too many operations}}
     tgpu.sync
