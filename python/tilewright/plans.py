@@ -107,13 +107,18 @@ def _check_capture():
                            "code; call it once before, or tilewright.torch.prepare")
 
 
+def _stamps(choice):
+    """The state of the files of a choice's modifier."""
+    return compiler.stamps(checks.modifier_files(choice.modifier)) if choice.modifier else ()
+
+
 def plan(choice, device, complete=False):
     """Returns a plan that is prepared for a device, from a loaded bundle if one contains the choice; else compiles it.
     Unless it must be `complete`, a compiled plan has only the preferred forms of kernels, which need not accept views of
     any alignment; `launch` takes the complete plan where they do not. Plans are known by the contents of the files of
     their modifier."""
     interpreted = interpreter.device() if device.type == "cpu" else None
-    files = compiler.stamps(checks.modifier_files(choice.modifier)) if choice.modifier else ()
+    files = _stamps(choice)
     key = (choice, files, interpreted, device.index, complete)
     found = _code.plans.get(key)
     if found is not None:
@@ -136,9 +141,8 @@ def plan(choice, device, complete=False):
 def prepare(choice, device):
     """Makes a complete plan, which later calls then find: they may be captured."""
     found = plan(choice, device, complete=True)
-    files = compiler.stamps(checks.modifier_files(choice.modifier)) if choice.modifier else ()
     # A plan that exists stays, since graphs may have captured its code.
-    _code.plans.setdefault((choice, files, None, device.index, False), found)
+    _code.plans.setdefault((choice, _stamps(choice), None, device.index, False), found)
 
 
 def _make(choice, files, device, complete):
@@ -164,7 +168,7 @@ def start(choice, device):
     """Begins to compile a choice that will be needed soon, unless there is code for it."""
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing() or _code.bundles.get(choice.modifier):
         return
-    files = compiler.stamps(checks.modifier_files(choice.modifier)) if choice.modifier else ()
+    files = _stamps(choice)
     if (choice, files, None, device.index, False) in _code.plans:
         return
     described = _describe(device.index)
