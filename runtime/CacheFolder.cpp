@@ -107,15 +107,22 @@ Status CacheFolder::check() const {
 Result<std::optional<std::string>> CacheFolder::read(const std::string &name,
                                                      std::string_view prefix) const {
   std::string file = path(name);
-  if (!isEnabled() || access(file.c_str(), F_OK) != 0)
+  auto exists = [&] { return access(file.c_str(), F_OK) == 0; };
+  if (!isEnabled() || !exists())
     return std::optional<std::string>();
   if (Status status = check(); !status)
     return status;
+  // Another process may remove the entry at any time: then there is none.
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) // opening a pipe would wait for a writer
+  if (!std::filesystem::is_regular_file(file, error)) { // opening a pipe would wait for a writer
+    if (!exists())
+      return std::optional<std::string>();
     return Status::failure(Code::Io,
                            "cached code '" + file + "' must be a regular file, but is none");
+  }
   Result<std::string> bytes = readFile(file, prefix);
+  if (!bytes && !exists())
+    return std::optional<std::string>();
   if (!bytes)
     return bytes.status();
   if (!isShipped)
