@@ -193,40 +193,31 @@ tilewright_code tilewright_operation_run(const tilewright_operation *operation,
   });
 }
 
-static Status describeCache(const CacheFolder &folder, tilewright_cache *cache) {
-  thread_local std::string path, reason;
-  Status usable = folder.check();
-  path = folder.path();
-  reason = usable.ok() ? "" : usable.message();
-  CacheFolder::Contents contents = folder.list();
-  cache->folder = path.c_str();
-  cache->unused = usable.ok() ? nullptr : reason.c_str();
-  cache->entries = contents.entries;
-  cache->bytes = contents.bytes;
-  cache->limit_bytes = folder.getLimit();
-  return Status::success();
-}
-
-tilewright_code tilewright_cache_query(tilewright_cache *cache) {
+/// Fills the struct; with `clears`, after all entries were removed.
+static tilewright_code useCache(tilewright_cache *cache, bool clears) {
   return guard([&]() -> Status {
-    if (Status status = expectPointer(cache, "cache"); !status)
-      return status;
-    if (Status status = expectSize(*cache, "tilewright_cache"); !status)
-      return status;
-    return describeCache(CacheFolder::fromEnvironment(), cache);
-  });
-}
-
-tilewright_code tilewright_cache_clear(tilewright_cache *cache) {
-  return guard([&]() -> Status {
+    thread_local std::string path, reason;
     if (Status status = expectPointer(cache, "cache"); !status)
       return status;
     if (Status status = expectSize(*cache, "tilewright_cache"); !status)
       return status;
     CacheFolder folder = CacheFolder::fromEnvironment();
-    if (Status status = folder.check(); !status)
-      return status;
-    folder.clear();
-    return describeCache(folder, cache);
+    Status usable = folder.check();
+    if (clears && !usable)
+      return usable;
+    if (clears)
+      folder.clear();
+    path = folder.path();
+    reason = usable.message();
+    CacheFolder::Contents contents = folder.list();
+    cache->folder = path.c_str();
+    cache->unused = usable.ok() ? nullptr : reason.c_str();
+    cache->entries = contents.entries;
+    cache->bytes = contents.bytes;
+    cache->limit_bytes = folder.getLimit();
+    return Status::success();
   });
 }
+
+tilewright_code tilewright_cache_query(tilewright_cache *cache) { return useCache(cache, false); }
+tilewright_code tilewright_cache_clear(tilewright_cache *cache) { return useCache(cache, true); }

@@ -76,6 +76,13 @@ struct Entry {
   ModuleOp getPrograms() const {
     return jobs.front()->gpu.timelineWords ? *jobs[0]->mapped : module;
   }
+  std::vector<runtime::KernelSpec> listKernels() const {
+    std::vector<runtime::KernelSpec> kernels;
+    for (const auto &job : jobs)
+      for (const CodeUnit &unit : job->units)
+        llvm::append_range(kernels, unit.kernels);
+    return kernels;
+  }
 };
 
 /// Adds the parts of one call to a manifest, which the bundle gets when all is done.
@@ -109,8 +116,9 @@ private:
   llvm::Expected<std::optional<unsigned>> findSmall(Part &part, unsigned first);
   llvm::Error addSmall(Part &part);
   void makeCode(const Entry &entry);
+  int64_t getSharedLimit(const GpuOptions &gpu) const;
   bool isTooLarge(const KernelJob &job) const;
-  const runtime::ProgramSpec *findProgram(const runtime::ProgramSpec &program) const;
+  runtime::ProgramSpec *findProgram(const runtime::ProgramSpec &program);
 
   runtime::BundleWriter &bundle;
   const BundleScope &scope;
@@ -203,7 +211,7 @@ llvm::Error PartsCompiler::finish(Entry &entry) {
   return llvm::Error::success();
 }
 
-const runtime::ProgramSpec *PartsCompiler::findProgram(const runtime::ProgramSpec &program) const {
+runtime::ProgramSpec *PartsCompiler::findProgram(const runtime::ProgramSpec &program) {
   auto found = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
                             [&](const auto &known) { return known.name == program.name; });
   return found == manifest.programs.end() ? nullptr : &*found;
@@ -240,7 +248,7 @@ llvm::Error PartsCompiler::addEntry(const Entry &entry) {
     for (runtime::LaunchSpec &launch : spec->launches)
       for (size_t &kernel : launch.kernels)
         kernel = numbers[kernel];
-    auto *same = const_cast<runtime::ProgramSpec *>(findProgram(*spec));
+    runtime::ProgramSpec *same = findProgram(*spec);
     if (!same)
       manifest.programs.push_back(std::move(*spec));
     else if (llvm::Error error = mergeProgram(*same, *spec, target))
@@ -249,11 +257,13 @@ llvm::Error PartsCompiler::addEntry(const Entry &entry) {
   return llvm::Error::success();
 }
 
-/// Whether kernels take more shared memory per block than the device, or the smallest chips for
-/// their target, have.
+/// Bytes of shared memory that a block has on the device, or on the smallest chips for the target.
+int64_t PartsCompiler::getSharedLimit(const GpuOptions &gpu) const {
+  return scope.sharedLimit ? scope.sharedLimit : Target::find(gpu.target)->leastSharedOfBlock;
+}
+
 bool PartsCompiler::isTooLarge(const KernelJob &job) const {
-  int64_t least =
-      scope.sharedLimit ? scope.sharedLimit : Target::find(job.gpu.target)->leastSharedOfBlock;
+  int64_t least = getSharedLimit(job.gpu);
   return llvm::any_of(job.units, [&](const CodeUnit &unit) {
     return llvm::any_of(unit.kernels, [&](const runtime::KernelSpec &kernel) {
       return kernel.allSharedBytes() > least;
@@ -287,19 +297,12 @@ llvm::Expected<std::optional<Entry>> PartsCompiler::findSmall(const Part &part, 
     entry.jobs.push_back(jobs.add(module, kernel, isNamed ? gpu : part.source->gpu));
   });
   jobs.map();
-  std::vector<runtime::KernelSpec> kernels;
-  for (const auto &job : entry.jobs) {
+  for (const auto &job : entry.jobs)
     if (job->error || isTooLarge(*job))
       return std::nullopt;
-    for (const CodeUnit &unit : job->units)
-      llvm::append_range(kernels, unit.kernels);
-  }
-  const Entry &general = part.entries.back();
-  ModuleOp generalModule = general.module;
-  std::vector<runtime::KernelSpec> generalKernels;
-  for (const auto &job : general.jobs)
-    for (const CodeUnit &unit : job->units)
-      llvm::append_range(generalKernels, unit.kernels);
+  std::vector<runtime::KernelSpec> kernels = entry.listKernels(),
+                                   generalKernels = part.entries.back().listKernels();
+  ModuleOp generalModule = part.entries.back().module;
   for (auto [program, same] :
        llvm::zip(module.getOps<tile::ProgramOp>(), generalModule.getOps<tile::ProgramOp>())) {
     auto spec = makeProgramSpec(program, kernels, 0);
@@ -324,10 +327,8 @@ llvm::Expected<std::optional<unsigned>> PartsCompiler::findSmall(Part &part, uns
     return std::nullopt;
   for (unsigned form = first; form < 3; ++form) {
     if (form > 0 && !part.smaller) {
-      int64_t limit = scope.sharedLimit ? scope.sharedLimit
-                                        : Target::find(part.source->gpu.target)->leastSharedOfBlock;
       if (part.source->bindSmaller)
-        part.smaller = part.source->bindSmaller(limit);
+        part.smaller = part.source->bindSmaller(getSharedLimit(part.source->gpu));
       if (!part.smaller)
         return std::nullopt;
     }

@@ -20,7 +20,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 
 #include <elf.h>
 #include <link.h>
@@ -176,9 +175,7 @@ tilewright::makeKey(llvm::MemoryBufferRef source, const BundleRequest &request, 
   for (const std::string &file : request.options.with)
     if (!key.addFile(file))
       return std::nullopt;
-  std::string blocks = request.options.blocks;
-  if (auto variable = llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS"); variable && blocks.empty())
-    blocks = *variable;
+  std::string blocks = findBlocksFile(request.options.blocks);
   if (!blocks.empty() && !key.addFile(blocks))
     return std::nullopt;
   key.add(static_cast<int64_t>(request.kind));
@@ -203,11 +200,12 @@ tilewright::makeKey(llvm::MemoryBufferRef source, const BundleRequest &request, 
     key.add(request.device->major);
     key.add(request.device->minor);
   }
-  if (!ofShipped)
-    key.add(request.scope.sharedLimit);
-  if (ofShipped)
+  if (ofShipped) {
     key.add("shipped");
-  else if (request.scope.assemble)
+    return key.get();
+  }
+  key.add(request.scope.sharedLimit);
+  if (request.scope.assemble)
     key.addAssembler();
   return key.get();
 }

@@ -203,6 +203,10 @@ llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
 
 std::string getLinkSource(llvm::StringRef file) { return file == "-" ? "" : file.str(); }
 
+std::string findBlocksFile(llvm::StringRef given) {
+  return given.empty() ? llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS").value_or("") : given.str();
+}
+
 OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer,
                                     const TilePipelineOptions &options, EntryKind kind) {
   OwningOpRef<ModuleOp> module = parseBuffer(context, buffer);
@@ -218,9 +222,7 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
-  // Users of a library have no option for it.
-  if (auto file = llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS"); file && bound.blocks.empty())
-    bound.blocks = *file;
+  bound.blocks = findBlocksFile(options.blocks);
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   dump("input.mlir", *module);
   dumpPasses(manager);

@@ -29,6 +29,11 @@ enum class EntryKind { Any, Kernel, Program };
 /// folder.
 std::string getLinkSource(llvm::StringRef file);
 
+/// The file of rows that take precedence over the table of blocks: the given one, else that of the
+/// environment variable TILEWRIGHT_BLOCKS, since users of a library have no option for it. Empty if
+/// there is none.
+std::string findBlocksFile(llvm::StringRef given);
+
 /// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at
 /// least one error emitted through the context. `file` replaces `options.source`. An empty
 /// `options.entry` means the only kernel or program of the file that no program launches. An enum

@@ -163,9 +163,7 @@ llvm::Error Writer::addArrays() {
 llvm::Expected<Reproducer> Writer::write() {
   const FileRunRequest &run = request.run;
   std::string file = run.file == "-" ? "kernel.mlir" : run.file;
-  std::string blocks = run.compile.blocks;
-  if (auto variable = llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS"); variable && blocks.empty())
-    blocks = *variable;
+  std::string blocks = findBlocksFile(run.compile.blocks);
   addText(file, request.text);
   for (const std::string &path : run.compile.with)
     if (llvm::Error error = addText(path))

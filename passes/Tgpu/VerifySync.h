@@ -443,8 +443,8 @@ private:
     Knowledge arriving, published;
     size_t number = 0; // of all barriers
     /// The participants of one warp that alone arrived for this phase, and for the one before.
-    static constexpr int nobody = -1, several = -2;
-    int arriver = nobody, arrivedBefore = nobody;
+    static constexpr int none = -1, several = -2;
+    int arriver = none, arrivedBefore = none;
   };
   struct Meeting { // warps at a named barrier
     int64_t warps = 0;

@@ -114,7 +114,7 @@ LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocati
            << " without knowing that the previous one is complete; it must wait for that "
               "use, or for another role that has done so";
   }
-  bool isAlone = ((*barrier)->arriver == Barrier::nobody || (*barrier)->arriver == who) &&
+  bool isAlone = ((*barrier)->arriver == Barrier::none || (*barrier)->arriver == who) &&
                  trace.participants[who].warps == 1;
   (*barrier)->arriver = isAlone ? who : Barrier::several;
   (*barrier)->missing -= count;
@@ -145,7 +145,7 @@ LogicalResult Player::completePhase(Barrier &barrier, AllocBarriersOp allocation
     return reportBytes(barrier.expect, barrier.load, barrier.expected,
                        barrier.delivered + barrier.underWay);
   barrier.published.merge(barrier.arriving);
-  barrier.arrivedBefore = std::exchange(barrier.arriver, int(Barrier::nobody));
+  barrier.arrivedBefore = std::exchange(barrier.arriver, int(Barrier::none));
   ++barrier.completed;
   barrier.missing = allocation.getArrivals();
   barrier.expected = barrier.delivered = 0;
