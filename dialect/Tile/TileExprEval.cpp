@@ -147,8 +147,91 @@ llvm::Expected<ExprAttr> tilewright::tile::evaluateExpr(ExprAttr expr,
   return makeError("'", toString(expr), "' needs a value for '", toString(*value), "'");
 }
 
+namespace {
+
+/// A literal of kind Int or Flag.
+struct Scalar {
+  ExprKind kind;
+  int64_t value;
+};
+
+/// Computes integers and flags without creating attributes, which takes most of the time of
+/// reduceExpr. Nullopt for everything else, and for what reduceExpr reports as an error.
+class ScalarEvaluation {
+public:
+  explicit ScalarEvaluation(const ExprEnvironment &environment) : environment(environment) {}
+
+  std::optional<Scalar> get(ExprAttr expr) const {
+    switch (expr.getKind()) {
+    case ExprKind::Int:
+    case ExprKind::Flag:
+      return Scalar{expr.getKind(), expr.getValue()};
+    case ExprKind::Name: {
+      ExprAttr value = environment.name ? environment.name(expr.getName()) : ExprAttr();
+      if (!value || (value.getKind() != ExprKind::Int && value.getKind() != ExprKind::Flag))
+        return std::nullopt;
+      return Scalar{value.getKind(), value.getValue()};
+    }
+    case ExprKind::Dim:
+      if (environment.dim)
+        if (std::optional<int64_t> extent = environment.dim(expr.getName(), expr.getValue()))
+          return Scalar{ExprKind::Int, *extent};
+      return std::nullopt;
+    case ExprKind::Call:
+      return getCall(expr);
+    default:
+      return std::nullopt;
+    }
+  }
+
+private:
+  std::optional<Scalar> getCall(ExprAttr call) const {
+    using expr::Function;
+    Function function = getFunction(call);
+    ArrayRef<ExprAttr> operands = call.getOperands();
+    if (function > Function::NotEqual) // not a function of two numbers
+      return getChoice(function, operands);
+    std::optional<Scalar> a = get(operands[0]), b = a ? get(operands[1]) : std::nullopt;
+    if (!b || a->kind != ExprKind::Int || b->kind != ExprKind::Int)
+      return std::nullopt;
+    int64_t result;
+    if (expr::compute(function, a->value, b->value, result) != expr::Fault::None)
+      return std::nullopt;
+    return Scalar{expr::isComparison(function) ? ExprKind::Flag : ExprKind::Int, result};
+  }
+
+  /// As in reduceExpr, an operand that is irrelevant may have no value, but its kind is checked if
+  /// it is a literal.
+  std::optional<Scalar> getChoice(expr::Function function, ArrayRef<ExprAttr> operands) const {
+    using expr::Function;
+    bool isSelect = function == Function::Select;
+    if (!isSelect && function != Function::And && function != Function::Or)
+      return std::nullopt;
+    std::optional<Scalar> condition = get(operands[0]);
+    if (!condition || condition->kind != ExprKind::Flag)
+      return std::nullopt;
+    if (isSelect) {
+      ExprAttr other = operands[condition->value ? 2 : 1];
+      std::optional<Scalar> value = get(operands[condition->value ? 1 : 2]);
+      return value && other.isConstant() && other.getKind() != value->kind ? std::nullopt : value;
+    }
+    if ((condition->value != 0) != (function == Function::And) && !operands[1].isConstant())
+      return condition;
+    std::optional<Scalar> other = get(operands[1]);
+    if (!other || other->kind != ExprKind::Flag)
+      return std::nullopt;
+    return (condition->value != 0) == (function == Function::And) ? other : condition;
+  }
+
+  const ExprEnvironment &environment;
+};
+
+} // namespace
+
 llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr,
                                                       const ExprEnvironment &environment) {
+  if (auto known = ScalarEvaluation(environment).get(expr); known && known->kind == ExprKind::Int)
+    return known->value;
   llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
   if (!value)
     return value.takeError();
@@ -159,6 +242,8 @@ llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr,
 
 llvm::Expected<bool> tilewright::tile::evaluateFlag(ExprAttr expr,
                                                     const ExprEnvironment &environment) {
+  if (auto known = ScalarEvaluation(environment).get(expr); known && known->kind == ExprKind::Flag)
+    return known->value != 0;
   llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
   if (!value)
     return value.takeError();
