@@ -13,6 +13,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/PlanRoles.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -144,7 +145,10 @@ llvm::Expected<std::string> tilewright::compileMapped(ModuleOp module, GpuForm f
   dumpPasses(manager);
   reproduceCrashes(manager);
   manager.addPass(createConvertTgpuToNvvm({options.forms}));
-  if (failed(manager.run(module)))
+  // The pass runs MLIR's conversions of each dialect as passes. The module of a large kernel has
+  // 10^5 operations, so that it is verified once, and not after each of them.
+  manager.enableVerifier(isDumping() || wantsCrashReproducer());
+  if (failed(manager.run(module)) || failed(verify(module)))
     return llvm::createStringError("code generation for " + options.target + " failed");
   if (form == GpuForm::Llvm)
     return emitLlvmIr(module, options.target);
