@@ -26,16 +26,41 @@ llvm::Error tilewright::toError(const Status &status) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), status.message());
 }
 
+namespace {
+/// For the parallel parts of passes, each of which a job executes itself: a job that waited for
+/// tasks of a common pool would meanwhile begin another job, and end only after that.
+class OwnThread : public llvm::ThreadPoolInterface {
+public:
+  ~OwnThread() override = default;
+  void wait() override {}
+  void wait(llvm::ThreadPoolTaskGroup &) override {}
+  unsigned getMaxConcurrency() const override { return 1; }
+
+private:
+  void asyncEnqueue(llvm::unique_function<void()> task, llvm::ThreadPoolTaskGroup *) override {
+    task();
+  }
+};
+} // namespace
+
 ThreadedContext::ThreadedContext(MLIRContext &context) : context(context) {
-  isOurs = !context.isMultithreadingEnabled() && !isDumping() && !wantsCrashReproducer() &&
-           llvm::hardware_concurrency().compute_thread_count() > 1;
-  if (isOurs)
-    context.enableMultithreading();
+  if (context.isMultithreadingEnabled() || isDumping() || wantsCrashReproducer() ||
+      llvm::hardware_concurrency().compute_thread_count() < 2)
+    return;
+  pool = std::make_unique<llvm::DefaultThreadPool>();
+  static OwnThread ownThread; // a context keeps the pool that it was given
+  context.setThreadPool(ownThread);
 }
 
 ThreadedContext::~ThreadedContext() {
-  if (isOurs)
+  if (pool)
     context.disableMultithreading();
+}
+
+llvm::ThreadPoolInterface *ThreadedContext::getPool() const {
+  if (pool || !context.isMultithreadingEnabled())
+    return pool.get();
+  return &context.getThreadPool();
 }
 
 /// Parameters of one program that have the same values on all targets.
@@ -88,8 +113,9 @@ struct Entry {
 /// Adds the parts of one call to a manifest, which the bundle gets when all is done.
 class PartsCompiler {
 public:
-  PartsCompiler(runtime::BundleWriter &bundle, const BundleScope &scope, MLIRContext *context)
-      : bundle(bundle), scope(scope), jobs(context), manifest(bundle.manifest),
+  PartsCompiler(runtime::BundleWriter &bundle, const BundleScope &scope,
+                llvm::ThreadPoolInterface *pool)
+      : bundle(bundle), scope(scope), jobs(pool), manifest(bundle.manifest),
         firstProgram(manifest.programs.size()) {}
 
   llvm::Error run(ArrayRef<BundlePart> parts);
@@ -427,7 +453,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
   MLIRContext *context = ModuleOp(parts.front().module).getContext();
   ThreadedContext threads(*context);
   loadGpuDialects(*context);
-  PartsCompiler compiler(bundle, scope, context);
+  PartsCompiler compiler(bundle, scope, threads.getPool());
   if (llvm::Error error = compiler.run(parts))
     return error;
   bundle.manifest.kernels.swap(compiler.getManifest().kernels);

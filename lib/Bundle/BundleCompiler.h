@@ -11,8 +11,10 @@
 #include "runtime/Bundle.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/ThreadPool.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,16 +60,19 @@ struct BundleScope {
 llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart> parts,
                         const BundleScope &scope = {});
 
-/// While it exists, the context has threads, unless the stages of the compilation are written or a
-/// crash must be reproduced.
+/// Threads for jobs of a context, unless the stages of the compilation are written or a crash must
+/// be reproduced. While it exists, the context is ready for them.
 class ThreadedContext {
 public:
   explicit ThreadedContext(mlir::MLIRContext &context);
   ~ThreadedContext();
 
+  /// Null: there are none.
+  llvm::ThreadPoolInterface *getPool() const;
+
 private:
   mlir::MLIRContext &context;
-  bool isOurs = false;
+  std::unique_ptr<llvm::ThreadPoolInterface> pool; ///< null if the context had threads before
 };
 
 /// The failure of a Status.

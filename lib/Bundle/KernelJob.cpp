@@ -179,6 +179,8 @@ std::string KernelJob::describeCode() const {
   for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
     kernel.removeBindingsAttr();
     kernel->removeAttr(blocksAttrName);
+    // The launcher checks them.
+    kernel.removeConstraintsAttr();
   }
   std::string text = gpu.target + '\n' + ptx + '\n';
   llvm::raw_string_ostream stream(text);
@@ -206,14 +208,15 @@ bool KernelJob::copiesCaptures() const {
 // Many kernels
 //===----------------------------------------------------------------------===//
 
-/// Runs task(0) ... task(count - 1), in threads if the context has them, and waits for all.
-static void runAll(MLIRContext *context, size_t count, llvm::function_ref<void(size_t)> task) {
-  if (!context->isMultithreadingEnabled() || count < 2) {
+/// Runs task(0) ... task(count - 1), in the threads of a pool if it is not null, and waits for all.
+static void runAll(llvm::ThreadPoolInterface *pool, size_t count,
+                   llvm::function_ref<void(size_t)> task) {
+  if (!pool || count < 2) {
     for (size_t i = 0; i < count; ++i)
       task(i);
     return;
   }
-  llvm::ThreadPoolTaskGroup group(context->getThreadPool());
+  llvm::ThreadPoolTaskGroup group(*pool);
   for (size_t i = 0; i < count; ++i)
     group.async([task, i] { task(i); });
   group.wait();
@@ -240,7 +243,7 @@ std::shared_ptr<KernelJob> JobList::add(ModuleOp module, Operation *kernel, cons
 void JobList::map() {
   // Large ones first, so that none of them runs alone at the end.
   llvm::stable_sort(pending, [](const auto &a, const auto &b) { return a.first > b.first; });
-  runAll(context, pending.size(), [&](size_t i) { pending[i].second->map(); });
+  runAll(pool, pending.size(), [&](size_t i) { pending[i].second->map(); });
   pending.clear();
 }
 
@@ -270,8 +273,12 @@ void JobList::makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool pre
         tasks[number->second].equal.push_back(&unit);
     }
   }
-  llvm::stable_sort(tasks, [](const Task &a, const Task &b) { return a.size > b.size; });
-  runAll(context, tasks.size(), [&](size_t i) {
+  // As in map(); the code for any view is longer than that for aligned ones.
+  auto cost = [](const Task &task) {
+    return std::pair(task.size, task.unit->forms == tgpu::CodeForms::General);
+  };
+  llvm::stable_sort(tasks, [&](const Task &a, const Task &b) { return cost(a) > cost(b); });
+  runAll(pool, tasks.size(), [&](size_t i) {
     tasks[i].job->makeCode(*tasks[i].unit, assemble);
     for (CodeUnit *other : tasks[i].equal)
       other->takeCode(*tasks[i].unit);

@@ -14,6 +14,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/ThreadPool.h"
 
 #include <memory>
 #include <optional>
@@ -51,7 +52,7 @@ public:
   void emitDiagnostics();
 
   /// The text on which the code depends: of kernels that are equal but for the parameters that they
-  /// were bound to, it is the same.
+  /// were bound to and for the launches that they are for, it is the same.
   std::string describeCode() const;
 
   bool hasRoles() const;
@@ -78,8 +79,8 @@ private:
 /// Jobs, of which those of equal text and options are one.
 class JobList {
 public:
-  /// `context` is that of all modules. Threads are those of the context.
-  explicit JobList(mlir::MLIRContext *context) : context(context) {}
+  /// `pool` is null if jobs are done one after the other.
+  explicit JobList(llvm::ThreadPoolInterface *pool) : pool(pool) {}
 
   /// `kernel` is null for a job of the whole module.
   std::shared_ptr<KernelJob> add(mlir::ModuleOp module, mlir::Operation *kernel,
@@ -91,7 +92,7 @@ public:
   void makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool preferredOnly);
 
 private:
-  mlir::MLIRContext *context;
+  llvm::ThreadPoolInterface *pool;
   llvm::StringMap<std::shared_ptr<KernelJob>> known;
   std::vector<std::pair<size_t, KernelJob *>> pending; ///< with the size of its text
 };
