@@ -47,9 +47,10 @@ ThreadedContext::ThreadedContext(MLIRContext &context) : context(context) {
   if (context.isMultithreadingEnabled() || isDumping() || wantsCrashReproducer() ||
       llvm::hardware_concurrency().compute_thread_count() < 2)
     return;
-  pool = std::make_unique<llvm::DefaultThreadPool>();
   static OwnThread ownThread; // a context keeps the pool that it was given
   context.setThreadPool(ownThread);
+  if (context.isMultithreadingEnabled()) // not with --mlir-disable-threading
+    pool = std::make_unique<llvm::DefaultThreadPool>();
 }
 
 ThreadedContext::~ThreadedContext() {
