@@ -13,6 +13,7 @@
 #   make package      one self-contained .tar.xz with tools, kernels and tests
 #   make wheel        the same for Python, a .whl in dist/
 #   make docs         refresh docs/reference from the .td files and the tests
+#   make digests      the table that locks the code of shipped kernels, after a change that is meant to alter it
 #   make site         the documentation as web pages, in build/site
 #   make format       clang-format the sources
 #   make clean        remove the build directories
@@ -25,7 +26,8 @@ BUILD ?= build
 # One job per core, but no more than memory holds: a unit of many files that include MLIR takes up to 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 2000000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
-.PHONY: dependencies configure build tools demo check check-full check-sanitized coverage package wheel docs site format clean
+.PHONY: dependencies configure build tools demo check check-full check-sanitized coverage package wheel docs digests site \
+  format clean
 
 dependencies:
 	@scripts/install-dependencies.sh
@@ -79,6 +81,12 @@ wheel:
 docs: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target refresh-reference-docs
 	@/usr/bin/python3 scripts/diagnostics.py --write
+
+digests: configure
+	@scripts/install-ptxas.sh $(BUILD)
+	@cmake --build $(BUILD) --parallel $(JOBS) --target tilewrightc
+	@PATH=$(abspath $(BUILD))/bin:$$PATH:$(abspath $(BUILD))/ptxas \
+	  /usr/bin/python3 test/Kernels/Inputs/digests.py --write --jobs $(JOBS)
 
 site:
 	@scripts/install-dependencies.sh
