@@ -259,22 +259,24 @@ tile.program @attention_backward
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
   // Sums of dK and dV, for instances that process one query head each. Empty if an instance loops over all heads of its
-  // group. That needs no sums, but enough instances for 132 multiprocessors: on average at least 3.5 for each, or half
+  // group. That needs no sums, but enough instances for all multiprocessors: on average at least 3.5 for each, or half
   // the number of heads in a group if that is more, since instances of a group that drift apart read more from memory.
   // If all instances take the same time (EVEN), the loop may take up to a tenth longer than separate heads.
   %dk_sum = tile.workspace [
       select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
-          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
-                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132),
+          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), multiprocessors())
+                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), multiprocessors()),
           ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
-          < max(462 * dim(k, 1), 66 * dim(q, 1)))), dim(k, 0), 0),
+          < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
+          dim(k, 0), 0),
       dim(k, 1), dim(k, 2), D] fill 0.0 : !acc_view
   %dv_sum = tile.workspace [
       select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
-          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
-                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132),
+          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), multiprocessors())
+                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), multiprocessors()),
           ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
-          < max(462 * dim(k, 1), 66 * dim(q, 1)))), dim(k, 0), 0),
+          < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
+          dim(k, 0), 0),
       dim(k, 1), dim(k, 2), DV] fill 0.0 : !dv_acc_view
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view

@@ -127,6 +127,39 @@ def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
   ];
 }
 
+def TileBindTarget : Pass<"tile-bind-target", "::mlir::ModuleOp"> {
+  let summary = "replace functions of expressions that ask for facts about targets";
+  let description = [{
+    In every expression of the module:
+
+    - `on_gpu()` becomes a flag: false if the target is cpu
+    - `has_roles()` becomes a flag: whether kernels of this target can be split into roles, which copy by TMA and
+      multiply by wgmma
+    - `multiprocessors()` becomes the number of multiprocessors of the largest chip of all targets, so that a program
+      has the same workspaces and launches on each of them. `sm_count()` is that of the device
+    - `padded(width)` becomes the width, rounded up to a multiple of 8, and `padded_for(use, width, beside, type)` the
+      width that tiles need for a use: `PaddedWidth.cpp` has the rules and the reasons
+
+    Before, with `target=sm_90a`:
+    ```mlir
+    tile.kernel @k params(D: int, T: type, let WIDE: flag = and(has_roles(), D > 128), let DP: int = padded(D)) ...
+    ```
+    After:
+    ```mlir
+    tile.kernel @k params(D: int, T: type, let WIDE: flag = and(true, D > 128), let DP: int = ceildiv(D, 8) * 8) ...
+    ```
+
+    Not its job: to compute the expressions, which tile-specialize does when parameters are bound, or to reject unknown
+    targets (tile-to-tgpu).
+
+    Errors:
+    - a use for padded_for() that has no rule
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
+  ];
+}
+
 def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
   let summary = "give blocks the extents that the table has for such a kernel";
   let description = [{

@@ -42,6 +42,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createTileLink(std::move(link)));
   manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 
+  manager.addPass(createTileBindTarget({options.target}));
   // After linking, because masks of linked files affect the choice of blocks. Before binding, which
   // needs the blocks.
   TileChooseBlocksOptions blocks;

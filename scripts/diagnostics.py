@@ -34,9 +34,10 @@ EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 # Files of passes/ that belong to one pass; files named after their pass are not listed.
 HELPERS = {
     "BindParameters": "tile-specialize", "ApplyBindings": "tile-specialize", "ConstantEvaluator": "tile-specialize",
-    "LinkLibraries": "tile-link", "LinkSymbols": "tile-link", "BlockTable": "tile-choose-blocks",
-    "LoopStructure": "tile-choose-blocks", "LoopSteps": "tile-unroll", "ScalarGradients": "tile-differentiate",
-    "CaptureGradients": "tile-differentiate", "Derivatives": "tile-differentiate", "GradientSums": "tile-differentiate",
+    "LinkLibraries": "tile-link", "LinkSymbols": "tile-link", "PaddedWidth": "tile-bind-target",
+    "BlockTable": "tile-choose-blocks", "LoopStructure": "tile-choose-blocks", "LoopSteps": "tile-unroll",
+    "ScalarGradients": "tile-differentiate", "CaptureGradients": "tile-differentiate",
+    "Derivatives": "tile-differentiate", "GradientSums": "tile-differentiate",
     "KernelMapper": "tile-to-tgpu", "MapDot": "tile-to-tgpu", "MapBlockLoop": "tile-to-tgpu",
     "LayoutInference": "tile-to-tgpu", "PrepareKernel": "tile-to-tgpu", "ChooseWarps": "tile-to-tgpu",
     "PlanRoles": "tgpu-plan-schedule", "CopySlice": "tgpu-pipeline-copies", "RoleSlice": "tgpu-assign-roles",

@@ -35,6 +35,11 @@ static constexpr FunctionRow table[] = {{"+", "", 2},
                                         {"block", "block", 0},
                                         {"block_in", "block_in", 1},
                                         {"replaced", "replaced", 1},
+                                        {"multiprocessors", "multiprocessors", 0},
+                                        {"on_gpu", "on_gpu", 0},
+                                        {"has_roles", "has_roles", 0},
+                                        {"padded", "padded", 1},
+                                        {"padded_for", "padded_for", 4},
                                         {"ascending", "ascending", 1},
                                         {"within", "within", 3},
                                         {"within_first", "within_first", 5}};
@@ -128,7 +133,20 @@ CallKind checkCall(Function function, const Kind *operands) {
   case Function::Replaced:
     return expect(Kind::Enum, Kind::Flag, 1);
   case Function::SmCount:
+  case Function::Multiprocessors:
     return {};
+  case Function::OnGpu:
+  case Function::HasRoles:
+    return {Kind::Flag, {}};
+  case Function::Padded:
+    return expect(Kind::Integer, Kind::Integer, 1);
+  case Function::PaddedFor: {
+    constexpr Kind wanted[] = {Kind::Enum, Kind::Integer, Kind::Integer, Kind::Type};
+    for (const Kind *each = wanted; each != std::end(wanted); ++each, ++operands)
+      if (CallKind kind = expect(*each, Kind::Integer, 1); !kind.rejection.empty())
+        return kind;
+    return {};
+  }
   default:
     return expect(Kind::Integer, Kind::Integer, 2);
   }

@@ -49,6 +49,11 @@ enum class Function : uint8_t {
   Block, // the following occur in kernels, but not in bundles
   BlockIn,
   Replaced,
+  Multiprocessors, // to PaddedFor: become other expressions when the target is bound
+  OnGpu,
+  HasRoles,
+  Padded,
+  PaddedFor,
   Ascending,
   Within,
   WithinFirst
@@ -68,6 +73,10 @@ std::optional<Function> findFunction(std::string_view name);
 /// "ceildiv, floordiv, ... and dim": the functions that an author may call.
 std::string listFunctions();
 
+/// Whether tile-bind-target replaces it: its value depends on facts about targets.
+constexpr bool isOfTarget(Function function) {
+  return function >= Function::Multiprocessors && function <= Function::PaddedFor;
+}
 constexpr bool isComparison(Function function) {
   return function >= Function::Less && function <= Function::NotEqual;
 }

@@ -10,7 +10,7 @@
 
 using namespace tilewright;
 
-static constexpr int64_t kilobyte = 1024;
+static constexpr int64_t kilobyte = 1024, megabyte = 1024 * kilobyte;
 
 // A further row is all that the compiler needs of a target whose instructions it knows; one with
 // products of another kind needs their lowering, too, and a feature that says so.
@@ -21,6 +21,7 @@ const std::vector<Target> &Target::all() {
        /*sharedOfBlock=*/163 * kilobyte, /*sharedOfMultiprocessor=*/164 * kilobyte,
        /*leastSharedOfBlock=*/99 * kilobyte,
        /*warpsOfMultiprocessor=*/64, /*blocksOfMultiprocessor=*/32, /*multiprocessors=*/108,
+       /*cacheOfTiles=*/16 * megabyte, // of 40, not measured
        /*exponentialsOfClock=*/16, /*operationsOfClock=*/2048,
        /*features=*/{}},
       {"sm_90a",
@@ -34,6 +35,7 @@ const std::vector<Target> &Target::all() {
        /*warpsOfMultiprocessor=*/64,
        /*blocksOfMultiprocessor=*/32,
        /*multiprocessors=*/132,
+       /*cacheOfTiles=*/16 * megabyte, // of 50
        /*exponentialsOfClock=*/16,
        /*operationsOfClock=*/4096,
        /*features=*/
@@ -104,6 +106,13 @@ int64_t Target::getMostShared() {
   int64_t most = 0;
   for (const Target &target : all())
     most = std::max(most, target.sharedOfBlock);
+  return most;
+}
+
+int64_t Target::getMostMultiprocessors() {
+  int64_t most = 0;
+  for (const Target &target : all())
+    most = std::max(most, target.multiprocessors);
   return most;
 }
 

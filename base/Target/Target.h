@@ -52,6 +52,9 @@ public:
   int64_t warpsOfMultiprocessor, blocksOfMultiprocessor;
   /// Multiprocessors of the largest chip. They affect the order of tiles, not results.
   int64_t multiprocessors;
+  /// Bytes of the L2 that what neighbouring tiles share may take: less than half of it, since
+  /// results and other data in flight take the rest.
+  int64_t cacheOfTiles;
   /// Per clock and multiprocessor: exponentials, and operations of 16-bit products (a multiply and
   /// an addition count as two).
   double exponentialsOfClock, operationsOfClock;
@@ -109,6 +112,8 @@ public:
 
   /// Bytes of shared memory that a block has on some target, and on every chip of every target.
   static int64_t getMostShared();
+  /// Multiprocessors of the largest chip of all targets.
+  static int64_t getMostMultiprocessors();
   static int64_t getLeastShared();
 };
 

@@ -54,7 +54,8 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     the CPU), `block()` (only as the default of an integer parameter: tile-choose-blocks takes the extent from a table),
     `block_in(n)` (likewise, but a divisor of n; any number if n is 0), `accumulator(T)` (f64 for f64, else f32),
     `bits(T)` and, in constraints and defaults, `replaced("mask_mod")` (whether a linked file replaces the function;
-    `replaced("score_mod.unbounded")`: by one with the attribute `tile.unbounded`). A
+    `replaced("score_mod.unbounded")`: by one with the attribute `tile.unbounded`). tile-bind-target replaces
+    `on_gpu()`, `has_roles()`, `multiprocessors()`, `padded(width)` and `padded_for("use", width, beside, T)`. A
     bare name is a parameter or a scalar argument; a quoted string is a value of an enum parameter; `f16`, `bf16`,
     `f32`, `f64`, `e4m3` and `e5m2` are types. Values are 64-bit integers, flags, enum values or types. A constraint of
     a kernel or program may also read float arguments: it can compare them with integers and with each other, and test

@@ -96,6 +96,8 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
     return ExprAttr::getFlag(context, environment.replaced(expr.getOperands().front().getName()));
   if (function == Function::Replaced)
     return expr;
+  if (expr::isOfTarget(function))
+    return makeError(expr.getName(), "() is bound by tile-bind-target, which has not run");
   if (function == Function::SmCount)
     return environment.smCount ? ExprAttr::getInt(context, *environment.smCount) : expr;
 

@@ -5,6 +5,7 @@
 
 #include "passes/Tgpu/TileOrder.h"
 
+#include "base/Target/Target.h"
 #include "dialect/Tile/TileExpr.h"
 #include "passes/ExprLowering.h"
 
@@ -168,9 +169,9 @@ SmallVector<Value> TileOrder::getExtents(ImplicitLocOpBuilder &b, Value zero) co
 Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
   if (!bytesOfStep)
     return i32(b, group);
-  // A part of the 50 MB of an H100's L2; results and other data in flight take the rest. In units
-  // for which the division fits in 32 bits.
-  constexpr int64_t cacheBytes = 16 << 20, unitBits = 10;
+  // In units for which the division fits in 32 bits.
+  constexpr int64_t unitBits = 10;
+  int64_t cacheBytes = Target::find(KernelOp(kernel).getTarget())->cacheOfTiles;
   auto i64 = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
   };

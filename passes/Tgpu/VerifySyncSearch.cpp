@@ -8,6 +8,7 @@
 #include "passes/Tgpu/VerifySync.h"
 #include "passes/Tgpu/WrittenViews.h"
 
+#include "base/Target/Target.h"
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
 
@@ -27,8 +28,10 @@ namespace {
 
 constexpr int64_t kTileMultiples[] = {2, 1, 3, 4, 5, 0, 2, 7};
 constexpr int64_t kFewElements[] = {1, 2, 1, 2, 4, 2, 3, 2};
-/// With many, a block has one tile.
-constexpr int64_t kMultiprocessorCounts[] = {132, 4, 132, 2};
+/// With an odd gene, few. With many, a block has one tile.
+int64_t getMultiprocessorCount(int64_t gene) {
+  return gene & 1 ? (gene & 2 ? 2 : 4) : Target::getMostMultiprocessors();
+}
 /// For each set of genes, the blocks that are traced.
 constexpr int kBlocksOfLaunch = 2;
 /// A kernel whose launches have more elements along a dimension only repeats what fewer show.
@@ -352,7 +355,7 @@ std::unique_ptr<LaunchSpace::Derived> LaunchSpace::derive(ArrayRef<uint32_t> gen
     return variable < 0 ? array.known[dim] : values[variable];
   };
   tile::ExprEnvironment environment;
-  environment.smCount = kMultiprocessorCounts[genes[1] & 3];
+  environment.smCount = getMultiprocessorCount(genes[1]);
   environment.dim = [&](StringRef name, int64_t dim) -> std::optional<int64_t> {
     const Impl::Array *array = findArray(name);
     if (!array)

@@ -6,6 +6,7 @@
 // RUN: tilewright-opt %s --tile-pipeline='params=CAUSAL=true' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=PASSES
 // PASSES:      tile-link{source= },
 // PASSES-NEXT: tile-inline-calls{of-tiles-only=true},
+// PASSES-NEXT: tile-bind-target{target=cpu},
 // PASSES-NEXT: tile-choose-blocks{entry= length=0 params={CAUSAL=true} shared=0 table= target=cpu},
 // PASSES-NEXT: tile-specialize{entry= exact-literals=false params={CAUSAL=true}},
 // PASSES-NEXT: tile-unroll,
