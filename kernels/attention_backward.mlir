@@ -370,12 +370,11 @@ tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
-           WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false, NATURAL: flag,
+           WITH_DV: flag = true, WITH_DQ: flag = true, SUMS: flag = false, NATURAL: flag,
            // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
-           let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
-           let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
-           let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
+           let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
+           let DW: int = padded_for("transposed_rows", D, DV, T), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
      %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
@@ -587,7 +586,7 @@ tile.kernel @attention_backward_keys
 // are turns: the kernel that added in order has converted the sums.
 tile.kernel @attention_backward_convert
     params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, WITH_TURNS: flag, SCALED: flag = true,
-           let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let ACC: type = accumulator(T))
     (%sums: !acc_view, %gradient: !qk_view, %turns: !turns when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
@@ -611,8 +610,7 @@ tile.kernel @attention_backward_convert
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
-           let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
-           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
+           let DP: int = padded_for("gradients", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !qk_view,

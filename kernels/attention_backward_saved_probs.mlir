@@ -73,7 +73,7 @@ tile.program @attention_backward_saved_probs
 
 // delta = rowsum(dO * O)
 tile.kernel @attention_backward_saved_probs_delta
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
@@ -90,7 +90,7 @@ tile.kernel @attention_backward_saved_probs_delta
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions.
 tile.kernel @attention_backward_saved_probs_keys
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dk: !qk_view, %dv: !v_view,
      %scale: !acc)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
@@ -141,7 +141,7 @@ tile.kernel @attention_backward_saved_probs_keys
 // A block of queries with all keys: dQ needs no atomic additions.
 tile.kernel @attention_backward_saved_probs_queries
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: !acc)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32

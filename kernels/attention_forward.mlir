@@ -48,9 +48,7 @@
 //   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
 //   BLOCK_M, BLOCK_N             Queries of a program instance, and keys of an iteration. With LISTED, they divide
 //             LIST_BLOCK_M and LIST_BLOCK_N. By default, the compiler chooses them for the target.
-//   DP, DVP   Widths of the tiles, derived: D and DV rounded up to a multiple of UNIT. Exceptions for 16-bit types on
-//             Hopper: if D > 64 and fewer than 32 columns are missing to a multiple of 64, DP is that multiple; if
-//             DV > 32, DVP is a multiple of 8. The padding reads as zero and is never stored.
+//   DP, DVP   Widths of the tiles, derived from D and DV. The padding reads as zero and is never stored.
 //
 // Q K^T and log2(e) * T are finite: scores are at most 2.3e38 in magnitude, or for f64 1.2e308. With modifiers that may
 // exceed this, such as a bias of the lowest number, scores up to the greatest number have their results, which costs a
@@ -114,11 +112,8 @@ tile.kernel @attention_forward
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0),
            LIST_BLOCK_N: int = LIST_BLOCK_M, BLOCK_M: int = block_in(LIST_BLOCK_M), let ACC: type = accumulator(T),
-           BLOCK_N: int = block_in(LIST_BLOCK_N), TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let UNIT: int = select(FP8, 32, 16), let PANELS: flag = and(TARGET == "sm_90a", bits(T) == 16),
-           let DP: int = select(and(PANELS, and(D > 64, mod(ceildiv(D, 32), 2) == 0)), ceildiv(D, 64) * 64,
-                                ceildiv(D, UNIT) * UNIT),
-           let DVP: int = select(and(PANELS, DV > 32), ceildiv(DV, 8) * 8, ceildiv(DV, UNIT) * UNIT),
+           BLOCK_N: int = block_in(LIST_BLOCK_N),
+           let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),

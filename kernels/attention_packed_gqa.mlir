@@ -60,7 +60,7 @@ tile.kernel @attention_packed_gqa
            BLOCK_N: int in [16, 32, 64, 128, 256] = select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            let BLOCK_M: int = QUERIES * GROUP,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, BLOCK_M <= 256, dim(k, 0) == dim(q, 0),
             dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2),
             same_dims(lse, q, 0, 1, 2), finite(scale))

@@ -56,7 +56,7 @@ tile.kernel @attention_paged_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1,
            PAGE: int in [16, 32, 64, 128, 256],
            let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = PAGE,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 1) == PAGE,
             same_dims(v_pages, k_pages, 0, 1, 2), same_dims(o, q, 0, 1), same_dims(lse, q, 0, 1),
             dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),

@@ -68,7 +68,7 @@ tile.program @attention_split_kv
 // Partial results: a block of queries attends the keys of one split.
 tile.kernel @attention_split_kv_partial
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits, %scale: !acc,
      %num_splits: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1), %b = dim(q, 0)) {
@@ -110,7 +110,7 @@ tile.kernel @attention_split_kv_partial
 
 // The weighted mean of the partial results, by the online softmax over splits instead of keys.
 tile.kernel @attention_split_kv_combine
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view, %num_splits: i32)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %c0 = arith.constant 0 : i32

@@ -77,8 +77,8 @@ tile.kernel @differential_attention
     params(D: int, DV: int = min(2 * D, 256), T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            BLOCK_M: int = block(), BLOCK_N: int = block(),
-           BLOCK_V: int = min(ceildiv(DV, 8) * 8, 128),
-           let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
+           BLOCK_V: int = min(padded(DV), 128),
+           let DP: int = padded(D), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, same_dims(q2, q1, 0, 1, 2), dim(k1, 0) == dim(q1, 0), dim(v, 0) == dim(q1, 0),
             floordiv(dim(q1, 1), max(dim(k1, 1), 1)) * dim(k1, 1) == dim(q1, 1), same_dims(k2, k1, 0, 1, 2),
             same_dims(v, k1, 1, 2), same_dims(o, q1, 0, 1, 2), dim(lambda, 0) == dim(q1, 1), finite(scale))

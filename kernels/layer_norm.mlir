@@ -19,7 +19,7 @@
 // Parameters
 //   N         Length of a row, at most 16384. A tile holds whole rows: the kernel computes the variance from the
 //             difference to the mean, which avoids cancellation, without loading the row again. The tile has the width
-//             NP, which is N rounded up to a multiple of UNIT, so that the threads have equal shares.
+//             NP, derived: N, padded so that the threads have equal shares.
 //   T         Element type of the arrays: f16, bf16, f32 or f64.
 //   ACC       Type of the computation, derived: f64 for f64, else f32.
 //   BLOCK_M   Rows of a program instance: 1, 2, 4, 8 or 16. Default: fewer for long rows, since a thread block holds at
@@ -34,8 +34,7 @@
 tile.kernel @layer_norm
     params(N: int, T: type in [f16, bf16, f32, f64],
            BLOCK_M: int in [1, 2, 4, 8, 16] = select(N <= 1024, 4, select(N <= 2048, 2, 1)),
-           let UNIT: int = select(N <= 64, 8, select(N <= 2048, 256, 1024)),
-           let NP: int = ceildiv(N, UNIT) * UNIT, let ACC: type = accumulator(T))
+           let NP: int = padded_for("shares", N, N, T), let ACC: type = accumulator(T))
     require(N <= 16384,
             dim(y, 0) == dim(x, 0), dim(mean, 0) == dim(x, 0), dim(rstd, 0) == dim(x, 0))
     (%x: !tile.view<[?, N], T>, %weight: optional !tile.view<[N], T>,

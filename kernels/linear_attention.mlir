@@ -55,7 +55,7 @@
 tile.kernel @linear_attention
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            BLOCK_N: int = block(), BLOCK_V: int = select(bits(T) < 64, 64, 32),
-           let DP: int = select(D <= 64, ceildiv(D, 16) * 16, ceildiv(D, 128) * 128),
+           let DP: int = padded_for("state", D, DV, T),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, same_dims(k, q, 0, 1, 2), same_dims(v, q, 0, 1, 2), same_dims(o, q, 0, 1, 2),
             same_dims(state_in, q, 0, 1), same_dims(state_out, q, 0, 1), finite(scale))

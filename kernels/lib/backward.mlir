@@ -255,7 +255,7 @@ tile.kernel @attention_backward_delta
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, BLOCK_M: int,
            PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, WITH_TURNS: flag, CAPTURE_GRADIENTS: flag,
            WITH_DQ: flag, NATURAL: flag,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
      %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL), %dq_sum: !acc_view,
      %turns: !turns when (WITH_TURNS),
@@ -339,8 +339,7 @@ tile.kernel @attention_backward_delta
 tile.kernel @attention_backward_sums
     params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
-           let UNIT: int = select(bits(T) == 16, 16, 8), let DP: int = ceildiv(D, UNIT) * UNIT,
-           let ACC: type = accumulator(T))
+           let DP: int = padded_for("scores", D, D, T), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %lse: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
@@ -460,7 +459,7 @@ func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc 
 tile.kernel @attention_backward_scores
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
            SCORE_GRADIENT: flag, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %d_score: !score_view when (SCORE_GRADIENT),
      %scale: !acc, %window_left: i32, %window_right: i32)
