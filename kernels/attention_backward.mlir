@@ -171,22 +171,23 @@ tile.program @attention_backward
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
            LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let HOPPER: flag = and(has_roles(), bits(T) == 16),
            // Independent of the GPU, so that one bundle can hold code for several.
-           SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16), ROW_BYTES > 256),
+           SPLIT: flag = and(and(on_gpu(), bits(T) == 16), ROW_BYTES > 256),
            PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
-           ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
+           ORDERED: flag = false, let MAY_ORDER: flag = or(HOPPER, not(on_gpu())),
+           let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
            // An instance that processes all heads of a group takes as long as all of these heads. With few keys there
            // are fewer instances than multiprocessors; else the longest may end long after the others. Independent of
            // the GPU, like SPLIT.
-           APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
+           APART: flag = and(on_gpu(), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
                                            select(mod(D, 32) == 0, 6144, select(D <= 64, 2048, 1024))))),
            ORDERED_FROM: int = 384, REORDER_FROM: int = 1024,
            // Whether extents choose launches that add in order if IN_ORDER. Independent of the GPU, like SPLIT.
-           let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
+           let CHOOSES: flag = and(and(and(on_gpu(), bits(T) == 16),
                                        and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),
                                    not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
                                           or(replaced("mask_mod"), replaced("weight_mod"))))),
@@ -210,9 +211,9 @@ tile.program @attention_backward
                                     select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
            DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
            SCORE_BLOCK_M: int = select(and(HOPPER, and(ROW_BYTES > 64, ROW_BYTES <= 128)), 128,
-                                       select(or(TARGET == "cpu", and(bits(T) == 16, ROW_BYTES <= 256)), 64,
+                                       select(or(not(on_gpu()), and(bits(T) == 16, ROW_BYTES <= 256)), 64,
                                               select(ROW_BYTES <= 512, 32, 16))),
-           SCORE_BLOCK_N: int = select(or(TARGET == "cpu", and(HOPPER, ROW_BYTES <= 256)),
+           SCORE_BLOCK_N: int = select(or(not(on_gpu()), and(HOPPER, ROW_BYTES <= 256)),
                                        select(max(D, DV) <= 128, 128, 64),
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            // Row granularity of the workspaces, which all GPUs of a bundle share.
@@ -227,7 +228,7 @@ tile.program @attention_backward
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
             or(not(ORDERED), and(DETERMINISTIC, not(CAPTURE_GRADIENTS))),
             or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
-            or(not(ORDERED), and(or(TARGET == "cpu", HOPPER), and(max(D, DV) <= 128, not(LISTED)))),
+            or(not(ORDERED), and(MAY_ORDER, and(max(D, DV) <= 128, not(LISTED)))),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(k, 0) == dim(q, 0),
             dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2),
             same_dims(lse, q, 0, 1, 2), same_dims(dlse, q, 0, 1, 2), same_dims(dq, q, 0, 1, 2),

@@ -47,10 +47,10 @@ func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128] = select(TARGET == "cpu", 64, select(
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_M: int in [16, 32, 64, 128] = select(not(on_gpu()), 64, select(
                and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64, select(ROW_BYTES <= 512, 32, 16))),
-           BLOCK_N: int in [16, 32, 64, 128] = select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+           BLOCK_N: int in [16, 32, 64, 128] = select(not(on_gpu()), select(max(D, DV) <= 128, 128, 64),
                select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                       select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            let ACC: type = accumulator(T))
@@ -67,7 +67,7 @@ tile.program @attention_backward_saved_probs
   // The queries kernel has its own block sizes: often more queries than the keys kernel and, for long rows, fewer keys.
   tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
       with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
-            BLOCK_N = select(or(TARGET == "cpu", ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
+            BLOCK_N = select(or(not(on_gpu()), ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !acc
 }
 

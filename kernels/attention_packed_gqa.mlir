@@ -51,13 +51,13 @@ func.func private @lse_of(!row, !row) -> !row
 tile.kernel @attention_packed_gqa
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           let UNIT: int = select(or(TARGET == "cpu", mod(GROUP, 16) == 0), 1, select(mod(GROUP, 8) == 0, 2,
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let UNIT: int = select(or(not(on_gpu()), mod(GROUP, 16) == 0), 1, select(mod(GROUP, 8) == 0, 2,
                select(mod(GROUP, 4) == 0, 4, select(mod(GROUP, 2) == 0, 8, 16)))),
            QUERIES: int = UNIT * max(1, floordiv(
-               select(or(TARGET == "cpu", ROW_BYTES <= 512), 64, select(ROW_BYTES <= 1024, 32, 16)),
+               select(or(not(on_gpu()), ROW_BYTES <= 512), 64, select(ROW_BYTES <= 1024, 32, 16)),
                max(1, UNIT * GROUP))),
-           BLOCK_N: int in [16, 32, 64, 128, 256] = select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+           BLOCK_N: int in [16, 32, 64, 128, 256] = select(not(on_gpu()), select(max(D, DV) <= 128, 128, 64),
                select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            let BLOCK_M: int = QUERIES * GROUP,
            let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))

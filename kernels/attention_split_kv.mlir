@@ -48,10 +48,10 @@ func.func private @lse_of(!row, !row) -> !row
 tile.program @attention_split_kv
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] = 16,
            BLOCK_N: int in [16, 32, 64, 128] =
-               select(or(TARGET == "cpu", ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
+               select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
