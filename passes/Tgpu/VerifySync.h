@@ -204,9 +204,10 @@ struct TilesOfDim {
 };
 using TiledDims = llvm::DenseMap<std::pair<mlir::Value, int64_t>, TilesOfDim>;
 
-/// An array of a launch: an argument of the kernel, or a capture by its name.
+/// An array of a launch: an argument of the kernel, or a capture by its name. Each role has views of
+/// its own of a capture, so a view does not identify one.
 struct ArrayRoot {
-  mlir::Value view; // null where a capture is read without a view
+  mlir::Value view; // null for a capture
   llvm::StringRef capture;
 };
 ArrayRoot getArrayRoot(mlir::Value view);

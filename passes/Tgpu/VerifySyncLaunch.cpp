@@ -207,7 +207,7 @@ void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
 
 int64_t LaunchShape::getExtent(const ArrayRoot &array, int64_t dim) const {
   Value argument = array.view;
-  if (!argument)
+  if (!argument) // of a capture, all dimensions may have tiles
     return longExtent;
   if (isAbsent(argument) || empty.contains(argument))
     return 0;

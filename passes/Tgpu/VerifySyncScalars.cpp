@@ -154,7 +154,7 @@ int64_t Scalars::getExtentOfWhole(Value view, int64_t dim,
 ArrayRoot sync::getArrayRoot(Value view) {
   view = getViewRoot(view);
   if (auto captured = view.getDefiningOp<tile::CapturedOp>())
-    return {view, captured.getCapture()};
+    return {Value(), captured.getCapture()};
   return {view, StringRef()};
 }
 

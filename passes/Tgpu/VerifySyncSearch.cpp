@@ -230,7 +230,7 @@ LaunchSpace::Impl::Impl(KernelOp kernel) : kernel(kernel), root(kernel) {
     TableOf table;
     if (at.getView()) {
       ArrayRoot array = getArrayRoot(at.getView());
-      table = {array.capture.empty() ? array.view : Value(), array.capture};
+      table = {array.view, array.capture};
     } else {
       table.capture = at.getCapture().value_or("");
     }

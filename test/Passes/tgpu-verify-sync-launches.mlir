@@ -282,3 +282,50 @@ tgpu.kernel @given target "sm_90a" warps 2 (%gradient: !tile.view<[1], f32>) gri
       }
     }
 }
+
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!map  = !tgpu.tensor_map<64x64xbf16, b128>
+!view = !tile.view<[?, 64], bf16>
+
+// Both roles clamp a position by the extent of a capture, of which each has a view of its own. Only one of them loads
+// tiles of it; the extent is the same.
+tile.capture @rows : !tile.view<[?, 64], bf16>
+tgpu.kernel @captured target "sm_90a" warps 5 (%x: !view, %y: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %map = tgpu.tensor_map %x : !view -> !map
+  %ring = tgpu.alloc_ring : !tgpu.ring<2, <64x64xbf16, b128>>
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %empty = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<2>
+  tgpu.roles
+    role "load" warps 1 {
+      %view = tile.captured @rows : !view
+      %rows = tile.dim %view, 0 : !view
+      %blocks = arith.ceildivsi %rows, %c64 : i32
+      scf.for %n = %c0 to %blocks step %c1 : i32 {
+        tgpu.acquire %empty[%n] : !tgpu.barriers<2>
+        tgpu.expect %full[%n] bytes 8192 : !tgpu.barriers<2>
+        %slot = tgpu.slot %ring[%n] : !tgpu.ring<2, <64x64xbf16, b128>>
+        tgpu.tma_load %map[%n, 0], %slot, %full[%n] : !map, !tile, !tgpu.barriers<2>
+      }
+    }
+    role "compute" warps 4 {
+      %view = tile.captured @rows : !view
+      %rows = tile.dim %view, 0 : !view
+      %blocks = arith.ceildivsi %rows, %c64 : i32
+      scf.for %n = %c0 to %blocks step %c1 : i32 {
+        %first = arith.muli %n, %c64 : i32
+        %own = tgpu.load %view[%first, 0] : !view -> tensor<64x64xbf16, #tgpu.wgmma<1>>
+        tgpu.wait %full[%n] : !tgpu.barriers<2>
+        %slot = tgpu.slot %ring[%n] : !tgpu.ring<2, <64x64xbf16, b128>>
+        %tile = tgpu.read %slot : !tile -> tensor<64x64xbf16, #tgpu.wgmma<1>>
+        %sum = arith.addf %tile, %own : tensor<64x64xbf16, #tgpu.wgmma<1>>
+        tgpu.store %sum, %y[%first, 0] : tensor<64x64xbf16, #tgpu.wgmma<1>>, !view
+        tgpu.arrive %empty[%n] per warp : !tgpu.barriers<2>
+      }
+    }
+}
