@@ -1531,8 +1531,8 @@ def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
   let description = [{
     Sets `offset` of buffers, rings and barriers, `id` of named barriers and turns, and `shared_bytes` of the kernel.
     Every buffer has its own range of bytes as long as there is room. Otherwise, in kernels without roles, buffers whose
-    lifetimes do not overlap share bytes, and the pass inserts a `tgpu.sync` where one is written while threads may
-    still be reading the other.
+    lifetimes do not overlap share bytes and become `shared`, and the pass inserts a `tgpu.sync` where one is written
+    while threads may still be reading the other.
 
     Before:
     ```mlir
@@ -1612,13 +1612,14 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     Errors:
     - a buffer read before it is written, before the copy is waited for, or without a barrier after the write
     - a buffer written while it may still be read or written, itself or another that was given the same place
-    - generic writes read by wgmma or TMA without a `tgpu.fence_async`
+    - generic writes read by wgmma or TMA without a `tgpu.fence_async` between, by the writer or by one that knows of
+      the writes
     - a wait of a product that may be in flight, or was not committed; copies that are not committed, or not waited for
       before the kernel ends
     - an operand a in registers that a loop carries, and that gets another value at the end of an iteration in which a
       product may still read it
-    - barriers without arrivals, with too many or too few arrivals, or whose copies bring a number of bytes other than
-      expected
+    - barriers without arrivals, with too many or too few arrivals, of the role or of one of its warpgroups, or whose
+      copies bring a number of bytes other than expected
     - arrivals at a barrier by a role that does not know that the phase before is complete
     - counters of two roles that diverge, and rings that are filled through barriers with another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on

@@ -211,9 +211,9 @@ LogicalResult KernelOp::verifyRegions() {
                                  "warpgroup; give each role a barrier of its own");
   }
   constexpr int64_t most = Target::namedBarriers - 1; // number 0 is the barrier of the whole block
-  if (barriers <= most)
-    return success();
-  return emitOpError() << "uses " << barriers << " named barriers, but a block has " << most;
+  if (barriers > most)
+    return emitOpError() << "uses " << barriers << " named barriers, but a block has " << most;
+  return verifyResources(*this);
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,7 +14,8 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
   let summary = "one thread block of a grid";
   let description = [{
     Arguments, constraints (`require`) and grid as those of the `tile.kernel` it comes from; parameters are bound, and
-    `bindings` records them. `target` is the architecture; `warps` the size of the block.
+    `bindings` records them. `target` is the architecture; `warps` the size of the block; `shared_bytes` the planned
+    shared memory, in which all planned buffers, rings and mbarriers lie.
 
     Preconditions: registers and shared memory of the block fit the target.
 
@@ -37,6 +38,11 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     - a default that is not a value of its argument's type
     - a grid without extents, or one that reads anything but arguments: bind parameters first
     - more than 15 named barriers (`tgpu.turns` takes one for each warpgroup)
+    - shared memory below 0 bytes, or beyond what a block of the target has
+    - a planned buffer, ring or mbarrier that ends beyond the shared memory of the kernel, or of the target
+    - two of them that overlap, unless both are a `tgpu.alloc shared`
+    - two declarations of one hardware barrier, unless both are a `tgpu.named_barrier` for the same number of warps, not
+      per warpgroup
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$warps,
@@ -232,20 +238,25 @@ def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc<Tgpu_SharedMemory>]
   let summary = "a buffer in shared memory";
   let description = [{
     The buffer lives as long as its uses. tgpu-plan-shared-memory gives it an `offset` (printed as `at`), and may let
-    buffers whose lifetimes do not overlap share bytes.
+    buffers whose lifetimes do not overlap share bytes: such buffers are `shared`. tgpu-verify-sync and the simulator
+    check that no access meets the contents of the other buffer.
 
     Preconditions: none. Postconditions: the contents are undefined until written.
 
-    Example: `%q_buffer = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>`
+    Examples:
+    ```mlir
+    %q_buffer = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+    %o_buffer = tgpu.alloc shared at 1024 : !tgpu.shared<128x64xbf16, b128>
+    ```
 
     Errors:
     - a planned offset that the swizzle does not allow (1024, 512, 256 bytes; without, what TMA asks: 128, or 16 for
       rank 1)
     - a planned offset at which the buffer ends beyond 232448 bytes
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins OptionalAttr<I64Attr>:$offset, UnitAttr:$shared);
   let results = (outs Tgpu_Shared:$buffer);
-  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+  let assemblyFormat = "(`shared` $shared^)? (`at` $offset^)? attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }
 

@@ -113,6 +113,7 @@ def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc<Tgpu
     barrier, and those of the roles that only `tgpu.signal`.
 
     `per warpgroup`: every warpgroup of the one role that syncs on it has a barrier of its own, numbered from `id` on.
+    Two declarations of one id denote the same barrier; both are then for the same number of warps.
 
     Preconditions: none. Postconditions: the barriers have no arrivals.
 
@@ -263,11 +264,12 @@ def Tgpu_FirstRoundOp : Tgpu_Op<"first_round", [Pure]> {
 def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<Tgpu_AccessesShared>]> {
   let summary = "makes generic writes to shared memory visible to the async proxy";
   let description = [{
-    Needed between ordinary stores to shared memory and accesses to the same memory by wgmma or TMA: each thread that
-    writes executes it before the barrier. tgpu-insert-fences inserts it.
+    Needed between ordinary stores to shared memory and accesses to the same memory by wgmma or TMA, on the path of
+    barriers from the one to the other. Before the first barrier, each thread that writes executes it:
+    tgpu-insert-fences inserts it there. Behind a barrier, a thread executes it for all writes that it knows of.
 
-    Preconditions: none. Postconditions: threads that a barrier orders after the fence may read the writes by wgmma or
-    TMA.
+    Preconditions: none. Postconditions: the thread, and threads that a barrier orders after its fence, may read by
+    wgmma or TMA what the thread had written or knew to be written.
 
     Example: `tgpu.fence_async`
 

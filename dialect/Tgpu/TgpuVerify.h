@@ -16,6 +16,10 @@ mlir::LogicalResult verifyFeature(mlir::Operation *op, Feature feature);
 /// Register tiles among operands and results are spread over the warps that execute the operation.
 mlir::LogicalResult verifyWarps(mlir::Operation *op);
 
+/// Planned buffers, rings and mbarriers lie within the kernel's shared memory and are disjoint,
+/// unless they are declared to share; hardware barriers are apart, or of equal use.
+mlir::LogicalResult verifyResources(KernelOp kernel);
+
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_DIALECT_TGPU_TGPUVERIFY_H

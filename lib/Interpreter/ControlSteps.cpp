@@ -31,6 +31,9 @@ void moveAll(Frame &frame, llvm::ArrayRef<Move> moves) {
   }
 }
 
+/// Completes a diagnostic of the simulator, which alone has a limit.
+constexpr const char *kTooManyRounds = "as many rounds of its loops as are simulated";
+
 bool ForStep::run(Frame &frame) const {
   int64_t from = lower.read(frame), to = upper.read(frame), by = step.read(frame);
   if (isUnsigned && inductionStorage == Storage::I32) {
@@ -52,6 +55,8 @@ bool ForStep::run(Frame &frame) const {
   for (uint64_t trip = 0; trip < trips; ++trip) {
     int64_t value = static_cast<int64_t>(static_cast<uint64_t>(from) + trip * stride);
     frame.values[induction].setSplat(Scalar::fromInt(value, inductionStorage));
+    if (--frame.roundsLeft <= 0)
+      return fail(frame, kTooManyRounds);
     if (!body.run(frame))
       return false;
   }
@@ -62,6 +67,8 @@ bool ForStep::run(Frame &frame) const {
 bool WhileStep::run(Frame &frame) const {
   moveAll(frame, inits);
   while (true) {
+    if (--frame.roundsLeft <= 0)
+      return fail(frame, kTooManyRounds);
     if (!before.run(frame))
       return false;
     bool goesOn = frame.values[condition].scalar.i1;

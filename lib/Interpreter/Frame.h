@@ -9,6 +9,7 @@
 
 #include "lib/Interpreter/Datum.h"
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ struct Frame {
   int64_t instance = 0;         ///< the current instance
   int64_t instances = 1;        ///< number of instances of the launch
 
+  int64_t roundsLeft = std::numeric_limits<int64_t>::max(); ///< that loops may still execute
   /// Set by the step that failed.
   mlir::Operation *failedOp = nullptr;
   std::string failure;

@@ -15,20 +15,8 @@ using namespace mlir;
 
 namespace tilewright::interpreter {
 
-namespace {
-
-/// If elements take different paths, loops (and branches that contain one) are executed per
-/// element.
-LogicalResult lowerForEachElement(Lowering &lowering, Operation *op) {
-  llvm::SmallVector<Slot> results = lowering.defineAll(op->getResults());
-  return lowering.lowerPerElement(op, results);
-}
-
-LogicalResult lower(Lowering &lowering, scf::ForOp op) {
-  if (lowering.isLifted())
-    return lowerForEachElement(lowering, op);
+LogicalResult lowerFor(Lowering &lowering, scf::ForOp op, std::unique_ptr<ForStep> step) {
   // The step is emitted after its body, but owns the body from the start.
-  auto step = std::make_unique<ForStep>(op);
   step->lower = lowering.intOperand(op.getLowerBound());
   step->upper = lowering.intOperand(op.getUpperBound());
   step->step = lowering.intOperand(op.getStep());
@@ -44,6 +32,21 @@ LogicalResult lower(Lowering &lowering, scf::ForOp op) {
   step->results = lowering.movesFrom(carried, op.getResults());
   lowering.emit(std::move(step));
   return success();
+}
+
+namespace {
+
+/// If elements take different paths, loops (and branches that contain one) are executed per
+/// element.
+LogicalResult lowerForEachElement(Lowering &lowering, Operation *op) {
+  llvm::SmallVector<Slot> results = lowering.defineAll(op->getResults());
+  return lowering.lowerPerElement(op, results);
+}
+
+LogicalResult lower(Lowering &lowering, scf::ForOp op) {
+  if (lowering.isLifted())
+    return lowerForEachElement(lowering, op);
+  return lowerFor(lowering, op, std::make_unique<ForStep>(op));
 }
 
 LogicalResult lower(Lowering &lowering, tile::SpreadOp op) {

@@ -17,6 +17,10 @@
 
 #include <functional>
 
+namespace mlir::scf {
+class ForOp;
+} // namespace mlir::scf
+
 namespace tilewright::interpreter {
 
 /// The element type of a scalar, a tile or a view; nothing if the device does not support it.
@@ -179,6 +183,10 @@ mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op,
                                                  mayReuseOperands);
   return mlir::success();
 }
+
+/// Lowers a loop of scalar code into `step`, and emits that.
+mlir::LogicalResult lowerFor(Lowering &lowering, mlir::scf::ForOp op,
+                             std::unique_ptr<ForStep> step);
 
 /// Enters `lower(lowering, op)` for each of these operations.
 template <typename... OpTs, typename LowerT>

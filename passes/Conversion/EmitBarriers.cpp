@@ -95,7 +95,7 @@ static LogicalResult emitAny(KernelEmitter &e, AnyOp op) {
 static LogicalResult emitAllocBarriers(KernelEmitter &e, AllocBarriersOp op) {
   ThreadBuilder &b = e.b;
   int64_t stages = cast<BarriersType>(op.getBarriers().getType()).getStages();
-  if (failed(bindToShared(e, op, op.getOffset(), stages * kBarrierBytes, kBarrierBytes)))
+  if (failed(bindToShared(e, op, op.getOffset())))
     return failure();
   Value base = e.getScalar(op.getBarriers());
   byOneThread(e, [&] {

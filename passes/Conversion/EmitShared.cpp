@@ -42,15 +42,11 @@ static void emitSlot(KernelEmitter &e, SlotOp op) {
 }
 
 static LogicalResult emitAllocBuffer(KernelEmitter &e, AllocOp op) {
-  auto type = cast<SharedType>(op.getBuffer().getType());
-  return bindToShared(e, op, op.getOffset(), getBytes(type), getAlignment(type));
+  return bindToShared(e, op, op.getOffset());
 }
 
 static LogicalResult emitAllocRing(KernelEmitter &e, AllocRingOp op) {
-  auto type = cast<RingType>(op.getRing().getType());
-  int64_t alignment = getAlignment(type.getSlot());
-  int64_t slot = llvm::alignTo(getBytes(type.getSlot()), alignment);
-  return bindToShared(e, op, op.getOffset(), type.getStages() * slot, alignment);
+  return bindToShared(e, op, op.getOffset());
 }
 
 void tgpu::registerSharedLowerings(LoweringTable &table) {

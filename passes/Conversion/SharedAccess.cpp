@@ -18,16 +18,11 @@ using layout::MatrixAccess;
 using layout::RegisterLayout;
 using layout::VectorAccess;
 
-LogicalResult tgpu::bindToShared(KernelEmitter &e, Operation *op, std::optional<uint64_t> offset,
-                                 int64_t bytes, int64_t alignment) {
+LogicalResult tgpu::bindToShared(KernelEmitter &e, Operation *op, std::optional<uint64_t> offset) {
   ThreadBuilder &b = e.b;
   if (!offset)
     return op->emitError() << "a buffer must have an offset before code is generated; run "
                               "tgpu-plan-shared-memory";
-  if (std::optional<uint64_t> limit = e.kernel.getSharedBytes(); limit && *offset + bytes > *limit)
-    return op->emitError() << "a buffer of " << bytes << " bytes at " << *offset
-                           << " must lie within the kernel's " << *limit
-                           << " bytes of shared memory";
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(b.threads.endOfEntry);
   Value base =

@@ -17,10 +17,10 @@ inline constexpr llvm::StringLiteral sharedMemoryName = "shared_memory";
 /// Its alignment: that of the widest swizzle, whose pattern depends on addresses.
 inline constexpr int64_t sharedMemoryAlignment = 1024;
 
-/// Binds the operation's result to its offset in shared memory. Fails with a diagnostic if it has
-/// none, or if the buffer is not within the kernel's memory.
+/// Binds the operation's result to its offset in shared memory, of which the kernel's verifier has
+/// checked that it is within the kernel's memory. Fails with a diagnostic if it has none.
 mlir::LogicalResult bindToShared(KernelEmitter &e, mlir::Operation *op,
-                                 std::optional<uint64_t> offset, int64_t bytes, int64_t alignment);
+                                 std::optional<uint64_t> offset);
 /// The address in the shared window, for inline assembly.
 mlir::Value getWindowAddress(ThreadBuilder &b, mlir::Value pointer);
 

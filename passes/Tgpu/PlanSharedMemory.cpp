@@ -85,8 +85,14 @@ private:
                                   << kernel.getTarget() << " is " << limit
                                   << "; use smaller blocks";
     Builder builder(kernel.getContext());
-    for (const Request &request : requests)
+    for (const Request &request : requests) {
       request.op->setAttr("offset", builder.getI64IntegerAttr(request.offset));
+      auto alloc = dyn_cast<AllocOp>(request.op);
+      if (alloc && llvm::any_of(requests, [&](const Request &other) {
+            return &other != &request && other.overlaps(request.offset, request.bytes);
+          }))
+        alloc.setShared(true);
+    }
     kernel.setSharedBytes(end);
     numberBarriers(kernel);
     return success();

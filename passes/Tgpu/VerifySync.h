@@ -163,6 +163,7 @@ public:
   /// executions of a synchronization.
   bool add(const Trace &trace);
   void addReached(const Trace &trace);
+  bool isReached(mlir::Operation *op) const { return executions.contains(op); }
   bool hasSynchronization() const { return !synchronizations.empty(); }
   /// Whether every synchronization of blocks with a matrix product was executed twice.
   bool hasProductsTwice() const;
@@ -204,8 +205,8 @@ struct TilesOfDim {
 };
 using TiledDims = llvm::DenseMap<std::pair<mlir::Value, int64_t>, TilesOfDim>;
 
-/// An array of a launch: an argument of the kernel, or a capture by its name. Each role has views of
-/// its own of a capture, so a view does not identify one.
+/// An array of a launch: an argument of the kernel, or a capture by its name. Each role has views
+/// of its own of a capture, so a view does not identify one.
 struct ArrayRoot {
   mlir::Value view; // null for a capture
   llvm::StringRef capture;
@@ -277,6 +278,7 @@ class LaunchSpace {
 public:
   using Genes = llvm::SmallVector<uint32_t, 32>;
   class Derived;
+  struct Impl; // VerifySyncSpace.h
 
   explicit LaunchSpace(KernelOp kernel);
   ~LaunchSpace();
@@ -285,7 +287,6 @@ public:
   std::unique_ptr<Derived> derive(llvm::ArrayRef<uint32_t> genes) const;
 
 private:
-  struct Impl;
   std::unique_ptr<Impl> impl;
 };
 
@@ -300,7 +301,7 @@ public:
   /// Elements as a function of their last index.
   struct Table {
     uint32_t kind = 0;
-    int64_t number = 0, longest = 0;
+    int64_t number = 0, longest = 0, fewBlocks = 0;
   };
   Answers answers;
   llvm::SmallVector<llvm::SmallVector<int64_t>, 2> blocks;
@@ -313,12 +314,19 @@ public:
   llvm::StringMap<Table> captureTables;
 };
 
-/// `apart`: warpgroups with separate first iterations are separate participants. `coverage`: whose
-/// ways are recorded. A trace of more than `mostOperations` is cut.
 constexpr int64_t kMostOperations = 1000000;
+struct TraceOptions {
+  /// Warpgroups with separate first iterations are separate participants.
+  bool apart = false;
+  const Coverage *coverage = nullptr; ///< whose ways are recorded
+  /// A trace of more is cut.
+  int64_t mostOperations = kMostOperations;
+  /// The result of this operation on integers, or null, is raised by `raisedBy` each time.
+  mlir::Operation *forced = nullptr;
+  int64_t raisedBy = 0;
+};
 Trace traceKernel(KernelOp kernel, const Slice &slice, const LaunchData &launch,
-                  llvm::ArrayRef<int64_t> block, Answers answers, bool apart = false,
-                  const Coverage *coverage = nullptr, int64_t mostOperations = kMostOperations);
+                  llvm::ArrayRef<int64_t> block, Answers answers, const TraceOptions &options = {});
 
 /// The scalars of a launch: integers, or for other values numbers that identify them. Integers are
 /// computed. Data is not; conditions on data all have the truth value `answer`.
@@ -332,6 +340,7 @@ protected:
   int64_t get(mlir::Value value) const { return numbers[slice.getPlace(value)]; }
   /// Computes an operation on integers.
   void compute(const SlicedOp &op);
+  void raise(const SlicedOp &op, int64_t by);
   llvm::SmallVector<int64_t> get(mlir::ValueRange range) const;
   /// Sets the results of an operation without steps and regions.
   void compute(mlir::Operation &op);
@@ -363,6 +372,10 @@ struct Knowledge {
   void merge(const Knowledge &other);
 };
 
+/// Identifies a named barrier: declarations of one id are the same one.
+using NamedBarrier = std::pair<mlir::Operation *, int64_t>;
+NamedBarrier getNamedBarrier(mlir::Value declared);
+
 /// Executes a trace and stops at the first error.
 class Player {
 public:
@@ -380,12 +393,18 @@ private:
     bool byFirst = false;   // by the participant's first thread
     bool isPending = false; // its end is not known yet
     bool isOperandA = false;
-    int64_t copy = -1;     // number of the TMA copy
-    int64_t fence = -1;    // time of the writer's proxy fence
-    uint32_t fencedBy = 0; // others with a proxy fence after they knew of the access
+    int64_t copy = -1; // number of the TMA copy
+  };
+  /// The first proxy fence of a participant behind a write. Of a writer that does not know of its
+  /// other warps, each thread fences what it has written itself.
+  struct Fence {
+    int who;
+    int64_t time;
+    bool knewAll;
   };
   struct PlaceState {
-    int write = -1; // index into `accesses`
+    int write = -1;                     // index into `accesses`
+    llvm::SmallVector<Fence, 2> fences; // of the write
     llvm::SmallVector<int, 4> reads;
   };
   /// Accesses that end together.
@@ -426,6 +445,8 @@ private:
   /// Ends the oldest groups until `pending` are left.
   void finish(int who, Groups &groups, int64_t pending, bool byFirst);
   void fence(int who);
+  /// Whether a proxy fence lies between the last write to the place and the next action of `who`.
+  bool isFenced(const PlaceState &state, int who, bool byFirst, mlir::Operation *op) const;
   bool isSameThread(const Access &access, int who, mlir::Operation *op) const;
   mlir::LogicalResult playProduct(int who, const Step &step);
   mlir::LogicalResult playProductWait(int who, const Step &step);
@@ -492,7 +513,7 @@ private:
   std::vector<Access> accesses;
   std::vector<PlaceState> memory;
   llvm::DenseMap<mlir::Operation *, std::vector<Barrier>> barriers;
-  llvm::DenseMap<mlir::Operation *, Meeting> meetings;
+  llvm::DenseMap<NamedBarrier, Meeting> meetings;
   std::deque<Flight> flights;
   int64_t numCopies = 0;
   size_t numBarriers = 0;

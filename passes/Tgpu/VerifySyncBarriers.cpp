@@ -24,6 +24,13 @@ AllocBarriersOp sync::getAllocation(Operation *op) {
   return nullptr;
 }
 
+NamedBarrier sync::getNamedBarrier(Value declared) {
+  auto named = declared.getDefiningOp<NamedBarrierOp>();
+  if (std::optional<uint64_t> id = named.getId())
+    return {nullptr, static_cast<int64_t>(*id)};
+  return {named, 0};
+}
+
 int64_t sync::countArrivals(Operation *op, int64_t warps) {
   if (isa<ExpectOp>(op))
     return 1;
@@ -214,7 +221,7 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     states[who].syncedByGroup = getNow(who);
     return Outcome::Done;
   }
-  Meeting &meeting = meetings[declared];
+  Meeting &meeting = meetings[getNamedBarrier(declared)];
   if (llvm::is_contained(meeting.waiting, who))
     return Outcome::Blocked;
   int64_t warps = meeting.warps + trace.participants[who].warps;
@@ -367,13 +374,14 @@ bool Player::explain(int who, bool mustBeSure) {
   std::string name = trace.participants[who].name;
   if (auto sync = dyn_cast<SyncOp>(step.op)) {
     auto declared = sync.getBarrier().getDefiningOp<NamedBarrierOp>();
-    const Meeting &meeting = meetings[declared];
+    const Meeting &meeting = meetings[getNamedBarrier(declared)];
     bool comesMore = false;
     for (int other = 0, end = static_cast<int>(states.size()); other < end; ++other)
       for (size_t i = states[other].next; i < trace.participants[other].steps.size(); ++i) {
         Operation *op = trace.participants[other].steps[i].op;
         comesMore |= !llvm::is_contained(meeting.who, other) && isa<SyncOp, SignalOp>(op) &&
-                     op->getNumOperands() != 0 && op->getOperand(0) == sync.getBarrier();
+                     op->getNumOperands() != 0 &&
+                     getNamedBarrier(op->getOperand(0)) == getNamedBarrier(declared);
       }
     if (mustBeSure && comesMore)
       return false;

@@ -136,15 +136,11 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
       return diagnostic << " before its copy is done; tgpu.copy_wait for its group first";
     return diagnostic << " that other warps may not have written yet; a barrier must come between";
   }
-  if (isAsync && write.copy < 0 && !(who < 32 && (write.fencedBy >> who & 1))) {
-    Access fenced = write;
-    fenced.time = write.fence;
-    if (write.fence < 0 || !isBehind(fenced, who, byFirst, step.op))
-      return report(step.op, write, "written here")
-             << "reads generic-proxy writes to " << describe(place)
-             << " through the async proxy without tgpu.fence_async, which must come between the "
-                "write and the barrier";
-  }
+  if (isAsync && write.copy < 0 && !isFenced(state, who, byFirst, step.op))
+    return report(step.op, write, "written here")
+           << "reads generic-proxy writes to " << describe(place)
+           << " through the async proxy without tgpu.fence_async, which must come between the "
+              "write and the barrier, or behind the barrier";
   if (group)
     group->push_back(accesses.size());
   state.reads.push_back(accesses.size());
@@ -187,6 +183,7 @@ LogicalResult Player::write(int who, const Step &step, int place, bool byFirst, 
     group->push_back(accesses.size());
   memory[place].write = accesses.size();
   memory[place].reads.clear();
+  memory[place].fences.clear();
   Access access{step.op, who, getNow(who), byFirst};
   access.isPending = group != nullptr;
   access.copy = copy;
@@ -209,14 +206,29 @@ void Player::fence(int who) {
   for (PlaceState &state : memory) {
     if (state.write < 0)
       continue;
-    Access &write = accesses[state.write];
+    const Access &write = accesses[state.write];
     if (write.copy >= 0 || write.isPending)
       continue;
-    if (write.who == who && write.fence < 0)
-      write.fence = getNow(who);
-    if (who < 32 && isBehind(write, who, /*byFirst=*/false))
-      write.fencedBy |= uint32_t(1) << who;
+    bool knowsAll = isBehind(write, who, /*byFirst=*/false);
+    if (!knowsAll && write.who != who)
+      continue;
+    bool isKnown = llvm::any_of(state.fences, [&](const Fence &fence) {
+      return fence.who == who && fence.knewAll >= knowsAll;
+    });
+    if (!isKnown)
+      state.fences.push_back({who, getNow(who), knowsAll});
   }
+}
+
+bool Player::isFenced(const PlaceState &state, int who, bool byFirst, Operation *op) const {
+  return llvm::any_of(state.fences, [&](const Fence &fence) {
+    if (fence.who == who && fence.knewAll)
+      return true; // each of its threads has fenced all of the write
+    Access end = accesses[state.write];
+    end.who = fence.who;
+    end.time = fence.time;
+    return isBehind(end, who, byFirst, op);
+  });
 }
 
 LogicalResult Player::playProduct(int who, const Step &step) {

@@ -7,7 +7,10 @@
 
 #include "passes/Tgpu/VerifySync.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/Support/Threading.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -41,6 +44,11 @@ constexpr int64_t kFewStale = 60, kSomeStale = 300, kMostStale = 20000;
 /// found something new.
 constexpr int64_t kFewOperations = 60000;
 constexpr int64_t kOperationsOfDerivation = 200; // takes about as long
+constexpr size_t kRecent = 8;                    // of the launches that showed something new
+/// Limits of the attempts for what no launch reaches: values of a bound or condition that are
+/// forced, and operations.
+constexpr size_t kMostForced = 12;
+constexpr int64_t kMostForcedOperations = 2000000;
 /// A launch in which some warpgroups have no rows, and the maximum number of its blocks.
 constexpr Launch kFewRows = {/*answer=*/true,      /*hasPartialTiles=*/true,
                              Integers::Small,      Relation::Equal,
@@ -79,17 +87,23 @@ public:
   }
 
   LogicalResult run() {
-    return success(succeeded(playChosen()) && succeeded(playFewRows()) && succeeded(search()));
+    if (failed(playChosen()) || failed(playFewRows()) || failed(search()))
+      return failure();
+    for (UncheckedSync unchecked : coverage.findUnreached())
+      if (unchecked.isBesideProduct && !cut)
+        force(unchecked.op);
+    return success();
   }
 
 private:
+  /// A launch chosen for all kernels, and its blocks.
+  struct Play {
+    bool answer;
+    LaunchShape shape;
+    std::vector<SmallVector<int64_t>> blocks;
+  };
+
   LogicalResult playChosen() {
-    struct Play {
-      bool answer;
-      LaunchShape shape;
-      std::vector<SmallVector<int64_t>> blocks;
-    };
-    std::vector<Play> plays;
     size_t mostBlocks = 0;
     for (const Launch &launch : kLaunches) {
       // Without integer arguments some launches are identical.
@@ -157,7 +171,9 @@ private:
         for (uint32_t &gene : genes)
           gene = draw() >> 8;
       } else {
-        genes = useful[draw() % useful.size()];
+        // Often one of the last: what it showed that others did not may be a step towards more.
+        size_t among = draw() % 2 ? useful.size() : std::min(useful.size(), kRecent);
+        genes = useful[useful.size() - 1 - draw() % among];
         for (uint32_t n = draw() % 3 + 1; n != 0; --n)
           genes[draw() % genes.size()] = draw() >> 8;
       }
@@ -182,10 +198,81 @@ private:
     return success();
   }
 
+  //===--- What no launch reaches --------------------------------------------===//
+
+  /// The integers on which the innermost loop or branch around the operation that was not entered
+  /// depends, the nearest first.
+  SmallVector<Operation *> findDeciding(Operation *op) const {
+    Operation *parent = op->getParentOp();
+    SmallVector<Value> worklist;
+    if (auto loop = dyn_cast<scf::ForOp>(parent))
+      worklist = {loop.getUpperBound(), loop.getLowerBound()};
+    else if (auto branch = dyn_cast<scf::IfOp>(parent))
+      worklist = {branch.getCondition()};
+    SmallVector<Operation *> found;
+    for (size_t next = 0; next < worklist.size() && found.size() < kMostForced; ++next) {
+      Operation *source = worklist[next].getDefiningOp();
+      if (!source || source->getNumOperands() == 0 || source->getNumRegions() != 0 ||
+          llvm::is_contained(found, source) ||
+          !llvm::all_of(source->getResultTypes(), [](Type type) { return type.isIntOrIndex(); }))
+        continue;
+      found.push_back(source);
+      llvm::append_range(worklist, source->getOperands());
+    }
+    return found;
+  }
+
+  /// Some parts of loops are entered in no launch: the masked blocks before the full ones, if at
+  /// most the first block of the loop can be one, are not more than that block. Such a part is
+  /// tried in a launch in which one integer is forced, so that it takes iterations from the part
+  /// behind. A launch of this kind may be impossible, so an error in it is not reported; what it
+  /// executes without one is checked.
+  void force(Operation *op) {
+    if (coverage.isReached(op))
+      return;
+    int64_t begin = numVisited;
+    SmallVector<Operation *> all = findDeciding(op);
+    for (const Play &play : plays)
+      for (ArrayRef<int64_t> block : play.blocks)
+        for (Operation *deciding : all)
+          for (int64_t by : {1, -1, 2, -2}) {
+            if (numVisited - begin > kMostForcedOperations)
+              return;
+            if (forceInBlock(op, play, block, deciding, by))
+              return;
+          }
+  }
+
+  bool forceInBlock(Operation *op, const Play &play, ArrayRef<int64_t> block, Operation *deciding,
+                    int64_t by) {
+    TraceOptions options;
+    options.mostOperations = kMostOperationsOfDerived;
+    options.forced = deciding;
+    options.raisedBy = by;
+    Trace trace = traceKernel(kernel, slice, play.shape, block, Answers::all(play.answer), options);
+    numVisited += trace.numVisited;
+    bool isReached = llvm::any_of(trace.participants, [&](const Participant &participant) {
+      return llvm::any_of(participant.steps, [&](const Step &step) { return step.op == op; });
+    });
+    if (trace.cut || !isReached)
+      return false;
+    // Other threads may use the context.
+    ScopedDiagnosticHandler silent(kernel.getContext(), [own = llvm::get_threadid()](Diagnostic &) {
+      return success(llvm::get_threadid() == own);
+    });
+    if (failed(playTrace(trace)))
+      return false;
+    coverage.addReached(trace);
+    return true;
+  }
+
   LogicalResult playBlock(const LaunchData &launch, ArrayRef<int64_t> block, Answers answers,
                           bool onlyNewWays) {
-    Trace trace = traceKernel(kernel, slice, launch, block, answers, /*apart=*/false, &coverage,
-                              onlyNewWays ? kMostOperationsOfDerived : kMostOperations);
+    TraceOptions options;
+    options.coverage = &coverage;
+    if (onlyNewWays)
+      options.mostOperations = kMostOperationsOfDerived;
+    Trace trace = traceKernel(kernel, slice, launch, block, answers, options);
     numVisited += trace.numVisited;
     if (trace.cut && !(onlyNewWays && trace.cut.isLength) && !cut)
       cut = trace.cut;
@@ -202,7 +289,9 @@ private:
 
   /// Executes one block with its warpgroups as separate participants.
   LogicalResult playParts(const LaunchData &launch, ArrayRef<int64_t> block, Answers answers) {
-    Trace parts = traceKernel(kernel, slice, launch, block, answers, /*apart=*/true);
+    TraceOptions options;
+    options.apart = true;
+    Trace parts = traceKernel(kernel, slice, launch, block, answers, options);
     numVisited += parts.numVisited;
     coverage.addReached(parts);
     return played.insert(hash(parts)).second ? playWarpgroups(parts) : success();
@@ -222,6 +311,7 @@ private:
   Coverage &coverage;
   Cut &cut;
   Slice slice;
+  std::vector<Play> plays;
   bool hasParts, votesInOneRole;
   int64_t numVisited = 0, numNew = 0;
   llvm::DenseSet<size_t> played;

@@ -101,6 +101,10 @@ void Scalars::compute(const SlicedOp &op) {
       extend(value.value_or(answers.onData && isCondition ? -1 : 0), op.resultWidth);
 }
 
+void Scalars::raise(const SlicedOp &op, int64_t by) {
+  numbers[op.result] = extend(numbers[op.result] + by, op.resultWidth);
+}
+
 void Scalars::set(Value value, int64_t number) {
   unsigned place = slice.getPlace(value);
   if (place == 0)

@@ -26,10 +26,10 @@ bool takesAll(GetTileOp) { return false; }
 
 class Tracer : Scalars {
 public:
-  Tracer(KernelOp kernel, const Slice &slice, const LaunchData &launch, Answers answers, bool apart,
-         const Coverage *coverage, int64_t mostOperations)
-      : Scalars(slice, launch, answers), kernel(kernel), apart(apart), coverage(coverage),
-        mostOperations(mostOperations) {}
+  Tracer(KernelOp kernel, const Slice &slice, const LaunchData &launch, Answers answers,
+         const TraceOptions &options)
+      : Scalars(slice, launch, answers), kernel(kernel), options(options), apart(options.apart),
+        coverage(options.coverage) {}
 
   Trace run(ArrayRef<int64_t> ids) {
     for (Value argument : kernel.getArgs())
@@ -117,7 +117,10 @@ private:
   void visit(const SlicedOp &next, std::vector<Step> &steps, LoopBefore &before) {
     if (next.kind != ScalarKind::Other) {
       ++trace.numVisited;
-      return compute(next);
+      compute(next);
+      if (next.op == options.forced)
+        raise(next, options.raisedBy);
+      return;
     }
     rounds = -1;
     visit(next, steps);
@@ -146,7 +149,7 @@ private:
 
   void visit(const SlicedOp &sliced, std::vector<Step> &steps) {
     Operation &op = *sliced.op;
-    if (++trace.numVisited > mostOperations)
+    if (++trace.numVisited > options.mostOperations)
       cut(op, "its launches execute too many operations", /*isLength=*/true);
     if (trace.cut)
       return;
@@ -408,9 +411,9 @@ private:
   }
 
   KernelOp kernel;
+  const TraceOptions &options;
   bool apart;
   const Coverage *coverage;
-  const int64_t mostOperations;
   int64_t rounds = -1;       ///< of the loop that was just traced, or -1
   bool isLaterRound = false; ///< of the enclosing loop
   bool isOddRound = true;    ///< of the loop that was entered last
@@ -431,7 +434,6 @@ private:
 } // namespace
 
 Trace sync::traceKernel(KernelOp kernel, const Slice &slice, const LaunchData &launch,
-                        ArrayRef<int64_t> block, Answers answers, bool apart,
-                        const Coverage *coverage, int64_t mostOperations) {
-  return Tracer(kernel, slice, launch, answers, apart, coverage, mostOperations).run(block);
+                        ArrayRef<int64_t> block, Answers answers, const TraceOptions &options) {
+  return Tracer(kernel, slice, launch, answers, options).run(block);
 }

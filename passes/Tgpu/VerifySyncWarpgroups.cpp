@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-verify-sync: checks that warpgroups which skip iterations (tgpu.first_round) do not
-// deadlock. When a role is executed as a whole, it never waits for turns, and all of its warps
-// arrive together. Here each warpgroup is a participant. Memory accesses are checked only by the
-// Player, since the part of a role's access that each warpgroup makes is not known.
+// deadlock, and arrive as often as the others. When a role is executed as a whole, it never waits
+// for turns, and all of its warps arrive together. Here each warpgroup is a participant. Memory
+// accesses are checked only by the Player, since the part of a role's access that each warpgroup
+// makes is not known.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -38,7 +39,7 @@ public:
         if (states[who].next < getSteps(who).size())
           return trace.cut ? success() : report(phase, who);
     }
-    return success();
+    return trace.cut ? success() : checkShares();
   }
 
 private:
@@ -49,11 +50,43 @@ private:
     int64_t turns = 0;      // number of turns taken
   };
 
+  static constexpr const char *kRemedy = "; each warpgroup must arrive as often in rounds that it "
+                                         "skips (tgpu.first_round) as in others";
+
   const std::vector<Step> &getSteps(int who) const { return trace.participants[who].steps; }
+
+  /// The arrivals of a use.
+  struct Arrivals {
+    struct Share { // of a participant
+      int who;
+      int64_t count = 0, ofRole = 0; // `ofRole`: for all of its role
+      Operation *last = nullptr;
+    };
+    int64_t all = 0;
+    llvm::SmallVector<Share, 4> shares;
+  };
 
   bool isComplete(AllocBarriersOp allocation, int64_t use) {
     auto declared = static_cast<int64_t>(allocation.getArrivals());
-    return use < 0 || arrivals[{allocation, use}] >= declared;
+    return use < 0 || arrivals[{allocation, use}].all >= declared;
+  }
+
+  void arrive(int who, const Step &step, AllocBarriersOp allocation) {
+    auto arrival = dyn_cast<ArriveOp>(step.op);
+    bool isOfRole = !arrival || arrival.getPer() == ArriveScope::Role;
+    // One arrival per role is made by the first warpgroup.
+    if (isOfRole && trace.participants[who].warpgroup != 0)
+      return;
+    int64_t count = countArrivals(step.op, trace.participants[who].warps);
+    Arrivals &known = arrivals[{allocation, step.use}];
+    auto *own = llvm::find_if(known.shares, [&](auto &share) { return share.who == who; });
+    if (own == known.shares.end()) {
+      known.shares.push_back({who});
+      own = &known.shares.back();
+    }
+    known.all += count;
+    (isOfRole ? own->ofRole : own->count) += count;
+    own->last = step.op;
   }
 
   /// Arrives at a named barrier. Returns whether the participant can continue.
@@ -63,7 +96,7 @@ private:
       return true;
     auto warps = static_cast<int64_t>(declared.getWarps());
     State &state = states[who];
-    int64_t &come = meetings[declared];
+    int64_t &come = meetings[getNamedBarrier(declared)];
     if (!state.isCounted) {
       state.isCounted = true;
       state.meeting = come / warps;
@@ -105,20 +138,60 @@ private:
       return isComplete(allocation, step.use);
     if (isa<AcquireOp>(op))
       return isComplete(allocation, step.use - getStages(allocation));
-    // One arrival per role is made by the first warpgroup.
-    auto arrive = dyn_cast<ArriveOp>(op);
-    if (!arrive || arrive.getPer() != ArriveScope::Role || participant.warpgroup == 0)
-      arrivals[{allocation, step.use}] += countArrivals(op, participant.warps);
+    if (isa<ArriveOp, ExpectOp>(op))
+      arrive(who, step, allocation);
     return true;
+  }
+
+  /// A phase that has more arrivals than declared ends while warpgroups that have yet to arrive use
+  /// the slot. Reported is the warpgroup that arrived most often.
+  LogicalResult checkCount(const Step &step, AllocBarriersOp allocation) {
+    const Arrivals &known = arrivals[{allocation, step.use}];
+    auto declared = static_cast<int64_t>(allocation.getArrivals());
+    if (known.all <= declared)
+      return success();
+    const Arrivals::Share &most = *llvm::max_element(
+        known.shares, [](const auto &a, const auto &b) { return a.count < b.count; });
+    InFlightDiagnostic diagnostic = most.last->emitOpError();
+    diagnostic << "makes " << most.count + most.ofRole << " arrivals for use " << step.use << " in "
+               << trace.participants[most.who].name << ", and all warps make " << known.all
+               << ", but the barriers were declared for " << declared << kRemedy;
+    diagnostic.attachNote(allocation.getLoc()) << "the barriers";
+    return diagnostic;
+  }
+
+  /// A warpgroup that arrives in the place of another one ends a phase while that one uses the
+  /// slot.
+  LogicalResult checkShares() {
+    for (const auto &[place, known] : arrivals)
+      for (const Arrivals::Share &share : known.shares) {
+        int first = share.who - static_cast<int>(trace.participants[share.who].warpgroup);
+        for (int who = first, end = static_cast<int>(states.size());
+             who < end && trace.participants[who].warpgroup == who - first; ++who) {
+          const auto *other =
+              llvm::find_if(known.shares, [&](const auto &share) { return share.who == who; });
+          int64_t count = other == known.shares.end() ? 0 : other->count;
+          if (count >= share.count)
+            continue;
+          InFlightDiagnostic diagnostic = share.last->emitOpError();
+          diagnostic << "makes " << share.count << " arrivals for use " << place.second << " in "
+                     << trace.participants[share.who].name << ", but " << count << " come from "
+                     << trace.participants[who].name << kRemedy;
+          diagnostic.attachNote(place.first->getLoc()) << "the barriers";
+          return diagnostic;
+        }
+      }
+    return success();
   }
 
   /// Arrivals must belong to the current phase of the barrier: the slot's previous use is complete.
   LogicalResult checkPhase(int who) {
     const Step &step = getSteps(who)[states[who].next];
     AllocBarriersOp allocation = getAllocation(step.op);
-    if (!allocation || !isa<ArriveOp, ExpectOp>(step.op) ||
-        isComplete(allocation, step.use - getStages(allocation)))
+    if (!allocation || !isa<ArriveOp, ExpectOp>(step.op))
       return success();
+    if (isComplete(allocation, step.use - getStages(allocation)))
+      return checkCount(step, allocation);
     return step.op->emitOpError()
            << "reaches use " << step.use << " of its barriers in " << trace.participants[who].name
            << " before the previous use of the slot is complete, while the warpgroups of its "
@@ -148,8 +221,8 @@ private:
 
   const Trace &trace;
   std::vector<State> states;
-  std::map<std::pair<Operation *, int64_t>, int64_t> arrivals; // by barriers and use
-  llvm::DenseMap<Operation *, int64_t> meetings;               // number of warps that have arrived
+  std::map<std::pair<Operation *, int64_t>, Arrivals> arrivals; // by barriers and use
+  llvm::DenseMap<NamedBarrier, int64_t> meetings;               // number of warps that have arrived
   llvm::DenseMap<Operation *, int64_t> turnsPassed;
 };
 

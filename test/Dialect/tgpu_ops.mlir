@@ -44,14 +44,14 @@ tgpu.kernel @roles target "sm_90a" warps 12 () grid(%i = 1) {
   // CHECK: tgpu.named_barrier warps 32 id 15 : index
   // CHECK: %[[SHARED:.*]] = tgpu.named_barrier warps 9 id 1 : index
   // CHECK: %[[TURNS:.*]] = tgpu.turns warpgroups 2 : index
-  // CHECK: tgpu.turns warpgroups 8 id 8 : index
+  // CHECK: tgpu.turns warpgroups 8 id 7 : index
   %barriers = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<3>
   %planned = tgpu.alloc_barriers arrivals 1048575 at 64 : !tgpu.barriers<1>
   %named = tgpu.named_barrier warps 8 : index
   %numbered = tgpu.named_barrier warps 32 id 15 : index
   %shared = tgpu.named_barrier warps 9 id 1 : index
   %turns = tgpu.turns warpgroups 2 : index
-  %many = tgpu.turns warpgroups 8 id 8 : index
+  %many = tgpu.turns warpgroups 8 id 7 : index
   // CHECK: tgpu.sync{{$}}
   // CHECK-NEXT: tgpu.fence_async
   tgpu.sync
@@ -98,19 +98,23 @@ tgpu.kernel @roles target "sm_90a" warps 12 () grid(%i = 1) {
 
 // Shared memory.
 // CHECK-LABEL: tgpu.kernel @shared
-tgpu.kernel @shared target "sm_80" warps 4 () grid(%i = 1) {
+tgpu.kernel @shared target "sm_90a" warps 4 () grid(%i = 1) {
   // CHECK: tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   // CHECK: tgpu.alloc at 1024 : !tgpu.shared<128x64xbf16, b128>
   // CHECK: tgpu.alloc at 128 : !tgpu.shared<128xf32, none>
   // CHECK: %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>
   // CHECK: tgpu.alloc_ring at 183296 : !tgpu.ring<3, <128x64xbf16, b128>>
-  // CHECK: tgpu.slot %[[RING]][%i] : !tgpu.ring<3, <128x64xbf16, b128>>
+  // CHECK: tgpu.slot %[[RING]][%i] : !tgpu.ring<3, <128x64xbf16, b128>>{{$}}
   %0 = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   %1 = tgpu.alloc at 1024 : !tgpu.shared<128x64xbf16, b128>
   %2 = tgpu.alloc at 128 : !tgpu.shared<128xf32, none>
   %ring = tgpu.alloc_ring : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>
   %4 = tgpu.alloc_ring at 183296 : !tgpu.ring<3, <128x64xbf16, b128>>
   %5 = tgpu.slot %ring[%i] : !tgpu.ring<3, <128x64xbf16, b128>>
+  // CHECK: tgpu.alloc shared at 32768 : !tgpu.shared<128x64xbf16, b128>
+  // CHECK: tgpu.alloc shared at 40960 : !tgpu.shared<128x64xbf16, b128>
+  %6 = tgpu.alloc shared at 32768 : !tgpu.shared<128x64xbf16, b128>
+  %7 = tgpu.alloc shared at 40960 : !tgpu.shared<128x64xbf16, b128>
   // CHECK: tgpu.slot %[[RING]][%i] : !tgpu.ring<3, <128x64xbf16, b128>> as !tgpu.shared<64x64xf16, b128>
   %as = tgpu.slot %ring[%i] : !tgpu.ring<3, <128x64xbf16, b128>> as !tgpu.shared<64x64xf16, b128>
 }

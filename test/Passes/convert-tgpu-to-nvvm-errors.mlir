@@ -10,13 +10,6 @@ tgpu.kernel @unplanned target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i
 
 // -----
 
-tgpu.kernel @beyond target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i = 1) attributes {shared_bytes = 64 : i64} {
-  // expected-error @+1 {{a buffer of 128 bytes at 0 must lie within the kernel's 64 bytes of shared memory}}
-  %b = tgpu.alloc at 0 : !tgpu.shared<32xf32, none>
-}
-
-// -----
-
 #one = #tgpu.mma<1, 1>
 #two = #tgpu.blocked<2, lanes 4, warps 1, 1>
 tgpu.kernel @scratch target "sm_80" warps 2 (%x: !tile.view<[?, ?], f32>) grid(%i = 1) {

@@ -44,8 +44,8 @@ tgpu.kernel @larger target "sm_90a" warps 4 (%x: !tile.view<[?], f32>) grid(%b =
 // CHECK-LABEL: tgpu.kernel @shares
 // CHECK:         attributes {shared_bytes = 98816 : i64}
 // CHECK-DAG:     %[[KEPT:.+]] = tgpu.alloc at 98304 : !tgpu.shared<128xf32, none>
-// CHECK-DAG:     %[[FIRST:.+]] = tgpu.alloc at 0 : !tgpu.shared<192x128xf32, b128>
-// CHECK-DAG:     %[[SECOND:.+]] = tgpu.alloc at 0 : !tgpu.shared<192x128xf32, b128>
+// CHECK-DAG:     %[[FIRST:.+]] = tgpu.alloc shared at 0 : !tgpu.shared<192x128xf32, b128>
+// CHECK-DAG:     %[[SECOND:.+]] = tgpu.alloc shared at 0 : !tgpu.shared<192x128xf32, b128>
 // CHECK:         scf.for
 // CHECK-NEXT:      tgpu.sync
 // CHECK-NEXT:      tgpu.write %{{.+}}, %[[FIRST]]

@@ -73,7 +73,8 @@ tgpu.kernel @equal target "sm_80" warps 4 (%x: !view, %y: !view) grid(%i = ceild
 !b = tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
 !view = !tile.view<[?, 64], bf16>
 
-// Beside a product, in a branch that no extent takes.
+// Beside a product, in a branch that no extent takes: it is tried with a forced condition, in which an error is not
+// reported, but leaves the warning.
 tgpu.kernel @never target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
   %c0 = arith.constant 0 : i32
   %buffer = tgpu.alloc : !tile
@@ -90,6 +91,37 @@ tgpu.kernel @never target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0
   scf.if %never {
     %product = tgpu.mma %left, %right, %zeros : !a, !b -> !acc
     // expected-warning @+1 {{is not checked: no launch that tgpu-verify-sync plays reaches it; run the kernel on the simulator with arguments that do}}
+    tgpu.sync
+    %other = tgpu.alloc : !tile
+    %unwritten = tgpu.read %other : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.mma<4, 1>>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+!b = tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+!view = !tile.view<[?, 64], bf16>
+
+// The same without the error: nothing is left to report.
+tgpu.kernel @forced target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %buffer = tgpu.alloc : !tile
+  tgpu.copy_async %x[%i, 0], %buffer : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %left = tgpu.read %buffer : !tile -> !a
+  %right = tgpu.read %buffer : !tile -> !b
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %rows = tile.dim %x, 0 : !view
+  %less = arith.minsi %rows, %c0 : i32
+  scf.for %n = %c0 to %less step %c1 : i32 {
+    %product = tgpu.mma %left, %right, %zeros : !a, !b -> !acc
     tgpu.sync
   }
 }

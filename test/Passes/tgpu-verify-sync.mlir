@@ -142,8 +142,8 @@ tgpu.kernel @never_committed target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
-  %x = tgpu.alloc at 0 : !tile
-  %y = tgpu.alloc at 4096 : !tile
+  %x = tgpu.alloc shared at 0 : !tile
+  %y = tgpu.alloc shared at 4096 : !tile
   %zeros = tile.full %zero : !acc
   tgpu.write %zeros, %x : !acc, !tile
   tgpu.sync
@@ -160,8 +160,8 @@ tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 tgpu.kernel @same_place_too_early target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
-  %x = tgpu.alloc at 0 : !tile
-  %y = tgpu.alloc at 4096 : !tile
+  %x = tgpu.alloc shared at 0 : !tile
+  %y = tgpu.alloc shared at 4096 : !tile
   %zeros = tile.full %zero : !acc
   tgpu.write %zeros, %x : !acc, !tile
   // expected-note @+1 {{read here}}
@@ -386,4 +386,74 @@ tgpu.kernel @copy_outlives_kernel target "sm_80" warps 4 (%x: !tile.view<[?, 64]
     tgpu.sync
     %tile = tgpu.read %buffer : !tile -> tensor<64x64xbf16, #tgpu.mma<4, 1>>
   }
+}
+
+// -----
+
+// A fence behind the barrier, by the warps that multiply, is between the write and the product.
+!b = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @fence_behind target "sm_90a" warps 4 (%zero: bf16) grid(%i = 1) {
+  %b = tgpu.alloc : !b
+  %zeros = tile.full %zero : !r
+  tgpu.write %zeros, %b : !r, !b
+  tgpu.sync
+  tgpu.fence_async
+  %p = tgpu.wgmma %b, %b transpose_b : !b, !b -> tensor<64x64xf32, #tgpu.wgmma<1>>
+  tgpu.wgmma_commit
+  %t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>
+}
+
+// -----
+
+// The fence of a third role: behind a barrier at which it learns of the write, and before one that orders the product.
+!b = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @third_fence target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1) {
+  %b = tgpu.alloc : !b
+  %written = tgpu.named_barrier warps 8 : index
+  %fenced = tgpu.named_barrier warps 8 : index
+  tgpu.roles
+    role "fence" warps 4 {
+      tgpu.sync on %written
+      tgpu.fence_async
+      tgpu.signal %fenced
+    }
+    role "compute" warps 4 {
+      %zeros = tile.full %zero : !r
+      tgpu.write %zeros, %b : !r, !b
+      tgpu.signal %written
+      tgpu.sync on %fenced
+      %p = tgpu.wgmma %b, %b transpose_b : !b, !b -> tensor<64x64xf32, #tgpu.wgmma<1>>
+      tgpu.wgmma_commit
+      %t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>
+    }
+}
+
+// -----
+
+// The same fence before the role learns of the write.
+!b = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @early_third_fence target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1) {
+  %b = tgpu.alloc : !b
+  %written = tgpu.named_barrier warps 8 : index
+  %fenced = tgpu.named_barrier warps 8 : index
+  tgpu.roles
+    role "fence" warps 4 {
+      tgpu.fence_async
+      tgpu.sync on %written
+      tgpu.signal %fenced
+    }
+    role "compute" warps 4 {
+      %zeros = tile.full %zero : !r
+      // expected-note @+1 {{written here by role "compute"}}
+      tgpu.write %zeros, %b : !r, !b
+      tgpu.signal %written
+      tgpu.sync on %fenced
+      // expected-error @+1 {{reads generic-proxy writes to a buffer through the async proxy without tgpu.fence_async, which must come between the write and the barrier, or behind the barrier}}
+      %p = tgpu.wgmma %b, %b transpose_b : !b, !b -> tensor<64x64xf32, #tgpu.wgmma<1>>
+      tgpu.wgmma_commit
+      %t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>
+    }
 }

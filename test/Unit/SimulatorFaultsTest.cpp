@@ -51,8 +51,15 @@ protected:
     arguments["x"] = array;
     Tensor turns(ElementType::I32, {2});
     arguments["counters"] = turns.argument();
-    return simulate(*module, "k", arguments);
+    if (sharedBytes)
+      module->lookupSymbol<tgpu::KernelOp>("k").setSharedBytes(*sharedBytes);
+    SimulationOptions options;
+    if (mostSteps)
+      options.mostSteps = *mostSteps;
+    return simulate(*module, "k", arguments, options);
   }
+  std::optional<int64_t> sharedBytes; ///< instead of the planned ones
+  std::optional<int64_t> mostSteps;
   void expectFault(const std::string &message, const std::string &target, int warps,
                    const std::string &body) {
     EXPECT_TRUE(mlir::failed(run(target, warps, body))) << "expected: " << message;
@@ -242,8 +249,28 @@ TEST_F(SimulatorFaultsTest, Products) {
                             "tgpu.write %value, %b : !r, !buffer\n";
   const std::string barrier = "%own = tgpu.named_barrier warps 4 : index\n";
   expectHopperFault("'tgpu.wgmma' op accesses a generic-proxy write of warp 4 through the async "
-                    "proxy without a tgpu.fence_async before the barrier",
+                    "proxy without a tgpu.fence_async between",
                     barrier, "", write + "tgpu.sync on %own\n" + product);
+  // A fence behind the barrier is on the path from the write to the product, too; one before the
+  // write is not.
+  const std::string wait =
+      "tgpu.wgmma_commit\n"
+      "%t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>\n";
+  expectClean("sm_90a", 8,
+              barrier +
+                  roles("", write + "tgpu.sync on %own\n tgpu.fence_async\n" + product + wait));
+  expectHopperFault("without a tgpu.fence_async between", barrier, "",
+                    "tgpu.fence_async\n" + write + "tgpu.sync on %own\n" + product + wait);
+  // The fence of a third role, which knows of the write, is one as well; not if it does not.
+  const std::string third = barrier + "%written = tgpu.named_barrier warps 5 : index\n"
+                                      "%fenced = tgpu.named_barrier warps 5 : index\n";
+  const std::string writer =
+      write + "tgpu.signal %written\n tgpu.sync on %fenced\n" + product + wait;
+  expectClean(
+      "sm_90a", 8,
+      third + roles("tgpu.sync on %written\n tgpu.fence_async\n tgpu.signal %fenced\n", writer));
+  expectHopperFault("without a tgpu.fence_async between", third,
+                    "tgpu.fence_async\n tgpu.sync on %written\n tgpu.signal %fenced\n", writer);
   expectHopperFault("'tgpu.wgmma' op reads shared memory that warp 4 may still be writing", barrier,
                     "", write + "tgpu.fence_async\n" + product);
   expectHopperFault("'tgpu.write' op overwrites shared memory that a product of warpgroup 1 may "
@@ -303,6 +330,100 @@ TEST_F(SimulatorFaultsTest, Stores) {
   const std::string again = "tgpu.write %value, %b : !r, !buffer\n";
   expectHopperFault("accessed by warp 5 of role 'compute'", prologue, "",
                     write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n" + again);
+}
+
+/// Schedules that never end are stopped, with what the other roles wait for.
+TEST_F(SimulatorFaultsTest, Endless) {
+  mostSteps = 2000;
+  const std::string forEver = "scf.while : () -> () {\n"
+                              "  %true = arith.constant true\n"
+                              "  scf.condition(%true)\n"
+                              "} do {\n";
+  // Of operations that are steps, and of scalar code alone.
+  expectHopperFault(
+      "'tgpu.fence_async' op is executed by role 'compute', which has not ended after "
+      "2000 steps of the block, the most that are simulated; the condition under "
+      "which its loops end may never hold",
+      kFull, kWait, forEver + "tgpu.fence_async\n scf.yield\n}\n");
+  EXPECT_NE(messages.find("role 'load' waits for phase 0 of stage 0, which misses 1 of 1 "
+                          "arrivals"),
+            std::string::npos)
+      << messages;
+  expectHopperFault("'scf.while' op is executed by role 'load', which has not ended after as many "
+                    "rounds of its loops as are simulated",
+                    kFull, forEver + "scf.yield\n}\n", kWait);
+  const std::string many = "%most = arith.constant 1000000000 : i32\n"
+                           "scf.for %n = %c0 to %most step %c1 : i32 {\n}\n";
+  expectHopperFault("'scf.for' op is executed by role 'compute', which has not ended after as many "
+                    "rounds of its loops as are simulated",
+                    kFull, "", many);
+  expectFault("'scf.for' op is executed by the block, which has not ended after as many rounds",
+              "sm_80", 4, many);
+}
+
+/// What an endless schedule would accumulate is bounded.
+TEST_F(SimulatorFaultsTest, MemoryOfLongRuns) {
+  const std::string store = "%most = arith.constant 70000 : i32\n"
+                            "%value = tgpu.load %x[0, 0] : !x -> !r\n"
+                            "tgpu.write %value, %b : !r, !buffer\n"
+                            "tgpu.fence_async\n tgpu.sync on %own\n"
+                            "scf.for %n = %c0 to %most step %c1 : i32 {\n"
+                            "tgpu.tma_store %b, %map[0, 0] : !buffer, !map\n tgpu.bulk_commit\n}\n";
+  expectHopperFault(
+      "'tgpu.tma_store' op is one more than the 65536 asynchronous operations that may "
+      "be in flight; a wait must come between",
+      kFull + "%own = tgpu.named_barrier warps 4 : index\n", "", store);
+}
+
+/// A warpgroup that skips a round arrives as often as if it took part.
+TEST_F(SimulatorFaultsTest, IdleRounds) {
+  const std::string prologue = "%empty = tgpu.alloc_barriers arrivals 8 : !bar\n"
+                               "%c2 = arith.constant 2 : i32\n";
+  auto body = [](const std::string &idle) {
+    return "tgpu.roles\n role \"compute\" warps 8 {\n"
+           "  %first = tgpu.first_round %c0 of %c0, %c2\n"
+           "  %u1 = scf.for %n = %c0 to %first step %c1 iter_args(%u = %c0) -> (i32) : i32 {\n" +
+           idle +
+           "    %next = arith.addi %u, %c1 : i32\n"
+           "    scf.yield %next : i32\n"
+           "  } {tgpu.idle_rounds}\n"
+           "  %u2 = scf.for %n = %first to %c2 step %c1 iter_args(%u = %u1) -> (i32) : i32 {\n"
+           "    tgpu.acquire %empty[%u] : !bar\n"
+           "    tgpu.arrive %empty[%u] per warp : !bar\n"
+           "    %next = arith.addi %u, %c1 : i32\n"
+           "    scf.yield %next : i32\n"
+           "  }\n}\n";
+  };
+  const std::string arrive = "    tgpu.arrive %empty[%u] per warp : !bar\n";
+  const std::string acquire = "    tgpu.acquire %empty[%u] : !bar\n";
+  expectClean("sm_90a", 8, prologue + body(acquire + arrive));
+  expectFault(
+      "'tgpu.arrive' op makes 8 arrivals for phase 0 of stage 0 in a round that warpgroup 1 "
+      "skips, but the warpgroup makes 4 if it takes part",
+      "sm_90a", 8, prologue + body(acquire + arrive + arrive));
+  expectFault(
+      "'tgpu.arrive' op makes 128 arrivals for phase 0 of stage 0 in a round that warpgroup "
+      "1 skips, but the warpgroup makes 4 if it takes part",
+      "sm_90a", 8, prologue + body("    tgpu.arrive %empty[%u] per thread : !bar\n"));
+  expectFault(
+      "'tgpu.arrive' op makes 1 arrivals for phase 0 of stage 0 in a round that warpgroup 1 "
+      "skips, but the warpgroup makes 4 if it takes part",
+      "sm_90a", 8, prologue + body("    tgpu.arrive %empty[%u] per warpgroup : !bar\n"));
+  expectFault("'tgpu.fence_async' op is in rounds that a warpgroup skips, which may only wait, "
+              "arrive and take turns",
+              "sm_90a", 8, prologue + body(acquire + "tgpu.fence_async\n" + arrive));
+}
+
+/// The simulator checks the bounds of shared memory by itself.
+TEST_F(SimulatorFaultsTest, OutsideOfSharedMemory) {
+  sharedBytes = 4096;
+  expectFault(
+      "'tgpu.copy_async' op accesses bytes beyond the 4096 bytes of shared memory: byte 4096",
+      "sm_80", 4, kCopy);
+  sharedBytes = -1;
+  expectFault("shared memory must be 0 to 232448 bytes, but got -1", "sm_80", 4, kCopy);
+  sharedBytes = 999999999;
+  expectFault("shared memory must be 0 to 232448 bytes, but got 999999999", "sm_80", 4, kCopy);
 }
 
 } // namespace

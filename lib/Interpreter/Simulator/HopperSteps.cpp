@@ -400,8 +400,14 @@ bool multiply(const WgmmaCode &code, Machine &machine, SimulatedFrame &frame, Pr
   return true;
 }
 
+/// Products of elements that take about as long as a step.
+constexpr int64_t kProductsOfStep = 1 << 13;
+
 bool startProduct(const WgmmaCode &code, Slot result, Machine &machine, Context &context,
                   SimulatedFrame &frame) {
+  if (!machine.countSteps(context, code.op,
+                          code.rows * code.columns * code.depth / kProductsOfStep))
+    return false;
   auto patternAt = [&](WgmmaOperandPatterns &patterns, Slot slot) -> const TilePattern * {
     const Result<TilePattern> &pattern = patterns.at(numberIn(frame, slot));
     if (pattern)
@@ -485,21 +491,28 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaCommitOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tgpu::WgmmaWaitOp op) {
-  llvm::SmallVector<std::pair<Slot, Slot>> tiles;
-  for (auto [pending, result] : llvm::zip_equal(op.getTiles(), op.getResults()))
-    tiles.push_back({lowering.slotOf(pending), lowering.define(result)});
+  struct Tile {
+    Slot from, to;
+    bool isLastUse; ///< of each product
+  };
+  llvm::SmallVector<Tile> tiles;
+  for (auto [pending, result] : llvm::zip_equal(op.getTiles(), op.getResults())) {
+    Operation *product = pending.getDefiningOp();
+    bool isLastUse = product && pending.hasOneUse() && product->getBlock() == op->getBlock();
+    tiles.push_back({lowering.slotOf(pending), lowering.define(result), isLastUse});
+  }
   int64_t pending = op.getPending();
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
     if (!machine.waitForProducts(context, pending))
       return false;
-    for (auto [from, to] : tiles) {
-      const Product &product = *context.started[numberIn(frame, from)];
+    for (auto [from, to, isLastUse] : tiles) {
+      Product &product = *context.started[numberIn(frame, from)];
       if (product.group > context.products.finished) {
         machine.fail(op, "yields a tile that may still be in flight");
         machine.note(product.work->op, "the product");
         return false;
       }
-      frame.values[to] = product.result;
+      frame.values[to] = isLastUse ? std::move(product.result) : product.result;
     }
     return true;
   });

@@ -13,10 +13,13 @@ using namespace mlir;
 
 namespace tilewright::simulator {
 
-Machine::Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed,
+/// More asynchronous operations than this that no wait has ended are not held.
+constexpr size_t kMostInFlight = size_t(1) << 16;
+
+Machine::Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed, int64_t mostSteps,
                  ArrayRef<int64_t> gridExtents)
     : plan(plan), components(plan.warps, plan.numBarriers, plan.numNamedBarriers),
-      gridExtents(gridExtents), moment(moment), random(seed),
+      gridExtents(gridExtents), moment(moment), random(seed), mostSteps(mostSteps),
       clocks(plan.warps, Clock(components.count())), bytes(plan.sharedBytes, '\xff'),
       shadow(components, plan.sharedBytes, plan.granule), barriers(plan.numBarriers),
       namedBarriers(plan.numNamedBarriers) {
@@ -81,7 +84,11 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
     break;
   case Kind::NoFence:
     text = "accesses a generic-proxy write of " + by +
-           " through the async proxy without a tgpu.fence_async before the barrier";
+           " through the async proxy without a tgpu.fence_async between";
+    break;
+  case Kind::Outside:
+    text =
+        "accesses bytes beyond the " + std::to_string(plan.sharedBytes) + " bytes of shared memory";
     break;
   }
   fail(op, text + ": byte " + std::to_string(conflict->byte) + ", accessed by " + who);
@@ -97,6 +104,7 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
 void Machine::giveWay(Context &context) { context.coroutine->pause(); }
 
 bool Machine::runRoles(MutableArrayRef<Role> roles) {
+  running = roles;
   for (Role &role : roles)
     role.context.coroutine = std::make_unique<Coroutine>([&] {
       if (!firstFault)
@@ -121,6 +129,7 @@ bool Machine::runRoles(MutableArrayRef<Role> roles) {
     size_t next = moment == AsyncMoment::Random ? random() % ready.size() : 0;
     ready[next]->coroutine->resume();
   }
+  running = {};
   if (firstFault)
     inFlight.clear(); // its closures refer to tiles in the roles' frames
   // Later operations execute after all roles, but this does not order memory accesses.
@@ -152,7 +161,27 @@ bool Machine::waitUntil(Context &context, Operation *op, llvm::function_ref<bool
   return !firstFault;
 }
 
-bool Machine::step(Context &context) {
+bool Machine::failEndless(const Context &context, Operation *op, const std::string &limit) {
+  if (firstFault)
+    return false;
+  fail(op, "is executed by " + context.name + ", which has not ended after " + limit +
+               "; the condition under which its loops end may never hold");
+  for (const Role &role : running)
+    if (&role.context != &context && role.context.isReady)
+      note(role.context.waitsAt, role.context.name + " waits for " + role.context.waitsFor());
+  return false;
+}
+
+bool Machine::countSteps(const Context &context, Operation *op, int64_t count) {
+  steps += count;
+  return steps <= mostSteps || failEndless(context, op,
+                                           std::to_string(mostSteps) +
+                                               " steps of the block, the most that are simulated");
+}
+
+bool Machine::step(Context &context, Operation *op) {
+  if (!countSteps(context, op, 1))
+    return false;
   if (moment != AsyncMoment::Random || firstFault)
     return !firstFault;
   std::vector<DeferredRef> chosen;
@@ -293,8 +322,16 @@ bool Machine::force(Deferred &work) {
   return work.work();
 }
 
+bool Machine::checkInFlight(Operation *op, size_t count) {
+  return count < kMostInFlight ||
+         fail(op, "is one more than the " + std::to_string(kMostInFlight) +
+                      " asynchronous operations that may be in flight; a wait must come between");
+}
+
 DeferredRef Machine::defer(Operation *op, bool wakes, std::function<bool()> work) {
   auto deferred = std::make_shared<Deferred>(Deferred{op, std::move(work), wakes});
+  if (!checkInFlight(op, inFlight.size()))
+    return deferred;
   inFlight.push_back(deferred);
   if (moment == AsyncMoment::Earliest)
     force(*deferred);
@@ -302,6 +339,7 @@ DeferredRef Machine::defer(Operation *op, bool wakes, std::function<bool()> work
 }
 
 DeferredRef Machine::start(GroupQueue &queue, Operation *op, std::function<bool()> work) {
+  checkInFlight(op, queue.items.size());
   DeferredRef deferred = defer(op, /*wakes=*/false, std::move(work));
   queue.items.push_back({queue.open(), deferred});
   queue.last = op;

@@ -73,6 +73,9 @@ struct Context {
   GroupQueue copies, stores, products;
   std::vector<std::shared_ptr<Product>> started; ///< indexed by values of type !tgpu.pending
 
+  /// The warpgroup whose idle rounds are counted, or none: see IdleRoundsStep.
+  std::optional<unsigned> idleGroup;
+
   mlir::Operation *turn = nullptr;         ///< operation that waits for a turn among blocks
   std::pair<const void *, int64_t> turnOf; ///< its counter and number
 
@@ -94,7 +97,7 @@ struct BlockPlan {
 
 class Machine {
 public:
-  Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed,
+  Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed, int64_t mostSteps,
           llvm::ArrayRef<int64_t> gridExtents);
 
   //===--- faults ---------------------------------------------------------===//
@@ -120,8 +123,12 @@ public:
   /// Returns true once `isReady`; false if that cannot happen, or after a fault.
   bool waitUntil(Context &context, mlir::Operation *op, llvm::function_ref<bool()> isReady,
                  llvm::function_ref<std::string()> what);
-  /// Lets other contexts run and asynchronous work be executed.
-  bool step(Context &context);
+  /// Lets other contexts run and asynchronous work be executed. Fails after too many steps.
+  bool step(Context &context, mlir::Operation *op);
+  /// Counts work that takes as long as `count` steps.
+  bool countSteps(const Context &context, mlir::Operation *op, int64_t count);
+  /// Reports that the context does not end, and what others wait for.
+  bool failEndless(const Context &context, mlir::Operation *op, const std::string &limit);
   /// Checks that nothing is in flight when a context ends.
   bool finish(Context &context, mlir::Operation *op);
 
@@ -169,6 +176,10 @@ public:
                   std::optional<int64_t> offset);
   bool arrive(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase, unsigned warp,
               int64_t count);
+  /// Arrivals of a warpgroup in a round that it skips. They must be as many as those that it makes
+  /// in the phase when it takes part.
+  bool arriveIdle(mlir::Operation *op, unsigned barrier, int64_t phase, unsigned warpgroup,
+                  int64_t count);
   bool expect(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase,
               int64_t bytes);
   bool wait(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase);
@@ -216,11 +227,17 @@ private:
     int64_t arrivals = 0, phase = 0, missing = 0, missingBytes = 0;
     Clock arriving, completed;
     struct Waiter {
-      unsigned warp;
-      Time time;
+      Time time = 0;
+      mlir::Operation *op = nullptr;
+    };
+    std::vector<Waiter> waiters; ///< warp by warp, the last wait for the previous phase
+    llvm::DenseMap<unsigned, int64_t> arrivedOf; ///< arrivals of the phase, by warpgroup
+    struct Idle {
+      int64_t phase, count = 0;
+      unsigned warpgroup;
       mlir::Operation *op;
     };
-    std::vector<Waiter> waiters; ///< waiters for the previous phase
+    std::vector<Idle> idle; ///< of this phase and later ones
     mlir::Operation *lastCopy = nullptr;
     Time lastCopyPhase = 0;
   };
@@ -231,7 +248,9 @@ private:
     std::vector<Time> due; ///< warp by warp: the generation after the one it arrived in
   };
 
+  bool checkInFlight(mlir::Operation *op, size_t count);
   bool complete(unsigned number, mlir::Operation *op);
+  bool checkIdle(Barrier &barrier);
   std::string describe(const Barrier &barrier) const;
   std::string describeSource(unsigned component) const;
   bool report(const std::optional<Conflict> &conflict, mlir::Operation *op, const Access &access,
@@ -243,6 +262,9 @@ private:
 
   AsyncMoment moment;
   std::mt19937_64 random;
+  int64_t steps = 0;
+  const int64_t mostSteps;
+  llvm::MutableArrayRef<Role> running;
   std::optional<Fault> firstFault;
   std::vector<Clock> clocks; ///< clocks of the warps
   std::vector<char> bytes;

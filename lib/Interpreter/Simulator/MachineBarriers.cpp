@@ -39,6 +39,7 @@ bool Machine::initialize(Operation *op, unsigned first, unsigned stages, int64_t
     barrier.stage = stage;
     barrier.arrivals = barrier.missing = arrivals;
     barrier.arriving = barrier.completed = Clock(components.count());
+    barrier.waiters.resize(plan.warps);
   }
   if (!offset)
     return true;
@@ -57,19 +58,56 @@ bool Machine::complete(unsigned number, Operation *op) {
     return true;
   if (barrier.missingBytes < 0)
     return fail(op, "leaves a phase that cannot complete: " + describe(barrier));
-  for (const Barrier::Waiter &waiter : barrier.waiters)
-    if (barrier.arriving[components.warp(waiter.warp)] < waiter.time) {
+  for (auto [warp, waiter] : llvm::enumerate(barrier.waiters))
+    if (waiter.op && barrier.arriving[components.warp(static_cast<unsigned>(warp))] < waiter.time) {
       fail(op, "completes phase " + std::to_string(barrier.phase) + " of stage " +
-                   std::to_string(barrier.stage) + " while warp " + std::to_string(waiter.warp) +
+                   std::to_string(barrier.stage) + " while warp " + std::to_string(warp) +
                    " may still wait for the previous phase and miss its end");
       note(waiter.op, "the wait");
       return false;
     }
-  barrier.waiters.clear();
+  if (!checkIdle(barrier))
+    return false;
+  std::fill(barrier.waiters.begin(), barrier.waiters.end(), Barrier::Waiter());
+  barrier.arrivedOf.clear();
   barrier.completed = barrier.arriving;
   barrier.completed[components.barrier(number)] = static_cast<Time>(++barrier.phase);
   barrier.missing = barrier.arrivals;
   std::fill(barrier.arriving.begin(), barrier.arriving.end(), 0);
+  return true;
+}
+
+/// Warpgroups are executed as one, so that rounds which some of them skip are executed by all. What
+/// a warpgroup arrives in its idle rounds must be what the others wait for.
+bool Machine::checkIdle(Barrier &barrier) {
+  for (const Barrier::Idle &idle : barrier.idle) {
+    int64_t arrived = barrier.arrivedOf.lookup(idle.warpgroup);
+    if (idle.phase == barrier.phase && idle.count != arrived)
+      return fail(idle.op, "makes " + std::to_string(idle.count) + " arrivals for phase " +
+                               std::to_string(idle.phase) + " of stage " +
+                               std::to_string(barrier.stage) + " in a round that warpgroup " +
+                               std::to_string(idle.warpgroup) + " skips, but the warpgroup makes " +
+                               std::to_string(arrived) + " if it takes part");
+  }
+  llvm::erase_if(barrier.idle,
+                 [&](const Barrier::Idle &idle) { return idle.phase <= barrier.phase; });
+  return true;
+}
+
+bool Machine::arriveIdle(Operation *op, unsigned number, int64_t phase, unsigned warpgroup,
+                         int64_t count) {
+  Barrier &barrier = barriers[number];
+  if (!barrier.op)
+    return fail(op, "uses barriers that have not been allocated yet");
+  if (phase < 0)
+    return fail(op, "requires a use that is not negative");
+  for (Barrier::Idle &idle : barrier.idle)
+    if (idle.phase == phase && idle.warpgroup == warpgroup) {
+      idle.count += count;
+      idle.op = op;
+      return true;
+    }
+  barrier.idle.push_back({phase, count, warpgroup, op});
   return true;
 }
 
@@ -99,6 +137,7 @@ bool Machine::arrive(Context &context, Operation *op, unsigned number, int64_t p
   join(barrier.arriving, clocks[warp]);
   tick(warp);
   barrier.missing -= count;
+  barrier.arrivedOf[warp / Target::warpsOfGroup] += count;
   return complete(number, op);
 }
 
@@ -146,7 +185,7 @@ bool Machine::wait(Context &context, Operation *op, unsigned number, int64_t pha
                         std::to_string(barrier.phase) + " is under way, so the wait misses it");
   for (unsigned w = context.firstWarp; w < end; ++w) {
     join(clocks[w], barrier.completed);
-    barrier.waiters.push_back({w, clocks[w][components.warp(w)], op});
+    barrier.waiters[w] = {clocks[w][components.warp(w)], op};
   }
   return true;
 }
@@ -211,8 +250,11 @@ void Machine::meetAll(Context &context) {
 
 void Machine::fence(Context &context) {
   for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps; ++w) {
-    for (unsigned component : {components.warp(w), components.copies(w)})
-      clocks[w][components.fenceOf(component)] = clocks[w][component];
+    // The thread's own writes, and those that it has learned of.
+    for (unsigned component = 0; components.isGeneric(component); ++component) {
+      Time &fenced = clocks[w][components.fenceOf(component)];
+      fenced = std::max(fenced, clocks[w][component]);
+    }
     tick(w); // later writes are not fenced
   }
 }

@@ -7,7 +7,6 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
-#include <cassert>
 
 namespace tilewright::simulator {
 
@@ -21,16 +20,36 @@ void meet(Clock &into, const Clock &other) {
     into[i] = std::min(into[i], other[i]);
 }
 
+void ShadowMemory::dropUnused() {
+  std::vector<uint32_t> renamed(states.size(), ~uint32_t(0));
+  std::deque<State> used;
+  for (uint32_t &cell : cells) {
+    uint32_t &number = renamed[cell];
+    if (number == ~uint32_t(0)) {
+      number = static_cast<uint32_t>(used.size());
+      used.push_back(std::move(states[cell]));
+    }
+    cell = number;
+  }
+  states = std::move(used);
+  mostStates = std::max(kFewStates, 2 * states.size());
+}
+
 /// Replaces the state of every cell. A tile has few distinct states, so each is computed once.
 template <typename Next>
 std::optional<Conflict> ShadowMemory::update(int64_t base, const Bytes &bytes, Next next) {
+  if (states.size() > mostStates)
+    dropUnused();
   llvm::SmallDenseMap<uint32_t, uint32_t, 8> known;
   uint32_t from = 0, to = 0;
   bool isFirst = true;
   uint32_t *numbers = cells.data();
   for (const ByteRange &range : bytes) {
+    if (base + range.begin < 0 || base + range.end > size)
+      return Conflict{Conflict::Kind::Outside,
+                      base + (base + range.begin < 0 ? range.begin : size - base), nullptr,
+                      State::none};
     int64_t end = (base + range.end + granule - 1) / granule;
-    assert(end <= static_cast<int64_t>(cells.size()) && "access beyond shared memory");
     for (int64_t cell = (base + range.begin) / granule; cell < end; ++cell) {
       if (isFirst || numbers[cell] != from) {
         isFirst = false;

@@ -78,7 +78,8 @@ struct Conflict {
     ReadOfWrite,  ///< reads bytes that may still be written
     WriteOfRead,  ///< overwrites bytes that may still be read
     WriteOfWrite, ///< overwrites bytes that may still be written
-    NoFence       ///< ordered, but the async proxy may not see the write
+    NoFence,      ///< ordered, but the async proxy may not see the write
+    Outside       ///< beyond the shared memory of the block
   };
   Kind kind;
   int64_t byte;
@@ -90,8 +91,8 @@ class ShadowMemory {
 public:
   /// `granule` bytes are always accessed together.
   ShadowMemory(const Components &components, int64_t bytes, int64_t granule)
-      : components(components), granule(granule), cells((bytes + granule - 1) / granule),
-        states(1) {}
+      : components(components), size(bytes), granule(granule),
+        cells((bytes + granule - 1) / granule), states(1) {}
 
   /// The first conflict, if any. Bytes are relative to `base`.
   std::optional<Conflict> read(int64_t base, const Bytes &bytes, const Access &access);
@@ -114,11 +115,16 @@ private:
 
   template <typename Next>
   std::optional<Conflict> update(int64_t base, const Bytes &bytes, Next next);
+  /// Frees the states that no cell has any more, so that long runs need no more memory than short
+  /// ones.
+  void dropUnused();
 
+  static constexpr size_t kFewStates = 4096;
   Components components;
-  int64_t granule;
+  int64_t size, granule;
   std::vector<uint32_t> cells; ///< state numbers
   std::deque<State> states;
+  size_t mostStates = kFewStates; ///< before unused ones are dropped
 };
 
 } // namespace tilewright::simulator

@@ -39,11 +39,19 @@ BlockPlan planOf(tile::KernelOp kernel) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kBytesAttr))
     plan.sharedBytes = bytes.getInt();
   plan.granule = 8;
+  llvm::DenseMap<int64_t, Operation *> firstOfId;
   kernel.walk([&](Operation *op) {
     if (isa<tgpu::AllocBarriersOp>(op)) {
       plan.barriers[op] = plan.numBarriers;
       plan.numBarriers += cast<tgpu::BarriersType>(op->getResult(0).getType()).getStages();
     } else if (isa<tgpu::NamedBarrierOp>(op)) { // turns take none of the simulated ones
+      // Declarations of one id are the same barrier.
+      std::optional<int64_t> id = tgpu::getFirstHardwareBarrier(op);
+      auto [same, isNew] = firstOfId.try_emplace(id.value_or(0), op);
+      if (id && !isNew) {
+        plan.namedBarriers[op] = plan.namedBarriers.lookup(same->second);
+        return;
+      }
       plan.namedBarriers[op] = plan.numNamedBarriers;
       plan.numNamedBarriers += static_cast<unsigned>(tgpu::getNumHardwareBarriers(op));
     }
@@ -77,6 +85,9 @@ public:
     if (entry.code)
       return success();
     entry.plan = planOf(kernel);
+    if (entry.plan.sharedBytes < 0 || entry.plan.sharedBytes > Target::getMostShared())
+      return kernel.emitOpError() << "shared memory must be 0 to " << Target::getMostShared()
+                                  << " bytes, but got " << entry.plan.sharedBytes;
     entry.code = compileKernel(kernel, /*f64=*/false, simulatedLowerings());
     return success(entry.code != nullptr);
   }
@@ -107,7 +118,8 @@ private:
     // The machine's pending products refer to tiles allocated from the frame.
     SimulatedFrame frame;
     Machine machine(entry.plan, moment, options->seed + static_cast<uint64_t>(number),
-                    grid.extents);
+                    options->mostSteps, grid.extents);
+    frame.roundsLeft = options->mostSteps;
     machine.executed = executed;
     machine.tileSeed = static_cast<int64_t>(options->seed);
     machine.block = machine.lastTile = number;
@@ -121,7 +133,7 @@ private:
     if (isDone)
       machine.finish(machine.main, entry.code->op);
     else if (!machine.fault())
-      machine.fail(frame.failedOp, frame.failure);
+      failIn(machine, machine.main, frame, entry.code->op);
     if (!machine.fault()) {
       if (options->watches)
         options->watches->note(entry.code->op, point);

@@ -30,6 +30,8 @@ struct SimulationOptions {
                                                AsyncMoment::Random};
   /// The value of `sm_count()`: two, so that a block of a persistent grid has several tiles.
   int64_t smCount = 2;
+  /// A block that executes more steps than this, or rounds of loops, is reported as endless.
+  int64_t mostSteps = int64_t(1) << 24;
   /// Receives the operations of tgpu that were executed at least once, by their numbers in a
   /// pre-order walk of the module.
   std::set<unsigned> *executed = nullptr;

@@ -38,7 +38,14 @@ public:
     Machine &machine = *simulated.machine;
     if (machine.executed)
       machine.executed->insert(op);
-    return machine.step(*simulated.context) && simulation(machine, *simulated.context, simulated);
+    Context &context = *simulated.context;
+    if (context.idleGroup && !mlir::isa<tgpu::ArriveOp, tgpu::SlotOp>(op))
+      return mlir::isa<tgpu::WaitOp, tgpu::AcquireOp, tgpu::TakeTurnOp, tgpu::PassTurnOp>(op) ||
+             machine.fail(op,
+                          "is in rounds that a warpgroup skips, which may only wait, arrive and "
+                          "take turns");
+    return (context.idleGroup || machine.step(context, op)) &&
+           simulation(machine, context, simulated);
   }
 
 private:
@@ -48,6 +55,14 @@ private:
 
 inline void emit(interpreter::Lowering &lowering, mlir::Operation *op, Simulation simulation) {
   lowering.emit<SimulatedStep>(op, std::move(simulation));
+}
+
+/// The fault of a context whose code has failed.
+inline bool failIn(Machine &machine, const Context &context, const SimulatedFrame &frame,
+                   mlir::Operation *fallback) {
+  mlir::Operation *op = frame.failedOp ? frame.failedOp : fallback;
+  return frame.roundsLeft > 0 ? machine.fail(op, frame.failure)
+                              : machine.failEndless(context, op, frame.failure);
 }
 
 /// The number that denotes a buffer, a ring, barriers or a pending tile at run time.

@@ -3,8 +3,11 @@
 //
 // Roles and barriers.
 
+#include "lib/Interpreter/ControlSteps.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
 #include "passes/Conversion/RoleThreads.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace tilewright::interpreter;
@@ -44,13 +47,14 @@ LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
       own.views = frame.views;
       own.machine = &machine;
       own.context = &role.context;
+      own.roundsLeft = frame.roundsLeft;
       role.context.name = code.name;
       role.context.firstWarp = first;
       role.context.numWarps = code.executing;
       first += code.warps;
       role.run = [&machine, &own, &role = role, &code = code, op] {
         if (!code.code.run(own))
-          return machine.fail(own.failedOp ? own.failedOp : op, own.failure);
+          return failIn(machine, role.context, own, op);
         return machine.finish(role.context, op);
       };
     }
@@ -79,6 +83,49 @@ LogicalResult lower(Lowering &lowering, tgpu::ShareOp op) {
     return true;
   });
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Idle rounds
+//===----------------------------------------------------------------------===//
+
+/// A loop over the rounds that a warpgroup skips. The context executes only those that all of its
+/// warpgroups skip; before, the rounds of each warpgroup are executed for their arrivals alone,
+/// which the machine compares with those of the warpgroup in the same phases.
+class IdleRoundsStep : public ForStep {
+public:
+  using ForStep::ForStep;
+  bool run(Frame &frame) const override {
+    Context &context = *static_cast<SimulatedFrame &>(frame).context;
+    int64_t first = upper.read(frame);
+    for (auto [group, operand] : llvm::enumerate(own)) {
+      int64_t ownFirst = operand.read(frame);
+      if (ownFirst <= first)
+        continue;
+      context.idleGroup = static_cast<unsigned>(group);
+      frame.values[upper.slot].setSplat(Scalar::fromInt(ownFirst, Storage::I32));
+      bool isDone = ForStep::run(frame);
+      frame.values[upper.slot].setSplat(Scalar::fromInt(first, Storage::I32));
+      context.idleGroup.reset();
+      if (!isDone)
+        return false;
+    }
+    return ForStep::run(frame);
+  }
+
+  SmallVector<IntOperand> own; ///< the first round of each warpgroup
+};
+
+LogicalResult lower(Lowering &lowering, scf::ForOp op) {
+  auto first = op.getUpperBound().getDefiningOp<tgpu::FirstRoundOp>();
+  bool isIdle = first && op->getParentOfType<tgpu::RolesOp>() &&
+                llvm::all_of(op.getResultTypes(), [](Type type) { return type.isIntOrIndex(); });
+  if (!isIdle)
+    return interpreter::lowerings().lookup(op.getOperationName())(lowering, op);
+  auto step = std::make_unique<IdleRoundsStep>(op);
+  for (Value round : first.getOwn())
+    step->own.push_back(lowering.intOperand(round));
+  return lowerFor(lowering, op, std::move(step));
 }
 
 //===----------------------------------------------------------------------===//
@@ -152,6 +199,14 @@ LogicalResult lower(Lowering &lowering, tgpu::ArriveOp op) {
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
     auto [barrier, phase] = use.read(frame);
     unsigned end = context.firstWarp + context.numWarps;
+    if (context.idleGroup) {
+      // Of the warps that arrive, those of the warpgroup.
+      unsigned warpgroup = context.firstWarp / Target::warpsOfGroup + *context.idleGroup;
+      int64_t arrivals = 0;
+      for (unsigned w = context.firstWarp; w < end; w += perArrival)
+        arrivals += w / Target::warpsOfGroup == warpgroup ? count : 0;
+      return machine.arriveIdle(op, barrier, phase, warpgroup, arrivals);
+    }
     for (unsigned w = context.firstWarp; w < end; w += perArrival)
       if (!machine.arrive(context, op, barrier, phase, w, count))
         return false;
@@ -249,7 +304,7 @@ LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
 } // namespace
 
 void addSyncSimulation(LoweringTable &table) {
-  addLowerings<tgpu::RolesOp, tgpu::GridExtentOp, tgpu::ShareOp, tgpu::AllocBarriersOp,
+  addLowerings<scf::ForOp, tgpu::RolesOp, tgpu::GridExtentOp, tgpu::ShareOp, tgpu::AllocBarriersOp,
                tgpu::WaitOp, tgpu::AcquireOp, tgpu::ArriveOp, tgpu::ExpectOp, tgpu::NamedBarrierOp,
                tgpu::TurnsOp, tgpu::SyncOp, tgpu::SignalOp, tgpu::TakeTurnOp, tgpu::PassTurnOp,
                tgpu::FenceAsyncOp, tgpu::AnyOp>(
