@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
 #include <memory>
 #include <sys/stat.h>
@@ -186,10 +187,32 @@ Result<NpyArray> tilewright::parseNpy(const uint8_t *data, size_t size, const st
   return withName(readFrom(source), name);
 }
 
-Result<NpyArray> tilewright::readNpy(const std::string &path) {
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file)
+/// Opens a file to read. A FIFO would wait for a writer, and a device may never end.
+static Status openRegular(const std::string &path, File &file) {
+  int number = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (number < 0)
     return Status::failure(path + ": cannot be opened: " + std::strerror(errno));
+  struct stat status = {};
+  if (fstat(number, &status) == 0 && !S_ISREG(status.st_mode)) {
+    ::close(number);
+    const char *kind = S_ISFIFO(status.st_mode)  ? "a FIFO"
+                       : S_ISDIR(status.st_mode) ? "a directory"
+                                                 : "a device";
+    return Status::failure(path + ": must be a regular file, but got " + kind +
+                           "; write the array to a file first");
+  }
+  file.reset(::fdopen(number, "rb"));
+  if (file)
+    return Status::success();
+  int error = errno;
+  ::close(number);
+  return Status::failure(path + ": cannot be opened: " + std::strerror(error));
+}
+
+Result<NpyArray> tilewright::readNpy(const std::string &path) {
+  File file;
+  if (Status opened = openRegular(path, file); !opened)
+    return opened;
   // A sparse file may be larger than any memory.
   struct stat status = {};
   double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
@@ -205,9 +228,9 @@ Result<NpyArray> tilewright::readNpy(const std::string &path) {
 }
 
 Result<NpyKind> tilewright::inspectNpy(const std::string &path) {
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file)
-    return Status::failure(path + ": cannot be opened: " + std::strerror(errno));
+  File file;
+  if (Status opened = openRegular(path, file); !opened)
+    return opened;
   errno = 0;
   Result<NpyHeader> header = readHeader(sourceOf(file));
   if (std::ferror(file.get()))

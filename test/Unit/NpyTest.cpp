@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <sys/stat.h>
 
 using namespace tilewright;
 
@@ -230,7 +231,16 @@ TEST(Npy, EveryPrefixAndEveryChangedByteIsHandled) {
 TEST(Npy, RejectsFilesThatCannotBeRead) {
   EXPECT_EQ(readNpy("/nonexistent/x.npy").message(),
             "/nonexistent/x.npy: cannot be opened: No such file or directory");
-  EXPECT_EQ(readNpy("/").message(), "/: cannot be read: Is a directory");
+  const std::string remedy = "; write the array to a file first";
+  EXPECT_EQ(readNpy("/").message(), "/: must be a regular file, but got a directory" + remedy);
+  EXPECT_EQ(readNpy("/dev/zero").message(),
+            "/dev/zero: must be a regular file, but got a device" + remedy);
+  // A FIFO without a writer, at which an ordinary open would wait for ever.
+  const std::string fifo = temporaryPath("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(readNpy(fifo).message(), fifo + ": must be a regular file, but got a FIFO" + remedy);
+  EXPECT_EQ(inspectNpy(fifo).message(), fifo + ": must be a regular file, but got a FIFO" + remedy);
+  std::remove(fifo.c_str());
   NpyArray array;
   array.shape = {1};
   array.bytes.resize(4);
