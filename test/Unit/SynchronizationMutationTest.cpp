@@ -72,8 +72,9 @@ TEST_P(SynchronizationMutationTest, EverySynchronizationIsReachedAndMissed) {
   // Remarks on what the pass does not follow, and warnings about what its launches do not reach.
   const std::string unchecked = messages;
   EXPECT_EQ(unchecked.find("is not followed"), std::string::npos) << unchecked;
-  if (mustReach)
+  if (mustReach) {
     EXPECT_EQ(unchecked, "");
+  }
   if (!hasMutants)
     return;
 
