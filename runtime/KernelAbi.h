@@ -41,8 +41,11 @@
 namespace tilewright::runtime {
 
 /// Changes whenever the rules above or the manifest do, unless older loaders reject the change by
-/// themselves. 2: the manifest has the rules for elements; 3: ragged tensor maps.
-inline constexpr int kernelAbiVersion = 3;
+/// themselves. 2: the manifest has the rules for elements; 3: ragged tensor maps; 4: programs have
+/// forms, and views say whether they are written.
+inline constexpr int kernelAbiVersion = 4;
+/// The oldest version that is read. Its programs get one form for each target.
+inline constexpr int leastKernelAbiVersion = 3;
 
 inline constexpr unsigned maxTensorMaps = 16;
 /// Limits of the parameters of an entry, and their bytes (those of every driver and PTX version).

@@ -52,7 +52,7 @@ struct PreparedKernel {
 
   const KernelSpec *spec;
   cuda::Function function;
-  Arch target; // of its code
+  const CodeSpec *code = nullptr; // that of the function
   ContractCheck contract;
   ExprCode conditions;
   std::vector<ExprCode> grid;

@@ -7,6 +7,7 @@
 
 #include "base/Target/TensorMapRank.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <set>
@@ -129,17 +130,6 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
   return Status::success();
 }
 
-/// The extents of a kernel's grid, or of a program's workspace.
-template <typename Spec>
-Status resolveExtents(std::vector<Expr> &extents, const Spec &spec, const std::string &owner) {
-  for (Expr &extent : extents)
-    if (Status status =
-            resolveExpr(extent, expr::Kind::Integer, spec.params, spec.arguments, owner);
-        !status)
-      return status;
-  return Status::success();
-}
-
 /// Checks of a kernel or a program.
 template <typename Spec> Status finalizeConstraints(Spec &spec, const std::string &owner) {
   for (Expr &condition : spec.conditions)
@@ -188,8 +178,11 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
     if (Status status = checkTensorMap(map, kernel, owner); !status)
       return status;
 
-  if (Status status = resolveExtents(kernel.grid, kernel, owner); !status)
-    return status;
+  for (Expr &extent : kernel.grid)
+    if (Status status =
+            resolveExpr(extent, expr::Kind::Integer, kernel.params, kernel.arguments, owner);
+        !status)
+      return status;
   if (Status status = finalizeConstraints(kernel, owner); !status)
     return status;
 
@@ -209,8 +202,8 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
   return Status::success();
 }
 
-Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Manifest &manifest,
-                      const std::string &owner) {
+Status finalizeLaunch(LaunchSpec &launch, const FormSpec &form, const ProgramSpec &program,
+                      const Manifest &manifest, const std::string &owner) {
   if (launch.kernels.empty())
     return bad("a launch of " + owner + " must name a kernel, but got none");
   launch.sources.clear();
@@ -219,12 +212,12 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
     while (source < program.arguments.size() && program.arguments[source].name != name)
       ++source;
     if (source == program.arguments.size())
-      for (const WorkspaceSpec &workspace : program.workspaces) {
+      for (const WorkspaceSpec &workspace : form.workspaces) {
         if (workspace.name == name)
           break;
         ++source;
       }
-    if (source == program.arguments.size() + program.workspaces.size())
+    if (source == program.arguments.size() + form.workspaces.size())
       return bad("a launch of " + owner + " passes '" + name +
                  "', which must be an argument or a workspace");
     launch.sources.push_back(source);
@@ -238,6 +231,9 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
       return bad("a launch of " + owner + " passes " + std::to_string(launch.arguments.size()) +
                  " arguments, but kernel '" + kernel.name + "' takes " +
                  std::to_string(kernel.arguments.size()));
+    if (!kernel.hasCodeFor(form.target))
+      return bad("a launch of " + owner + " in the form for " + form.target.toString() +
+                 " names kernel '" + kernel.name + "', which must have code for this target");
     // A run checks arguments against the first variant and passes them to any.
     const KernelSpec &first = manifest.kernels[launch.kernels.front()];
     if (!haveOneContract(first.arguments, kernel.arguments))
@@ -248,37 +244,57 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
   return Status::success();
 }
 
-Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
-  std::string owner = "program '" + program.name + "'";
-  if (Status status = checkArguments(program.arguments, owner); !status)
-    return status;
-  if (program.workspaces.size() > maxArguments)
-    return bad(owner + " has " + std::to_string(program.workspaces.size()) +
+Status finalizeForm(FormSpec &form, const ProgramSpec &program, const Manifest &manifest,
+                    const std::string &owner) {
+  Params params = program.params;
+  params.insert(params.end(), form.params.begin(), form.params.end());
+  auto resolve = [&](Expr &expr, expr::Kind kind, bool isCondition = false) {
+    return resolveExpr(expr, kind, params, program.arguments, owner, isCondition);
+  };
+  for (Expr &condition : form.conditions)
+    if (Status status = resolve(condition, expr::Kind::Flag, /*isCondition=*/true); !status)
+      return status;
+  if (form.workspaces.size() > maxArguments)
+    return bad(owner + " has " + std::to_string(form.workspaces.size()) +
                " workspaces; the limit is " + std::to_string(maxArguments));
   std::set<std::string> names;
   for (const ArgumentSpec &argument : program.arguments)
     names.insert(argument.name);
-  for (WorkspaceSpec &workspace : program.workspaces) {
+  for (WorkspaceSpec &workspace : form.workspaces) {
     if (!names.insert(workspace.name).second)
       return bad(owner + " has two values named '" + workspace.name + "'");
     if (workspace.extents.size() > maxRank)
       return bad("workspace '" + workspace.name + "' of " + owner + " has rank " +
                  std::to_string(workspace.extents.size()) + "; the limit is " +
                  std::to_string(maxRank));
-    if (Status status = resolveExtents(workspace.extents, program, owner); !status)
+    for (Expr &extent : workspace.extents)
+      if (Status status = resolve(extent, expr::Kind::Integer); !status)
+        return status;
+  }
+  if (form.launches.size() > maxLaunches)
+    return bad(owner + " has " + std::to_string(form.launches.size()) + " launches; the limit is " +
+               std::to_string(maxLaunches));
+  for (LaunchSpec &launch : form.launches) {
+    if (launch.condition)
+      if (Status status = resolve(*launch.condition, expr::Kind::Flag); !status)
+        return status;
+    if (Status status = finalizeLaunch(launch, form, program, manifest, owner); !status)
       return status;
   }
+  return Status::success();
+}
+
+Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
+  std::string owner = "program '" + program.name + "'";
+  if (Status status = checkArguments(program.arguments, owner); !status)
+    return status;
   if (Status status = finalizeConstraints(program, owner); !status)
     return status;
-  for (LaunchSpec &launch : program.launches) {
-    if (launch.condition)
-      if (Status status = resolveExpr(*launch.condition, expr::Kind::Flag, program.params,
-                                      program.arguments, owner);
-          !status)
-        return status;
-    if (Status status = finalizeLaunch(launch, program, manifest, owner); !status)
+  if (program.forms.empty())
+    return bad(owner + " must have a form, but got none");
+  for (FormSpec &form : program.forms)
+    if (Status status = finalizeForm(form, program, manifest, owner); !status)
       return status;
-  }
   return Status::success();
 }
 
@@ -313,6 +329,22 @@ std::optional<Arch> Arch::parse(const std::string &text) {
 
 std::string Arch::toString() const {
   return "sm_" + std::to_string(major) + std::to_string(minor) + (isExact ? "a" : "");
+}
+
+bool KernelSpec::hasCodeFor(const Arch &target) const {
+  return std::any_of(codes.begin(), codes.end(),
+                     [&](const CodeSpec &code) { return code.arch == target; });
+}
+
+bool KernelSpec::acceptsWhateverDoes(const KernelSpec &other) const {
+  return tensorMaps.empty() && requirements.empty() && isWithin(conditions, other.conditions);
+}
+
+bool tilewright::runtime::isWithin(const std::vector<Expr> &conditions,
+                                   const std::vector<Expr> &others) {
+  return std::all_of(conditions.begin(), conditions.end(), [&](const Expr &condition) {
+    return std::find(others.begin(), others.end(), condition) != others.end();
+  });
 }
 
 bool CodeSpec::runsOn(int major, int minor) const {

@@ -19,6 +19,8 @@ namespace tilewright::runtime {
 /// The limits of a manifest, in addition to those of a kernel's ABI and of JSON (KernelAbi.h,
 /// Json.h).
 inline constexpr size_t maxKernels = 4096; // also programs, and variants of a launch
+inline constexpr size_t maxForms = 64;     // of a program
+inline constexpr size_t maxLaunches = 32;  // of a form
 inline constexpr unsigned maxExprDepth = 64;
 
 using Params = std::vector<std::pair<std::string, Expr>>; // literals
@@ -41,6 +43,9 @@ struct ArgumentSpec {
     return {std::move(name), false, type, {}, false, false, false};
   }
 };
+
+/// Whether the first list has no condition that the second one lacks.
+bool isWithin(const std::vector<Expr> &conditions, const std::vector<Expr> &others);
 
 /// Whether both accept the same arguments.
 bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b);
@@ -140,6 +145,10 @@ struct KernelSpec {
 
   ParamLayout layout; // computed by finalize
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
+  bool hasCodeFor(const Arch &target) const;
+  /// Whether, on a device that can run both, it can replace the other variant of its contract: it
+  /// has no requirements, no tensor maps, and no condition that the other one lacks.
+  bool acceptsWhateverDoes(const KernelSpec &other) const;
   int64_t allSharedBytes() const { return int64_t(sharedBytes) + staticSharedBytes; }
 };
 
@@ -151,7 +160,8 @@ struct WorkspaceSpec {
 };
 
 struct LaunchSpec {
-  std::vector<size_t> kernels;        // variants with the same contract, in order of preference
+  /// Variants with the same contract, in order of preference; all have code for the form's target.
+  std::vector<size_t> kernels;
   std::vector<std::string> arguments; // names of arguments or workspaces of the program
   std::optional<Expr> condition;
 
@@ -159,14 +169,25 @@ struct LaunchSpec {
   std::vector<uint32_t> sources;
 };
 
+/// One way to run a program, with code for one target. A run takes the first form, in the order of
+/// the bundle, whose target the device runs, whose conditions hold, and of which each launch has a
+/// variant that accepts the arguments. So all kernels of a run have one target: what one launch
+/// leaves for another may depend on it.
+struct FormSpec {
+  Arch target;
+  Params params;                // in addition to those of the program, which all forms have
+  std::vector<Expr> conditions; // as for a kernel; in addition to those of the program
+  std::vector<WorkspaceSpec> workspaces;
+  std::vector<LaunchSpec> launches;
+};
+
 struct ProgramSpec {
   std::string name;
   Params params;
   std::vector<ArgumentSpec> arguments;
-  std::vector<WorkspaceSpec> workspaces;
-  std::vector<LaunchSpec> launches;
   std::vector<Expr> conditions; // as for a kernel
   std::vector<ElementRuleSpec> elements;
+  std::vector<FormSpec> forms; // in order of preference
 };
 
 struct Manifest {

@@ -314,23 +314,23 @@ public:
       requirement.isUnitInner = optionalFlag(item, "unit_inner", which);
       spec.requirements.push_back(requirement);
     }
-    for (const Json &item : optionalList(json, "when", where))
-      spec.conditions.push_back(expression(item));
+    spec.conditions = conditions(json, where);
     spec.elements = elements(json, spec.arguments, where);
     if (const Json *events = json.find("timeline"))
       spec.timeline = timeline(*events, "the timeline of " + where);
     return spec;
   }
 
-  ProgramSpec program(const Json &json) {
-    ProgramSpec spec;
-    spec.name = text(json, "name", "a program");
-    std::string where = "program '" + spec.name + "'";
-    expectKeys(json, where,
-               {"name", "params", "arguments", "workspaces", "launches", "when", "elements"});
-    spec.params = params(json, where);
-    spec.arguments = arguments(json, where);
-    for (const Json &item : list(json, "workspaces", where)) {
+  std::vector<Expr> conditions(const Json &owner, const std::string &where) {
+    std::vector<Expr> conditions;
+    for (const Json &item : optionalList(owner, "when", where))
+      conditions.push_back(expression(item));
+    return conditions;
+  }
+
+  std::vector<WorkspaceSpec> workspaces(const Json &owner, const std::string &where) {
+    std::vector<WorkspaceSpec> workspaces;
+    for (const Json &item : list(owner, "workspaces", where)) {
       std::string which = "a workspace of " + where;
       expectKeys(item, which, {"name", "type", "extents", "fill"});
       WorkspaceSpec workspace;
@@ -340,9 +340,14 @@ public:
         workspace.extents.push_back(expression(extent));
       if (const Json *fill = item.find("fill"))
         workspace.fill = uint32_t(count(*fill, "the fill of " + which, UINT32_MAX));
-      spec.workspaces.push_back(std::move(workspace));
+      workspaces.push_back(std::move(workspace));
     }
-    for (const Json &item : list(json, "launches", where)) {
+    return workspaces;
+  }
+
+  std::vector<LaunchSpec> launches(const Json &owner, const std::string &where) {
+    std::vector<LaunchSpec> launches;
+    for (const Json &item : list(owner, "launches", where)) {
       std::string which = "a launch of " + where;
       expectKeys(item, which, {"kernels", "arguments", "when"});
       LaunchSpec launch;
@@ -355,11 +360,81 @@ public:
       }
       if (const Json *condition = item.find("when"))
         launch.condition = expression(*condition);
-      spec.launches.push_back(std::move(launch));
+      launches.push_back(std::move(launch));
     }
-    for (const Json &item : optionalList(json, "when", where))
-      spec.conditions.push_back(expression(item));
+    return launches;
+  }
+
+  FormSpec form(const Json &json, const std::string &where) {
+    FormSpec spec;
+    expectKeys(json, "a form of " + where, {"target", "params", "when", "workspaces", "launches"});
+    std::string target = text(json, "target", "a form of " + where);
+    std::optional<Arch> parsed = Arch::parse(target);
+    if (!parsed)
+      fail("'target' of a form of " + where +
+           " must be an architecture, such as sm_90a, but got '" + target + "'");
+    spec.target = parsed.value_or(Arch());
+    spec.params = params(json, "a form of " + where);
+    spec.conditions = conditions(json, "a form of " + where);
+    spec.workspaces = workspaces(json, where);
+    spec.launches = launches(json, where);
+    return spec;
+  }
+
+  /// The kernels of a program of ABI 3 were for several targets, of which a run used one: the first
+  /// that had a variant for each launch. `kernels` are those of the manifest.
+  std::vector<FormSpec> formsOfAbi3(const Json &json, const std::string &where,
+                                    const std::vector<KernelSpec> &kernels) {
+    FormSpec all;
+    all.workspaces = workspaces(json, where);
+    all.launches = launches(json, where);
+    std::vector<FormSpec> forms;
+    auto add = [&](const Arch &target) {
+      for (const FormSpec &form : forms)
+        if (form.target == target)
+          return;
+      forms.push_back(all);
+      forms.back().target = target;
+      for (LaunchSpec &launch : forms.back().launches) {
+        auto isOther = [&](size_t kernel) {
+          return kernel < kernels.size() && !kernels[kernel].hasCodeFor(target);
+        };
+        launch.kernels.erase(std::remove_if(launch.kernels.begin(), launch.kernels.end(), isOther),
+                             launch.kernels.end());
+        if (launch.kernels.empty()) { // not a form
+          forms.pop_back();
+          return;
+        }
+      }
+    };
+    for (const LaunchSpec &launch : all.launches)
+      for (size_t kernel : launch.kernels)
+        if (kernel < kernels.size())
+          for (const CodeSpec &code : kernels[kernel].codes)
+            add(code.arch);
+    if (forms.empty() && failure.ok())
+      fail(where + " must have code for one target in each launch, but has none");
+    return forms;
+  }
+
+  ProgramSpec program(const Json &json, int64_t abi, const std::vector<KernelSpec> &kernels) {
+    ProgramSpec spec;
+    spec.name = text(json, "name", "a program");
+    std::string where = "program '" + spec.name + "'";
+    if (abi < 4)
+      expectKeys(json, where,
+                 {"name", "params", "arguments", "workspaces", "launches", "when", "elements"});
+    else
+      expectKeys(json, where, {"name", "params", "arguments", "when", "elements", "forms"});
+    spec.params = params(json, where);
+    spec.arguments = arguments(json, where);
+    spec.conditions = conditions(json, where);
     spec.elements = elements(json, spec.arguments, where);
+    if (abi < 4)
+      spec.forms = formsOfAbi3(json, where, kernels);
+    else
+      for (const Json &item : list(json, "forms", where, maxForms))
+        spec.forms.push_back(form(item, where));
     return spec;
   }
 };
@@ -506,13 +581,13 @@ Json toJson(const KernelSpec &kernel) {
   return json;
 }
 
-Json toJson(const ProgramSpec &program) {
+Json toJson(const FormSpec &form) {
   Json json = Json::object();
-  json.set("name", Json::string(program.name));
-  json.set("params", toJson(program.params));
-  json.set("arguments", toJson(program.arguments));
+  json.set("target", Json::string(form.target.toString()));
+  json.set("params", toJson(form.params));
+  json.set("when", toJson(form.conditions));
   Json workspaces = Json::array();
-  for (const WorkspaceSpec &workspace : program.workspaces) {
+  for (const WorkspaceSpec &workspace : form.workspaces) {
     Json item = Json::object();
     item.set("name", Json::string(workspace.name));
     item.set("type", Json::string(std::string(elementTypeName(workspace.type))));
@@ -523,7 +598,7 @@ Json toJson(const ProgramSpec &program) {
   }
   json.set("workspaces", std::move(workspaces));
   Json launches = Json::array();
-  for (const LaunchSpec &launch : program.launches) {
+  for (const LaunchSpec &launch : form.launches) {
     Json item = Json::object();
     item.set("kernels", integers(launch.kernels));
     Json names = Json::array();
@@ -535,8 +610,20 @@ Json toJson(const ProgramSpec &program) {
     launches.items.push_back(std::move(item));
   }
   json.set("launches", std::move(launches));
+  return json;
+}
+
+Json toJson(const ProgramSpec &program) {
+  Json json = Json::object();
+  json.set("name", Json::string(program.name));
+  json.set("params", toJson(program.params));
+  json.set("arguments", toJson(program.arguments));
   json.set("when", toJson(program.conditions));
   json.set("elements", toJson(program.elements, program.arguments));
+  Json forms = Json::array();
+  for (const FormSpec &form : program.forms)
+    forms.items.push_back(::toJson(form));
+  json.set("forms", std::move(forms));
   return json;
 }
 
@@ -563,16 +650,17 @@ Result<Manifest> Manifest::fromJson(const Json &json) {
   Manifest manifest;
   // Another ABI may have other keys, so it is checked first.
   int64_t abi = reader.required(json, "abi", "the manifest", Json::Kind::Integer).number;
-  if (reader.failure.ok() && abi != kernelAbiVersion)
-    return bad("the bundle has kernel ABI " + std::to_string(abi) + ", but this runtime has " +
-               std::to_string(kernelAbiVersion) + "; compile it again");
+  if (reader.failure.ok() && (abi < leastKernelAbiVersion || abi > kernelAbiVersion))
+    return bad("the bundle has kernel ABI " + std::to_string(abi) + ", but this runtime reads " +
+               std::to_string(leastKernelAbiVersion) + " to " + std::to_string(kernelAbiVersion) +
+               "; compile it again");
   reader.expectKeys(json, "the manifest", {"abi", "producer", "source", "kernels", "programs"});
   manifest.producer = reader.text(json, "producer", "the manifest");
   manifest.source = reader.text(json, "source", "the manifest");
   for (const Json &kernel : reader.list(json, "kernels", "the manifest", maxKernels))
     manifest.kernels.push_back(reader.kernel(kernel));
   for (const Json &program : reader.list(json, "programs", "the manifest", maxKernels))
-    manifest.programs.push_back(reader.program(program));
+    manifest.programs.push_back(reader.program(program, abi, manifest.kernels));
   if (!reader.failure.ok())
     return reader.failure;
   return manifest;

@@ -52,15 +52,16 @@ std::optional<std::string> compile(const DriverTable &driver, std::string_view p
 
 } // namespace
 
-const CodeSpec *tilewright::runtime::chooseCode(const KernelSpec &kernel,
-                                                const DeviceInfo &device) {
+const CodeSpec *tilewright::runtime::chooseCode(const KernelSpec &kernel, const DeviceInfo &device,
+                                                const Arch *target) {
   auto rank = [](const CodeSpec &code) {
     return (code.kind == CodeSpec::Kind::Cubin ? 100000 : 0) + (code.arch.isExact ? 10000 : 0) +
            code.arch.major * 100 + code.arch.minor;
   };
   const CodeSpec *best = nullptr;
   for (const CodeSpec &code : kernel.codes)
-    if (code.runsOn(device.major, device.minor) && (!best || rank(code) > rank(*best)))
+    if (code.runsOn(device.major, device.minor) && (!target || code.arch == *target) &&
+        (!best || rank(code) > rank(*best)))
       best = &code;
   return best;
 }

@@ -13,8 +13,10 @@
 namespace tilewright::runtime {
 
 /// The code of a kernel for a device: the cubin of the highest architecture that runs there, else
-/// the PTX of an exact one, else the PTX of the highest. Null if there is none.
-const CodeSpec *chooseCode(const KernelSpec &kernel, const DeviceInfo &device);
+/// the PTX of an exact one, else the PTX of the highest; with `target`, only code for it. Null if
+/// there is none.
+const CodeSpec *chooseCode(const KernelSpec &kernel, const DeviceInfo &device,
+                           const Arch *target = nullptr);
 
 /// A library of the driver, which is valid in every context; or a module of one context if the
 /// driver is older than 12.0. All functions need a context of the device to be current.

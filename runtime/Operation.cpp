@@ -5,15 +5,14 @@
 
 #include "runtime/Operation.h"
 
+#include "runtime/Form.h"
 #include "runtime/IndexCheck.h"
-#include "runtime/Launch.h"
 #include "runtime/Module.h"
 #include "runtime/SharedHeads.h"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <set>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -21,24 +20,6 @@ using namespace tilewright::runtime;
 namespace {
 
 constexpr int maxDevices = 64;
-constexpr unsigned maxSteps = 32;
-
-/// One launch, and its possible variants. A kernel is a program of one step.
-struct Step {
-  std::vector<const KernelSpec *> variants;
-  const LaunchSpec *launch = nullptr; // null: the arguments of the operation itself
-  std::optional<ExprCode> condition;  // condition of the launch
-};
-
-/// The variant that a run launches for a step: null if the step's condition does not hold.
-struct Choice {
-  const PreparedKernel *kernel;
-  const Argument **arguments;
-};
-
-struct PreparedStep {
-  std::vector<PreparedKernel> kernels;
-};
 
 /// The prepared state on one device.
 struct PreparedDevice {
@@ -46,19 +27,33 @@ struct PreparedDevice {
   PrimaryContext primary;
   cuda::Context onlyContext = nullptr;            // context of modules, which are used in no other
   std::vector<std::pair<size_t, Module>> modules; // indexed by blob
-  std::vector<PreparedStep> steps;
-  std::vector<Arch> targets; // of all kernels, in the order of the bundle
+  std::vector<std::unique_ptr<PreparedKernel>> kernels; // each once for all forms
+  std::vector<PreparedForm> forms;                      // in order of preference
 };
 
-bool haveParams(const Params &have, const Params &wanted) {
+/// Whether one of the two lists has each wanted value.
+bool haveParams(const Params &have, const Params &more, const Params &wanted) {
   for (const auto &param : wanted) {
     bool same = false;
-    for (const auto &candidate : have)
-      same |= candidate.first == param.first && candidate.second == param.second;
+    for (const Params *list : {&have, &more})
+      for (const auto &candidate : *list)
+        same |= candidate.first == param.first && candidate.second == param.second;
     if (!same)
       return false;
   }
   return true;
+}
+
+/// Why a device cannot run the code of a variant; empty if it can.
+std::string whyNotOn(const KernelSpec &kernel, const FormSpec *form, const DeviceInfo &device,
+                     int64_t sharedLimit) {
+  const std::string which = "that of entry '" + kernel.entry + "' ";
+  if (!chooseCode(kernel, device, form ? &form->target : nullptr))
+    return which + "is for " + (form ? form->target : kernel.codes[0].arch).toString();
+  if (sharedLimit && kernel.allSharedBytes() > sharedLimit)
+    return which + "needs " + std::to_string(kernel.allSharedBytes()) +
+           " bytes of shared memory, limit " + std::to_string(sharedLimit);
+  return "";
 }
 
 } // namespace
@@ -75,11 +70,10 @@ struct Operation::Impl {
   Params params;
   const ProgramSpec *program = nullptr; // null: a kernel
   const std::vector<ArgumentSpec> *contract = nullptr;
-  std::vector<Step> steps;
+  std::vector<std::unique_ptr<Form>> forms; // one for a kernel
   // As flat code, compiled by finish.
   std::optional<ContractCheck> contractCheck;
   ExprCode conditions;
-  std::vector<std::vector<ExprCode>> workspaceExtents;
   std::optional<SharedHeads> sharedHeads;
 
   std::atomic<bool> checksIndices{checksIndicesByDefault()};
@@ -104,16 +98,16 @@ struct Operation::Impl {
                                                      bundle->compileCommand(name, params, arch));
   }
   Status notPrepared(cuda::Stream stream) const;
-  Status prepareStep(PreparedDevice &device, const Step &step, const CubinCache &cache);
+  Status prepareForm(PreparedDevice &device, const Form &form, const CubinCache &cache,
+                     Status &tooLarge);
+  Result<const PreparedKernel *> prepareKernel(PreparedDevice &device, const KernelSpec &kernel,
+                                               const CodeSpec &code, const CubinCache &cache);
   Result<const Module *> loadModule(PreparedDevice &device, const KernelSpec &kernel,
                                     const CodeSpec &code, const CubinCache &cache);
-  Status layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array, uint64_t &bytes) const;
-  Status chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
-                      const PreparedKernel *&chosen) const;
-  Status chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
-                       const Argument *views, Choice *choices, const Argument **passed) const;
-  bool chooseOfTarget(const PreparedDevice &device, const Arch &target, int smCount,
-                      Choice *choices) const;
+  Status explainForms(const PreparedDevice &device, const ExprInputs &inputs,
+                      uint64_t workspace) const;
+  Status launchForm(const PreparedForm &form, const ExprInputs &inputs, const Argument *views,
+                    uint64_t workspaceEnd, const Choice *choices, cuda::Stream stream) const;
 };
 
 Operation::Operation(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -132,29 +126,22 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
   bool isKnown = false;
   for (const ProgramSpec &program : bundle->manifest().programs) {
     isKnown |= program.name == name;
-    if (program.name != name || !haveParams(program.params, params))
+    if (program.name != name)
       continue;
-    if (program.launches.size() > maxSteps)
-      return Status::failure(Code::Unsupported, "program '" + name + "' has " +
-                                                    std::to_string(program.launches.size()) +
-                                                    " launches; the limit is " +
-                                                    std::to_string(maxSteps));
+    for (const FormSpec &form : program.forms)
+      if (haveParams(program.params, form.params, params))
+        impl->forms.push_back(std::make_unique<Form>(form, program, bundle->manifest()));
+    if (impl->forms.empty())
+      continue;
     impl->program = &program;
     impl->contract = &program.arguments;
-    for (const LaunchSpec &launch : program.launches) {
-      Step step;
-      step.launch = &launch;
-      for (size_t index : launch.kernels)
-        step.variants.push_back(&bundle->manifest().kernels[index]);
-      impl->steps.push_back(std::move(step));
-    }
     impl->finish();
     return Operation(std::move(impl));
   }
-  Step step;
+  std::vector<const KernelSpec *> variants;
   for (const KernelSpec &kernel : bundle->manifest().kernels) {
     isKnown |= kernel.name == name;
-    if (kernel.name != name || !haveParams(kernel.params, params))
+    if (kernel.name != name || !haveParams(kernel.params, {}, params))
       continue;
     if (!impl->contract)
       impl->contract = &kernel.arguments;
@@ -163,16 +150,16 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
                                                         "' has variants of different arguments (" +
                                                         toString(kernel.params) +
                                                         "); give more parameters");
-    step.variants.push_back(&kernel);
+    variants.push_back(&kernel);
   }
   if (!isKnown)
     return Status::failure(Code::MissingVariant,
                            "'" + bundle->name() + "' has no kernel or program '" + name + "'");
-  if (step.variants.empty())
+  if (variants.empty())
     return impl->missing("'" + bundle->name() + "' has no variant of '" + name + "' for " +
                              toString(params),
                          "sm_80");
-  impl->steps.push_back(std::move(step));
+  impl->forms.push_back(std::make_unique<Form>(std::move(variants)));
   impl->finish();
   return Operation(std::move(impl));
 }
@@ -180,17 +167,8 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
 void Operation::Impl::finish() {
   contractCheck.emplace(*contract);
   sharedHeads = SharedHeads::find(*contract);
-  if (!program)
-    return;
-  conditions = ExprCode(program->conditions, *contract);
-  for (const WorkspaceSpec &workspace : program->workspaces) {
-    workspaceExtents.emplace_back();
-    for (const Expr &extent : workspace.extents)
-      workspaceExtents.back().emplace_back(extent, *contract);
-  }
-  for (Step &step : steps)
-    if (step.launch->condition)
-      step.condition.emplace(*step.launch->condition, *contract);
+  if (program)
+    conditions = ExprCode(program->conditions, *contract);
 }
 
 Status Operation::Impl::check(const Argument *const *arguments, size_t numArguments) const {
@@ -207,27 +185,35 @@ Status Operation::checkSupport(const Target &target) const {
                                                   "' needs compute capability 8.0 or newer, but "
                                                   "this is " +
                                                   capability);
-  for (const Step &step : impl->steps) {
-    std::string reason;
-    bool isServed = false;
-    for (const KernelSpec *kernel : step.variants) {
-      if (!chooseCode(*kernel, device)) {
-        reason += (reason.empty() ? "" : ", ") + std::string("that of entry '") + kernel->entry +
-                  "' is for " + kernel->codes[0].arch.toString();
-      } else if (target.sharedLimit && kernel->allSharedBytes() > target.sharedLimit) {
-        reason += (reason.empty() ? "" : ", ") + std::string("that of entry '") + kernel->entry +
-                  "' needs " + std::to_string(kernel->allSharedBytes()) +
-                  " bytes of shared memory, limit " + std::to_string(target.sharedLimit);
-      } else {
-        isServed = true;
+  // The first form is preferred, so it explains what is missing.
+  const KernelSpec *missing = nullptr;
+  std::string reasons;
+  for (const auto &form : impl->forms) {
+    bool isServed = true;
+    for (const Step &step : form->steps) {
+      std::string own;
+      bool hasVariant = false;
+      for (const KernelSpec *kernel : step.variants) {
+        std::string reason = whyNotOn(*kernel, form->spec, device, target.sharedLimit);
+        hasVariant |= reason.empty();
+        if (!reason.empty() && reasons.find(reason) == std::string::npos)
+          own += (own.empty() ? "" : ", ") + reason;
       }
+      if (hasVariant)
+        continue;
+      isServed = false;
+      if (!missing)
+        missing = step.variants[0];
+      if (!own.empty() && step.variants[0]->name == missing->name)
+        reasons += (reasons.empty() ? "" : ", ") + own;
+      break;
     }
-    if (!isServed)
-      return impl->missing("no variant of kernel '" + step.variants[0]->name +
-                               "' runs on compute capability " + capability + ": " + reason,
-                           target.major == 9 && target.minor == 0 ? "sm_90a" : "sm_80");
+    if (isServed)
+      return Status::success();
   }
-  return Status::success();
+  return impl->missing("no variant of kernel '" + missing->name + "' runs on compute capability " +
+                           capability + ": " + reasons,
+                       target.major == 9 && target.minor == 0 ? "sm_90a" : "sm_80");
 }
 
 Result<const Module *> Operation::Impl::loadModule(PreparedDevice &device, const KernelSpec &kernel,
@@ -245,47 +231,55 @@ Result<const Module *> Operation::Impl::loadModule(PreparedDevice &device, const
   return &device.modules.back().second;
 }
 
-Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
-                                    const CubinCache &cache) {
-  PreparedStep prepared;
-  Status tooLarge;
-  // An earlier kernel accepts everything that this one accepts: then this one is for devices with
-  // less shared memory, without rings or with smaller blocks.
-  auto isServed = [&](const KernelSpec &kernel, const Arch &target) {
-    std::set<std::string> required;
-    for (const Expr &condition : kernel.conditions)
-      required.insert(condition.toString());
-    return std::any_of(prepared.kernels.begin(), prepared.kernels.end(), [&](const auto &other) {
-      const std::vector<Expr> &conditions = other.spec->conditions;
-      return (!program || other.target == target) && other.spec->tensorMaps.empty() &&
-             other.spec->requirements.empty() &&
-             std::all_of(conditions.begin(), conditions.end(), [&](const Expr &condition) {
-               return required.count(condition.toString()) != 0;
-             });
+Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &device,
+                                                              const KernelSpec &kernel,
+                                                              const CodeSpec &code,
+                                                              const CubinCache &cache) {
+  for (const auto &known : device.kernels)
+    if (known->spec == &kernel && known->code == &code)
+      return known.get();
+  Result<const Module *> module = loadModule(device, kernel, code, cache);
+  if (!module)
+    return module.status();
+  Result<cuda::Function> function = (*module)->prepare(kernel, device.info);
+  if (!function)
+    return function.status();
+  device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, *function));
+  device.kernels.back()->code = &code;
+  return device.kernels.back().get();
+}
+
+/// Adds the form to those of the device if the device can run all its launches.
+Status Operation::Impl::prepareForm(PreparedDevice &device, const Form &form,
+                                    const CubinCache &cache, Status &tooLarge) {
+  PreparedForm prepared{&form, {}};
+  // An earlier variant accepts everything that this one accepts: then this one is for devices with
+  // less shared memory.
+  auto isServed = [](const std::vector<const PreparedKernel *> &earlier, const KernelSpec &kernel) {
+    return std::any_of(earlier.begin(), earlier.end(), [&](const PreparedKernel *other) {
+      return other->spec->acceptsWhateverDoes(kernel);
     });
   };
-  for (const KernelSpec *kernel : step.variants) {
-    const CodeSpec *code = chooseCode(*kernel, device.info);
-    if (!code || isServed(*kernel, code->arch))
-      continue;
-    Result<const Module *> module = loadModule(device, *kernel, *code, cache);
-    if (!module)
-      return module.status();
-    Result<cuda::Function> function = (*module)->prepare(*kernel, device.info);
-    if (!function && function.status().code() == Code::Unsupported) {
-      tooLarge = function.status(); // another variant may fit
-      continue;
+  for (const Step &step : form.steps) {
+    std::vector<const PreparedKernel *> kernels;
+    for (const KernelSpec *kernel : step.variants) {
+      const CodeSpec *code =
+          chooseCode(*kernel, device.info, form.spec ? &form.spec->target : nullptr);
+      if (!code || isServed(kernels, *kernel))
+        continue;
+      Result<const PreparedKernel *> ready = prepareKernel(device, *kernel, *code, cache);
+      if (ready)
+        kernels.push_back(*ready);
+      else if (ready.status().code() != Code::Unsupported)
+        return ready.status();
+      else
+        tooLarge = ready.status(); // another variant, or another form, may fit
     }
-    if (!function)
-      return function.status();
-    prepared.kernels.emplace_back(*kernel, *function);
-    prepared.kernels.back().target = code->arch;
-    if (std::find(device.targets.begin(), device.targets.end(), code->arch) == device.targets.end())
-      device.targets.push_back(code->arch);
+    if (kernels.empty())
+      return Status::success();
+    prepared.steps.push_back(std::move(kernels));
   }
-  if (prepared.kernels.empty() && !tooLarge.ok())
-    return tooLarge;
-  device.steps.push_back(std::move(prepared));
+  device.forms.push_back(std::move(prepared));
   return Status::success();
 }
 
@@ -309,9 +303,16 @@ Status Operation::prepare(int ordinal) {
   if (Status status = scope.enterDevice(*info, device->primary); !status)
     return status;
   CubinCache cache = CubinCache::fromEnvironment();
-  for (const Step &step : impl->steps)
-    if (Status status = impl->prepareStep(*device, step, cache); !status)
+  Status tooLarge;
+  for (const auto &form : impl->forms) {
+    if (std::any_of(device->forms.begin(), device->forms.end(),
+                    [&](const PreparedForm &earlier) { return earlier.form->replaces(*form); }))
+      continue;
+    if (Status status = impl->prepareForm(*device, *form, cache, tooLarge); !status)
       return status;
+  }
+  if (device->forms.empty()) // since checkSupport does not know the limit of shared memory
+    return tooLarge;
   for (const auto &module : device->modules)
     if (module.second.isOfOneContext())
       device->onlyContext = scope.get();
@@ -331,42 +332,6 @@ Status Operation::Impl::checkConditions(const ExprInputs &inputs) const {
   return Status::failure(Code::InvalidArgument,
                          "program '" + name +
                              "' cannot take these arguments: " + ExprCode::describe(end, inputs));
-}
-
-Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array,
-                                         uint64_t &bytes) const {
-  bytes = 0;
-  if (!program)
-    return Status::success();
-  Argument *views = array.reset(program->workspaces.size());
-  for (size_t i = 0; i < program->workspaces.size(); ++i) {
-    const WorkspaceSpec &spec = program->workspaces[i];
-    auto fail = [&](const std::string &what) {
-      return Status::failure(Code::InvalidArgument,
-                             "workspace '" + spec.name + "' of program '" + name + "' " + what);
-    };
-    Argument &view = views[i];
-    view.kind = Argument::Kind::View;
-    view.type = spec.type;
-    view.rank = uint8_t(spec.extents.size());
-    for (unsigned dim = 0; dim < view.rank; ++dim) {
-      if (Status status = workspaceExtents[i][dim].evaluate(inputs, view.extents[dim]); !status)
-        return status;
-      if (view.extents[dim] < 0)
-        return fail("has the negative extent " + std::to_string(view.extents[dim]));
-    }
-    int64_t elements = 1;
-    for (unsigned dim = view.rank; dim-- > 0;) {
-      view.strides[dim] = elements;
-      if (__builtin_mul_overflow(elements, view.extents[dim], &elements) || elements > int64_t(1)
-                                                                                           << 50)
-        return fail("has more than 2^50 elements");
-    }
-    uint64_t size = uint64_t(elements) * byteWidth(spec.type);
-    view.bits = bytes; // still an offset
-    bytes += (size + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
-  }
-  return Status::success();
 }
 
 Status Operation::Impl::launch(const PreparedKernel &kernel, const ExprInputs &inputs,
@@ -391,11 +356,33 @@ Status Operation::workspaceSize(const Argument *const *arguments, size_t numArgu
   }
   if (Status status = impl->check(arguments, numArguments); !status)
     return status;
+  bytes = 0;
   const PreparedDevice *prepared =
       device >= 0 && device < maxDevices ? impl->devices[device].load() : nullptr;
   ExprInputs inputs{arguments, prepared ? prepared->info.smCount : 0};
-  ArgumentArray views;
-  return impl->layOutWorkspaces(inputs, views, bytes);
+  auto include = [&](const Form &form) -> Status {
+    ExprCode::End end = form.conditions.findBroken(inputs);
+    if (end.fault != expr::Fault::None)
+      return ExprCode::failure(end);
+    if (end.expr)
+      return Status::success();
+    ArgumentArray views;
+    uint64_t own = 0;
+    Status status = form.layOutWorkspaces(inputs, impl->name, views, own);
+    bytes = std::max(bytes, own);
+    return status;
+  };
+  // The form also depends on strides and addresses, which the caller may not have yet.
+  if (prepared) {
+    for (const PreparedForm &form : prepared->forms)
+      if (Status status = include(*form.form); !status)
+        return status;
+    return Status::success();
+  }
+  for (const auto &form : impl->forms)
+    if (Status status = include(*form); !status)
+      return status;
+  return Status::success();
 }
 
 Status Operation::Impl::notPrepared(cuda::Stream stream) const {
@@ -410,97 +397,79 @@ Status Operation::Impl::notPrepared(cuda::Stream stream) const {
   return Status::failure(Code::NotPrepared, message + "; call prepare before run");
 }
 
-Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
-                                     const PreparedKernel *&chosen) const {
-  for (const PreparedKernel &kernel : step.kernels) {
-    Rejection rejection;
-    if (isUsable(kernel, inputs, rejection)) {
-      chosen = &kernel;
-      return Status::success();
+/// Why no form of the device accepts the arguments.
+Status Operation::Impl::explainForms(const PreparedDevice &device, const ExprInputs &inputs,
+                                     uint64_t workspace) const {
+  std::string conditions, all, ofOne, kernel;
+  bool isOfOne = true;
+  for (const PreparedForm &prepared : device.forms) {
+    const std::string target = "for " + prepared.form->spec->target.toString();
+    ExprCode::End end = prepared.form->conditions.findBroken(inputs);
+    if (end.expr) {
+      conditions +=
+          (conditions.empty() ? "" : "; ") + target + ", " + ExprCode::describe(end, inputs);
+      continue;
     }
-    if (rejection.condition.fault != expr::Fault::None)
-      return ExprCode::failure(rejection.condition);
-  }
-  const KernelSpec &kernel = *step.kernels.front().spec;
-  std::string reasons;
-  for (const PreparedKernel &variant : step.kernels) {
-    Rejection rejection;
-    isUsable(variant, inputs, rejection);
-    reasons += (reasons.empty() ? "" : "; ") + rejection.toString(*variant.spec, inputs);
-  }
-  return Status::failure(Code::Unsupported, "no variant of kernel '" + kernel.name +
-                                                "' takes these arguments: " + reasons);
-}
-
-Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
-                                      const Argument *views, Choice *choices,
-                                      const Argument **passed) const {
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const LaunchSpec &launch = *steps[i].launch;
-    choices[i] = {nullptr, passed};
-    int64_t isWanted = 1;
-    if (steps[i].condition)
-      if (Status status = steps[i].condition->evaluate(inputs, isWanted); !status)
-        return status;
-    if (!isWanted)
-      continue;
-    for (uint32_t source : launch.sources)
-      *passed++ =
-          source < contract->size() ? inputs.arguments[source] : &views[source - contract->size()];
-    const PreparedStep &step = device.steps[i];
-    const PreparedKernel &first = step.kernels.front(); // all variants have the same contract
-    if (Status status = first.contract.check(choices[i].arguments, launch.sources.size(), "kernel",
-                                             first.spec->name);
-        !status)
+    Choice choices[maxLaunches];
+    const Argument *passed[maxLaunches * maxArguments];
+    ArgumentArray array;
+    uint64_t needed = 0;
+    if (Status status = prepared.form->layOutWorkspaces(inputs, name, array, needed); !status)
       return status;
-    // Also reports a launch for which no target has a variant.
-    if (Status status =
-            chooseKernel(step, {choices[i].arguments, inputs.smCount}, choices[i].kernel);
-        !status)
-      return status;
+    for (size_t i = 0; i < prepared.form->spec->workspaces.size(); ++i)
+      array.get()[i].bits += workspace;
+    Result<const Step *> rejected =
+        prepared.choose(inputs, array.get(), contract->size(), choices, passed);
+    if (!rejected)
+      return rejected.status();
+    const std::string reasons = prepared.explain(**rejected, inputs, choices);
+    const std::string &own = (*rejected)->variants[0]->name;
+    isOfOne &= kernel.empty() || kernel == own;
+    kernel = own;
+    if (ofOne.find(reasons) == std::string::npos)
+      ofOne += (ofOne.empty() ? "" : "; ") + reasons;
+    all += (all.empty() ? "" : "; ") + target + ", kernel '" + own + "': " + reasons;
   }
-  // What one launch leaves for another may depend on the target of both: a kernel that takes over
-  // the work of the next one, or that needs no zeros. So all have one target, the first for which
-  // each launch has a variant: usually that of the best variants.
-  const Choice *last = nullptr;
-  bool isMixed = false;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (!choices[i].kernel)
-      continue;
-    isMixed |= last && !(last->kernel->target == choices[i].kernel->target);
-    last = &choices[i];
-  }
-  if (!isMixed)
-    return Status::success();
-  for (const Arch &target : device.targets)
-    if (chooseOfTarget(device, target, inputs.smCount, choices))
-      return Status::success();
+  if (kernel.empty())
+    return Status::failure(Code::Unsupported,
+                           "program '" + name + "' has no form for these arguments: " + conditions);
+  if (isOfOne)
+    return Status::failure(Code::Unsupported,
+                           "no variant of kernel '" + kernel + "' takes these arguments: " + ofOne);
   return Status::failure(Code::Unsupported,
                          "program '" + name +
                              "' has no target for which every kernel has a variant that accepts "
-                             "these arguments");
+                             "these arguments: " +
+                             all);
 }
 
-/// Replaces the choices by variants of the target; the choices are unchanged if one has none.
-bool Operation::Impl::chooseOfTarget(const PreparedDevice &device, const Arch &target, int smCount,
-                                     Choice *choices) const {
-  const PreparedKernel *found[maxSteps];
-  for (size_t i = 0; i < steps.size(); ++i) {
-    found[i] = nullptr;
-    if (!choices[i].kernel)
+/// Fills workspaces, and launches the chosen kernels.
+Status Operation::Impl::launchForm(const PreparedForm &form, const ExprInputs &inputs,
+                                   const Argument *views, uint64_t workspaceEnd,
+                                   const Choice *choices, cuda::Stream stream) const {
+  const bool checks = checksIndices.load(std::memory_order_relaxed);
+  if (checks)
+    if (Status status = checkElementRules(driver, program->elements, *contract, inputs, "program",
+                                          name, stream);
+        !status)
+      return status;
+  const std::vector<WorkspaceSpec> &workspaces = form.form->spec->workspaces;
+  for (size_t i = 0; i < workspaces.size(); ++i) {
+    uint64_t end = i + 1 < workspaces.size() ? views[i + 1].bits : workspaceEnd;
+    if (!workspaces[i].fill || end == views[i].bits)
       continue;
-    for (const PreparedKernel &kernel : device.steps[i].kernels) {
-      Rejection rejection;
-      if (!found[i] && kernel.target == target &&
-          isUsable(kernel, {choices[i].arguments, smCount}, rejection))
-        found[i] = &kernel;
-    }
-    if (!found[i])
-      return false;
+    if (cuda::Result result = driver.cuMemsetD32Async(views[i].bits, *workspaces[i].fill,
+                                                      (end - views[i].bits) / 4, stream))
+      return driver.check(result, "cuMemsetD32Async",
+                          "fill workspace '" + workspaces[i].name + "' of program '" + name + "'");
   }
-  for (size_t i = 0; i < steps.size(); ++i)
-    choices[i].kernel = found[i];
-  return true;
+  for (size_t i = 0; i < form.steps.size(); ++i)
+    if (choices[i].kernel)
+      if (Status status =
+              launch(*choices[i].kernel, {choices[i].arguments, inputs.smCount}, stream, checks);
+          !status)
+        return status;
+  return Status::success();
 }
 
 Status Operation::run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
@@ -532,61 +501,50 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   ExprInputs inputs{arguments, device->info.smCount};
-  const bool checksIndices = impl->checksIndices.load(std::memory_order_relaxed);
   if (!impl->program) {
-    const PreparedKernel *kernel = nullptr;
-    if (Status status = impl->chooseKernel(device->steps[0], inputs, kernel); !status)
-      return status;
-    return impl->launch(*kernel, inputs, stream, checksIndices);
+    const std::vector<const PreparedKernel *> &kernels = device->forms[0].steps[0];
+    Result<const PreparedKernel *> kernel = chooseKernel(kernels, inputs);
+    if (!kernel)
+      return kernel.status();
+    if (!*kernel)
+      return Status::failure(Code::Unsupported,
+                             "no variant of kernel '" + impl->name +
+                                 "' takes these arguments: " + explainRejections(kernels, inputs));
+    return impl->launch(**kernel, inputs, stream,
+                        impl->checksIndices.load(std::memory_order_relaxed));
   }
 
   if (Status status = impl->checkConditions(inputs); !status)
     return status;
-
-  ArgumentArray viewArray;
-  uint64_t needed = 0;
-  if (Status status = impl->layOutWorkspaces(inputs, viewArray, needed); !status)
-    return status;
-  Argument *views = viewArray.get();
-  if (needed > workspaceBytes || (needed && !workspace))
-    return Status::failure(Code::InvalidArgument,
-                           "program '" + impl->name + "' needs a workspace of " +
-                               std::to_string(needed) + " bytes, but got " +
-                               std::to_string(workspace ? workspaceBytes : 0));
-  if (needed && workspace % workspaceAlignment != 0)
-    return Status::failure(Code::InvalidArgument, "the workspace of program '" + impl->name +
-                                                      "' must be aligned to 256 bytes");
-  const std::vector<WorkspaceSpec> &workspaces = impl->program->workspaces;
-  for (size_t i = 0; i < workspaces.size(); ++i)
-    views[i].bits += workspace;
-
-  Choice choices[maxSteps];
-  const Argument *passed[maxSteps * maxArguments];
-  if (Status status = impl->chooseKernels(*device, inputs, views, choices, passed); !status)
-    return status;
-  if (checksIndices)
-    if (Status status = checkElementRules(driver, impl->program->elements, *impl->contract, inputs,
-                                          "program", impl->name, stream);
-        !status)
-      return status;
-  for (size_t i = 0; i < workspaces.size(); ++i) {
-    uint64_t end = i + 1 < workspaces.size() ? views[i + 1].bits : workspace + needed;
-    if (!workspaces[i].fill || end == views[i].bits)
+  for (const PreparedForm &form : device->forms) {
+    ExprCode::End end = form.form->conditions.findBroken(inputs);
+    if (end.fault != expr::Fault::None)
+      return ExprCode::failure(end);
+    if (end.expr)
       continue;
-    if (cuda::Result result = driver.cuMemsetD32Async(views[i].bits, *workspaces[i].fill,
-                                                      (end - views[i].bits) / 4, stream))
-      return driver.check(result, "cuMemsetD32Async",
-                          "fill workspace '" + workspaces[i].name + "' of program '" + impl->name +
-                              "'");
-  }
-  for (size_t i = 0; i < impl->steps.size(); ++i) {
-    if (!choices[i].kernel)
-      continue;
-    if (Status status =
-            impl->launch(*choices[i].kernel, {choices[i].arguments, device->info.smCount}, stream,
-                         checksIndices);
-        !status)
+    ArgumentArray viewArray;
+    uint64_t needed = 0;
+    if (Status status = form.form->layOutWorkspaces(inputs, impl->name, viewArray, needed); !status)
       return status;
+    Argument *views = viewArray.get();
+    if (needed > workspaceBytes || (needed && !workspace))
+      return Status::failure(Code::InvalidArgument,
+                             "program '" + impl->name + "' needs a workspace of " +
+                                 std::to_string(needed) + " bytes, but got " +
+                                 std::to_string(workspace ? workspaceBytes : 0));
+    if (needed && workspace % workspaceAlignment != 0)
+      return Status::failure(Code::InvalidArgument, "the workspace of program '" + impl->name +
+                                                        "' must be aligned to 256 bytes");
+    for (size_t i = 0; i < form.form->spec->workspaces.size(); ++i)
+      views[i].bits += workspace;
+    Choice choices[maxLaunches];
+    const Argument *passed[maxLaunches * maxArguments];
+    Result<const Step *> rejected =
+        form.choose(inputs, views, impl->contract->size(), choices, passed);
+    if (!rejected)
+      return rejected.status();
+    if (!*rejected)
+      return impl->launchForm(form, inputs, views, workspace + needed, choices, stream);
   }
-  return Status::success();
+  return impl->explainForms(*device, inputs, workspace);
 }

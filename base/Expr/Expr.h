@@ -44,9 +44,11 @@ public:
   void setArgument(int index) { place = index; }
 
   bool isLiteral() const { return kindOfNode <= Kind::Type; }
-  /// Literals only.
+  /// Whether they are written equally.
   bool operator==(const Expr &other) const {
-    return kindOfNode == other.kindOfNode && number == other.number && word == other.word;
+    return kindOfNode == other.kindOfNode && number == other.number && word == other.word &&
+           (kindOfNode != Kind::Call || functionOfCall == other.functionOfCall) &&
+           operandsOfCall == other.operandsOfCall;
   }
 
   /// In an author's syntax, without redundant parentheses. `hasOperators`: comparisons are infix,

@@ -9,6 +9,7 @@
 #include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Bundle/KernelJob.h"
 #include "lib/Bundle/ManifestBuilder.h"
+#include "lib/Bundle/ProgramForms.h"
 #include "lib/Bundle/ReachedSymbols.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
@@ -64,33 +65,6 @@ llvm::ThreadPoolInterface *ThreadedContext::getPool() const {
   return &context.getThreadPool();
 }
 
-/// Parameters of one program that have the same values on all targets.
-static runtime::Params getCommon(const runtime::Params &a, const runtime::Params &b) {
-  runtime::Params common;
-  for (const auto &param : a)
-    for (const auto &other : b)
-      if (param.first == other.first && param.second == other.second)
-        common.push_back(param);
-  return common;
-}
-
-/// A program is not selected by device, so if it is compiled for several targets, its launches list
-/// the kernels of all.
-static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::ProgramSpec &from,
-                                const std::string &target) {
-  if (!haveOneForm(into, from))
-    return llvm::createStringError(
-        "program '" + into.name +
-        "' must have the same launches and workspaces for every target, but those for " + target +
-        " differ; make one bundle per target");
-  into.params = getCommon(into.params, from.params);
-  for (auto [launch, other] : llvm::zip_equal(into.launches, from.launches))
-    for (size_t kernel : other.kernels)
-      if (!llvm::is_contained(launch.kernels, kernel))
-        launch.kernels.push_back(kernel);
-  return llvm::Error::success();
-}
-
 namespace {
 
 /// The jobs of one module.
@@ -101,13 +75,6 @@ struct Entry {
   /// Programs are bound with the kernels; a timeline changes them when these are mapped.
   ModuleOp getPrograms() const {
     return jobs.front()->gpu.timelineWords ? *jobs[0]->mapped : module;
-  }
-  std::vector<runtime::KernelSpec> listKernels() const {
-    std::vector<runtime::KernelSpec> kernels;
-    for (const auto &job : jobs)
-      for (const CodeUnit &unit : job->units)
-        llvm::append_range(kernels, unit.kernels);
-    return kernels;
   }
 };
 
@@ -138,9 +105,9 @@ private:
   llvm::Error finish(Entry &entry);
   llvm::Error addEntry(const Entry &entry);
   llvm::StringSet<> listTooLarge(const Part &part) const;
-  llvm::Expected<std::optional<Entry>>
-  findSmall(const Part &part, ModuleOp module, StringRef schedule, const llvm::StringSet<> &names);
-  llvm::Expected<std::optional<unsigned>> findSmall(Part &part, unsigned first);
+  std::optional<Entry> findSmall(const Part &part, ModuleOp module, StringRef schedule,
+                                 const llvm::StringSet<> &names);
+  std::optional<unsigned> findSmall(Part &part, unsigned first);
   llvm::Error addSmall(Part &part);
   void makeCode(const Entry &entry);
   int64_t getSharedLimit(const GpuOptions &gpu) const;
@@ -248,8 +215,7 @@ runtime::ProgramSpec *PartsCompiler::findProgram(const runtime::ProgramSpec &pro
 llvm::Error PartsCompiler::addEntry(const Entry &entry) {
   std::vector<runtime::KernelSpec> kernels;
   std::vector<size_t> numbers; // in the manifest
-  const std::string &target = entry.jobs.front()->gpu.target;
-  runtime::Arch arch = *runtime::Arch::parse(target);
+  runtime::Arch arch = *runtime::Arch::parse(entry.jobs.front()->gpu.target);
   for (const auto &job : entry.jobs)
     for (const CodeUnit &unit : job->units) {
       auto [place, isNew] = places.try_emplace(&unit, manifest.kernels.size());
@@ -269,16 +235,13 @@ llvm::Error PartsCompiler::addEntry(const Entry &entry) {
       }
     }
   for (auto program : entry.getPrograms().getOps<tile::ProgramOp>()) {
-    auto spec = makeProgramSpec(program, kernels, 0);
+    auto spec = makeProgramSpec(program, kernels, numbers, arch);
     if (!spec)
       return spec.takeError();
-    for (runtime::LaunchSpec &launch : spec->launches)
-      for (size_t &kernel : launch.kernels)
-        kernel = numbers[kernel];
     runtime::ProgramSpec *same = findProgram(*spec);
     if (!same)
       manifest.programs.push_back(std::move(*spec));
-    else if (llvm::Error error = mergeProgram(*same, *spec, target))
+    else if (llvm::Error error = addForm(*same, std::move(*spec)))
       return error;
   }
   return llvm::Error::success();
@@ -311,10 +274,9 @@ llvm::StringSet<> PartsCompiler::listTooLarge(const Part &part) const {
 }
 
 /// The entry of a module with `schedule` (empty: as it is) for the named kernels, if these can be
-/// mapped with it and then are small, as far as that is known, and the launches are the same.
-llvm::Expected<std::optional<Entry>> PartsCompiler::findSmall(const Part &part, ModuleOp module,
-                                                              StringRef schedule,
-                                                              const llvm::StringSet<> &names) {
+/// mapped with it and then are small, as far as that is known.
+std::optional<Entry> PartsCompiler::findSmall(const Part &part, ModuleOp module, StringRef schedule,
+                                              const llvm::StringSet<> &names) {
   GpuOptions gpu = part.source->gpu;
   if (!schedule.empty())
     gpu.schedule.push_back(schedule.str());
@@ -327,26 +289,12 @@ llvm::Expected<std::optional<Entry>> PartsCompiler::findSmall(const Part &part, 
   for (const auto &job : entry.jobs)
     if (job->error || isTooLarge(*job))
       return std::nullopt;
-  std::vector<runtime::KernelSpec> kernels = entry.listKernels(),
-                                   generalKernels = part.entries.back().listKernels();
-  ModuleOp generalModule = part.entries.back().module;
-  for (auto [program, same] :
-       llvm::zip(module.getOps<tile::ProgramOp>(), generalModule.getOps<tile::ProgramOp>())) {
-    auto spec = makeProgramSpec(program, kernels, 0);
-    if (!spec)
-      return spec.takeError();
-    auto known = makeProgramSpec(same, generalKernels, 0);
-    if (!known)
-      return known.takeError();
-    if (!haveOneForm(*known, *spec))
-      return std::nullopt;
-  }
-  return std::optional<Entry>(std::move(entry));
+  return entry;
 }
 
 /// For chips with little shared memory: without rings, then with smaller blocks, then both. Forms
 /// before `first` are left out; returns the number of the form, or none.
-llvm::Expected<std::optional<unsigned>> PartsCompiler::findSmall(Part &part, unsigned first) {
+std::optional<unsigned> PartsCompiler::findSmall(Part &part, unsigned first) {
   constexpr llvm::StringLiteral withoutRings = "stages=1";
   part.small = std::nullopt;
   llvm::StringSet<> names = listTooLarge(part);
@@ -359,13 +307,11 @@ llvm::Expected<std::optional<unsigned>> PartsCompiler::findSmall(Part &part, uns
       if (!part.smaller)
         return std::nullopt;
     }
-    llvm::Expected<std::optional<Entry>> found =
+    std::optional<Entry> found =
         findSmall(part, form ? part.smaller : part.source->module,
                   form == 1 ? llvm::StringRef() : llvm::StringRef(withoutRings), names);
-    if (!found)
-      return found.takeError();
-    if (*found) {
-      part.small = std::move(**found);
+    if (found) {
+      part.small = std::move(found);
       return form;
     }
   }
@@ -375,16 +321,14 @@ llvm::Expected<std::optional<unsigned>> PartsCompiler::findSmall(Part &part, uns
 /// Adds the small form of a part, whose code exists. Code may need more shared memory than was
 /// known, so that the next form is tried.
 llvm::Error PartsCompiler::addSmall(Part &part) {
-  for (unsigned form = part.smallForm; part.small; ++form) {
+  for (unsigned form = part.smallForm; part.small;
+       form = findSmall(part, form + 1).value_or(form)) {
     makeCode(*part.small);
     if (llvm::none_of(part.small->jobs, [&](const auto &job) { return isTooLarge(*job); })) {
       if (llvm::Error error = finish(*part.small))
         return error;
       return addEntry(*part.small);
     }
-    llvm::Expected<std::optional<unsigned>> next = findSmall(part, form + 1);
-    if (!next)
-      return next.takeError();
   }
   return llvm::Error::success();
 }
@@ -422,10 +366,7 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
       continue;
     kept.push_back(&part);
     // Together with the others, so that no core waits.
-    llvm::Expected<std::optional<unsigned>> form = findSmall(part, 0);
-    if (!form)
-      return form.takeError();
-    part.smallForm = form->value_or(0);
+    part.smallForm = findSmall(part, 0).value_or(0);
     for (const Entry &entry : part.entries)
       for (const auto &job : entry.jobs)
         wanted.push_back(job.get());

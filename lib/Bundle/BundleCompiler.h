@@ -48,11 +48,11 @@ struct BundleScope {
 
 /// Adds the kernels, and the program if there is one, of an entry that was bound once for each
 /// target, in the order of preference at run time: exact targets first. Calls for other bindings
-/// add variants. A program must have the same workspaces and launches on
-/// each target. If kernels need more shared memory than smaller chips of their target have, a form
-/// that these chips can run, without rings or with smaller blocks, is added last, if there is one.
-/// On targets with roles, kernels that can copy captures by tensor maps are added in that form
-/// first. Kernels are compiled by the threads of the context, if it has threads.
+/// add variants. A program has a form for each, and the same arguments for all. If kernels need
+/// more shared memory than smaller chips of their target have, a form that these chips can run,
+/// without rings or with smaller blocks, is added last, if there is one. On targets with roles,
+/// kernels that can copy captures by tensor maps are added in that form first. Kernels are compiled
+/// by the threads of the context, if it has threads.
 ///
 /// Errors: those of the compiler (whose diagnostics the context emits); a fill that no 32-bit
 /// pattern can write; a tensor map over anything but an argument; those of Manifest::finalize. The

@@ -216,8 +216,10 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
 
 llvm::Expected<runtime::ProgramSpec>
 bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelSpec> kernels,
-                        size_t base) {
+                        llvm::ArrayRef<size_t> numbers, const runtime::Arch &target) {
   runtime::ProgramSpec spec;
+  runtime::FormSpec form;
+  form.target = target;
   spec.name = program.getSymName().str();
   spec.params = toParams(program.getBindings());
   auto captures = program->getParentOfType<ModuleOp>().getOps<tile::CaptureOp>();
@@ -233,7 +235,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     names[argument] = cast<StringAttr>(name).str();
   for (auto op : program.getOps<tile::WorkspaceOp>()) {
     runtime::WorkspaceSpec workspace;
-    workspace.name = "workspace" + std::to_string(spec.workspaces.size());
+    workspace.name = "workspace" + std::to_string(form.workspaces.size());
     llvm::Expected<ElementType> element = getElementType(tile::getElementType(op.getType()));
     if (!element)
       return element.takeError();
@@ -248,7 +250,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
                          std::string(elementTypeName(*element)));
     }
     names[op.getResult()] = workspace.name;
-    spec.workspaces.push_back(std::move(workspace));
+    form.workspaces.push_back(std::move(workspace));
   }
   for (auto op : program.getOps<tile::LaunchOp>()) {
     runtime::LaunchSpec launch;
@@ -257,10 +259,10 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     if (kernel == kernels.end())
       return makeError("program '" + spec.name + "' launches '" + op.getKernel() +
                        "', which is not a kernel in the module");
-    // All its forms, in order of preference.
+    // All its variants, in order of preference.
     for (size_t i = kernel - kernels.begin(); i < kernels.size(); ++i)
       if (kernels[i].name == kernel->name)
-        launch.kernels.push_back(base + i);
+        launch.kernels.push_back(numbers[i]);
     for (Value argument : op.getArgs())
       launch.arguments.push_back(names.lookup(argument));
     for (const runtime::ArgumentSpec &argument : kernel->arguments)
@@ -271,20 +273,8 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
         own.isWritten |= argument.isWritten && own.name == name;
     if (std::optional<tile::ExprAttr> condition = op.getCondition())
       launch.condition = tile::toExpr(*condition);
-    spec.launches.push_back(std::move(launch));
+    form.launches.push_back(std::move(launch));
   }
+  spec.forms.push_back(std::move(form));
   return spec;
-}
-
-bool bundle::haveOneForm(const runtime::ProgramSpec &a, const runtime::ProgramSpec &b) {
-  // Compared in their written form.
-  auto text = [](runtime::ProgramSpec spec) {
-    spec.params.clear();
-    for (runtime::LaunchSpec &launch : spec.launches)
-      launch.kernels.clear();
-    runtime::Manifest manifest;
-    manifest.programs.push_back(std::move(spec));
-    return manifest.toJson().write();
-  };
-  return text(a) == text(b);
 }

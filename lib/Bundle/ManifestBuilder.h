@@ -21,13 +21,12 @@ namespace tilewright::bundle {
 llvm::Expected<runtime::KernelSpec> makeKernelSpec(tgpu::KernelOp kernel,
                                                    const tgpu::AlignedViews &aligned = {});
 
-/// `kernels` are those of the same module; `base` is added to their positions.
-llvm::Expected<runtime::ProgramSpec>
-makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelSpec> kernels, size_t base);
-
-/// Whether two specifications of a program differ at most in parameters and in the kernels that
-/// they launch.
-bool haveOneForm(const runtime::ProgramSpec &a, const runtime::ProgramSpec &b);
+/// A program with one form, for `target`. `kernels` are those of the same module; `numbers` are
+/// their positions in the manifest.
+llvm::Expected<runtime::ProgramSpec> makeProgramSpec(tile::ProgramOp program,
+                                                     llvm::ArrayRef<runtime::KernelSpec> kernels,
+                                                     llvm::ArrayRef<size_t> numbers,
+                                                     const runtime::Arch &target);
 
 } // namespace tilewright::bundle
 

@@ -156,12 +156,13 @@ BundleWriter variantBundle() {
   ProgramSpec program;
   program.name = "all";
   program.arguments = plain.arguments;
-  program.workspaces = {{"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::integer(64)}, 0u}};
+  formOf(program).workspaces = {
+      {"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::integer(64)}, 0u}};
   LaunchSpec launch;
   launch.kernels = {0, 1, 2};
   launch.arguments = {"x", "tmp", "bias", "scale", "rows", "index"};
   launch.condition = *Expr::call(">", {Expr::name("rows"), Expr::integer(0)});
-  program.launches = {launch};
+  formOf(program).launches = {launch};
   program.conditions = {*Expr::call("==", {Expr::dim("x", 0), Expr::dim("y", 0)})};
   writer.manifest.programs = {program};
   return writer;

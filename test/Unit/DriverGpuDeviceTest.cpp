@@ -198,14 +198,17 @@ TEST_F(DriverGpuDevice, AProgramListsItsLaunches) {
   ASSERT_TRUE(bundle);
   ASSERT_EQ(bundle->manifest().programs.size(), 1u);
   const runtime::ProgramSpec &program = bundle->manifest().programs[0];
-  ASSERT_EQ(program.workspaces.size(), 1u);
-  EXPECT_EQ(program.workspaces[0].fill, 0x3f800000u);
-  EXPECT_EQ(program.workspaces[0].extents[1].toString(), "32");
-  ASSERT_EQ(program.launches.size(), 2u);
-  EXPECT_EQ(program.launches[0].arguments,
+  ASSERT_EQ(program.forms.size(), 1u);
+  const runtime::FormSpec &form = program.forms[0];
+  EXPECT_EQ(form.target.toString(), "sm_80");
+  ASSERT_EQ(form.workspaces.size(), 1u);
+  EXPECT_EQ(form.workspaces[0].fill, 0x3f800000u);
+  EXPECT_EQ(form.workspaces[0].extents[1].toString(), "32");
+  ASSERT_EQ(form.launches.size(), 2u);
+  EXPECT_EQ(form.launches[0].arguments,
             (std::vector<std::string>{"x", "workspace0", "bias", "factor", "rows", "gain"}));
-  EXPECT_FALSE(program.launches[0].condition);
-  EXPECT_EQ(program.launches[1].condition->toString(), "rows > 1");
+  EXPECT_FALSE(form.launches[0].condition);
+  EXPECT_EQ(form.launches[1].condition->toString(), "rows > 1");
   EXPECT_EQ(program.conditions.size(), 2u);
   EXPECT_EQ(bundle->manifest().kernels[0].params.back().second.toString(), "\"sm_80\"")
       << "a launch hands TARGET on";

@@ -6,6 +6,8 @@
 #ifndef TILEWRIGHT_TEST_UNIT_RUNTIMEBACKWARDBUNDLE_H
 #define TILEWRIGHT_TEST_UNIT_RUNTIMEBACKWARDBUNDLE_H
 
+#include "RuntimeForms.h"
+
 #include "runtime/AttentionBackward.h"
 
 namespace tilewright::runtime::testing {
@@ -71,7 +73,7 @@ inline BundleWriter backwardBundle() {
                          slopes,
                          dSlopes};
     Expr rowsOfQ[] = {Expr::dim("q", 0), Expr::dim("q", 1), Expr::dim("q", 2)};
-    program.workspaces = {
+    formOf(program).workspaces = {
         {"delta", ElementType::F32, {rowsOfQ[0], rowsOfQ[1], rowsOfQ[2]}, std::nullopt},
         {"dq_sum",
          ElementType::F32,
@@ -85,9 +87,9 @@ inline BundleWriter backwardBundle() {
                       "dq_sum", "dk", "dv", "scale", "slopes", "d_slopes"};
     convert.kernels = {2};
     convert.arguments = {"dq_sum", "dq", "scale"};
-    program.launches = {delta, keys};
+    formOf(program).launches = {delta, keys};
     if (!isDeterministic)
-      program.launches.push_back(convert);
+      formOf(program).launches.push_back(convert);
     writer.manifest.programs.push_back(program);
   }
   return writer;

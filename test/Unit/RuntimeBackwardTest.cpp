@@ -225,6 +225,8 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   BundleWriter exact = backwardBundle();
   for (KernelSpec &kernel : exact.manifest.kernels)
     kernel.codes[0].arch = *Arch::parse("sm_90a");
+  for (ProgramSpec &program : exact.manifest.programs)
+    program.forms[0].target = *Arch::parse("sm_90a");
   plan = create(exact);
   EXPECT_FAILURE(
       plan->checkSupport({8, 6, 0}), Code::MissingVariant,
@@ -250,7 +252,7 @@ TEST_F(Backward, RejectsOtherPrograms) {
     list[3].isOptional = true;
   });
   for (ProgramSpec &program : writer.manifest.programs)
-    program.launches[0].arguments[0] = "out";
+    formOf(program).launches[0].arguments[0] = "out";
   EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
                  "'attention_backward' has no argument 'o', which attention requires");
 }
@@ -286,7 +288,7 @@ TEST_F(Backward, RejectsAGradientOfLseThatTheProgramDoesNotTake) {
   BundleWriter writer = backwardBundle();
   for (ProgramSpec &program : writer.manifest.programs) {
     program.arguments.erase(program.arguments.begin() + 6);
-    program.launches.erase(program.launches.begin());
+    formOf(program).launches.erase(formOf(program).launches.begin());
   }
   Result<AttentionBackward> plan = create(writer);
   ASSERT_TRUE(plan.ok()) << plan.status().message();

@@ -68,12 +68,13 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
                          Expr::name("rows"),
                          6,
                          Expr::integer(16)};
-  program.workspaces = {{"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::integer(64)}, 7u}};
+  formOf(program).workspaces = {
+      {"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::integer(64)}, 7u}};
   LaunchSpec launch;
   launch.kernels = {0};
   launch.arguments = {"x", "tmp", "bias", "scale", "rows"};
   launch.condition = Expr::flag(true);
-  program.launches = {launch};
+  formOf(program).launches = {launch};
   writer.manifest.programs = {program};
   EXPECT_EQ(writer.addPtx(scalePtx), 0u) << "equal blobs are kept once";
 
@@ -88,7 +89,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.layout.params.back().offset % 64, 0u);
   EXPECT_EQ(read.layout.params.back().bytes, 128u);
   const ProgramSpec &readProgram = bundle->manifest().programs[0];
-  EXPECT_EQ(readProgram.launches[0].sources, (std::vector<uint32_t>{0, 7, 2, 3, 4}));
+  EXPECT_EQ(readProgram.forms[0].launches[0].sources, (std::vector<uint32_t>{0, 7, 2, 3, 4}));
   ASSERT_EQ(readProgram.elements.size(), 3u);
   EXPECT_EQ(readProgram.elements[0].toString(program.arguments), "ascending(lengths)");
   EXPECT_EQ(readProgram.elements[1].toString(program.arguments), "within(table, -1, dim(x, 0))");
@@ -186,12 +187,25 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
     const char *from, *to, *message;
   };
   const Case cases[] = {
-      {R"("abi":3)", R"("abi":1)",
-       "the bundle has kernel ABI 1, but this runtime has 3; compile it again"},
-      {R"("abi":3)", R"("abi":true)", "'abi' of the manifest must be an integer, but got 'true'"},
+      {R"("abi":4)", R"("abi":2)",
+       "the bundle has kernel ABI 2, but this runtime reads 3 to 4; compile it again"},
+      {R"("abi":4)", R"("abi":5)",
+       "the bundle has kernel ABI 5, but this runtime reads 3 to 4; compile it again"},
+      {R"("abi":4)", R"("abi":true)", "'abi' of the manifest must be an integer, but got 'true'"},
       {R"("producer")", R"("producre")",
        "the keys of the manifest must be among abi, producer, source, kernels, programs, but got "
        "'producre'"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm90"}]}])",
+       "'target' of a form of program 'p' must be an architecture, such as sm_90a, but got 'sm90'"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"launch":[]}]}])",
+       "the keys of a form of program 'p' must be among target, params, when, workspaces, "
+       "launches, "
+       "but got 'launch'"},
+      {R"("programs":[])", R"("programs":[{"name":"p","params":{},"arguments":[],"launches":[]}])",
+       "the keys of program 'p' must be among name, params, arguments, when, elements, forms, but "
+       "got 'launches'"},
       {R"("programs":[])", R"("programs":{})",
        "'programs' of the manifest must be a list, but got '{}'"},
       {R"("name":"scale")", R"("name":1)", "'name' of a kernel must be a string, but got '1'"},
@@ -263,25 +277,25 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
       {R"([null,64])", R"([1,1,1,1,1,1,1,1,1])",
        "argument 'x' of kernel 'scale' has rank 9; the limit is 8"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
-       R"("launches":[{"kernels":[],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
+       R"("params":{},"workspaces":[],"launches":[{"kernels":[],"arguments":[]}]}]}])",
        "a launch of program 'p' must name a kernel, but got none"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
-       R"("launches":[{"kernels":[1],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
+       R"("params":{},"workspaces":[],"launches":[{"kernels":[1],"arguments":[]}]}]}])",
        "a launch of program 'p' names kernel 1, but the bundle has 1"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
-       R"("launches":[{"kernels":[0],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
+       R"("params":{},"workspaces":[],"launches":[{"kernels":[0],"arguments":[]}]}]}])",
        "a launch of program 'p' passes 0 arguments, but kernel 'scale' takes 5"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
-       R"("launches":[{"kernels":[0],"arguments":["a"]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
+       R"("params":{},"workspaces":[],"launches":[{"kernels":[0],"arguments":["a"]}]}]}])",
        "a launch of program 'p' passes 'a', which must be an argument or a workspace"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],)"
-       R"("workspaces":[{"name":"w","type":"f32","extents":[]},)"
-       R"({"name":"w","type":"f32","extents":[]}],"launches":[]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
+       R"("params":{},"workspaces":[{"name":"w","type":"f32","extents":[]},)"
+       R"({"name":"w","type":"f32","extents":[]}],"launches":[]}]}])",
        "program 'p' has two values named 'w'"},
       {R"("optional":true)", R"("optional":1)",
        "'optional' of argument 'bias' must be true or false, but got '1'"},
@@ -299,6 +313,49 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
     EXPECT_FAILURE(statusOf(fileWith(text)), Code::BadBundle,
                    std::string("'b' has a bad manifest: ") + wrong.message);
   }
+}
+
+/// In ABI 3, the launches of a program list the kernels of all targets.
+TEST(RuntimeBundle, ReadsProgramsOfAbi3) {
+  BundleWriter writer = scaleBundle();
+  for (const char *arch : {"sm_90a", "sm_90a", "sm_80"}) {
+    KernelSpec kernel = scaleKernel();
+    kernel.codes[0].arch = *Arch::parse(arch);
+    writer.manifest.kernels.push_back(kernel); // 1, 2, 3; 0 is for sm_80
+  }
+  const std::string good = writer.manifest.toJson().write();
+  auto withLaunches = [&](const char *first, const char *second) {
+    std::string text = good;
+    text.replace(text.find(R"("abi":4)"), 7, R"("abi":3)");
+    std::string arguments = R"(,"arguments":["x","y","bias","scale","rows"]})";
+    size_t begin = text.find(R"("arguments":)"), end = text.find(R"(,"entry")");
+    text.replace(text.find(R"("programs":[])"), 13,
+                 R"("programs":[{"name":"p","params":{},)" + text.substr(begin, end - begin) +
+                     R"(,"workspaces":[],"launches":[{"kernels":)" + first + arguments +
+                     R"(,{"kernels":)" + second + arguments + "]}]");
+    return fileWith(text);
+  };
+  Result<std::shared_ptr<const Bundle>> bundle =
+      Bundle::fromBytes(withLaunches("[1,2,0]", "[0,2,3]"), "b");
+  ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+  const std::vector<FormSpec> &forms = (*bundle)->manifest().programs[0].forms;
+  ASSERT_EQ(forms.size(), 2u);
+  using Kernels = std::vector<size_t>;
+  EXPECT_EQ(forms[0].target.toString(), "sm_90a") << "in order of preference";
+  EXPECT_EQ(forms[0].launches[0].kernels, (Kernels{1, 2}));
+  EXPECT_EQ(forms[0].launches[1].kernels, (Kernels{2}));
+  EXPECT_EQ(forms[1].target.toString(), "sm_80");
+  EXPECT_EQ(forms[1].launches[0].kernels, (Kernels{0}));
+  EXPECT_EQ(forms[1].launches[1].kernels, (Kernels{0, 3}));
+  bundle = Bundle::fromBytes(withLaunches("[1,0]", "[2]"), "b");
+  ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+  EXPECT_EQ((*bundle)->manifest().programs[0].forms.size(), 1u) << "sm_80 lacks a launch";
+  EXPECT_FAILURE(statusOf(withLaunches("[1]", "[0]")), Code::BadBundle,
+                 "'b' has a bad manifest: program 'p' must have code for one target in each "
+                 "launch, but has none");
+  EXPECT_FAILURE(statusOf(withLaunches("[1,7]", "[1]")), Code::BadBundle,
+                 "'b' has a bad manifest: a launch of program 'p' names kernel 7, but the bundle "
+                 "has 4");
 }
 
 TEST(RuntimeBundle, RejectsWrongRulesForElements) {

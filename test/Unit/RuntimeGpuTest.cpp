@@ -92,13 +92,13 @@ BundleWriter gpuBundle() {
   ProgramSpec program;
   program.name = "square";
   program.arguments = scale.arguments;
-  program.workspaces = {
+  formOf(program).workspaces = {
       {"tmp", ElementType::F32, {Expr::dim("x", 0)}, fillPattern(ElementType::F32, 3.0)}};
   LaunchSpec first, last;
   first.kernels = last.kernels = {0};
   first.arguments = {"x", "tmp", "scale"};
   last.arguments = {"tmp", "y", "scale"};
-  program.launches = {first, last};
+  formOf(program).launches = {first, last};
   writer.manifest.kernels = {scale, mapped, broken, wrong, indexed};
   writer.manifest.programs = {program};
   return writer;

@@ -295,12 +295,12 @@ TEST_F(IndexChecks, OfAProgramComeFirstAndOfAKernelBeforeItsLaunch) {
   program.name = "steps";
   program.arguments = kernel.arguments;
   program.elements = {kernel.elements[0]};
-  program.workspaces = {{"made", ElementType::I32, {Expr::integer(4)}, 0u}};
+  formOf(program).workspaces = {{"made", ElementType::I32, {Expr::integer(4)}, 0u}};
   LaunchSpec first, last;
   first.kernels = last.kernels = {0};
   first.arguments = {"x", "offsets", "table", "lengths", "limit"};
   last.arguments = {"x", "made", "table", "lengths", "limit"};
-  program.launches = {first, last};
+  formOf(program).launches = {first, last};
   writer.manifest.programs = {program};
   Operation operation = createChecking(writer, "steps");
   alignas(256) int32_t workspace[64] = {1, 2, 3, 2};

@@ -75,8 +75,8 @@ TEST(RuntimeLimits, OfManifests) {
   EXPECT_EQ(messageOf(manifest), "'programs' of the manifest has 4097 items; the limit is 4096");
   manifest.programs.resize(1);
   manifest.programs[0].name = "p";
-  manifest.programs[0].launches.resize(1);
-  LaunchSpec &launch = manifest.programs[0].launches[0];
+  formOf(manifest.programs[0]).launches.resize(1);
+  LaunchSpec &launch = formOf(manifest.programs[0]).launches[0];
   launch.kernels.resize(4097);
   EXPECT_EQ(messageOf(manifest),
             "'kernels' of a launch of program 'p' has 4097 items; the limit is 4096");
@@ -121,7 +121,7 @@ TEST(RuntimeLimits, OfVariantsOfALaunch) {
   LaunchSpec launch;
   launch.kernels = {0, 1};
   launch.arguments = {"x", "y", "bias", "scale", "rows"};
-  program.launches = {launch};
+  formOf(program).launches = {launch};
   writer.manifest.programs = {program};
   writer.manifest.kernels.push_back(other);
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,

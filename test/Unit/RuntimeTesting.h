@@ -7,6 +7,8 @@
 #ifndef TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
 #define TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
 
+#include "RuntimeForms.h"
+
 #include "runtime/AttentionForward.h"
 #include "runtime/Module.h"
 

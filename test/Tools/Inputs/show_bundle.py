@@ -82,9 +82,14 @@ for program in manifest["programs"]:
     print(f"program {program['name']}: {params(program)}")
     print("arguments", arguments(program))
     elements(program)
-    for workspace in program["workspaces"]:
-        print(f"workspace {workspace['name']}:{workspace['type']}", json.dumps([short(e) for e in workspace["extents"]]))
-    for launch in program["launches"]:
-        print("launch", launch["kernels"], " ".join(launch["arguments"]))
-    for condition in program.get("when", []):
+    for condition in program["when"]:
         print("when", json.dumps(condition))
+    for form in program["forms"]:
+        print(f"form for {form['target']}: {params(form)}")
+        for condition in form["when"]:
+            print("when", json.dumps(condition))
+        for workspace in form["workspaces"]:
+            extents = json.dumps([short(e) for e in workspace["extents"]])
+            print(f"workspace {workspace['name']}:{workspace['type']}", extents)
+        for launch in form["launches"]:
+            print("launch", launch["kernels"], " ".join(launch["arguments"]))
