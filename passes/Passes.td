@@ -135,8 +135,8 @@ def TileBindTarget : Pass<"tile-bind-target", "::mlir::ModuleOp"> {
     - `on_gpu()` becomes a flag: false if the target is cpu
     - `has_roles()` becomes a flag: whether kernels of this target can be split into roles, which copy by TMA and
       multiply by wgmma
-    - `multiprocessors()` becomes the number of multiprocessors of the largest chip of all targets, so that a program
-      has the same workspaces and launches on each of them. `sm_count()` is that of the device
+    - `multiprocessors()` becomes the number of multiprocessors of the target's largest chip (for cpu, of the largest of
+      all), so that workspaces and results are the same on all its chips. `sm_count()` is that of the device
     - `padded(width)` becomes the width, rounded up to a multiple of 8, and `padded_for(use, width, beside, type)` the
       width that tiles need for a use: `PaddedWidth.cpp` has the rules and the reasons
 

@@ -100,15 +100,20 @@ private:
   InFlightDiagnostic error() { return op->emitOpError() << what << " "; }
 
   bool readsArguments() const {
-    return scope == ExprScope::Launch || scope == ExprScope::Constraint;
+    return scope == ExprScope::Launch || scope == ExprScope::Constraint || scope == ExprScope::Let;
   }
 
   FailureOr<ExprKind> checkName(ExprAttr expr) {
     StringRef name = expr.getName();
     if (!signature)
       return ExprKind::Name;
-    if (ParamDeclAttr param = signature->findParam(name))
+    if (ParamDeclAttr param = signature->findParam(name)) {
+      if (!readsArguments() && isOfLaunch(*signature, param))
+        return error() << "may read parameters only, but got '" << name
+                       << "', which depends on arguments; such parameters are for conditions of "
+                          "launches, extents of workspaces, and constraints";
       return static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
+    }
     int arg = signature->findArg(name);
     if (!readsArguments()) {
       if (arg >= 0)
@@ -174,7 +179,8 @@ private:
     if (function == expr::Function::SmCount && !readsArguments())
       return error() << "may read parameters only, but got sm_count()";
     bool isQuoted = !kinds.empty() && kinds.front() == expr::Kind::Enum;
-    bool mayAsk = scope == ExprScope::Default || scope == ExprScope::Constraint;
+    bool mayAsk =
+        scope == ExprScope::Default || scope == ExprScope::Constraint || scope == ExprScope::Let;
     if (function == expr::Function::Replaced && (!mayAsk || !isQuoted))
       return error() << "uses replaced(), but replaced() is allowed in constraints and defaults "
                         "only and takes a quoted function name, such as replaced(\"mask_mod\")";
@@ -264,6 +270,35 @@ LogicalResult checkExprKind(Operation *op, ExprAttr expr, const Signature *signa
     return success();
   return op->emitOpError() << what << " must be of kind " << stringifyExprKind(wanted)
                            << ", but got kind " << stringifyExprKind(*kind);
+}
+
+static bool readsDevice(ExprAttr expr) {
+  return (expr.getKind() == ExprKind::Call && expr.getName() == "sm_count") ||
+         llvm::any_of(expr.getOperands(), readsDevice);
+}
+
+bool isOfLaunch(const Signature &signature, ParamDeclAttr param) {
+  if (!isa<ProgramOp>(signature.op) || !param.getDerived())
+    return false;
+  SmallVector<ParamDeclAttr> path{param};
+  llvm::StringSet<> visited; // the verifier rejects cycles later
+  while (!path.empty()) {
+    ParamDeclAttr current = path.pop_back_val();
+    if (!current.getDerived() || !visited.insert(current.getName()).second)
+      continue;
+    bool isFound = false;
+    walkExpr(current.getDefaultValue(), [&](ExprAttr leaf) {
+      ParamDeclAttr other;
+      if (leaf.getKind() == ExprKind::Name)
+        other = signature.findParam(leaf.getName());
+      if (other)
+        path.push_back(other);
+      isFound |= leaf.getKind() == ExprKind::Dim || (leaf.getKind() == ExprKind::Name && !other);
+    });
+    if (isFound || readsDevice(current.getDefaultValue()))
+      return true;
+  }
+  return false;
 }
 
 //===----------------------------------------------------------------------===//
@@ -356,6 +391,9 @@ static LogicalResult verifyTypeNames(const Signature &signature, Operation *wher
       return where->emitOpError() << "uses type " << type << ", which needs '" << name
                                   << "' to be a parameter of kind " << stringifyParamKind(wanted)
                                   << ", but got kind " << stringifyParamKind(param.getKind());
+    if (isOfLaunch(signature, param))
+      return where->emitOpError() << "uses type " << type << ", but '" << name
+                                  << "' depends on arguments; types may name other parameters only";
     return success();
   };
   WalkResult walk = type.walk<WalkOrder::PreOrder>([&](Type inner) {
@@ -425,7 +463,9 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
       value = value.getOperands().front();
     }
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
-    if (failed(checkExprKind(op, value, &signature, ExprScope::Default, what, kind)))
+    ExprScope scope =
+        isa<ProgramOp>(op) && param.getDerived() ? ExprScope::Let : ExprScope::Default;
+    if (failed(checkExprKind(op, value, &signature, scope, what, kind)))
       return failure();
   }
   if (failed(verifyNoCycle(signature)))

@@ -15,6 +15,7 @@ enum class ExprScope {
   Parameters, ///< parameters of the signature
   Default,    ///< also which functions linked files replace
   Launch,     ///< parameters, argument shapes, scalar arguments and the device
+  Let,        ///< what Default and Launch may read: derived parameters of programs
   Constraint, ///< all of these, and shapes of captures
 };
 
@@ -28,6 +29,11 @@ mlir::FailureOr<ExprKind> checkExpr(mlir::Operation *op, ExprAttr expr, const Si
 /// As above; the value must also be of kind `wanted`.
 mlir::LogicalResult checkExprKind(mlir::Operation *op, ExprAttr expr, const Signature *signature,
                                   ExprScope scope, llvm::StringRef what, ExprKind wanted);
+
+/// Whether a derived parameter of a program depends on arguments or the device, directly or through
+/// other parameters: then each launch computes it, and only conditions of launches, extents of
+/// workspaces, constraints and other such parameters may read it.
+bool isOfLaunch(const Signature &signature, ParamDeclAttr param);
 
 /// The constraints and the defaults of arguments: kinds, and names of what is declared.
 mlir::LogicalResult verifyConstraints(const Signature &signature);

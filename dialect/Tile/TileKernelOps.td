@@ -87,6 +87,9 @@ def Tile_ProgramOp : Tile_Op<"program", [
     Parameters and arguments as for a kernel. The body holds `tile.workspace` and `tile.launch` only;
     launches run in order, each seeing what those before it wrote.
 
+    A parameter declared by `let` may read arguments and the device; then each launch of the program computes it.
+    Constraints, conditions of launches, extents of workspaces and other such parameters may read it, nothing else.
+
     Preconditions, postconditions: those of the launches.
 
     Example:
@@ -97,8 +100,10 @@ def Tile_ProgramOp : Tile_Op<"program", [
     }
     ```
 
-    Errors: those of `tile.kernel`, and
+    Errors: those of `tile.kernel`, except that `let` may read arguments, and
     - an operation in the body that is neither `tile.workspace` nor `tile.launch`
+    - a parameter that depends on arguments in a type, the condition of an argument, a `with` clause, or the default of
+      a parameter that is not derived
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,

@@ -28,6 +28,8 @@ struct TileBindTargetPass : tilewright::impl::TileBindTargetBase<TileBindTargetP
     // tile-to-tgpu rejects unknown targets.
     const Target *chip = Target::find(target.getValue());
     bool hasRoles = chip && chip->hasRoles(), onGpu = target.getValue() != "cpu";
+    // The CPU runs programs as the largest chip would: tests see its order of tiles.
+    int64_t multiprocessors = chip ? chip->multiprocessors : Target::getMostMultiprocessors();
     StringRef unknown;
     AttrTypeReplacer replacer;
     replacer.addReplacement([&](ExprAttr expr) -> std::optional<Attribute> {
@@ -35,7 +37,7 @@ struct TileBindTargetPass : tilewright::impl::TileBindTargetBase<TileBindTargetP
         return std::nullopt;
       switch (getFunction(expr)) {
       case expr::Function::Multiprocessors:
-        return ExprAttr::getInt(&getContext(), Target::getMostMultiprocessors());
+        return ExprAttr::getInt(&getContext(), multiprocessors);
       case expr::Function::OnGpu:
         return ExprAttr::getFlag(&getContext(), onGpu);
       case expr::Function::HasRoles:

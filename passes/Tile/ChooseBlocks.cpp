@@ -6,6 +6,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tile/KernelQuery.h"
+#include "passes/Tile/LaunchLets.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -289,6 +290,8 @@ struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseB
   using TileChooseBlocksBase::TileChooseBlocksBase;
 
   void runOnOperation() override {
+    if (failed(expandLaunchLets(getOperation())))
+      return signalPassFailure();
     // tile-specialize reports a missing entry.
     Operation *chosen = findEntry(getOperation(), entry, /*explain=*/false);
     if (!chosen || llvm::none_of(Signature(chosen).params.getAsRange<ParamDeclAttr>(), isBlock))

@@ -10,6 +10,7 @@
 #include "passes/Tile/ApplyBindings.h"
 #include "passes/Tile/BindParameters.h"
 #include "passes/Tile/CaptureConstraints.h"
+#include "passes/Tile/LaunchLets.h"
 #include "passes/Tile/LoopSteps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -412,7 +413,7 @@ struct TileSpecializePass : tilewright::impl::TileSpecializeBase<TileSpecializeP
   using TileSpecializeBase::TileSpecializeBase;
 
   void runOnOperation() override {
-    if (failed(Calls(getOperation()).checkCycles()))
+    if (failed(Calls(getOperation()).checkCycles()) || failed(expandLaunchLets(getOperation())))
       return signalPassFailure();
     std::vector<std::string> assignments(params.begin(), params.end());
     if (failed(Specializer(getOperation(), exactLiterals).run(entry, assignments)))

@@ -15,11 +15,11 @@
 //--- functions.mlir
 // ALL-LABEL: tile.kernel @k
 // ROLES-NEXT: params(SIZE: int = select(true, 132, 1), let OTHER: flag = not(true)
-// GPU-NEXT:   params(SIZE: int = select(true, 132, 1), let OTHER: flag = not(false)
+// GPU-NEXT:   params(SIZE: int = select(true, 108, 1), let OTHER: flag = not(false)
 // CPU-NEXT:   params(SIZE: int = select(false, 132, 1), let OTHER: flag = not(false)
-// ALL:       require(132 < 1000)
+// ALL:       require([[$MPS:132|108]] < 1000)
 // ALL:       grid(%i = ceildiv(dim(x, 0), ceildiv(SIZE + 1, 8) * 8))
-// ALL:         tile.param 2 * 132 : i32
+// ALL:         tile.param 2 * [[$MPS]] : i32
 tile.kernel @k params(SIZE: int = select(on_gpu(), multiprocessors(), 1), let OTHER: flag = not(has_roles()))
     require(multiprocessors() < 1000) (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), padded(SIZE + 1))) {
   %two_each = tile.param 2 * multiprocessors() : i32
@@ -27,8 +27,8 @@ tile.kernel @k params(SIZE: int = select(on_gpu(), multiprocessors(), 1), let OT
   tile.store %tile, %x[%i] : !tile.tile<[16], f32>, !tile.view<[?], f32>
 }
 // ALL-LABEL: tile.program @p
-// ALL:         tile.workspace [min(dim(x, 0), 132)] fill
-// ALL:         tile.launch @k{{.*}} with (SIZE = 132) when (dim(x, 0) > 132)
+// ALL:         tile.workspace [min(dim(x, 0), [[$MPS]])] fill
+// ALL:         tile.launch @k{{.*}} with (SIZE = [[$MPS]]) when (dim(x, 0) > [[$MPS]])
 tile.program @p params(N: int = 1) (%x: !tile.view<[?], f32>) {
   %w = tile.workspace [min(dim(x, 0), multiprocessors())] fill 0.0 : !tile.view<[?], f32>
   tile.launch @k(%w) with (SIZE = multiprocessors()) when (dim(x, 0) > multiprocessors()) : !tile.view<[?], f32>
