@@ -93,11 +93,8 @@
 //   order_blocks (lib/order.mlir) With PACKED, if additions are in order under a causal mask: the order in which the
 //                                 blocks of keys of the last heads start.
 //
-// If additions are in order, keys converts dQ itself. It does not add to a block of queries that attends no key: there,
-// delta writes zeros to dQ. The convert kernel then has no blocks (ORDERED_UP_TO) or is not launched (ORDERED). With
-// SPLIT, keys runs once for dK and dV (PAIRED), or once for each. The program contains several launches of keys;
-// extents decide which of them has blocks: the one with sums if dk_sum is not empty, the ordered one if turns is not
-// empty.
+// If additions are in order (TAKES_TURNS), keys converts dQ itself. It does not add to a block of queries that attends
+// no key: there, delta writes zeros to dQ. With SPLIT, keys runs once for dK and dV (PAIRED), or once for each.
 //
 // With PACKED, the rows of each sequence in a workspace (delta, LSE in base 2, sums of dQ) begin at a multiple of PAD.
 // If a sequence ends within a block of queries, the rest of the block is padding of this sequence, where delta and LSE
@@ -173,36 +170,43 @@ tile.program @attention_backward
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(has_roles(), bits(T) == 16),
-           // Independent of the GPU, so that one bundle can hold code for several.
            SPLIT: flag = and(and(on_gpu(), bits(T) == 16), ROW_BYTES > 256),
            PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
            ORDERED: flag = false, let MAY_ORDER: flag = or(HOPPER, not(on_gpu())),
            let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
            // An instance that processes all heads of a group takes as long as all of these heads. With few keys there
-           // are fewer instances than multiprocessors; else the longest may end long after the others. Independent of
-           // the GPU, like SPLIT.
+           // are fewer instances than multiprocessors; else the longest may end long after the others.
            APART: flag = and(on_gpu(), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
                                            select(mod(D, 32) == 0, 6144, select(D <= 64, 2048, 1024))))),
            ORDERED_FROM: int = 384, REORDER_FROM: int = 1024,
-           // Whether extents choose launches that add in order if IN_ORDER. Independent of the GPU, like SPLIT.
-           let CHOOSES: flag = and(and(and(on_gpu(), bits(T) == 16),
-                                       and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),
-                                   not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
-                                          or(replaced("mask_mod"), replaced("weight_mod"))))),
-           let WITH_TURNS: flag = or(ORDERED, CHOOSES),
-           // Whether these launches add in order. With other blocks the role that adds in order does not fit, and they
-           // add to zeros in any order.
-           let IN_ORDER: flag = and(and(CHOOSES, HOPPER),
-                                    and(BLOCK_N == 128, select(D <= 64, BLOCK_M == 128,
-                                                               or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED)))))),
-           // Whether the last heads of a launch that adds in order may start with their longest blocks of keys. As
-           // CHOOSES, independent of the GPU.
-           let REORDERS: flag = and(WITH_TURNS, and(not(CAUSAL == "none"), not(WINDOW))),
+           // Whether launches may add in order. With other blocks the role that adds in order does not fit.
+           let IN_ORDER: flag = and(and(and(HOPPER, ne(ORDERED_UP_TO, 0)), and(D == DV, D <= 128)),
+                                    and(not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
+                                               or(replaced("mask_mod"), replaced("weight_mod")))),
+                                        and(BLOCK_N == 128, select(
+                                            D <= 64, BLOCK_M == 128,
+                                            or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED))))))),
+           let TAKES_TURNS: flag = and(not(DQ_KERNEL), or(ORDERED, and(and(IN_ORDER, dim(q, 1) == dim(k, 1)), and(
+               or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
+               or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))),
+           // The last heads start with their longest blocks of keys. With PACKED, that order takes a launch of its own;
+           // for short sequences, which balance well, it would take more time than it saves.
+           let PLACES: flag = and(and(PACKED, and(not(CAUSAL == "none"), not(WINDOW))), and(TAKES_TURNS, and(
+               dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1), dim(cu_seqlens_k, 0) <= 257))),
            // With 80 queries, the role that adds in order leaves too few registers for the others.
            let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
+           // Whether an instance processes one query head of a group. A loop over all of them needs no sums, but enough
+           // instances for all multiprocessors: on average at least 3.5 for each, or half the number of heads in a
+           // group if that is more, since instances of a group that drift apart read more from memory. If all instances
+           // take the same time (EVEN), the loop may take up to a tenth longer than separate heads.
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
+           let BY_HEAD: flag = and(and(APART, dim(q, 1) > dim(k, 1)), select(
+               EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), multiprocessors())
+                     > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), multiprocessors()),
+               ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
+               < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            // block() chooses by the products of a kernel: it would give dV alone the blocks of a forward, and delta
@@ -216,7 +220,7 @@ tile.program @attention_backward
            SCORE_BLOCK_N: int = select(or(not(on_gpu()), and(HOPPER, ROW_BYTES <= 256)),
                                        select(max(D, DV) <= 128, 128, 64),
                                        select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           // Row granularity of the workspaces, which all GPUs of a bundle share.
+           // Row granularity of the workspaces.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            // Blocks of the kernel for sums, too small for roles: most of them have no row to compute, and end at once.
            let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
@@ -259,44 +263,17 @@ tile.program @attention_backward
   // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
-  // Sums of dK and dV, for instances that process one query head each. Empty if an instance loops over all heads of its
-  // group. That needs no sums, but enough instances for all multiprocessors: on average at least 3.5 for each, or half
-  // the number of heads in a group if that is more, since instances of a group that drift apart read more from memory.
-  // If all instances take the same time (EVEN), the loop may take up to a tenth longer than separate heads.
-  %dk_sum = tile.workspace [
-      select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
-          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), multiprocessors())
-                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), multiprocessors()),
-          ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
-          < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
-          dim(k, 0), 0),
-      dim(k, 1), dim(k, 2), D] fill 0.0 : !acc_view
-  %dv_sum = tile.workspace [
-      select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
-          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), multiprocessors())
-                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), multiprocessors()),
-          ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
-          < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
-          dim(k, 0), 0),
-      dim(k, 1), dim(k, 2), DV] fill 0.0 : !dv_acc_view
+  %dk_sum = tile.workspace [select(BY_HEAD, dim(k, 0), 0), dim(k, 1), dim(k, 2), D] fill 0.0 : !acc_view
+  %dv_sum = tile.workspace [select(BY_HEAD, dim(k, 0), 0), dim(k, 1), dim(k, 2), DV] fill 0.0 : !dv_acc_view
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
       : !count_view
-  // Empty if this launch does not add in order.
-  %turns = tile.workspace [
-      select(or(ORDERED, and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
-                             and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
-                                 or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))),
-             dim(q, 0), 0),
-      dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2))]
-      fill 0.0 : !turns
-
-  // The blocks of keys of all packed sequences, in the order in which those of the last heads start. For short
-  // sequences, which balance well, it would take more time than it saves. IN_ORDER requires blocks of 128 keys.
-  %order = tile.workspace [select(and(and(PACKED, REORDERS), and(dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1),
-                                                                 dim(cu_seqlens_k, 0) <= 257)),
-      (ceildiv(dim(k, 2), select(ORDERED, BLOCK_N, 128)) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1), 0)] : !cu_view
+  %turns = tile.workspace [select(TAKES_TURNS, dim(q, 0), 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2))] fill 0.0 : !turns
+  // The blocks of keys of all packed sequences, in the order in which those of the last heads start.
+  %order = tile.workspace [select(PLACES, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1), 0)]
+      : !cu_view
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
@@ -309,50 +286,41 @@ tile.program @attention_backward
                                        %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
       with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
         !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order)
-      with (BLOCK_N = select(ORDERED, BLOCK_N, 128), IN_ORDER = or(ORDERED, IN_ORDER)) when (and(PACKED, REORDERS))
-      : !qk_view, !cu_view, !turns, !cu_view
+  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PLACES) : !qk_view, !cu_view, !cu_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
-      with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL),
-            BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
-      when (not(and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
-                    and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
-                        or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
+      with (ORDERED = false, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
+      when (not(or(TAKES_TURNS, BY_HEAD)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
         !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
-      with (ORDERED = IN_ORDER, BLOCK_M = select(IN_ORDER, ORDERED_BLOCK_M, BLOCK_M))
-      when (and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
-                and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
-                    or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
+      with (ORDERED = true, BLOCK_M = ORDERED_BLOCK_M) when (TAKES_TURNS)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
         !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  // If dk_sum is not empty, this launch has blocks, and the previous ones have none.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
-      with (SUMS = true) when (APART)
+      with (SUMS = true, ORDERED = false) when (BY_HEAD)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
         !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, !acc
-  tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
-      : !dv_acc_view, !v_view, !turns, !cu_view, !acc
+  tile.launch @attention_backward_convert(%dk_sum, %dk, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32) when (BY_HEAD) : !acc_view, !qk_view, !cu_view, !acc
+  tile.launch @attention_backward_convert(%dv_sum, %dv, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false) when (BY_HEAD)
+      : !dv_acc_view, !v_view, !cu_view, !acc
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
                                        %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
                                        %q_num_blocks, %scale, %window_left, %window_right)
-      with (WITH_DK = false, WITH_DV = not(PAIRED), WITH_DQ = false, BLOCK_M = DV_BLOCK_M,
-            CAPTURE_GRADIENTS = false) when (SPLIT)
+      with (ORDERED = false, WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
+      when (and(SPLIT, not(PAIRED)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
         !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
-      with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, !acc
+  tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale)
+      when (not(or(DQ_KERNEL, TAKES_TURNS))) : !acc_view, !qk_view, !cu_view, !acc
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
@@ -365,12 +333,11 @@ tile.program @attention_backward
 }
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
-// keys with the queries of one head: the kernel adds to dk_sum and dv_sum. The grid is empty with SUMS if dk_sum is
-// empty, and without SUMS if it is not.
+// keys with the queries of one head: the kernel adds to dk_sum and dv_sum.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
-           WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
+           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
            WITH_DV: flag = true, WITH_DQ: flag = true, SUMS: flag = false, NATURAL: flag,
            // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
@@ -379,13 +346,12 @@ tile.kernel @attention_backward_keys
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
      %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
-     %turns: !turns when (WITH_TURNS), %order: !cu_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
+     %turns: !turns when (ORDERED), %order: !cu_view when (ORDERED), %dq: !qk_view when (ORDERED),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
-         %tile_head = select(SUMS, dim(q, 1) * min(dim(dk_sum, 0), 1), dim(k, 1) * (1 - min(dim(dk_sum, 0), 1))),
-         %e = select(or(WITH_DK, WITH_DV), select(PACKED, 1, dim(k, 0)), 0)) {
+         %tile_head = select(SUMS, dim(q, 1), dim(k, 1)), %e = select(PACKED, 1, dim(k, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
@@ -583,16 +549,14 @@ tile.kernel @attention_backward_keys
   }
 }
 
-// Converts a sum to a gradient of type T: dQ and dK = scale * sum, dV = sum. With ORDERED, the grid is empty if there
-// are turns: the kernel that added in order has converted the sums.
+// Converts a sum to a gradient of type T: dQ and dK = scale * sum, dV = sum.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, WITH_TURNS: flag, SCALED: flag = true,
+    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, SCALED: flag = true,
            let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%sums: !acc_view, %gradient: !qk_view, %turns: !turns when (WITH_TURNS),
-     %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
+    (%sums: !acc_view, %gradient: !qk_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(gradient, 2), BLOCK_M)),
-         %h = dim(gradient, 1), %a = select(and(ORDERED, dim(turns, 0) > 0), 0, dim(sums, 0))) {
+         %h = dim(gradient, 1), %a = dim(sums, 0)) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
   %all_rows = tile.dim %gradient, 2 : !qk_view

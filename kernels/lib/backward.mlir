@@ -253,14 +253,13 @@ func.func private @dq_of_sum(%sum: !dq, %scale: !acc) -> !q {
 // zeros to the sum; instead it writes zeros to dQ for blocks in which no query attends a key, to which no kernel adds.
 tile.kernel @attention_backward_delta
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, BLOCK_M: int,
-           PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, WITH_TURNS: flag, CAPTURE_GRADIENTS: flag,
+           PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, CAPTURE_GRADIENTS: flag,
            WITH_DQ: flag, NATURAL: flag,
            let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
      %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL), %dq_sum: !acc_view,
-     %turns: !turns when (WITH_TURNS),
-     %k: !qk_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
-     %cu_seqlens_k: !cu_view when (and(WITH_TURNS, PACKED)), %window_left: i32, %window_right: i32)
+     %turns: !turns when (ORDERED), %k: !qk_view when (ORDERED), %dq: !qk_view when (ORDERED),
+     %cu_seqlens_k: !cu_view when (and(ORDERED, PACKED)), %window_left: i32, %window_right: i32)
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(o, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {

@@ -6,7 +6,6 @@
 
 !cu_view  = !tile.view<[?], i32>
 !key_view = !tile.view<[?, ?, ?, D], T>
-!turns    = !tile.view<[?, ?, ?], i32>
 !one      = !tile.tile<[1], i32>
 
 // lib/batch.mlir
@@ -35,11 +34,11 @@ func.func private @is_last_head(%head: i32, %heads: i32, %blocks: i32) -> i1 {
 
 // With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
 // among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives
-// the block at place x. Nothing runs without turns, or if the launch with turns adds in any order (IN_ORDER off).
+// the block at place x.
 tile.kernel @order_blocks
-    params(D: int, T: type, PACKED: flag, BLOCK_N: int, IN_ORDER: flag)
-    (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %turns: !turns, %order: !cu_view)
-    grid(%i = select(and(IN_ORDER, dim(turns, 0) > 0), dim(order, 0), 0)) {
+    params(D: int, T: type, PACKED: flag, BLOCK_N: int)
+    (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %order: !cu_view)
+    grid(%i = dim(order, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %size = tile.param BLOCK_N : i32

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# check_order.py write BLOCK LENGTH...   writes cu.npy, keys.npy and turns.npy for sequences of these lengths
+# check_order.py write BLOCK LENGTH...   writes cu.npy and keys.npy for sequences of these lengths
 # check_order.py check BLOCK LENGTH...   compares order.npy with the definition of @order_blocks (kernels/lib/order.mlir)
 #
 # A first LENGTH of the form BEFORE+BEHIND gives the rows before the first sequence, and after the last.
@@ -19,7 +19,6 @@ places = -(-rows // size) + len(lengths) + 1
 if command == "write":
     numpy.save("cu.npy", begins)
     numpy.save("keys.npy", numpy.zeros((1, 1, rows, 8), numpy.float32))
-    numpy.save("turns.npy", numpy.zeros((1, 1, 1), numpy.int32))
 else:
     blocks = []
     for b, (begin, length) in enumerate(zip(begins, lengths)):

@@ -8,13 +8,12 @@ tile.link "lib/order.mlir"
 
 !cu_view  = !tile.view<[?], i32>
 !key_view = !tile.view<[?, ?, ?, D], T>
-!turns    = !tile.view<[?, ?, ?], i32>
 
 func.func private @block_of_sequence(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 
 tile.program @order
-    params(D: int = 8, T: type = f32, PACKED: flag = true, BLOCK_N: int, IN_ORDER: flag = true)
-    (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %turns: !turns, %order: !cu_view) {
-  tile.launch @order_blocks(%k, %cu_seqlens_k, %turns, %order) : !key_view, !cu_view, !turns, !cu_view
+    params(D: int = 8, T: type = f32, PACKED: flag = true, BLOCK_N: int)
+    (%k: !key_view, %cu_seqlens_k: !cu_view when (PACKED), %order: !cu_view) {
+  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) : !key_view, !cu_view, !cu_view
 }
