@@ -85,16 +85,17 @@ def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_le
     return _results(q, v)
 
 
-def takes_score_gradient(modifier, deterministic, shape=None, full=None):
-    """Whether the kernel computes the gradient of a bias as the gradient of the scores, which is then summed without
-    atomic additions. This requires that no modifier changes the scores before the bias is added. It is done if several
-    pairs share an element of the bias (`shape` is the shape of the bias, `full` that of all pairs), or if `deterministic`
-    is set. Otherwise, each pair adds to or stores its own gradient. Without `shape`, no element is taken to be shared."""
-    if modifier.split(checks.SEPARATOR)[0] != "bias":
-        return False
-    if shape is None:
-        return deterministic
-    return shape[3] == full[3] and (deterministic or any(n == 1 < all_n for n, all_n in zip(shape, full)))
+def may_take_score_gradient(modifier):
+    """Whether the kernel can compute the gradient of a bias as the gradient of the scores, which is then summed without
+    atomic additions. This requires that no modifier changes the scores before the bias is added."""
+    return modifier.split(checks.SEPARATOR)[0] == "bias"
+
+
+def takes_score_gradient(modifier, deterministic, shape, full):
+    """Whether a backward does so: if it can, and several pairs share an element of the bias (`shape` is the shape of the
+    bias, `full` that of all pairs) or `deterministic` is set. Otherwise, each pair adds to or stores its own gradient."""
+    return may_take_score_gradient(modifier) and shape[3] == full[3] and (
+        deterministic or any(n == 1 < all_n for n, all_n in zip(shape, full)))
 
 
 def _backward_choice(q, k, v, wanted, more, causal, window, modifier, deterministic):

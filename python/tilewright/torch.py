@@ -157,6 +157,9 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
         is_backward = kernel.endswith("backward")
         how = ops.Choice(kernel, ops.TYPES[dtype], width, value_width or width, mode, bool(window), text,
                          is_backward and deterministic, is_backward and capture_gradients, bool(packed), False, lists)
-        if is_backward and capture_gradients and not packed and not lists and ops.takes_score_gradient(text, deterministic):
-            how = how._replace(captured=text != "bias", score_gradient=True)
-        plans.prepare(how, torch.device("cuda", index))
+        choices = [how]
+        # The shape of a bias decides whether its gradient is that of the scores.
+        if is_backward and capture_gradients and not packed and not lists and ops.may_take_score_gradient(text):
+            choices.append(how._replace(captured=text != "bias", score_gradient=True))
+        for choice in choices:
+            plans.prepare(choice, torch.device("cuda", index))
