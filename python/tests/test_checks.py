@@ -141,6 +141,7 @@ class ChecksTest(unittest.TestCase):
         for wrong in (float("inf"), float("nan"), 1e300, True, "0.1"):
             self.expect(f"scale must be a finite number of f32, or None for 1 / sqrt(D), but got {wrong!r}; a factor that is a "
                         "tensor belongs into q", checks.scale_of, wrong, 64)
+        self.expect("scale must be given for heads of width 0, since 1 / sqrt(D) has no value", checks.scale_of, None, 0)
 
     def test_modifiers(self):
         self.assertEqual(checks.modifier_text(["softcap", "a.mlir"]), os.pathsep.join(["softcap", "a.mlir"]))

@@ -127,6 +127,29 @@ class RuntimeTest(unittest.TestCase):
         self.expect("operation must not be null", operation.check_indices)
         operation.handle.value = handle
 
+    def test_numbers_of_other_kinds(self):
+        """ctypes would pass the low bits of a large integer."""
+        def expect(message, call, *arguments):
+            with self.assertRaisesRegex(ValueError, re.escape(message)):
+                call(*arguments)
+
+        for wrong in (2**31, -2**31 - 1, 2**32 + 4, 2**40 - 1):
+            expect(f"window_left must be an integer of 32 bits, but got {wrong}", self.forward.pack,
+                   self.values(window_left=wrong))
+            expect(f"argument 'softcap' must be an integer of 32 bits, but got {wrong}", self.forward.pack,
+                   self.values(softcap=wrong))
+            expect(f"device must be an integer of 32 bits, but got {wrong}", self.forward.prepare, wrong)
+            expect(f"device must be an integer of 32 bits, but got {wrong}", self.forward.workspace_size,
+                   self.forward.pack(self.values(softcap=30.0)), wrong)
+            expect(f"minor must be an integer of 32 bits, but got {wrong}", self.forward.check_support, 9, wrong)
+        expect("window_right must be an integer of 32 bits, but got 0.5", self.forward.pack, self.values(window_right=0.5))
+        expect("argument 'softcap' must be an array, a number or None, but got '30'", self.forward.pack,
+               self.values(softcap="30"))
+        expect("parameter 'D' must be text, an integer or a flag, but got 32.0", runtime.Operation, self.library, self.bundle,
+               "attention_backward", {"D": 32.0})
+        named = runtime.Operation(self.library, self.bundle, "attention_backward", {"D": 32, "WINDOW": False})
+        self.assertTrue(named.takes("dq"))
+
     def test_reports_what_does_not_compile(self):
         with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):
             compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})

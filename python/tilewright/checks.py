@@ -69,7 +69,10 @@ def dropout_of(p):
 
 
 def scale_of(scale, dim):
-    """Returns the argument `scale` as a float; the default is 1 / sqrt(dim)."""
+    """Returns the argument `scale` as a float; the default is 1 / sqrt(dim). Raises ValueError for other arguments, and
+    for the default of heads without columns."""
+    if scale is None and dim < 1:
+        raise ValueError(f"scale must be given for heads of width {dim}, since 1 / sqrt(D) has no value")
     if scale is None:
         return 1 / math.sqrt(dim)
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not -F32_MAX <= scale <= F32_MAX:

@@ -4,6 +4,7 @@ attributes shape, stride(), data_ptr() and dtype of a PyTorch tensor; this modul
 raise TilewrightError if the C function reports an error."""
 
 import ctypes
+import operator
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8}
@@ -61,6 +62,14 @@ class TilewrightError(Exception):
         self.code = code
 
 
+def int32_of(value, name):
+    """Returns an integer that the C interface takes in 32 bits; ctypes would cut others in silence. Raises ValueError for
+    anything else; `name` says what it is."""
+    if not hasattr(value, "__index__") or not -2**31 <= operator.index(value) < 2**31:
+        raise ValueError(f"{name} must be an integer of 32 bits, but got {value!r}")
+    return operator.index(value)
+
+
 def sized(struct, **fields):
     """Returns an instance of a ctypes struct with these fields and its struct_size."""
     return struct(struct_size=ctypes.sizeof(struct), **fields)
@@ -78,15 +87,19 @@ def view_of(tensor):
 
 def arguments_of(values, float_type="f32"):
     """Returns an array of Argument for {name: tensor, number or None}, and a list of objects that must live as long as
-    the array. Python floats are passed as `float_type`, f32 or f64, and integers as i32."""
+    the array. Python floats are passed as `float_type`, f32 or f64, and integers as i32. Raises ValueError for values of
+    other types, and for integers that need more bits."""
     array, kept = (Argument * len(values))(), []
     for place, (name, value) in zip(array, values.items()):
         place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
         if isinstance(value, (int, float)):
             kind = float_type if isinstance(value, float) else "i32"
-            kept.append({"f32": c_float, "f64": c_double, "i32": c_int32}[kind](value))
+            number = value if isinstance(value, float) else int32_of(value, f"argument '{name}'")
+            kept.append({"f32": c_float, "f64": c_double, "i32": c_int32}[kind](number))
             place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
             place.scalar_type = TYPES[kind]
+        elif value is not None and not hasattr(value, "data_ptr"):
+            raise ValueError(f"argument '{name}' must be an array, a number or None, but got {value!r}")
         elif value is not None:
             kept += [view_of(value), value]
             place.view = ctypes.pointer(kept[-2])
@@ -148,11 +161,13 @@ class _Plan:
     def check_support(self, major, minor, shared_bytes=0):
         """Raises TilewrightError if the bundle has no code for a device of compute capability major.minor with
         `shared_bytes` of shared memory for each thread block (0: any amount). Needs no GPU."""
-        self.library.call(f"{self.prefix}_check_support", self.handle, c_int(major), c_int(minor), c_int(shared_bytes))
+        numbers = {"major": major, "minor": minor, "shared_bytes": shared_bytes}
+        self.library.call(f"{self.prefix}_check_support", self.handle,
+                          *(c_int(int32_of(value, name)) for name, value in numbers.items()))
 
     def prepare(self, device=0):
         """Loads the code for the device with this index; required once, before `run`."""
-        self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
+        self.library.call(f"{self.prefix}_prepare", self.handle, c_int(int32_of(device, "device")))
 
     def check_indices(self, wanted=True):
         """Sets whether a run checks the kernel's constraints on the elements of index arrays and raises an error if one
@@ -163,7 +178,8 @@ class _Plan:
     def workspace_size(self, packed, device=0):
         """Returns the size of the workspace in bytes; `packed` is a result of `pack`."""
         size = c_uint64()
-        self.library.check(self._workspace_size(self.handle, *packed[0], c_int(device), byref(size)))
+        device = c_int(int32_of(device, "device"))
+        self.library.check(self._workspace_size(self.handle, *packed[0], device, byref(size)))
         return size.value
 
     def run(self, packed, workspace, workspace_bytes, stream):
@@ -217,8 +233,8 @@ class _Attention(_Plan):
                              f"none for {', '.join(missing)}")
         given = {name: rest.pop(name) for name in self.views}
         views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
-        scalars = {"scale": rest.pop("scale"), "window_left": rest.pop("window_left", -1),
-                   "window_right": rest.pop("window_right", -1)}
+        scalars = {name: int32_of(rest.pop(name, -1), name) for name in ("window_left", "window_right")}
+        scalars["scale"] = rest.pop("scale")
         captures, kept = arguments_of(rest)
         arguments = sized(self.struct, captures=captures, num_captures=len(rest), exact_scale=scalars["scale"], **scalars,
                           **{name: ctypes.pointer(view) for name, view in views.items()})
@@ -267,11 +283,16 @@ class AttentionBackward(_Attention):
 
 
 class Operation(_Plan):
-    """Any kernel or program of a bundle, by its name and its compile-time parameters, {name: text}."""
+    """Any kernel or program of a bundle, by its name and its compile-time parameters, {name: text, integer or flag}. Raises
+    ValueError for other values."""
 
     def __init__(self, library, bundle, name, params):
         super().__init__(library, "operation")
-        array = (Param * len(params))(*[Param(key.encode(), value.encode()) for key, value in params.items()])
+        for key, value in params.items():
+            if not isinstance(value, (str, int)):
+                raise ValueError(f"parameter '{key}' must be text, an integer or a flag, but got {value!r}")
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in params.items()}
+        array = (Param * len(params))(*[Param(key.encode(), text.encode()) for key, text in texts.items()])
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
 
     def arguments(self):
