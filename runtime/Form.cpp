@@ -36,7 +36,7 @@ Form::Form(std::vector<const KernelSpec *> variants) {
 }
 
 Status Form::layOutWorkspaces(const ExprInputs &inputs, const std::string &programName,
-                              ArgumentArray &array, uint64_t &bytes) const {
+                              uint64_t base, ArgumentArray &array, uint64_t &bytes) const {
   bytes = 0;
   if (!spec)
     return Status::success();
@@ -66,7 +66,7 @@ Status Form::layOutWorkspaces(const ExprInputs &inputs, const std::string &progr
         return fail("has more than 2^50 elements");
     }
     uint64_t size = uint64_t(elements) * byteWidth(workspace.type);
-    view.bits = bytes;
+    view.bits = base + bytes;
     bytes += (size + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
   }
   return Status::success();
@@ -78,9 +78,7 @@ bool Form::replaces(const Form &other) const {
     return false;
   for (size_t i = 0; i < steps.size(); ++i) {
     const LaunchSpec &own = *steps[i].launch, &launch = *other.steps[i].launch;
-    bool haveOneCondition =
-        own.condition ? launch.condition && *own.condition == *launch.condition : !launch.condition;
-    if (!haveOneCondition || own.arguments != launch.arguments)
+    if (!(own.condition == launch.condition) || own.arguments != launch.arguments)
       return false;
     // One kernel of this step accepts what any of the other one does.
     if (!std::any_of(steps[i].variants.begin(), steps[i].variants.end(), [&](const auto *kernel) {

@@ -31,8 +31,8 @@ struct Form {
   /// Of the variants of a kernel.
   explicit Form(std::vector<const KernelSpec *> variants);
 
-  /// Contiguous views, one after the other, whose addresses are offsets; the sum of their sizes.
-  Status layOutWorkspaces(const ExprInputs &inputs, const std::string &programName,
+  /// Contiguous views, one after the other from the address `base` on; the sum of their sizes.
+  Status layOutWorkspaces(const ExprInputs &inputs, const std::string &programName, uint64_t base,
                           ArgumentArray &array, uint64_t &bytes) const;
 
   /// Whether every run that could use `other` uses this one: on a device that holds this form, the

@@ -368,7 +368,7 @@ Status Operation::workspaceSize(const Argument *const *arguments, size_t numArgu
       return Status::success();
     ArgumentArray views;
     uint64_t own = 0;
-    Status status = form.layOutWorkspaces(inputs, impl->name, views, own);
+    Status status = form.layOutWorkspaces(inputs, impl->name, /*base=*/0, views, own);
     bytes = std::max(bytes, own);
     return status;
   };
@@ -414,10 +414,9 @@ Status Operation::Impl::explainForms(const PreparedDevice &device, const ExprInp
     const Argument *passed[maxLaunches * maxArguments];
     ArgumentArray array;
     uint64_t needed = 0;
-    if (Status status = prepared.form->layOutWorkspaces(inputs, name, array, needed); !status)
+    if (Status status = prepared.form->layOutWorkspaces(inputs, name, workspace, array, needed);
+        !status)
       return status;
-    for (size_t i = 0; i < prepared.form->spec->workspaces.size(); ++i)
-      array.get()[i].bits += workspace;
     Result<const Step *> rejected =
         prepared.choose(inputs, array.get(), contract->size(), choices, passed);
     if (!rejected)
@@ -524,7 +523,9 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
       continue;
     ArgumentArray viewArray;
     uint64_t needed = 0;
-    if (Status status = form.form->layOutWorkspaces(inputs, impl->name, viewArray, needed); !status)
+    if (Status status =
+            form.form->layOutWorkspaces(inputs, impl->name, workspace, viewArray, needed);
+        !status)
       return status;
     Argument *views = viewArray.get();
     if (needed > workspaceBytes || (needed && !workspace))
@@ -535,8 +536,6 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
     if (needed && workspace % workspaceAlignment != 0)
       return Status::failure(Code::InvalidArgument, "the workspace of program '" + impl->name +
                                                         "' must be aligned to 256 bytes");
-    for (size_t i = 0; i < form.form->spec->workspaces.size(); ++i)
-      views[i].bits += workspace;
     Choice choices[maxLaunches];
     const Argument *passed[maxLaunches * maxArguments];
     Result<const Step *> rejected =
