@@ -312,7 +312,7 @@ tgpu.kernel @by_each_thread target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%
 
 // -----
 
-// Nobody needs the slot again, but the phase would never end.
+// No role needs the slot again, but the phase would never end.
 !view = !tile.view<[?, 64], bf16>
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !buffer = !tgpu.shared<64x64xbf16, b128>
