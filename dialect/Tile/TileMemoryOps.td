@@ -60,6 +60,57 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
   let hasVerifier = 1;
 }
 
+def Tile_PagedOp : Tile_Op<"paged", [Pure, AttrSizedOperandSegments]> {
+  let summary = "a view whose rows lie in pages";
+  let description = [{
+    The rows of one sequence in a pool of pages, `pool` [pages, rows of a page, ...]. Row j of the result is row
+    j mod R of page `table[..., j / R]`, where R is the extent of dimension 1 of the pool; without a table it is row j
+    of page `page`, so that rows in one piece are a page for each sequence. Dimensions 0 and 1 of the pool become
+    dimension 0 of the result, and the others follow. A load reads the pad, without access to memory, in rows from
+    `size` on, rows that have no page (a page number outside the pool, the end of the table or of page `page`), and
+    outside the other extents.
+
+    `each` is an expression over parameters, a number of rows that divides R: a copy may then take as many rows at once.
+    If the condition of `when`, a flag over parameters, does not hold, there is no table.
+
+    Preconditions: size may be negative, which counts as zero. R is a multiple of `each`; in programs, state it by
+    `require`. The kernel does not write to the pool or the table.
+
+    Postconditions: only `tile.load`, along dimension 0, and `tile.dim` may use the result. Its extent along dimension 0
+    is `size`, at least 0.
+
+    Example:
+    ```mlir
+    %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
+       : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?], i32> -> !tile.view<[?, ?, D], T>
+    ```
+
+    Errors:
+    - a pool of rank 1, or a result that is not the pool with dimensions 0 and 1 replaced by one that is `?`
+    - a table whose rank is not one more than the number of its indices, or not of i32
+    - indices, `each` or `when` without a table, or a table without `each`
+    - an `each` that is not an integer of at least 1 over parameters; a `when` that is not a flag over parameters
+    - another use than `tile.load` along dimension 0, or `tile.dim`
+    - on a GPU: a load that is no operand of a product
+  }];
+  let arguments = (ins Tile_AnyView:$pool, I32:$page, Optional<Tile_AnyView>:$table,
+                       Variadic<I32>:$table_indices, OptionalAttr<Tile_ExprAttr>:$each,
+                       OptionalAttr<Tile_ExprAttr>:$condition, I32:$size);
+  let results = (outs Tile_AnyView:$result);
+  let assemblyFormat = [{
+    $pool `page` $page (`by` $table^ `[` $table_indices `]` `each` custom<Expr>($each)
+    custom<WhenClause>($condition))? `size` $size attr-dict
+    `:` type($pool) (`,` type($table)^)? `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Makes each sequence one page.
+    void dropTable();
+    /// How many consecutive rows are known to lie in one page; 0: all. Parameters are bound.
+    int64_t getRowsTogether();
+  }];
+}
+
 def Tile_CapturedOp : Tile_Op<"captured", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a captured view as a value";
   let description = [{

@@ -10,9 +10,12 @@
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 
 #include "base/Numeric/Elementwise.h"
+#include "base/Numeric/Transfer.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace tilewright::interpreter {
 
@@ -131,13 +134,29 @@ struct Datum {
   void copyTo(void *out, int64_t n, Storage storage) const;
 };
 
+/// Where the rows of a paged view lie.
+struct Pages {
+  const int32_t *table = nullptr; ///< null: no row has a place
+  int64_t tableStride = 0, tableCount = 0;
+  int64_t rows = 1;  ///< of a page
+  int64_t count = 0; ///< of pages in the pool
+  int64_t stride = 0;
+};
+
 /// An array in memory with the bounds that accesses obey.
 struct View {
   char *data = nullptr;
   ElementType type = ElementType::F32; ///< type in memory: F64 for all floats if the run is in f64
   llvm::SmallVector<int64_t, 4> extents, strides; ///< strides in elements
 
+  /// If set, dimension 0 has no stride: its elements are the rows of pages.
+  std::optional<Pages> pages;
+
   unsigned rank() const { return extents.size(); }
+  /// How many elements from `data` a row of a paged view begins; -1 if it has no page.
+  int64_t offsetOfRow(int64_t row) const;
+  /// `size` rows from `start`, with the offsets that it refers to.
+  numeric::TileAxis rowsOfPages(int64_t start, int64_t size, std::vector<int64_t> &offsets) const;
 };
 
 /// The dense elements of a value: its own buffer, or a copy that lives as long as this object.

@@ -161,6 +161,52 @@ LogicalResult lower(Lowering &lowering, tile::SubviewOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::PagedOp op) {
+  Slot pool = lowering.slotOf(op.getPool());
+  std::optional<Slot> table;
+  if (op.getTable())
+    table = lowering.slotOf(op.getTable());
+  llvm::SmallVector<IntOperand, 4> tableIndices;
+  for (Value index : op.getTableIndices())
+    tableIndices.push_back(lowering.intOperand(index));
+  IntOperand page = lowering.intOperand(op.getPage()), size = lowering.intOperand(op.getSize());
+  Slot result = lowering.define(op.getResult());
+  lowering.emitFunction(op, [=](Frame &frame) {
+    const View &in = frame.views[pool];
+    View out;
+    out.data = in.data;
+    out.type = in.type;
+    out.extents.assign(in.extents.begin() + 1, in.extents.end());
+    out.strides.assign(in.strides.begin() + 1, in.strides.end());
+    int64_t rows = std::max<int64_t>(size.read(frame), 0);
+    if (table) {
+      const View &numbers = frame.views[*table];
+      Pages pages{
+          reinterpret_cast<const int32_t *>(numbers.data), numbers.strides.back(),
+          numbers.data ? numbers.extents.back() : 0,       std::max<int64_t>(in.extents[1], 1),
+          in.extents[1] > 0 ? in.extents[0] : 0,           in.strides[0]};
+      for (auto [d, operand] : llvm::enumerate(tableIndices)) {
+        int64_t index = operand.read(frame);
+        if (index < 0 || index >= numbers.extents[d])
+          pages.tableCount = 0;
+        else
+          pages.table += index * numbers.strides[d];
+      }
+      out.extents[0] = rows;
+      out.pages = pages;
+    } else {
+      int64_t index = page.read(frame);
+      bool isInside = index >= 0 && index < in.extents[0];
+      out.extents[0] = isInside ? std::min(rows, in.extents[1]) : 0;
+      if (isInside && out.data)
+        out.data += index * in.strides[0] * static_cast<int64_t>(byteWidth(in.type));
+    }
+    frame.views[result] = std::move(out);
+    return true;
+  });
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tile::CapturedOp op) {
   tile::CaptureOp capture = findCapture(op, op.getCaptureAttr());
   if (!capture)
@@ -364,9 +410,9 @@ LogicalResult lower(Lowering &lowering, tile::DotOp op) {
 void addTileLowerings(LoweringTable &table) {
   addLowerings<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::AwaitOp,
                tile::ScatterAddOp, tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp,
-               tile::CapturedOp, tile::RepeatOp, tile::FullOp, tile::IotaOp, tile::ExpandOp,
-               tile::ReshapeOp, tile::TransposeOp, tile::SliceOp, tile::ReduceOp, tile::DotOp>(
-      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
+               tile::PagedOp, tile::CapturedOp, tile::RepeatOp, tile::FullOp, tile::IotaOp,
+               tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::SliceOp, tile::ReduceOp,
+               tile::DotOp>(table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::interpreter

@@ -7,6 +7,8 @@
 
 #include "base/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <limits>
 #include <thread>
 
 namespace tilewright::interpreter {
@@ -46,6 +48,28 @@ std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter,
   return std::nullopt;
 }
 
+int64_t View::offsetOfRow(int64_t row) const {
+  if (row < 0 || row >= extents[0] || row / pages->rows >= pages->tableCount)
+    return -1;
+  int64_t page = pages->table[row / pages->rows * pages->tableStride];
+  if (page < 0 || page >= pages->count)
+    return -1;
+  return page * pages->stride + row % pages->rows * strides[0];
+}
+
+numeric::TileAxis View::rowsOfPages(int64_t start, int64_t size,
+                                    std::vector<int64_t> &offsets) const {
+  for (int64_t i = 0; i < size; ++i)
+    offsets.push_back(offsetOfRow(start + i));
+  numeric::TileAxis axis;
+  axis.size = size;
+  axis.extent = std::numeric_limits<int64_t>::max();
+  axis.stride = 1;
+  axis.indices = offsets.data();
+  axis.indexStorage = Storage::I64;
+  return axis;
+}
+
 bool TransferStep::run(Frame &frame) const {
   const View &view = frame.views[place.view];
   char *base = view.data;
@@ -58,6 +82,7 @@ bool TransferStep::run(Frame &frame) const {
   }
 
   std::optional<DenseElements> at;
+  std::vector<int64_t> rowOffsets; // of a paged view
   llvm::SmallVector<numeric::TileAxis, 4> axes;
   for (auto [t, d] : llvm::enumerate(place.dims)) {
     numeric::TileAxis &axis = axes.emplace_back();
@@ -69,6 +94,10 @@ bool TransferStep::run(Frame &frame) const {
       at.emplace(frame.pool, frame.values[place.at.slot], axis.size, place.at.storage);
       axis.indices = at->data();
       axis.indexStorage = place.at.storage;
+    }
+    if (d == 0 && view.pages) {
+      axis = view.rowsOfPages(axis.start, axis.size, rowOffsets);
+      axis.extent = isInside ? axis.extent : 0;
     }
   }
   if (axes.empty()) { // a tile of rank 0

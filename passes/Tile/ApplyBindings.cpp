@@ -74,6 +74,10 @@ public:
       if (!hasFailed && op.getList())
         replaceList(op);
     });
+    root->walk([&](PagedOp op) {
+      if (!hasFailed && op.getTable())
+        replaceTable(op);
+    });
     root->walk([&](AddGradientsOp op) {
       if (!hasFailed)
         replaceExact(op);
@@ -247,6 +251,21 @@ private:
     if (ExprAttr span = op.getListSpanAttr())
       if (ExprAttr value = evaluate(span))
         op.setListSpanAttr(value);
+  }
+
+  void replaceTable(PagedOp op) {
+    current = op;
+    if (ExprAttr condition = op.getConditionAttr()) {
+      ExprAttr holds = evaluate(condition);
+      if (!holds)
+        return;
+      op.removeConditionAttr();
+      if (!holds.getValue())
+        return op.dropTable();
+    }
+    if (ExprAttr each = op.getEachAttr())
+      if (ExprAttr value = evaluate(each))
+        op.setEachAttr(value);
   }
 
   void replaceParam(ParamOp op) {

@@ -136,6 +136,10 @@ Reads &Specializer::getReads(Operation *source) {
       for (ExprAttr expr : {loop.getListSpanAttr(), loop.getListConditionAttr()})
         if (expr)
           walkExpr(expr, [&](ExprAttr leaf) { read(leaf.getName()); });
+    if (auto paged = dyn_cast<PagedOp>(op))
+      for (ExprAttr expr : {paged.getEachAttr(), paged.getConditionAttr()})
+        if (expr)
+          walkExpr(expr, [&](ExprAttr leaf) { read(leaf.getName()); });
     if (auto sums = dyn_cast<AddGradientsOp>(op); sums && sums.getExactConditionAttr())
       walkExpr(sums.getExactConditionAttr(), [&](ExprAttr leaf) { read(leaf.getName()); });
     walker.walk(op->getAttrDictionary());

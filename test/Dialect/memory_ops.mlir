@@ -47,6 +47,21 @@ func.func @views(%x: !tile.view<[?, D], T>, %offset: i32, %size: i32, %same: i1)
   return
 }
 
+// Rows in pages that a table names, or in one page.
+// GENERIC: "tile.paged"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{condition = #tile.expr<
+// GENERIC-SAME: operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>}>
+// CHECK-LABEL: func.func @pages(
+// CHECK: tile.paged %{{.*}} page %{{.*}} by %{{.*}}[%{{.*}}] each ROWS when (ROWS > 0) size %{{.*}} : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?], i32> -> !tile.view<[?, ?, D], T>
+// CHECK-NEXT: %[[P:.*]] = tile.paged %{{.*}} page %{{.*}} size %{{.*}} : !tile.view<[?, ?, ?, D], T> -> !tile.view<[?, ?, D], T>
+// CHECK-NEXT: tile.dim %[[P]], 0
+func.func @pages(%x: !tile.view<[?, ?, ?, D], T>, %table: !tile.view<[?, ?], i32>, %b: i32, %size: i32) {
+  %0 = tile.paged %x page %b by %table[%b] each ROWS when (ROWS > 0) size %size
+      : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?], i32> -> !tile.view<[?, ?, D], T>
+  %1 = tile.paged %x page %b size %size : !tile.view<[?, ?, ?, D], T> -> !tile.view<[?, ?, D], T>
+  %2 = tile.dim %1, 0 : !tile.view<[?, ?, D], T>
+  return
+}
+
 // Loads along the last dimensions, along listed ones, and with a pad.
 // GENERIC: "tile.load"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{dims = array<i64: 2, 1>,
 // GENERIC-SAME: operandSegmentSizes = array<i32: 1, 2, 1>, static_indices = array<i64: 0, -9223372036854775808, -9223372036854775808>}>

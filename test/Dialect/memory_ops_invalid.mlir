@@ -456,3 +456,91 @@ func.func @dim_beyond_the_capture() {
   %0 = tile.dim @x, 1
   return
 }
+
+// -----
+
+func.func @paged_rank(%x: !tile.view<[?], f32>, %b: i32) {
+  // expected-error @+1 {{result must be a view like the pool, with '?' in place of its first two dimensions, but got '!tile.view<[?], f32>' and '!tile.view<[?], f32>'}}
+  %0 = tile.paged %x page %b size %b : !tile.view<[?], f32> -> !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @paged_other_width(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
+  // expected-error @+1 {{result must be a view like the pool, with '?' in place of its first two dimensions, but got}}
+  %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[?, 32], f32>
+}
+
+// -----
+
+func.func @paged_known_rows(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
+  // expected-error @+1 {{result must be a view like the pool, with '?' in place of its first two dimensions, but got}}
+  %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[16, 64], f32>
+}
+
+// -----
+
+func.func @paged_other_elements(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
+  // expected-error @+1 {{result must be a view like the pool, with '?' in place of its first two dimensions, but got}}
+  %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[?, 64], bf16>
+}
+
+// -----
+
+func.func @paged_table_rank(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?], i32>, %b: i32) {
+  // expected-error @+1 {{table must be a view of rank 2 (one more than its indices) of i32, but got '!tile.view<[?], i32>'}}
+  %0 = tile.paged %x page %b by %t[%b] each 16 size %b : !tile.view<[?, ?, 64], f32>, !tile.view<[?], i32> -> !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_table_elements(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?, ?], i64>, %b: i32) {
+  // expected-error @+1 {{table must be a view of rank 2 (one more than its indices) of i32, but got '!tile.view<[?, ?], i64>'}}
+  %0 = tile.paged %x page %b by %t[%b] each 16 size %b : !tile.view<[?, ?, 64], f32>, !tile.view<[?, ?], i64> -> !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_each(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?, ?], i32>, %b: i32) {
+  // expected-error @+1 {{needs an 'each' of at least 1 row, but got 0}}
+  %0 = tile.paged %x page %b by %t[%b] each 0 size %b : !tile.view<[?, ?, 64], f32>, !tile.view<[?, ?], i32> -> !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_without_each(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?, ?], i32>, %b: i32) {
+  // expected-error @+1 {{has a table without 'each'; state how many rows are together, at least 1}}
+  %0 = "tile.paged"(%x, %b, %t, %b, %b) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>}> : (!tile.view<[?, ?, 64], f32>, i32, !tile.view<[?, ?], i32>, i32, i32) -> !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_without_table(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
+  // expected-error @+1 {{has indices, 'each' or 'when', but no table}}
+  %0 = "tile.paged"(%x, %b, %b, %b) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 1>}> : (!tile.view<[?, ?, 64], f32>, i32, i32, i32) -> !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_condition(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?, ?], i32>, %b: i32) {
+  // expected-error @+1 {{the condition of its table must be of kind flag, but got kind int}}
+  %0 = tile.paged %x page %b by %t[%b] each 16 when (16) size %b : !tile.view<[?, ?, 64], f32>, !tile.view<[?, ?], i32> -> !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_use(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
+  // expected-error @+1 {{result may be used by 'tile.load' along dimension 0 and by 'tile.dim' only, but is used by 'tile.at'}}
+  %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[?, 64], f32>
+  // expected-note @+1 {{this use}}
+  %1 = tile.at %0[%b, 3] : !tile.view<[?, 64], f32>
+}
+
+// -----
+
+func.func @paged_one_row(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
+  // expected-error @+1 {{result may be used by 'tile.load' along dimension 0 and by 'tile.dim' only, but is used by 'tile.load'}}
+  %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[?, 64], f32>
+  // expected-note @+1 {{this use}}
+  %1 = tile.load %0[%b, 0] : !tile.view<[?, 64], f32> -> !tile.tile<[64], f32>
+}
