@@ -28,6 +28,10 @@
 // which is row begin + r of the view, and outside of the map if r >= size. Maps have at most
 // five dimensions: the map of a view of rank 4 omits the first, and copies access its element 0.
 //
+// In a paged map, which is ragged along dimension 1, parts begin at any row of any page: row r of
+// page p is row p * (stride of pages / stride of rows) + r. So the former stride is a multiple of
+// the latter, and `begin` may exceed the extent of dimension 1.
+//
 // The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
 // heads) must be linearized into x by the compiler: y and z are limited to that.
 
@@ -42,7 +46,7 @@ namespace tilewright::runtime {
 
 /// Changes whenever the rules above or the manifest do, unless older loaders reject the change by
 /// themselves. 2: the manifest has the rules for elements; 3: ragged tensor maps; 4: programs have
-/// forms, and views say whether they are written.
+/// forms, views say whether they are written, and tensor maps may be paged.
 inline constexpr int kernelAbiVersion = 4;
 /// The oldest version that is read. Its programs get one form for each target.
 inline constexpr int leastKernelAbiVersion = 3;

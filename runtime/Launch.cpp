@@ -67,7 +67,8 @@ bool isRejected(const TensorMapSpec &map, const Argument &view, Rejection &rejec
     return reject(Reason::MapRow, view.rank - 1u, view.extents[view.rank - 1] * width);
   for (unsigned i = 0; i < view.rank; ++i) {
     int64_t stride = view.strides[i];
-    if (view.extents[i] == 1)
+    // The stride of rows counts even for pages of one row.
+    if (view.extents[i] == 1 && !(map.isPaged && i == 1 && view.extents[0] > 1))
       continue;
     if (i + 1 == view.rank) {
       if (stride != 1)
@@ -84,6 +85,12 @@ bool isRejected(const TensorMapSpec &map, const Argument &view, Rejection &rejec
       return reject(Reason::MapRaggedRows, dim, raggedBound);
     if (view.extents[dim] > 1 && view.strides[dim] * width >= raggedTurn)
       return reject(Reason::MapRaggedStride, dim, raggedTurn);
+  }
+  if (map.isPaged && view.extents[0] > 1) {
+    int64_t rows = view.strides[1];
+    if (rows == 0 || view.strides[0] % rows != 0 ||
+        view.strides[0] / rows > (raggedBound - view.extents[1]) / (view.extents[0] - 1))
+      return reject(Reason::MapPages, 0, raggedBound);
   }
   return false;
 }
@@ -355,6 +362,11 @@ std::string Rejection::toString(const KernelSpec &kernel, const ExprInputs &inpu
   case Reason::MapRaggedStride:
     return stride + " must be less than " + std::to_string(limit) +
            " bytes for a ragged tensor map";
+  case Reason::MapPages:
+    return stride +
+           " must be a multiple of the stride of its rows, dimension 1, and the pages must "
+           "lie within " +
+           std::to_string(limit) + " rows, for a tensor map of pages";
   default:
     return "nothing";
   }

@@ -73,6 +73,7 @@ struct Rejection {
     MapRow,
     MapRaggedRows,
     MapRaggedStride,
+    MapPages,
     Condition
   };
   Reason reason = Reason::None;

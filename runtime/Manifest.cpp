@@ -99,6 +99,11 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
     return bad(where + " has a box of " + std::to_string(map.box[0]) +
                " elements along its first dimension; a ragged map of rank 4 omits that dimension "
                "and copies 1");
+  if (map.isPaged && (map.ragged != 1 || map.box[0] != 1))
+    return bad(where +
+               " is paged, so it must be ragged along dimension 1 and its box must have 1 "
+               "page, but is ragged along dimension " +
+               std::to_string(map.ragged) + " and its box has " + std::to_string(map.box[0]));
   return Status::success();
 }
 

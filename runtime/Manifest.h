@@ -106,6 +106,9 @@ struct TensorMapSpec {
   bool isStored = false;
   /// The dimension along which copies access parts of the view (KernelAbi.h); -1: the whole view.
   int ragged = -1;
+  /// Copies take rows of pages: dimension 0 of the view counts pages, and dimension 1, the ragged
+  /// one, the rows of a page (KernelAbi.h).
+  bool isPaged = false;
 };
 
 /// The events that a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.

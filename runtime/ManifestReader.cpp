@@ -287,7 +287,7 @@ public:
           uint32_t(count(*bytes, "'static_shared_bytes' of " + where, 1 << 30));
     for (const Json &item : optionalList(json, "tensor_maps", where)) {
       std::string which = "a tensor map of " + where;
-      expectKeys(item, which, {"argument", "box", "swizzle", "stored", "ragged"});
+      expectKeys(item, which, {"argument", "box", "swizzle", "stored", "ragged", "paged"});
       TensorMapSpec map;
       map.argument = argumentIndex(item, spec.arguments, which);
       for (const Json &extent : list(item, "box", which))
@@ -302,6 +302,7 @@ public:
       map.isStored = optionalFlag(item, "stored", which);
       if (const Json *ragged = item.find("ragged"))
         map.ragged = int(count(*ragged, "'ragged' of " + which, 4));
+      map.isPaged = optionalFlag(item, "paged", which);
       spec.tensorMaps.push_back(std::move(map));
     }
     for (const Json &item : optionalList(json, "requires", where)) {

@@ -133,6 +133,8 @@ Json toJson(const KernelSpec &kernel) {
       item.set("stored", Json::flag(true));
     if (map.ragged >= 0)
       item.set("ragged", Json::integer(map.ragged));
+    if (map.isPaged)
+      item.set("paged", Json::flag(true));
     maps.items.push_back(std::move(item));
   }
   json.set("tensor_maps", std::move(maps));

@@ -108,7 +108,8 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
     if (i == 0)
       continue;
     // A dimension of one element may have any stride; the driver requires a multiple of 16.
-    strides[i - 1] = view.extents[dim] == 1 ? (width * 16) : uint64_t(view.strides[dim]) * width;
+    bool hasStride = view.extents[dim] > 1 || (spec.isPaged && dim == 1 && view.extents[0] > 1);
+    strides[i - 1] = !hasStride ? (width * 16) : uint64_t(view.strides[dim]) * width;
   }
   if (spec.ragged >= 0) { // x, y and z of KernelAbi.h
     unsigned x = rank - 1 - unsigned(spec.ragged);

@@ -472,6 +472,12 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
                  "the tensor map over 'x' of kernel 'scale' is ragged along dimension 1 of 2; the "
                  "dimension must not be the last of 2 to 4 dimensions, nor the first of 4");
   kernel.arguments[5] = ArgumentSpec::view("r4", ElementType::F32, {-1, -1, -1, 64});
+  kernel.tensorMaps = {
+      {5, {1, 1, 8, 4}, Swizzle::None, /*isStored=*/false, /*ragged=*/2, /*isPaged=*/true}};
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'r4' of kernel 'scale' is paged, so it must be ragged along "
+                 "dimension 1 and its box must have 1 page, but is ragged along dimension 2 and "
+                 "its box has 1");
   kernel.tensorMaps = {{5, {1, 1, 8, 4}, Swizzle::None, /*isStored=*/false, /*ragged=*/0}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
                  "the tensor map over 'r4' of kernel 'scale' is ragged along dimension 0 of 4; the "

@@ -508,6 +508,42 @@ TEST_F(TensorMaps, ThatAreRaggedLeaveOutTheFirstOfFourDimensions) {
   EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 128, 1, 1, 1}));
 }
 
+/// Rows of pages have one stride, and pages begin at any multiple of it.
+TEST_F(TensorMaps, OfPagesNeedPagesOfWholeRows) {
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.arguments[0] = ArgumentSpec::view("x", ElementType::F16, {-1, -1, -1, 64});
+  kernel.tensorMaps = {
+      {0, {1, 64, 1, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/1, /*isPaged=*/true}};
+  kernel.layout = {};
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  auto runWith = [&](std::array<int64_t, 4> extents, std::array<int64_t, 4> strides) {
+    Arguments list = arguments(300, 5);
+    list.values[0] =
+        Argument::view(list.values[0].bits, ElementType::F16, 4, extents.data(), strides.data());
+    return run(operation, list);
+  };
+  // Pages with heads outside of rows: 5 x 64 rows of 64 elements.
+  EXPECT_OK(runWith({7, 64, 5, 64}, {5 * 64 * 64, 64, 64 * 64, 1}));
+  ASSERT_EQ(fake().maps.size(), 1u);
+  EXPECT_EQ(fake().maps[0].strides[1], 128u);
+  // A row of its own for each page, whose stride counts nevertheless.
+  EXPECT_OK(runWith({7, 1, 5, 64}, {5 * 64, 5 * 64, 64, 1}));
+  EXPECT_EQ(fake().maps.back().strides[1], 5u * 128);
+  const std::string prefix = "no variant of kernel 'scale' takes these arguments: the stride ";
+  const std::string rule = " along dimension 0 of 'x' must be a multiple of the stride of its "
+                           "rows, dimension 1, and the "
+                           "pages must lie within 1073741824 rows, for a tensor map of pages";
+  EXPECT_FAILURE(runWith({7, 64, 5, 64}, {5 * 64 * 64 + 64, 5 * 64, 64, 1}), Code::Unsupported,
+                 prefix + "20544" + rule);
+  EXPECT_FAILURE(runWith({7, 64, 5, 64}, {5 * 64 * 64, 0, 64, 1}), Code::Unsupported,
+                 prefix + "20480" + rule);
+  EXPECT_FAILURE(runWith({int64_t(1) << 21, 512, 5, 64}, {5 * 512 * 64, 64, 512 * 64, 1}),
+                 Code::Unsupported, prefix + "163840" + rule);
+  // One page may have any stride.
+  EXPECT_OK(runWith({1, 64, 5, 64}, {77, 5 * 64, 64, 1}));
+}
+
 /// A store writes the whole 16-byte chunk that contains the end of a row.
 TEST_F(TensorMaps, ThatAreStoredThroughNeedRowsOfWholeChunks) {
   KernelSpec kernel = writer.manifest.kernels[0];
