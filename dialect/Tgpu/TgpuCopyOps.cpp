@@ -118,8 +118,9 @@ bool tilewright::tgpu::startsWithZero(ValueRange indices, ArrayRef<int64_t> stat
   return !staticIndices.empty() && staticIndices.front() == 0;
 }
 
-/// The buffer is made of boxes of the map, `groups` for each panel.
-template <typename Op> static LogicalResult verifyBoxes(Op op, int64_t groups = 1) {
+/// The buffer is made of boxes of the map, `groups` for each panel; of pages, any number of boxes.
+template <typename Op>
+static LogicalResult verifyBoxes(Op op, int64_t groups = 1, bool isOfPages = false) {
   if (failed(verifyFeature(op, Feature::Tma)))
     return failure();
   auto map = cast<TensorMapType>(op.getMap().getType());
@@ -133,16 +134,20 @@ template <typename Op> static LogicalResult verifyBoxes(Op op, int64_t groups = 
   if (staticIndices.size() != box.size())
     return op->emitOpError() << "needs one index for each dimension of its map: rank " << box.size()
                              << ", but got " << staticIndices.size() << " indices";
-  if (map.isRagged() != static_cast<bool>(op.getBegin()) ||
-      map.isRagged() != static_cast<bool>(op.getSize()))
+  bool isOfPart = map.isRagged() && !isOfPages;
+  if (isOfPart != static_cast<bool>(op.getBegin()) || isOfPart != static_cast<bool>(op.getSize()))
     return op->emitOpError() << "needs 'from' and 'size' with a ragged tensor map, and with no "
                                 "other, but got "
                              << map
                              << (op.getBegin() && op.getSize()   ? " with them"
                                  : op.getBegin() || op.getSize() ? " with one of them"
                                                                  : " without them");
-  if (map.leavesOutFirst() && !startsWithZero(indices, staticIndices))
-    return op->emitOpError() << "first index must be 0, since " << map << " omits that dimension";
+  if ((map.leavesOutFirst() || isOfPages) && !startsWithZero(indices, staticIndices)) {
+    InFlightDiagnostic diagnostic = op->emitOpError() << "first index must be 0, since ";
+    if (isOfPages)
+      return diagnostic << "the rows determine the pages";
+    return diagnostic << map << " omits that dimension";
+  }
   int64_t columns = box.back(), rows = 1;
   for (int64_t extent : box.drop_back())
     rows *= extent;
@@ -150,6 +155,8 @@ template <typename Op> static LogicalResult verifyBoxes(Op op, int64_t groups = 
   int64_t bufferRows = shape.size() == 2 ? shape.front() : 1;
   int64_t width = layout::panelBytes(buffer.getSwizzle());
   int64_t panel = width ? 8 * width / getElementBits(buffer.getElementType()) : shape.back();
+  if (isOfPages && bufferRows % rows == 0)
+    groups = bufferRows / rows;
   if (bufferRows == groups * rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
       map.getElementType() == buffer.getElementType())
     return success();
@@ -166,7 +173,24 @@ bool tgpu::isCopyPerWarpgroup(Operation *op) {
   return add && add.getPerWarpgroup();
 }
 
-LogicalResult TmaLoadOp::verify() { return verifyBoxes(*this); }
+LogicalResult TmaLoadOp::verify() {
+  if (!getPages())
+    return verifyBoxes(*this);
+  auto paged = getPages().getDefiningOp<tile::PagedOp>();
+  auto definition = getMap().getDefiningOp<TensorMapOp>();
+  if (!paged || !definition || paged.getPool() != definition.getView())
+    return emitOpError("must be of a 'tile.paged' whose pool is the view of its map");
+  auto map = cast<TensorMapType>(getMap().getType());
+  if (map.getRagged() != 1)
+    return emitOpError() << "needs a tensor map that is ragged along dimension 1, the rows of a "
+                            "page, but got "
+                         << map;
+  int64_t rows = map.getBox()[1], together = paged.getRowsTogether();
+  if (together > 0 && together % rows != 0)
+    return emitOpError() << "copies boxes of " << rows << " rows, but only " << together
+                         << " are known to lie in one page";
+  return verifyBoxes(*this, 1, /*isOfPages=*/true);
+}
 
 /// With `per warpgroup`, a box is the share of a warpgroup.
 template <typename OpT> static LogicalResult verifyTmaWrite(OpT op) {

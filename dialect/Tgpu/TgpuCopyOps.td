@@ -233,6 +233,10 @@ def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [AttrSizedOperandSegments]> {
     With a ragged map, the copied view is the part that begins at `from` and has `size` rows, clipped to the argument,
     as with `tile.subview`: indices count from the beginning of the part.
 
+    With `of`, the map is that of the pool of a `tile.paged`, ragged along the rows of a page, and the copied view is
+    the paged one: the first index is 0, and the second counts rows of the sequence. Each box takes rows of one page,
+    whose number is read when the copy is issued; a box that has no page is zeros.
+
     Preconditions: no warp reads or writes the buffer any more (`tgpu.acquire`); the index along the ragged dimension is
     not negative.
 
@@ -248,18 +252,21 @@ def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [AttrSizedOperandSegments]> {
     - a buffer that does not consist of boxes of the map: other rows, other elements, another swizzle, or a box that is
       not one panel wide (without swizzle, as wide as the buffer)
     - another number of indices than the map has dimensions
-    - `from` and `size` without a ragged map, or a ragged map without them
-    - a first index other than 0 of a dimension that the map leaves out
+    - `from` and `size` without a ragged map, or a ragged map without them or `of`
+    - `of` something else than a `tile.paged` whose pool is the view of the map, with a map that is not ragged along
+      dimension 1, with `from`, or with boxes of more rows than lie together
+    - a first index other than 0 of a dimension that the map leaves out, or of pages
     - a target other than sm_90a
   }];
   let arguments = (ins Arg<Tgpu_TensorMap, "", Tgpu_ReadsGlobal>:$map, Variadic<I32>:$indices,
                        DenseI64ArrayAttr:$static_indices,
-                       Optional<I32>:$begin, Optional<I32>:$size,
+                       Optional<I32>:$begin, Optional<I32>:$size, Optional<Tgpu_View>:$pages,
                        Arg<Tgpu_Shared, "", Tgpu_WritesShared>:$buffer,
                        Arg<Tgpu_Barriers, "", Tgpu_AccessesBarriers>:$barriers, I32:$use);
   let assemblyFormat = [{
     $map `` custom<DynamicIndexList>($indices, $static_indices) (`from` $begin^ `size` $size)?
-    `,` $buffer `,` $barriers `[` $use `]` attr-dict `:` type($map) `,` type($buffer) `,` type($barriers)
+    (`of` $pages^ `:` type($pages))? `,` $buffer `,` $barriers `[` $use `]` attr-dict
+    `:` type($map) `,` type($buffer) `,` type($barriers)
   }];
   let hasVerifier = 1;
 }

@@ -162,6 +162,10 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
     mapSpec.argument = static_cast<uint32_t>(*argument);
     mapSpec.box.assign(type.getBox().begin(), type.getBox().end());
     mapSpec.ragged = static_cast<int>(type.getRagged());
+    mapSpec.isPaged = llvm::any_of(map.getMap().getUsers(), [](Operation *user) {
+      auto load = dyn_cast<tgpu::TmaLoadOp>(user);
+      return load && load.getPages();
+    });
     mapSpec.swizzle = type.getSwizzle();
     mapSpec.isStored = llvm::any_of(map.getMap().getUsers(), [](Operation *user) {
       return isa<tgpu::TmaStoreOp, tgpu::TmaReduceAddOp>(user);

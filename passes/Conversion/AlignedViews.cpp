@@ -96,6 +96,8 @@ bool hasLoadsInTurn(KernelOp kernel) {
 BlockArgument tgpu::getAlignedArgument(KernelOp kernel, Value view) {
   // A part of a view along a dimension other than the last has the alignment of the view: its
   // address differs by a multiple of a stride.
+  if (auto paged = view.getDefiningOp<tile::PagedOp>())
+    view = paged.getPool();
   auto part = view.getDefiningOp<tile::SubviewOp>();
   while (part &&
          static_cast<int64_t>(part.getDim()) + 1 < cast<tile::ViewType>(part.getType()).getRank()) {

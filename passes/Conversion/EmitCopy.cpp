@@ -65,20 +65,31 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
     Value col = b.add(b.mul(panel, b.i32(width)), colInPanel);
     return {row, divide(col, bytes)};
   };
-  auto isInside = [&](Value row, Value col) {
+  std::optional<PagedRows> pages;
+  if (auto paged = op.getView().getDefiningOp<tile::PagedOp>(); paged && rank == 2)
+    pages.emplace(e, paged);
+  /// Of rows of pages, the row is found once for its address and its condition.
+  auto findRow = [&](Value row) {
+    return pages ? pages->find(b.add(region.index[0], row)) : PagedRows::Place();
+  };
+  auto isInside = [&](Value row, Value col, const PagedRows::Place &place) {
     Value inside = b.less(b.add(region.index.back(), col), region.extent.back());
-    if (rank == 2)
+    if (pages)
+      inside = b.conjunction(inside, place.inside);
+    else if (rank == 2)
       inside = b.conjunction(inside, b.less(b.add(region.index[0], row), region.extent[0]));
     return b.conjunction(inside, region.inside);
   };
   // Sums in 32 bits first: one product per row. A row may be before the view while one that is
   // addressed relative to it is inside, so its sign matters.
-  auto addressOf = [&](Value row, Value col, bool isUnit) {
+  auto addressOf = [&](Value row, Value col, bool isUnit, const PagedRows::Place &place) {
     Value offset = b.toU64(b.add(region.index.back(), col));
     if (!isUnit)
       offset = b.mul(offset, region.stride.back());
     Value from = region.outer;
-    if (rank == 2) {
+    if (pages) {
+      from = b.advance(from, b.mul(pages->getOffset(place), b.i64(bytes)));
+    } else if (rank == 2) {
       Value start = b.mul(b.toI64(b.add(region.index[0], row)), region.stride[0]);
       from = b.advance(from, b.mul(start, b.i64(bytes)));
     }
@@ -102,21 +113,31 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
                          : "llvm.nvvm.cp.async.ca.shared.global." + std::to_string(chunk) + ".s";
   auto [row, col] = locate(b.threads.thread);
   Value target = getByteOffset(b, *shared, row, col);
-  Value source = addressOf(row, col, /*isUnit=*/true);
   std::optional<int64_t> rowStep = partition.rowsPerIssue();
+  Value source = pages ? Value() : addressOf(row, col, /*isUnit=*/true, {});
   // One addition from issue to issue: a product for each would take as many registers.
   Value firstRow = rank == 2 ? b.add(region.index[0], row) : Value();
   Value colInside =
       b.conjunction(b.less(b.add(region.index.back(), col), region.extent.back()), region.inside);
   Value sourceStep;
-  if (rowStep && rank == 2)
+  if (rowStep && rank == 2 && !pages)
     sourceStep = b.mul(region.stride[0], b.i64(*rowStep * bytes));
   for (int issue = 0; issue < partition.numIssues(); ++issue) {
     bool isLast = issue + 1 == partition.numIssues();
     Value number = b.add(b.threads.thread, b.i32(int64_t(issue) * numThreads));
     guarded(number, isLast && !partition.isEven(), [&] {
       Value from = source, to = b.advance(buffer, target), inside;
-      if (rowStep) {
+      if (pages) {
+        Value thisRow = row, thisCol = col;
+        if (rowStep)
+          thisRow = b.add(row, b.i32(issue * *rowStep));
+        else
+          std::tie(thisRow, thisCol) = locate(number);
+        PagedRows::Place place = findRow(thisRow);
+        from = addressOf(thisRow, thisCol, /*isUnit=*/true, place);
+        to = b.advance(buffer, getByteOffset(b, *shared, thisRow, thisCol));
+        inside = isInside(thisRow, thisCol, place);
+      } else if (rowStep) {
         int64_t rows = issue * *rowStep;
         to = b.advance(to, rows * shared->rowPitch());
         inside = colInside;
@@ -124,9 +145,9 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
           inside = b.conjunction(b.less(b.add(firstRow, b.i32(rows)), region.extent[0]), inside);
       } else {
         auto [thisRow, thisCol] = locate(number);
-        from = addressOf(thisRow, thisCol, /*isUnit=*/true);
+        from = addressOf(thisRow, thisCol, /*isUnit=*/true, {});
         to = b.advance(buffer, getByteOffset(b, *shared, thisRow, thisCol));
-        inside = isInside(thisRow, thisCol);
+        inside = isInside(thisRow, thisCol, {});
       }
       // A copy of 0 bytes reads nothing and fills the chunk with zeros.
       Value size = arith::SelectOp::create(b, inside, b.i32(chunk), b.i32(0));
@@ -144,10 +165,12 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
   Value number = b.add(b.threads.thread, b.mul(loop.getInductionVar(), b.i32(numThreads)));
   guarded(number, !partition.isEven(), [&] {
     auto [row, col] = locate(number);
+    PagedRows::Place place = findRow(row);
     Values elements;
     for (int64_t i = 0; i < perChunk; ++i) {
       Value at = b.add(col, b.i32(i));
-      Value inside = isInside(row, at), address = addressOf(row, at, /*isUnit=*/false);
+      Value inside = isInside(row, at, place);
+      Value address = addressOf(row, at, /*isUnit=*/false, place);
       llvm::append_range(elements, loadGlobal(b, address, inside, region.view.element, 1));
     }
     storeVector(b, b.advance(buffer, getByteOffset(b, *shared, row, col)), elements);

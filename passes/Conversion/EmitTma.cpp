@@ -90,16 +90,66 @@ static std::string repeated(StringRef constraint, size_t count) {
   return text;
 }
 
-static LogicalResult emitTmaLoad(KernelEmitter &e, TmaLoadOp op) {
+static void issueLoad(KernelEmitter &e, Value buffer, Value map, Value full, ValueRange at) {
+  Values operands{buffer, map, full};
+  llvm::append_range(operands, at);
+  e.b.inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
+                    "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {" +
+                    operandList(3, at.size()) + "}], [$2];",
+                "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+}
+
+/// Boxes of rows of pages, through the ragged map of the pool.
+static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
+  ThreadBuilder &b = e.b;
+  auto mapType = cast<TensorMapType>(op.getMap().getType());
+  auto type = cast<SharedType>(op.getBuffer().getType());
+  const layout::SharedLayout *shared = e.getLayout(op, type);
+  if (!shared)
+    return failure();
+  int64_t boxRows = mapType.getBox()[1], boxCols = mapType.getBox().back();
+  PagedRows pages(e, op.getPages().getDefiningOp<tile::PagedOp>());
+  Values index = getIndices(e, op.getIndices(), op.getStaticIndices());
+  Value buffer = getWindowAddress(b, e.getScalar(op.getBuffer())), map = e.getScalar(op.getMap());
   Value full = getBarrier(e, op.getBarriers(), e.getScalar(op.getUse()));
-  return emitTma(e, op, [&](Value buffer, Value map, ValueRange at) {
-    Values operands{buffer, map, full};
-    llvm::append_range(operands, at);
-    e.b.inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
-                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {" +
-                      operandList(3, at.size()) + "}], [$2];",
-                  "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+  byOneThread(e, [&] {
+    // Several numbers of pages are on their way before the first is used.
+    constexpr int64_t mostAhead = 4;
+    SmallVector<PagedRows::Place> places;
+    int64_t boxes = shared->rows() / boxRows;
+    for (int64_t number = 0; number < boxes; ++number) {
+      for (int64_t ahead = number;
+           number % mostAhead == 0 && ahead < std::min(number + mostAhead, boxes); ++ahead)
+        places.push_back(pages.find(b.add(index[1], b.i32(ahead * boxRows))));
+      const PagedRows::Place &place = places[number];
+      Value size = arith::SelectOp::create(b, place.inside, place.left, b.i32(0));
+      Value page = arith::SelectOp::create(b, place.inside, place.page, b.i32(0));
+      Value begin = b.add(b.mul(page, pages.getRowsOfPage()), place.row);
+      int64_t row = number * boxRows;
+      for (int64_t col = 0; col < shared->cols(); col += boxCols) {
+        Values at = index;
+        at[1] = arith::SubIOp::create(b, b.i32(runtime::raggedBound), size);
+        at.back() = b.add(at.back(), b.i32(col));
+        if (mapType.leavesOutFirst())
+          at.erase(at.begin());
+        at.insert(at.begin(), {b.i32(runtime::raggedBound), b.add(begin, size)});
+        std::reverse(at.begin(), at.end()); // innermost first
+        issueLoad(e,
+                  b.add(buffer, b.i32(col / shared->panelCols() * shared->panelStride() +
+                                      row * shared->rowPitch())),
+                  map, full, at);
+      }
+    }
   });
+  return success();
+}
+
+static LogicalResult emitTmaLoad(KernelEmitter &e, TmaLoadOp op) {
+  if (op.getPages())
+    return emitPagedLoad(e, op);
+  Value full = getBarrier(e, op.getBarriers(), e.getScalar(op.getUse()));
+  return emitTma(
+      e, op, [&](Value buffer, Value map, ValueRange at) { issueLoad(e, buffer, map, full, at); });
 }
 
 template <typename TmaOp> static LogicalResult emitTmaWrite(KernelEmitter &e, TmaOp op) {

@@ -36,6 +36,20 @@ static void emitSubview(KernelEmitter &e, tile::SubviewOp op) {
   e.set(op.getResult(), list);
 }
 
+/// Copies find rows by the operation; its value has the bounds.
+static void emitPaged(KernelEmitter &e, tile::PagedOp op) {
+  ThreadBuilder &b = e.b;
+  View pool = getView(e, op.getPool());
+  Value size = arith::MaxSIOp::create(b, e.getScalar(op.getSize()), b.i32(0));
+  Values list{pool.base, size};
+  llvm::append_range(list, ArrayRef(pool.extents).drop_front(2));
+  llvm::append_range(list, ArrayRef(pool.strides).drop_front());
+  // Behind the view: a division for each tile, not for each copy.
+  Value rows = arith::DivUIOp::create(b, pool.strides[0], pool.strides[1]);
+  list.push_back(arith::TruncIOp::create(b, b.getI32Type(), rows));
+  e.set(op.getResult(), list);
+}
+
 static LogicalResult emitCaptured(KernelEmitter &e, tile::CapturedOp op) {
   const Values *list = e.getCapture(op, op.getCaptureAttr());
   if (!list)
@@ -90,6 +104,7 @@ static LogicalResult emitAt(KernelEmitter &e, tile::AtOp op) {
 void tgpu::registerViewLowerings(LoweringTable &table) {
   table.add<tile::DimOp>(emitDim);
   table.add<tile::SubviewOp>(emitSubview);
+  table.add<tile::PagedOp>(emitPaged);
   table.add<tile::CapturedOp>(emitCaptured);
   table.add<tile::RepeatOp>(emitRepeat);
   table.add<tile::AtOp>(emitAt);

@@ -55,6 +55,43 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 }
 
 //===----------------------------------------------------------------------===//
+// Pages
+//===----------------------------------------------------------------------===//
+
+PagedRows::PagedRows(KernelEmitter &e, tile::PagedOp op)
+    : e(e), op(op), pool(getView(e, op.getPool())), size(e.get(op.getResult())[1]),
+      rowsBetweenPages(e.get(op.getResult()).back()) {}
+
+PagedRows::Place PagedRows::find(Value row) {
+  ThreadBuilder &b = e.b;
+  Value rows = pool.extents[1], inside = b.less(row, size);
+  if (!op.getTable()) {
+    Value page = e.getScalar(op.getPage());
+    inside = b.conjunction(inside, b.conjunction(b.less(page, pool.extents[0]), b.less(row, rows)));
+    Value end = arith::MinSIOp::create(b, size, rows);
+    return {page, row, arith::SubIOp::create(b, end, row), inside};
+  }
+  Value number = arith::DivUIOp::create(b, row, rows);
+  Value rowOfPage = arith::SubIOp::create(b, row, b.mul(number, rows));
+  View table = getView(e, op.getTable());
+  Values indices;
+  for (Value index : op.getTableIndices())
+    indices.push_back(e.getScalar(index));
+  indices.push_back(number);
+  ElementPlace place = getElementPlace(b, table, indices, inside);
+  Value page = loadGlobal(b, place.address, place.inside, table.element, 1).front();
+  Value left = arith::MinSIOp::create(b, arith::SubIOp::create(b, size, row),
+                                      arith::SubIOp::create(b, rows, rowOfPage));
+  return {page, rowOfPage, left, b.conjunction(place.inside, b.less(page, pool.extents[0]))};
+}
+
+Value PagedRows::getOffset(const Place &place) const {
+  ThreadBuilder &b = e.b;
+  return b.add(b.mul(b.toI64(place.page), pool.strides[0]),
+               b.mul(b.toI64(place.row), pool.strides[1]));
+}
+
+//===----------------------------------------------------------------------===//
 // Regions
 //===----------------------------------------------------------------------===//
 
@@ -63,6 +100,8 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 static Value getRoot(KernelEmitter &e, Value view) {
   while (auto repeat = view.getDefiningOp<tile::RepeatOp>())
     view = repeat.getSource();
+  if (auto paged = view.getDefiningOp<tile::PagedOp>())
+    return paged.getPool();
   if (BlockArgument argument = getAlignedArgument(e.kernel, view))
     return argument;
   return isa<BlockArgument>(view) || view.getDefiningOp<tile::CapturedOp>() ? view : Value();

@@ -36,6 +36,29 @@ ElementPlace getElementPlace(ThreadBuilder &b, const View &view,
 /// The remaining extent after the offset, at most `asked`; neither is below 0.
 mlir::Value clampPart(ThreadBuilder &b, mlir::Value offset, mlir::Value asked, mlir::Value extent);
 
+/// The rows of a view of pages.
+class PagedRows {
+public:
+  PagedRows(KernelEmitter &e, tile::PagedOp op);
+  struct Place {
+    mlir::Value page, row; ///< i32; row of the page
+    mlir::Value left;      ///< rows from this one to the end of the page or sequence, i32
+    mlir::Value inside;    ///< whether the row has a page
+  };
+  /// Reads the number of the page.
+  Place find(mlir::Value row);
+  /// Elements from the base of the pool, i64, to the row.
+  mlir::Value getOffset(const Place &place) const;
+  /// How many rows a page is after the one before it, i32, if it is a whole number.
+  mlir::Value getRowsOfPage() const { return rowsBetweenPages; }
+
+private:
+  KernelEmitter &e;
+  tile::PagedOp op;
+  View pool;
+  mlir::Value size, rowsBetweenPages;
+};
+
 /// The start of a tile in a view, and the dimensions of the view that it covers.
 struct ViewRegion {
   View view;

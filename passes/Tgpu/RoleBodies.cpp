@@ -15,8 +15,8 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 bool RoleWriter::isOnlyCopied(Operation *op) {
-  auto part = dyn_cast<tile::SubviewOp>(op);
-  return part && llvm::all_of(part->getUsers(), llvm::IsaPred<CopyAsyncOp>);
+  return isa<tile::SubviewOp, tile::PagedOp>(op) &&
+         llvm::all_of(op->getUsers(), llvm::IsaPred<CopyAsyncOp>);
 }
 
 void RoleWriter::writeBlock(Block &block) {
@@ -25,7 +25,8 @@ void RoleWriter::writeBlock(Block &block) {
       break;
     if (isa<tile::SpreadOp>(op))
       continue;
-    if (isOnlyCopied(&op))
+    // Copies find rows of parts by their operands, and rows in pages by the view.
+    if (isOnlyCopied(&op) && !(role == Role::Load && isa<tile::PagedOp>(op)))
       continue;
     if ((role == getPublisher() || receivesValues()) && llvm::is_contained(publishedOps, &op))
       continue;
@@ -197,10 +198,16 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
       ExpectOp::create(b, channel.full, uses[i], channel.group->getBytes());
     }
     SmallVector<Value> indices = getAll(copy.getIndices());
+    SmallVector<int64_t> staticIndices(copy.getStaticIndices());
     MappedView view = MappedView::of(copy.getView());
-    TmaLoadOp::create(b, channel.maps[position], indices, copy.getStaticIndicesAttr(),
+    Value pages;
+    if (copy.getView().getDefiningOp<tile::PagedOp>()) {
+      pages = map.lookup(copy.getView());
+      staticIndices.insert(staticIndices.begin(), 0); // pages are found by the rows
+    }
+    TmaLoadOp::create(b, channel.maps[position], indices, staticIndices,
                       view.begin ? map.lookup(view.begin) : Value(),
-                      view.size ? map.lookup(view.size) : Value(), getSlot(i, position),
+                      view.size ? map.lookup(view.size) : Value(), pages, getSlot(i, position),
                       channel.full, uses[i]);
     if (position + 1 == channel.group->copies.size())
       uses[i] = arith::AddIOp::create(b, uses[i], i32(1));

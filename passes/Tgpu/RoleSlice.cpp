@@ -15,6 +15,8 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -39,14 +41,51 @@ SetVector<Value> tgpu::getInputs(Operation *op) {
 }
 
 MappedView MappedView::of(Value view) {
+  if (auto paged = view.getDefiningOp<tile::PagedOp>())
+    return {paged.getPool(), {}, {}};
   if (auto part = view.getDefiningOp<tile::SubviewOp>())
     return {part.getSource(), part.getOffset(), part.getSize()};
   return {view, {}, {}};
 }
 
+/// The box of rows of a sequence: as many as lie together, in whole repetitions of the swizzle.
+static TensorMapType getPagedMap(KernelOp kernel, tile::PagedOp paged,
+                                 std::optional<ArrayRef<int64_t>> dims, SharedType buffer) {
+  constexpr int64_t rowsOfSwizzle = 8;
+  auto pool = dyn_cast<BlockArgument>(paged.getPool());
+  auto type = cast<tile::ViewType>(paged.getPool().getType());
+  int64_t rank = type.getRank();
+  if (!pool || pool.getOwner() != &kernel.getBody().front() ||
+      rank > TensorMapRank::mostOfRaggedView || buffer.getShape().size() != 2 ||
+      buffer.getElementType() != type.getElementType())
+    return {};
+  for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
+    if (candidate == pool && isOptional)
+      return {};
+  // Dimensions count from the rows of the sequence.
+  int64_t columnDim = dims ? dims->back() : rank - 2, rowDim = dims ? dims->front() : rank - 3;
+  int64_t bits = getElementBits(buffer.getElementType()), rows = buffer.getShape()[0];
+  if (columnDim != rank - 2 || rowDim != 0 || buffer.getSwizzle() == tgpu::Swizzle::None)
+    return {};
+  if (int64_t together = paged.getRowsTogether())
+    rows = std::gcd(rows, together);
+  while (rows > Target::mostBoxExtent && rows % 2 == 0)
+    rows /= 2;
+  if (rows > Target::mostBoxExtent || rows % rowsOfSwizzle != 0)
+    return {};
+  SmallVector<int64_t> box(rank, 1);
+  box[1] = rows;
+  box[rank - 1] = 8 * layout::panelBytes(buffer.getSwizzle()) / bits;
+  return TensorMapType::getChecked([&] { return emitError(kernel.getLoc()); }, kernel.getContext(),
+                                   ArrayRef<int64_t>(box), buffer.getElementType(),
+                                   buffer.getSwizzle(), /*ragged=*/int64_t(1));
+}
+
 TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                                  std::optional<ArrayRef<int64_t>> dims, bool isOfFirst,
                                  SharedType buffer) {
+  if (auto paged = view.getDefiningOp<tile::PagedOp>())
+    return isa<CopyAsyncOp>(access) ? getPagedMap(kernel, paged, dims, buffer) : TensorMapType();
   constexpr int64_t mostExtent = Target::mostBoxExtent, chunkBytes = 16;
   Value mapped = MappedView::of(view).argument;
   auto argument = dyn_cast<BlockArgument>(mapped);

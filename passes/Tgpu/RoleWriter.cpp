@@ -179,6 +179,8 @@ Value RoleWriter::getBytesOfStep(Value zero) {
       return;
     auto dims = access.getDims();
     int64_t rowDim = dims && dims->size() == 2 ? std::min((*dims)[0], (*dims)[1]) : rank - 2;
+    if (access.getView().template getDefiningOp<tile::PagedOp>())
+      rowDim = 1; // of the pool
     Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
     for (int64_t dim : {rowDim, rank - 1}) {
       Value extent = tile::DimOp::create(b, b.getI32Type(), getArgument(view), dim);

@@ -41,7 +41,8 @@ bool isByWarpgroup(Operation *op) {
           scf::ForOp, scf::IfOp, scf::YieldOp>(op))
     return true;
   if (isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::SelectOp, tile::CastOp, tile::MapOp,
-          tile::RandomOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::CapturedOp>(op))
+          tile::RandomOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::PagedOp,
+          tile::CapturedOp>(op))
     return true;
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
 }

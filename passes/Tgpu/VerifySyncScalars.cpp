@@ -149,6 +149,11 @@ int64_t Scalars::getExtentOfWhole(Value view, int64_t dim,
       if (static_cast<int64_t>(repeat.getDim()) == dim && get(repeat.getCondition()))
         return std::numeric_limits<int32_t>::max();
       view = repeat.getSource();
+    } else if (auto paged = view.getDefiningOp<tile::PagedOp>()) {
+      if (dim == 0)
+        return std::max<int64_t>(get(paged.getSize()), 0);
+      ++dim;
+      view = paged.getPool();
     } else {
       return launch.getExtent(getArrayRoot(view), dim);
     }

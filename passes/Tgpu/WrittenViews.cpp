@@ -20,7 +20,7 @@ using namespace tilewright::tgpu;
 
 Value tgpu::getViewRoot(Value view) {
   while (Operation *op = view.getDefiningOp()) {
-    if (!isa<tile::SubviewOp, tile::RepeatOp>(op))
+    if (!isa<tile::SubviewOp, tile::RepeatOp, tile::PagedOp>(op))
       break;
     view = op->getOperand(0);
   }
@@ -74,5 +74,7 @@ bool WrittenViews::canComputeAhead(Operation *op) const {
     return false;
   // Captures are never written.
   auto at = dyn_cast<tile::AtOp>(op);
+  if (auto paged = dyn_cast<tile::PagedOp>(op))
+    return !paged.getTable() || !contains(paged.getTable());
   return at ? !at.getView() || !contains(at.getView()) : isMemoryEffectFree(op);
 }

@@ -378,3 +378,59 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) gri
   // expected-error @+1 {{first index must be 0, since '!tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>' omits that dimension}}
   tgpu.tma_store %s, %m[%i, 0, 0, 0] from %i size %i : !tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
 }
+
+// -----
+
+// Rows of pages.
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>, %y: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %p = tile.paged %y page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
+  // expected-error @+1 {{must be of a 'tile.paged' whose pool is the view of its map}}
+  tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x1x64xbf16, b128>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %p = tile.paged %x page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
+  // expected-error @+1 {{needs a tensor map that is ragged along dimension 1, the rows of a page, but got}}
+  tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>, %t: !tile.view<[?, ?], i32>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %p = tile.paged %x page %i by %t[%i] each 16 size %i : !tile.view<[?, ?, ?, 64], bf16>, !tile.view<[?, ?], i32> -> !tile.view<[?, ?, 64], bf16>
+  // expected-error @+1 {{copies boxes of 64 rows, but only 16 are known to lie in one page}}
+  tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %p = tile.paged %x page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
+  // expected-error @+1 {{first index must be 0, since the rows determine the pages}}
+  tgpu.tma_load %m[%i, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x48x1x64xbf16, b128, ragged 1>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %p = tile.paged %x page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
+  // expected-error @+1 {{buffer must consist of boxes of the map}}
+  tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x48x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}

@@ -229,7 +229,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   // expected-error @+1 {{needs one index for each dimension of its map: rank 3, but got 0 indices}}
-  "tgpu.tma_load"(%m, %s, %b, %i) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 1, 1, 1>, static_indices = array<i64>}> : (!tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
+  "tgpu.tma_load"(%m, %s, %b, %i) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 1, 1, 1>, static_indices = array<i64>}> : (!tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
 }
 
 // -----
@@ -238,7 +238,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   // expected-error @+1 {{operand #0 must be a tensor map, but got 'i32'}}
-  "tgpu.tma_load"(%i, %s, %b, %i) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 1, 1, 1>, static_indices = array<i64>}> : (i32, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
+  "tgpu.tma_load"(%i, %s, %b, %i) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 1, 1, 1>, static_indices = array<i64>}> : (i32, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
 }
 
 // -----

@@ -36,6 +36,11 @@ struct TmaCopy {
     copy.view = lowering.slotOf(definition.getView());
     copy.buffer = lowering.slotOf(op.getBuffer());
     copy.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+    if constexpr (std::is_same_v<OpT, tgpu::TmaLoadOp>)
+      if (op.getPages()) {
+        copy.paged = lowering.slotOf(op.getPages());
+        return copy;
+      }
     if (copy.map.isRagged()) {
       copy.begin = lowering.intOperand(op.getBegin());
       copy.size = lowering.intOperand(op.getSize());
@@ -64,6 +69,11 @@ struct TmaCopy {
     if (!isAligned)
       return machine.fail(op, "has a tensor map of a view whose start and strides must be "
                               "multiples of 16 bytes, and its last dimension contiguous");
+    if (paged && memory.extents[0] > 1 &&
+        (memory.strides[1] == 0 || memory.strides[0] % memory.strides[1] != 0))
+      return machine.fail(op,
+                          "has a tensor map of pages whose stride must be a multiple of that of "
+                          "their rows");
     int64_t row = map.getRagged() < 0 ? 0 : indices[map.getRagged()].read(frame);
     return row >= 0 ||
            machine.fail(op, "begins before its part of the view, at row " + std::to_string(row) +
@@ -126,7 +136,44 @@ struct TmaCopy {
     return bytes;
   }
 
+  /// Of rows of pages.
+  std::vector<Box> pagedBoxes(const SimulatedFrame &frame) const {
+    const View &memory = frame.views[*paged];
+    std::vector<Box> result;
+    for (BoxPattern &pattern : patternOfBoxes(map, type, numberIn(frame, buffer))) {
+      int64_t first = indices[1].read(frame) + pattern.row, begin = memory.data ? 0 : -1;
+      Box &box = result.emplace_back();
+      box.offsets = std::move(pattern.offsets);
+      box.row = pattern.row;
+      box.tile.type = memory.type;
+      box.tile.base = memory.data;
+      if (memory.pages)
+        begin = memory.offsetOfRow(first);
+      int64_t left = memory.extents[0] - first; // rows up to the end of the page or sequence
+      if (memory.pages)
+        left = std::min(left, memory.pages->rows - first % memory.pages->rows);
+      if (begin > 0)
+        box.tile.base += begin * static_cast<int64_t>(byteWidth(memory.type));
+      for (auto [d, extent] : llvm::enumerate(map.getBox().drop_front())) {
+        numeric::TileAxis &axis = box.tile.axes.emplace_back();
+        axis.size = extent;
+        axis.start = indices[d + 1].read(frame);
+        axis.extent = memory.extents[d];
+        axis.stride = memory.strides[d];
+        if (d + 2 == map.getBox().size())
+          axis.start += pattern.column;
+        if (d > 0)
+          continue;
+        axis.start = memory.pages ? 0 : first;
+        axis.extent = begin < 0 ? 0 : memory.pages ? std::max<int64_t>(left, 0) : axis.extent;
+      }
+    }
+    return result;
+  }
+
   std::vector<Box> boxes(const SimulatedFrame &frame) const {
+    if (paged)
+      return pagedBoxes(frame);
     const View &memory = frame.views[view];
     ArrayRef<int64_t> extents = map.getBox();
     int64_t rowDim = tgpu::TensorMapType(map).getRowDim();
@@ -164,7 +211,8 @@ struct TmaCopy {
   tgpu::SharedType type;
   Slot view = 0, buffer = 0;
   llvm::SmallVector<IntOperand, 4> indices;
-  IntOperand begin, size; ///< of the part, if the map is ragged
+  IntOperand begin, size;    ///< of the part, if the map is ragged
+  std::optional<Slot> paged; ///< the view of a copy of rows of pages
 };
 
 /// A copy that arrives at a barrier.

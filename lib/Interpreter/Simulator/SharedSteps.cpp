@@ -45,7 +45,7 @@ void scatter(Machine &machine, int64_t base, ArrayRef<int32_t> offsets, ElementT
 
 GlobalTile tileOf(const SimulatedFrame &frame, const Placement &place) {
   const View &view = frame.views[place.view];
-  GlobalTile tile{view.type, view.data, {}};
+  GlobalTile tile{view.type, view.data, {}, nullptr};
   bool isInside = true;
   for (unsigned d = 0; d < place.indices.size(); ++d) {
     if (llvm::is_contained(place.dims, d))
@@ -61,6 +61,12 @@ GlobalTile tileOf(const SimulatedFrame &frame, const Placement &place) {
     axis.start = place.indices[d].read(frame);
     axis.extent = isInside ? view.extents[d] : 0;
     axis.stride = view.strides[d];
+    if (d == 0 && view.pages) {
+      auto offsets = std::make_shared<std::vector<int64_t>>();
+      axis = view.rowsOfPages(axis.start, axis.size, *offsets);
+      axis.extent = isInside ? axis.extent : 0;
+      tile.rowOffsets = std::move(offsets);
+    }
   }
   return tile;
 }

@@ -86,6 +86,7 @@ struct GlobalTile {
   ElementType type = ElementType::F32;
   char *base = nullptr;
   llvm::SmallVector<numeric::TileAxis, 5> axes;
+  std::shared_ptr<const std::vector<int64_t>> rowOffsets = nullptr; ///< of a paged view
 };
 GlobalTile tileOf(const SimulatedFrame &frame, const interpreter::Placement &place);
 
