@@ -365,6 +365,26 @@ LogicalResult LayoutInference::visit(Operation *op) {
                          << "' on tiles cannot be mapped onto a GPU yet";
 }
 
+/// Where tiles are only reduced along dimension 0, threads hold whole columns: no number crosses
+/// lanes.
+void LayoutInference::seedColumns() {
+  llvm::DenseSet<unsigned> alongRows;
+  for (Operation *op : relations)
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && reduce.getDim() == 1)
+      alongRows.insert(*classOf(reduce.getSource()));
+  for (Operation *op : relations) {
+    auto reduce = dyn_cast<tile::ReduceOp>(op);
+    std::optional<unsigned> id = reduce ? classOf(reduce.getSource()) : std::nullopt;
+    if (!id || classes[*id].layout || alongRows.contains(*id))
+      continue;
+    int64_t columns = classes[*id].shape[1];
+    if (columns % layout::kLanes != 0)
+      continue;
+    int64_t warpsN = std::gcd(warps, columns / layout::kLanes);
+    seed(reduce.getSource(), BlockedAttr::get(context, 1, layout::kLanes, warps / warpsN, warpsN));
+  }
+}
+
 /// One sweep over reductions and expansions. Returns whether it found a layout.
 bool LayoutInference::propagate() {
   bool changed = false;
@@ -394,6 +414,9 @@ LogicalResult LayoutInference::run() {
   if (result.wasInterrupted())
     return failure();
   seedDots();
+  while (propagate())
+    ;
+  seedColumns();
   while (propagate())
     ;
   // Tiles of rank 2 first, since vectors take slices of their layouts.

@@ -84,6 +84,7 @@ private:
   bool savesByRows(llvm::ArrayRef<tile::DotOp> chain);
   static bool canLieForWgmma(tile::DotOp dot);
   void seedDots();
+  void seedColumns();
   static bool fits(mlir::Attribute layout, llvm::ArrayRef<int64_t> shape);
 
   tile::KernelOp kernel;
