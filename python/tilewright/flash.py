@@ -39,7 +39,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     corner is that of the used rows. Raises ValueError for invalid arguments and for a block_table."""
     if block_table is not None:
         raise ValueError("block_table must be None: the kernel of packed sequences reads keys in order, not by pages; "
-                         "kernels/attention_paged_decode.mlir reads pages, by tilewright.runtime")
+                         "kernels/attention_decode.mlir reads pages, by tilewright.runtime")
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     o, lse = attention(q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q,
                        max_seqlen_k=max_seqlen_k, seqused_q=seqused_q, seqused_k=seqused_k, **options)

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace tilewright;
 using namespace tilewright::acceptance;
@@ -71,6 +72,112 @@ TEST_P(Decode, Paged) {
                     "pages of " + std::to_string(pageSize) + ", groups of " +
                         std::to_string(group));
     }
+}
+
+/// The arguments of attention_decode but the results: keys in pages, or in one piece.
+struct DecodeArrays {
+  AttentionProblem problem;
+  PagedKeys keys;
+  std::vector<double> q;
+};
+
+ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, int64_t pageRows,
+                        int64_t splits) {
+  const AttentionProblem &problem = arrays.problem;
+  const PagedKeys &keys = arrays.keys;
+  ElementType element = elementType(type);
+  KernelCall call("attention_decode", {{"D", std::to_string(problem.D)},
+                                       {"DV", std::to_string(problem.DV)},
+                                       {"T", typeName(type)},
+                                       {"GROUP", std::to_string(group)},
+                                       {"PAGE_ROWS", std::to_string(pageRows)},
+                                       {"SPLITS", std::to_string(splits)}});
+  call.input("q", element, {problem.B, problem.Hq, problem.D}, arrays.q);
+  std::vector<double> k = rowsBeforeHeads(keys.pagesK, keys, problem.Hkv, problem.D),
+                      v = rowsBeforeHeads(keys.pagesV, keys, problem.Hkv, problem.DV);
+  int64_t pages = keys.numPages, rows = keys.pageSize;
+  if (pageRows == 0) { // each sequence in one piece
+    auto inOnePiece = [&](const std::vector<double> &from, int64_t columns) {
+      int64_t row = problem.Hkv * columns, most = keys.maxPages * keys.pageSize;
+      std::vector<double> to(problem.B * most * row, std::numeric_limits<double>::quiet_NaN());
+      for (int64_t b = 0; b < problem.B; ++b)
+        for (int64_t j = 0; j < keys.lengths[b]; ++j) {
+          int64_t page = keys.table[b * keys.maxPages + j / keys.pageSize];
+          std::copy_n(from.begin() + (page * keys.pageSize + j % keys.pageSize) * row, row,
+                      to.begin() + (b * most + j) * row);
+        }
+      return to;
+    };
+    k = inOnePiece(k, problem.D);
+    v = inOnePiece(v, problem.DV);
+    pages = problem.B;
+    rows = keys.maxPages * keys.pageSize;
+  }
+  call.input("k_pages", element, {pages, rows, problem.Hkv, problem.D}, k);
+  call.input("v_pages", element, {pages, rows, problem.Hkv, problem.DV}, v);
+  if (pageRows > 0)
+    call.integers("block_table", {problem.B, keys.maxPages}, keys.table);
+  call.integers("seq_lens", {problem.B}, keys.lengths);
+  call.scalar("scale", problem.scale);
+  call.output("o", element, {problem.B, problem.Hq, problem.DV});
+  call.output("lse", accumulatorType(type), {problem.B, problem.Hq});
+  call.runTwice();
+  return readForward(call);
+}
+
+/// Pages of any size, that one copy takes in parts or a row at a time; sequences in one piece; and
+/// one part, or more parts than blocks of keys. Pages and rows without a sequence hold NaN.
+TEST_P(Decode, PagesAndParts) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  struct Shape {
+    int64_t pageSize, pageRows, group, D, DV;
+  };
+  for (auto [pageSize, pageRows, group, D, DV] : std::initializer_list<Shape>{
+           {16, 16, 4, 64, 64}, {7, 1, 3, 64, 40}, {64, 32, 8, 128, 128}, {256, 128, 20, 64, 64}})
+    for (int64_t splits : {0, 1, 3, 40}) {
+      const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
+      AttentionProblem problem =
+          makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1, 0, D, DV);
+      PagedKeys keys = randomPages(problem, lengths, pageSize, type, seed);
+      DecodeArrays arrays{problem, keys, normals(problem.sizeQ(), seed++, type)};
+      RoundoffModel roundoff{RoundoffModel::All, type, type};
+      ForwardOracle oracle(problem, type,
+                           forward(problem, arrays.q, keys, Precision::reference(), roundoff),
+                           forward(problem, arrays.q, keys, Precision::lowp(type)));
+      for (int64_t rows : {pageRows, int64_t(0)}) {
+        MatrixCase matrixCase("attention_decode",
+                              rows ? "pages of " + std::to_string(pageSize) : "one piece", type);
+        expectForward(oracle, runDecode(arrays, type, group, rows, splits),
+                      "pages of " + std::to_string(rows ? pageSize : 0) + ", groups of " +
+                          std::to_string(group) + ", " + std::to_string(splits) + " splits");
+      }
+    }
+}
+
+/// With given splits, a sequence has the same bits beside others, in other pages, and in one piece.
+TEST_P(Decode, SameBitsInAnyBatch) {
+  Type type = GetParam();
+  constexpr int64_t pageSize = 16, group = 4, splits = 4;
+  const std::vector<int64_t> lengths = {250, 33, 64, 0};
+  AttentionProblem problem = makeProblem(4, 2 * group, 2, 1, 0, 64, 64);
+  PagedKeys keys = randomPages(problem, lengths, pageSize, type, 5);
+  DecodeArrays all{problem, keys, normals(problem.sizeQ(), 6, type)};
+  ForwardResult together = runDecode(all, type, group, pageSize, splits);
+  EXPECT_EQ(runDecode(all, type, group, 0, splits).o, together.o) << "in one piece";
+  for (int64_t b = 0; b < problem.B; ++b) {
+    DecodeArrays one = all;
+    one.problem.B = 1;
+    int64_t width = problem.Hq * problem.D;
+    one.q.assign(all.q.begin() + b * width, all.q.begin() + (b + 1) * width);
+    one.keys.lengths = {keys.lengths[b]};
+    one.keys.table.assign(keys.table.begin() + b * keys.maxPages,
+                          keys.table.begin() + (b + 1) * keys.maxPages);
+    ForwardResult alone = runDecode(one, type, group, pageSize, splits);
+    std::vector<double> expected(together.o.begin() + b * width,
+                                 together.o.begin() + (b + 1) * width);
+    EXPECT_EQ(alone.o, expected) << "sequence " << b;
+  }
 }
 
 ForwardResult runSplit(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,

@@ -195,6 +195,34 @@ def attention_paged_decode():
         check_forward(f"page {page}", got, o[:, :, 0], lse[:, :, 0], kind)
 
 
+def attention_decode():
+    rng = np.random.default_rng(19)
+    for kind, heads, kv_heads, page, page_rows, splits in (("f64", 6, 2, 7, 1, 0), ("f16", 4, 4, 32, 16, 3),
+                                                            ("bf16", 8, 1, 64, 64, 2), ("f16", 4, 2, 96, 0, 0)):
+        lengths = np.array([37, 0, 16, 90], np.int32)
+        most = -(-90 // page) if page_rows else 1
+        q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 90, 24, 40)
+        # Every page without a sequence, and every row beyond a sequence, is NaN.
+        total = 4 * most + (3 if page_rows else 0)
+        table = (rng.permutation(total) if page_rows else np.arange(4))[: 4 * most].reshape(4, most).astype(np.int32)
+        k_pages = np.full((total, page, kv_heads, 24), np.nan)
+        v_pages = np.full((total, page, kv_heads, 40), np.nan)
+        keep = np.arange(90) < lengths[:, None, None, None]
+        for b in range(4):
+            for j in range(lengths[b]):
+                k_pages[table[b, j // page], j % page] = k[b, :, j]
+                v_pages[table[b, j // page], j % page] = v[b, :, j]
+        inputs = {"q": q[:, :, 0], "k_pages": k_pages, "v_pages": v_pages, "seq_lens": lengths}
+        if page_rows:
+            inputs["block_table"] = table
+        params = {"T": kind, "D": 24, "DV": 40, "PAGE_ROWS": page_rows, "GROUP": heads // kv_heads, "SPLITS": splits}
+        got = run("attention_decode", params, inputs,
+                  {"o": ((4, heads, 40), kind), "lse": ((4, heads), lse_kind(kind))},
+                  {"scale": SCALE}, entry=("program", "attention_decode"))
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        check_forward(str(params), got, o[:, :, 0], lse[:, :, 0], kind)
+
+
 def attention_backward_saved_probs():
     for kind, q, k, v, do, keep, params in cases():
         o, _, p = forward(q, k, v, SCALE, keep)
