@@ -1632,6 +1632,28 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   ];
 }
 
+def TgpuJoinSegments : Pass<"tgpu-join-segments", "::tilewright::tgpu::KernelOp"> {
+  let summary = "join the loops that tgpu-clone-segments made of one loop";
+  let description = [{
+    Of consecutive loops that continue each other, one that is marked `tgpu.general`, whose body is valid for all
+    iterations, executes all of them, and the others are removed. The code is several times shorter, and slower, since
+    full blocks get a mask again. convert-tgpu-to-nvvm runs this pass on code for views of any alignment if there is
+    other code for aligned views. Loops of roles are not joined, nor where `tgpu.one_before` or `tgpu.one_after` limits
+    the iterations of a loop.
+
+    Before:
+    ```mlir
+    %r0 = scf.for %n = %first to %b step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ } {tgpu.general}
+    %r1 = scf.for %n = %b to %e step %c1 iter_args(%acc = %r0) -> (!acc) : i32 { /* then */ }
+    %r = scf.for %n = %e to %end step %c1 iter_args(%acc = %r1) -> (!acc) : i32 { /* else */ } {tgpu.general}
+    ```
+    After:
+    ```mlir
+    %r = scf.for %n = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ } {tgpu.general}
+    ```
+  }];
+}
+
 def ArithAddConstantsLast : Pass<"arith-add-constants-last"> {
   let summary = "add the constants of sums last, where sums may be reassociated";
   let description = [{

@@ -52,8 +52,17 @@ void ConvertTgpuToNvvm::runOnOperation() {
     tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
     kernel.setSymName(name + ".tgpu");
     bool wantsAligned = !aligned.empty() && forms != tgpu::CodeForms::General;
-    if (aligned.empty() || forms != tgpu::CodeForms::Aligned)
+    if (aligned.empty()) {
       failedAny |= failed(tgpu::KernelEmitter(kernel, name, {}).run());
+    } else if (forms != tgpu::CodeForms::Aligned) {
+      // Few calls need it, and it is longer: short code is assembled in less time.
+      auto rare = cast<tgpu::KernelOp>(OpBuilder(kernel).clone(*kernel));
+      rare.setSymName(name + ".rare");
+      OpPassManager joining(tgpu::KernelOp::getOperationName());
+      joining.addPass(createTgpuJoinSegments());
+      failedAny |=
+          failed(runPipeline(joining, rare)) || failed(tgpu::KernelEmitter(rare, name, {}).run());
+    }
     if (!failedAny && wantsAligned)
       failedAny |= failed(
           tgpu::KernelEmitter(kernel, tgpu::getAlignedEntry(name), std::move(aligned)).run());

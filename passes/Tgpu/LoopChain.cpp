@@ -28,6 +28,13 @@ static scf::ForOp getNext(scf::ForOp loop) {
   return isOnlyUser ? next : scf::ForOp();
 }
 
+LoopChain tgpu::getLoopChain(scf::ForOp first) {
+  LoopChain chain;
+  for (scf::ForOp part = first; part; part = getNext(part))
+    chain.push_back(part);
+  return chain;
+}
+
 SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
   SmallVector<LoopChain> chains;
   llvm::DenseSet<Operation *> followers;
@@ -37,12 +44,8 @@ SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
     if (!isScheduled || followers.contains(loop) || loop.getUnsignedCmp() ||
         !loop->getParentOfType<RolesOp>())
       return;
-    LoopChain chain;
-    for (scf::ForOp part = loop; part; part = getNext(part)) {
-      chain.push_back(part);
-      followers.insert(part);
-    }
-    chains.push_back(std::move(chain));
+    chains.push_back(getLoopChain(loop));
+    followers.insert(chains.back().begin(), chains.back().end());
   });
   return chains;
 }

@@ -17,6 +17,9 @@ namespace tilewright::tgpu {
 /// Loops of step 1. Each begins with the upper bound and the results of the previous one.
 using LoopChain = llvm::SmallVector<mlir::scf::ForOp, 3>;
 
+/// The chain that begins with a loop.
+LoopChain getLoopChain(mlir::scf::ForOp first);
+
 /// The chains of all loops of skeleton producer_consumer in roles. Most consist of one loop.
 llvm::SmallVector<LoopChain> getLoopChains(mlir::Operation *scope);
 
