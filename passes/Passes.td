@@ -675,10 +675,11 @@ def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
   let description = [{
     Replaces the maximum of products with one common factor by the product of the maximum and the factor, if the factor
     is positive and finite: rounding is monotonic, so the result has the same bits. The factor is a scalar that is known
-    at run time only, so the rewrite happens inside a branch, and the maximum is computed as written otherwise. A
-    product that is masked with minus infinity is treated the same way. With `with-masked`, the branch also computes the
-    masked product: in it, the factor is known to be positive, so it can be applied after the mask and be fused with the
-    operation that follows.
+    at run time only, so the rewrite happens inside a branch, and the maximum is computed as written otherwise. If
+    constraints of the kernel bound the factor, such as `c > 0` and `c <= 8`, there is no branch, unless `always-branch`
+    is given. A product that is masked with minus infinity is treated the same way. With `with-masked`, the branch also
+    computes the masked product: in it, the factor is known to be positive, so it can be applied after the mask and be
+    fused with the operation that follows.
 
     Before:
     ```mlir
@@ -701,6 +702,7 @@ def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"withMasked", "with-masked", "bool", "false", "compute the masked product in the branch as well">,
+    Option<"alwaysBranch", "always-branch", "bool", "false", "branch even if constraints bound the factor">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::tilewright::tile::TileDialect"];
 }

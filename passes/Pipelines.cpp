@@ -90,7 +90,9 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
     manager.addPass(createTileCopyCaptures());
   // Before tiles get layouts. The pass creates a branch. With roles, tgpu-unswitch-loops moves it
   // out of the loop; without, it must not yield the masked tile.
-  manager.addPass(createTileScaleAfterMax({/*withMasked=*/target && target->hasRoles()}));
+  bool hasRoles = target && target->hasRoles();
+  // Where the branch stays in the loop, loops without it have other registers: not measured.
+  manager.addPass(createTileScaleAfterMax({/*withMasked=*/hasRoles, /*alwaysBranch=*/!hasRoles}));
   TileToTgpuOptions mapping;
   mapping.target = options.target;
   mapping.warps = options.warps;

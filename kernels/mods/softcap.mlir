@@ -3,12 +3,13 @@
 //
 // Soft capping of scores, as in Gemma 2: cap * tanh(s / cap), which lies between -cap and cap.
 //
-//   softcap   f32, positive
+//   softcap   f32, positive, at most 10^18: so cap * log2(e), by which the forward scales the maximum of a row, is
+//             finite in all launches
 //
 // On a GPU, tanh may have a relative error of 2^-11 if T is bf16 (afn selects the hardware instruction), and of 2^-22
 // if T is f16 (arcp): not more than the rounding of a score to T.
 
-tile.capture @softcap : f32 require(softcap > 0, finite(softcap))
+tile.capture @softcap : f32 require(softcap > 0, softcap <= 1000000000000000000)
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %cap_f32 = tile.at @softcap : f32

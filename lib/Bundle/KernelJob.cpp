@@ -174,13 +174,27 @@ void KernelJob::emitDiagnostics() {
     spills->emit(resources);
 }
 
+/// The constraints on which the code may depend. The launcher alone checks extents.
+static ArrayAttr getOfScalars(ArrayAttr constraints) {
+  SmallVector<Attribute> list;
+  for (auto constraint : constraints.getAsRange<tile::ExprAttr>()) {
+    bool readsExtent = false;
+    tile::walkExpr(constraint, [&](tile::ExprAttr leaf) {
+      readsExtent |= leaf.getKind() == tile::ExprKind::Dim;
+    });
+    if (!readsExtent)
+      list.push_back(constraint);
+  }
+  return ArrayAttr::get(constraints.getContext(), list);
+}
+
 std::string KernelJob::describeCode() const {
   OwningOpRef<ModuleOp> copy = ModuleOp(mapped.get()).clone();
   for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
     kernel.removeBindingsAttr();
     kernel->removeAttr(blocksAttrName);
-    // The launcher checks them.
-    kernel.removeConstraintsAttr();
+    if (ArrayAttr constraints = kernel.getConstraintsAttr())
+      kernel.setConstraintsAttr(getOfScalars(constraints));
   }
   std::string text = gpu.target + '\n' + ptx + '\n';
   llvm::raw_string_ostream stream(text);

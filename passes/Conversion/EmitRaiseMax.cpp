@@ -11,6 +11,7 @@
 #include "base/Layout/Relations.h"
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Tile/PositiveRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -125,7 +126,7 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
   // With a negative factor, the smallest element gives the largest product. LLVM uses other facts
   // about the factor, such as the condition of an enclosing branch.
   Value any;
-  if (!isPositive(op.getFactor())) {
+  if (!isPositive(op.getFactor()) && !findPositiveRange(op.getFactor())) {
     Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
     Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, factor, zero);
     Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));

@@ -6,6 +6,7 @@
 #include "passes/Tgpu/IdleRounds.h"
 
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tile/PositiveRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -182,12 +183,15 @@ private:
     return false;
   }
 
-  /// A positive constant, or a value that an enclosing branch has compared with 0.
+  /// Positive by the constraints of the kernel, or a value that an enclosing branch has compared
+  /// with 0.
   static bool isPositive(Value value, Operation *at) {
     Value scalar = getNumber(value);
     APFloat number(0.0);
     if (matchPattern(scalar, m_ConstantFloat(&number)))
       return !number.isNegative() && !number.isZero() && !number.isNaN();
+    if (findPositiveRange(scalar))
+      return true;
     for (Operation *parent = at->getParentOp(); parent; parent = parent->getParentOp()) {
       auto branch = dyn_cast<scf::IfOp>(parent);
       if (!branch || !branch.getThenRegion().isAncestor(at->getParentRegion()))

@@ -5,12 +5,13 @@
 // the row, since rounding is monotonic. So the factor is applied to a row instead of a tile, and
 // other users of the scaled tile may compute a fused multiply-add from the unscaled tile.
 //
-// The factor is known only at run time, so both forms are emitted under a uniform branch. For a
+// Most factors are known only at run time, so both forms are emitted under a uniform branch. For a
 // factor that is negative, zero, infinite or NaN the original computation is executed, which
-// preserves the result.
+// preserves the result. There is no branch if the constraints of the kernel exclude such factors.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/Tile/PositiveRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -72,24 +73,44 @@ std::optional<MaskedFactor> matchScaled(Value tile) {
   return std::nullopt;
 }
 
-/// Moves an operation after the branch, next to its other users: only the source is live until
-/// then.
-void sink(Operation *op, Operation *branch) {
-  Block *block = branch->getBlock();
+/// Moves an operation after `last`, next to its other users: only the source is live until then.
+void sink(Operation *op, Operation *last) {
+  Block *block = last->getBlock();
   bool usersFollow = llvm::all_of(op->getUsers(), [&](Operation *user) {
     Operation *ancestor = block->findAncestorOpInBlock(*user);
-    return ancestor && branch->isBeforeInBlock(ancestor);
+    return ancestor && last->isBeforeInBlock(ancestor);
   });
-  if (op->getBlock() != block || !op->isBeforeInBlock(branch))
+  if (op->getBlock() != block || !op->isBeforeInBlock(last))
     return;
   if (op->use_empty())
     op->erase();
   else if (usersFollow)
-    op->moveAfter(branch);
+    op->moveAfter(last);
 }
 
-void rewrite(ReduceOp reduce, MaskedFactor scaled, bool withMasked) {
-  OpBuilder b(reduce);
+/// The maximum of the unscaled tile, scaled; with `withMasked` also the masked product.
+SmallVector<Value> scaleMaximum(OpBuilder &b, ReduceOp reduce, MaskedFactor scaled,
+                                bool withMasked) {
+  Location loc = reduce.getLoc();
+  Value source = scaled.source;
+  if (auto select = scaled.select)
+    source = SelectOp::create(b, loc, source.getType(), select.getCondition(), source,
+                              select.getIfFalse());
+  Value maximum =
+      ReduceOp::create(b, loc, reduce.getType(), reduce.getKind(), source, reduce.getDim());
+  Value factors = FullOp::create(b, loc, reduce.getType(), scaled.factor);
+  SmallVector<Value> results{arith::MulFOp::create(b, loc, maximum, factors)};
+  if (withMasked && scaled.select) {
+    // -inf times a positive finite factor is -inf, so the selected tile may be scaled.
+    auto product = cast<arith::MulFOp>(b.clone(*scaled.product));
+    product->replaceUsesOfWith(scaled.source, source);
+    results.push_back(product);
+  }
+  return results;
+}
+
+/// The results of scaleMaximum where the factor permits it, else those of the source.
+scf::IfOp makeBranch(OpBuilder &b, ReduceOp reduce, MaskedFactor scaled, bool withMasked) {
   Location loc = reduce.getLoc();
   auto type = cast<FloatType>(scaled.factor.getType());
   auto constant = [&](double value) {
@@ -106,22 +127,9 @@ void rewrite(ReduceOp reduce, MaskedFactor scaled, bool withMasked) {
     types.push_back(scaled.select.getType());
   auto branch = scf::IfOp::create(b, loc, types, keepsOrder,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(branch.thenBlock());
-  Value source = scaled.source;
-  if (auto select = scaled.select)
-    source = SelectOp::create(b, loc, source.getType(), select.getCondition(), source,
-                              select.getIfFalse());
-  Value maximum =
-      ReduceOp::create(b, loc, reduce.getType(), reduce.getKind(), source, reduce.getDim());
-  Value factors = FullOp::create(b, loc, reduce.getType(), scaled.factor);
-  SmallVector<Value> results{arith::MulFOp::create(b, loc, maximum, factors)};
-  if (yieldsTile) {
-    // -inf times a positive finite factor is -inf, so the selected tile may be scaled.
-    auto product = cast<arith::MulFOp>(b.clone(*scaled.product));
-    product->replaceUsesOfWith(scaled.source, source);
-    results.push_back(product);
-  }
-  scf::YieldOp::create(b, loc, results);
+  scf::YieldOp::create(b, loc, scaleMaximum(b, reduce, scaled, withMasked));
   b.setInsertionPointToEnd(branch.elseBlock());
   IRMapping map;
   // Without fast-math flags it is another operation to LLVM, which would otherwise compute both
@@ -129,21 +137,37 @@ void rewrite(ReduceOp reduce, MaskedFactor scaled, bool withMasked) {
   cast<arith::MulFOp>(b.clone(*scaled.product, map)).setFastmath(arith::FastMathFlags::none);
   if (scaled.select)
     b.clone(*scaled.select, map);
-  results = {b.clone(*reduce, map)->getResult(0)};
+  SmallVector<Value> results{b.clone(*reduce, map)->getResult(0)};
   if (yieldsTile)
     results.push_back(map.lookup(scaled.select.getResult()));
   scf::YieldOp::create(b, loc, results);
-  reduce.getResult().replaceAllUsesWith(branch.getResult(0));
+  return branch;
+}
+
+void rewrite(ReduceOp reduce, MaskedFactor scaled, bool withMasked, bool alwaysBranch) {
+  OpBuilder b(reduce);
+  SmallVector<Value> results;
+  Operation *last = nullptr;
+  if (!alwaysBranch && findPositiveRange(scaled.factor)) {
+    results = scaleMaximum(b, reduce, scaled, withMasked);
+    last = results.back().getDefiningOp();
+  } else {
+    scf::IfOp branch = makeBranch(b, reduce, scaled, withMasked);
+    results.assign(branch.result_begin(), branch.result_end());
+    last = branch;
+  }
+  reduce.getResult().replaceAllUsesWith(results[0]);
   reduce.erase();
-  if (yieldsTile)
-    scaled.select.getResult().replaceUsesWithIf(branch.getResult(1), [&](OpOperand &use) {
-      Operation *user = branch->getBlock()->findAncestorOpInBlock(*use.getOwner());
-      return user && branch->isBeforeInBlock(user);
+  if (results.size() > 1)
+    scaled.select.getResult().replaceUsesWithIf(results[1], [&](OpOperand &use) {
+      Operation *user = last->getBlock()->findAncestorOpInBlock(*use.getOwner());
+      return user && last->isBeforeInBlock(user);
     });
-  // The select first: it uses the product, which is then placed between the branch and the select.
+  // The select first: it uses the product, which is then placed between the new operations and the
+  // select.
   if (scaled.select)
-    sink(scaled.select, branch);
-  sink(scaled.product, branch);
+    sink(scaled.select, last);
+  sink(scaled.product, last);
 }
 
 struct TileScaleAfterMaxPass : tilewright::impl::TileScaleAfterMaxBase<TileScaleAfterMaxPass> {
@@ -157,7 +181,7 @@ struct TileScaleAfterMaxPass : tilewright::impl::TileScaleAfterMaxBase<TileScale
     });
     for (ReduceOp reduce : maxima)
       if (std::optional<MaskedFactor> scaled = matchScaled(reduce.getSource()))
-        rewrite(reduce, *scaled, withMasked);
+        rewrite(reduce, *scaled, withMasked, alwaysBranch);
   }
 };
 

@@ -68,8 +68,8 @@ class ChecksTest(unittest.TestCase):
                          ["top_left", "top_left", "bottom_right", "bottom_right", "top_left"])
         self.expect("align must be one of top_left, bottom_right, and match causal unless that is none, but got "
                     "'bottom_right' with causal top_left", checks.align_of, "bottom_right", "top_left")
-        self.assertEqual([checks.softcap_of(x) for x in (None, 0, 0.0, 3)], [None, None, None, 3.0])
-        self.expect("softcap must be a positive finite number, or None or 0 for none, but got -1", checks.softcap_of, -1)
+        self.assertEqual([checks.softcap_of(x) for x in (None, 0, 0.0, 3, 1e18)], [None, None, None, 3.0, 1e18])
+        self.expect("softcap must be positive and at most 1e18, or None or 0 for none, but got -1", checks.softcap_of, -1)
         self.assertEqual(checks.dropout_of(0), 0.0)
         self.expect("dropout_p must be a number from 0 to less than 1, but got 1", checks.dropout_of, 1)
 

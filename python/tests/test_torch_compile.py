@@ -196,8 +196,8 @@ class RejectionTest(unittest.TestCase):
                     captures={"table": "30"})
         for wrong in (1.0, -0.1, 1, True, "0.1", None):
             self.expect(f"dropout_p must be a number from 0 to less than 1, but got {wrong!r}", dropout_p=wrong)
-        for wrong in (-1.0, True, "3", float("nan"), float("inf")):
-            self.expect(f"softcap must be a positive finite number, or None or 0 for none, but got {wrong!r}", softcap=wrong)
+        for wrong in (-1.0, True, "3", float("nan"), float("inf"), 1.1e18):
+            self.expect(f"softcap must be positive and at most 1e18, or None or 0 for none, but got {wrong!r}", softcap=wrong)
         self.expect("align must be one of top_left, bottom_right, and match causal unless that is none, but got 'top_left' "
                     "with causal bottom_right", causal="bottom_right", align="top_left")
         self.expect("align must be one of top_left, bottom_right", align="middle")

@@ -12,6 +12,7 @@ ALIGNMENTS = ("top_left", "bottom_right")
 SEPARATOR = os.pathsep  # separates the files of a modifier
 MAX_DIM = 256
 F32_MAX = 3.4028234663852886e38
+SOFTCAP_MAX = 1e18  # kernels/mods/softcap.mlir requires it
 I32_MAX = 2**31 - 1
 
 
@@ -56,8 +57,8 @@ def softcap_of(softcap):
     """Returns the argument `softcap` as a positive float, or None if it is None or 0."""
     if softcap is None or (not isinstance(softcap, bool) and isinstance(softcap, (int, float)) and softcap == 0):
         return None
-    if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap <= F32_MAX:
-        raise ValueError(f"softcap must be a positive finite number, or None or 0 for none, but got {softcap!r}")
+    if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap <= SOFTCAP_MAX:
+        raise ValueError(f"softcap must be positive and at most 1e18, or None or 0 for none, but got {softcap!r}")
     return softcap * 1.0
 
 

@@ -72,3 +72,18 @@ tgpu.kernel @offset target "sm_90a" warps 4 (%in: !tile.view<[?], f32>, %out: !t
   %new = tgpu.raise_max %old by %lag to %s plus %more times %x : tensor<64x8xf32, #w>, !row -> !row
   tgpu.store %new, %out[0] : !row, !tile.view<[?], f32>
 }
+
+// A factor that the constraints of the kernel bound needs no test of its sign.
+// CHECK-LABEL: llvm.func @constrained
+// CHECK-NOT:     llvm.fcmp
+// CHECK:         %[[SCALED:.*]] = llvm.fmul
+// CHECK-NEXT:    llvm.fcmp "ogt" %[[SCALED]],
+// CHECK-NOT:     llvm.icmp "eq"
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.vote.any.sync"
+tgpu.kernel @constrained target "sm_90a" warps 4 require(x > 0, x <= 8)
+    (%in: !tile.view<[?], f32>, %out: !tile.view<[?], f32>, %x: f32, %lag: f32) grid(%i = 1) {
+  %s = tile.full %x : tensor<64x8xf32, #w>
+  %old = tgpu.load %in[0] : !tile.view<[?], f32> -> !row
+  %new = tgpu.raise_max %old by %lag to %s times %x : tensor<64x8xf32, #w> -> !row
+  tgpu.store %new, %out[0] : !row, !tile.view<[?], f32>
+}
