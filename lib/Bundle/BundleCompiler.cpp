@@ -155,13 +155,17 @@ void PartsCompiler::addCopying(Part &part) {
   if (!target || !target->hasRoles() || isWhole(source) || isMapped(source.module) ||
       llvm::any_of(source.gpu.schedule, decides))
     return;
+  auto isView = [](Operation *op) {
+    auto capture = dyn_cast<tile::CaptureOp>(op);
+    return capture && isa<tile::ViewType>(capture.getType());
+  };
   GpuOptions gpu = source.gpu;
   gpu.schedule.push_back((tgpu::copyCapturesKey + "=1").str());
   for (Entry &entry : part.entries)
     forEachKernel(entry.module, [&](Operation *kernel) {
       llvm::DenseSet<Operation *> reached;
       collectReached(entry.module, kernel, reached);
-      if (llvm::any_of(reached, [](Operation *op) { return isa<tile::CaptureOp>(op); }))
+      if (llvm::any_of(reached, isView))
         part.copying.emplace_back(&entry, jobs.add(entry.module, kernel, gpu));
     });
 }
