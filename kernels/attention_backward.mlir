@@ -244,8 +244,10 @@ tile.program @attention_backward
             within(cu_seqlens_k, 0, dim(k, 2) + 1),
             or(not(LISTED), and(mod(max(LIST_BLOCK_M, 1), DQ_BLOCK_M) == 0, mod(max(LIST_BLOCK_N, 1), BLOCK_N) == 0)),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))), finite(scale),
-            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)), or(WINDOW, window_left == -1),
-            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), or(WINDOW, window_right == -1))
+            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
+            select(WINDOW, window_left >= -1, window_left == -1),
+            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
+            select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),

@@ -27,7 +27,7 @@
 //   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
 //         The arrays q, k and v hold values divided by these factors.
 //   scale                        ACC, finite, usually 1 / sqrt(D)
-//   window_left, window_right    i32, default -1: that side of the window is open. Other values require WINDOW.
+//   window_left, window_right    i32, >= -1, default -1: that side of the window is open. Other values require WINDOW.
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
 // value, including 0, and need not be multiples of the block sizes. Strides are arbitrary.
@@ -124,7 +124,8 @@ tile.kernel @attention_forward
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
             or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), finite(scale),
-            or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
+            select(WINDOW, window_left >= -1, window_left == -1),
+            select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),

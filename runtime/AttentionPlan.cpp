@@ -151,6 +151,13 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
         "the window of attention must be -1 and -1, since it was planned without one, but got " +
         std::to_string(arguments.windowLeft) + " and " + std::to_string(arguments.windowRight) +
         "; set has_window in the description");
+  for (auto [name, side] : {std::pair("window_left", arguments.windowLeft),
+                            std::pair("window_right", arguments.windowRight)})
+    if (side < -1)
+      return Status::failure(
+          std::string(name) +
+          " of attention must be a number of keys, or -1 for no limit, but got " +
+          std::to_string(side));
   if (arguments.numCaptures != captureNames.size())
     return Status::failure("attention takes " + std::to_string(captureNames.size()) +
                            " captures, but got " + std::to_string(arguments.numCaptures));

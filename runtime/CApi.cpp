@@ -157,6 +157,8 @@ tilewright_code tilewright_operation_check_indices(tilewright_operation *operati
   return guard([&]() -> Status {
     if (Status status = expectPointer(operation, "operation"); !status)
       return status;
+    if (Status status = expectFlag(wanted, "wanted"); !status)
+      return status;
     operation->operation.checkIndices(wanted != 0);
     return Status::success();
   });

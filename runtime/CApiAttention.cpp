@@ -131,6 +131,8 @@ template <typename Handle> tilewright_code checkIndices(Handle *handle, int want
   return guard([&]() -> Status {
     if (Status status = expectPointer(handle, "plan"); !status)
       return status;
+    if (Status status = expectFlag(wanted, "wanted"); !status)
+      return status;
     handle->plan.checkIndices(wanted != 0);
     return Status::success();
   });

@@ -61,6 +61,12 @@ Status capi::expectType(const tilewright_type &type, const char *what) {
   return Status::success();
 }
 
+Status capi::expectFlag(int value, const char *what) {
+  if (value != 0 && value != 1)
+    return Status::failure(std::string(what) + " must be 0 or 1, but got " + std::to_string(value));
+  return Status::success();
+}
+
 const DriverTable &capi::findDriver(Status &status) {
   static const DriverTable none;
   if (const DriverTable *driver = testDriver.load())

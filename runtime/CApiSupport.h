@@ -42,6 +42,7 @@ template <typename Enum> unsigned numberOf(const Enum &value) {
   return number;
 }
 Status expectType(const tilewright_type &type, const char *what);
+Status expectFlag(int value, const char *what);
 
 /// Bytes of a struct in the first version of this ABI. Fields are added after these, and read only
 /// where struct_size covers them: a caller may be older than the library (docs/compatibility.md).

@@ -24,13 +24,19 @@ Result<int> tilewright::runtime::countDevices(const DriverTable &driver) {
   return count;
 }
 
+Status tilewright::runtime::expectOrdinal(int ordinal, int count) {
+  if (ordinal >= 0 && ordinal < count)
+    return Status::success();
+  return Status::failure(Code::InvalidArgument, "there is no device " + std::to_string(ordinal) +
+                                                    ": the driver has " + std::to_string(count));
+}
+
 Result<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, int ordinal) {
   Result<int> count = countDevices(driver);
   if (!count)
     return count.status();
-  if (ordinal < 0 || ordinal >= *count)
-    return Status::failure(Code::InvalidArgument, "there is no device " + std::to_string(ordinal) +
-                                                      ": the driver has " + std::to_string(*count));
+  if (Status status = expectOrdinal(ordinal, *count); !status)
+    return status;
   DeviceInfo info;
   info.ordinal = ordinal;
   std::string what = " device " + std::to_string(ordinal);

@@ -24,6 +24,8 @@ struct DeviceInfo {
 };
 
 Result<int> countDevices(const DriverTable &driver);
+/// InvalidArgument unless one of `count` devices has this number.
+Status expectOrdinal(int ordinal, int count);
 Result<DeviceInfo> queryDevice(const DriverTable &driver, int ordinal);
 
 /// A retained primary context.

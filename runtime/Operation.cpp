@@ -97,6 +97,7 @@ struct Operation::Impl {
     return Status::failure(Code::MissingVariant, reason + "; compile it with: " +
                                                      bundle->compileCommand(name, params, arch));
   }
+  Status expectDevice(int ordinal) const;
   Status notPrepared(cuda::Stream stream) const;
   Status prepareForm(PreparedDevice &device, const Form &form, const CubinCache &cache,
                      Status &tooLarge);
@@ -344,6 +345,18 @@ Status Operation::Impl::launch(const PreparedKernel &kernel, const ExprInputs &i
   return launchKernel(driver, kernel, inputs, stream);
 }
 
+/// Without a driver, the devices are unknown; sizes can then be computed for any that could exist.
+Status Operation::Impl::expectDevice(int ordinal) const {
+  if (ordinal < 0 || ordinal >= maxDevices)
+    return Status::failure(Code::InvalidArgument, "device must be from 0 to " +
+                                                      std::to_string(maxDevices - 1) +
+                                                      ", but got " + std::to_string(ordinal));
+  if (!driver.cuDeviceGetCount)
+    return Status::success();
+  Result<int> count = countDevices(driver);
+  return count ? expectOrdinal(ordinal, *count) : count.status();
+}
+
 void Operation::checkIndices(bool isWanted) {
   impl->checksIndices.store(isWanted, std::memory_order_relaxed);
 }
@@ -359,6 +372,9 @@ Status Operation::workspaceSize(const Argument *const *arguments, size_t numArgu
   bytes = 0;
   const PreparedDevice *prepared =
       device >= 0 && device < maxDevices ? impl->devices[device].load() : nullptr;
+  if (!prepared)
+    if (Status status = impl->expectDevice(device); !status)
+      return status;
   ExprInputs inputs{arguments, prepared ? prepared->info.smCount : 0};
   auto include = [&](const Form &form) -> Status {
     ExprCode::End end = form.conditions.findBroken(inputs);

@@ -53,7 +53,8 @@ public:
   Status prepare(int device);
 
   /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters if a
-  /// workspace depends on the number of multiprocessors, and then needs prepare.
+  /// workspace depends on the number of multiprocessors, and then needs prepare. It must exist;
+  /// without a driver, any number from 0 to 63 is taken.
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
 

@@ -118,6 +118,8 @@ TILEWRIGHT_API tilewright_code tilewright_operation_check_support(
 /* Loads the code on a device. Not during stream capture. */
 TILEWRIGHT_API tilewright_code tilewright_operation_prepare(tilewright_operation *operation,
                                                             int device);
+/* The bytes that a run needs for these shapes. The device must exist, but need not be prepared;
+ * without a driver, any number from 0 to 63 is taken. */
 TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
     const tilewright_operation *operation, const tilewright_argument *arguments,
     size_t num_arguments, int device, uint64_t *bytes);
@@ -188,7 +190,7 @@ typedef struct tilewright_attention_forward_args {
   const tilewright_view *o;   /* [B, Hq, Sq, DV] */
   const tilewright_view *lse; /* [B, Hq, Sq]; nullable */
   float scale;
-  int32_t window_left; /* -1: no limit; required of both unless has_window is set */
+  int32_t window_left; /* keys, or -1: no limit; required of both unless has_window is set */
   int32_t window_right;
   const tilewright_argument *captures; /* of replaced functions, by name; null if there are none */
   size_t num_captures;

@@ -7,13 +7,13 @@
 // WINDOW.
 //
 //   window_shift                  [B]   i32
-//   aligned_left, aligned_right   i32; -1: that side is open
+//   aligned_left, aligned_right   i32, >= -1; -1: that side is open
 
 tile.link "lib/attention.mlir"
 tile.capture @window_shift : !tile.view<[?], i32> require(
     dim(window_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
-tile.capture @aligned_left : i32
-tile.capture @aligned_right : i32
+tile.capture @aligned_left : i32 require(aligned_left >= -1)
+tile.capture @aligned_right : i32 require(aligned_right >= -1)
 
 func.func private @inside_window(i32, i32, i32) -> i1
 

@@ -304,6 +304,9 @@ tilewright::compileOrFindEntry(mlir::Operation *entry, const GpuOptions &gpu, bo
     content.addAssembler();
   std::array<uint8_t, 32> key = content.get();
   BundleCache cache = BundleCache::fromEnvironment();
+  if (Status status = cache.check(); !status)
+    mlir::emitWarning(mlir::UnknownLoc::get(entry->getContext()))
+        << status.message() << "; it is not used";
   if (auto found = cache.find(key)) {
     auto bundle = runtime::Bundle::fromBytes(std::move(*found), "the compiled module");
     if (bundle)

@@ -61,6 +61,8 @@ public:
     return BundleCache(runtime::CacheFolder::fromEnvironment());
   }
 
+  /// Why the folder is not used, as of CacheFolder::check.
+  Status check() const { return folder.check(); }
   /// The bytes of a bundle, which are checked as a reader of bundles does. An entry that is
   /// damaged, or of another key, does not exist.
   std::optional<std::string> find(const std::array<uint8_t, 32> &key) const;

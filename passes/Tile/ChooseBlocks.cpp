@@ -290,6 +290,12 @@ struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseB
   using TileChooseBlocksBase::TileChooseBlocksBase;
 
   void runOnOperation() override {
+    if (length < 0) {
+      emitError(getOperation().getLoc())
+          << "the maximum length of loops must be at least 0, where 0 is any length, but got "
+          << length.getValue() << "; see --length";
+      return signalPassFailure();
+    }
     if (failed(expandLaunchLets(getOperation())))
       return signalPassFailure();
     // tile-specialize reports a missing entry.

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 import unittest
+import warnings
 from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -88,6 +89,14 @@ class RuntimeTest(unittest.TestCase):
                     "the description", self.forward.workspace_size,
                     self.forward.pack(self.values(softcap=30.0, window_left=3)))
 
+    def test_window_that_is_open(self):
+        data = compiler.compile_bundle(FORWARD, self.params | {"WINDOW": True})
+        plan = runtime.AttentionForward(self.library, self.library.load(data), "f16", 32, "top_left", has_window=True)
+        self.assertEqual(plan.workspace_size(plan.pack(self.values(window_left=7, window_right=-1))), 0)
+        for name in ("window_left", "window_right"):
+            self.expect(f"{name} of attention must be a number of keys, or -1 for no limit, but got -2", plan.workspace_size,
+                        plan.pack(self.values(**{name: -2})))
+
     def test_backward(self):
         self.backward.check_support(9, 0)
         self.assertGreater(self.backward.workspace_size(self.backward.pack(self.gradients())), 0)
@@ -123,6 +132,10 @@ class RuntimeTest(unittest.TestCase):
                                  "cu_seqlens_k": offsets, "scale": 0.125, "window_left": -1,
                                  "window_right": -1})
         self.assertEqual(operation.workspace_size(packed), 0)
+        for wrong in (7, -1, 2**32, 1.0, None, "yes"):
+            for plan in (operation, self.forward, self.backward):
+                with self.assertRaisesRegex(ValueError, re.escape(f"wanted must be True or False, but got {wrong!r}")):
+                    plan.check_indices(wanted=wrong)
         operation.handle.value, handle = None, operation.handle.value
         self.expect("operation must not be null", operation.check_indices)
         operation.handle.value = handle
@@ -139,6 +152,10 @@ class RuntimeTest(unittest.TestCase):
             expect(f"argument 'softcap' must be an integer of 32 bits, but got {wrong}", self.forward.pack,
                    self.values(softcap=wrong))
             expect(f"device must be an integer of 32 bits, but got {wrong}", self.forward.prepare, wrong)
+            expect(f"has_window must be True or False, but got {wrong}", lambda: runtime.AttentionForward(
+                self.library, self.bundle, "f16", 32, "top_left", has_window=wrong))
+            expect(f"deterministic must be True or False, but got {wrong}", lambda: runtime.AttentionBackward(
+                self.library, self.bundle, "f16", 32, "top_left", deterministic=wrong))
             expect(f"device must be an integer of 32 bits, but got {wrong}", self.forward.workspace_size,
                    self.forward.pack(self.values(softcap=30.0)), wrong)
             expect(f"minor must be an integer of 32 bits, but got {wrong}", self.forward.check_support, 9, wrong)
@@ -147,8 +164,30 @@ class RuntimeTest(unittest.TestCase):
                self.values(softcap="30"))
         expect("parameter 'D' must be text, an integer or a flag, but got 32.0", runtime.Operation, self.library, self.bundle,
                "attention_backward", {"D": 32.0})
+        for device in (77, -1):
+            self.expect(f"device must be from 0 to 63, but got {device}", self.forward.workspace_size,
+                        self.forward.pack(self.values(softcap=30.0)), device)
         named = runtime.Operation(self.library, self.bundle, "attention_backward", {"D": 32, "WINDOW": False})
         self.assertTrue(named.takes("dq"))
+
+    def test_warns_of_a_cache_that_others_may_write(self):
+        if not places.find_compiler():
+            self.skipTest("there is no compiler library")
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"TILEWRIGHT_CACHE_DIR": folder}):
+            def compile_one():
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    compiler.compile_bundle(os.path.join(places.KERNELS, "row_softmax.mlir"), {"T": "f32"})
+                return [str(each.message) for each in caught]
+
+            os.chmod(folder, 0o777)
+            self.assertEqual(compile_one(), [f"the cache '{folder}' must be writable by its owner only, but has mode 777; run "
+                                             "chmod go-w on it; it is not used"])
+            self.assertEqual(compile_one(), [])  # once
+            self.assertEqual(os.listdir(folder), [])
+            os.chmod(folder, 0o700)
+            self.assertEqual(compile_one(), [])
+            self.assertEqual(len(os.listdir(folder)), 1)
 
     def test_reports_what_does_not_compile(self):
         with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):

@@ -3,6 +3,7 @@
 tilewright.flash against the formulas. Runs on the interpreter: needs PyTorch and tilewright-run, but no GPU."""
 
 import os
+import re
 import sys
 import unittest
 import warnings
@@ -261,6 +262,16 @@ class FlashTest(TorchTest):
         return {"causal": "bottom_right" if options.get("causal") else False, "align": "bottom_right",
                 "window": options.get("window_size"), "softcap": options.get("softcap"), "scale": options.get("softmax_scale"),
                 "alibi_slopes": slopes}
+
+    def test_window_size(self):
+        q, offsets = make(2, 6, 4, 8), torch.tensor([0, 12], dtype=torch.int32)
+        for wrong in ((-2, 0), (0, -2), (-2, -1)):
+            message = re.escape("window must be two integers (left, right), each the number of keys that a query sees on that "
+                                f"side, or -1 for all of them, but got {wrong}")
+            with self.assertRaisesRegex(ValueError, message):
+                tilewright.flash_attn_func(q, q, q, window_size=wrong)
+            with self.assertRaisesRegex(ValueError, message):
+                tilewright.flash_attn_varlen_func(*[q.reshape(12, 4, 8)] * 3, offsets, offsets, 12, 12, window_size=wrong)
 
     def test_dense(self):
         for rows, keys in ((6, 6), (4, 9), (9, 4)):

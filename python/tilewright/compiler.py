@@ -7,9 +7,10 @@ import os
 import re
 import subprocess
 import tempfile
+import warnings
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
-from tilewright import places
+from tilewright import cache, places, runtime
 
 
 class CompileError(Exception):
@@ -63,7 +64,19 @@ def _check(library, code):
         raise CompileError(library.tilewright_compiler_last_error().decode().strip())
 
 
+@functools.lru_cache(maxsize=None)
+def _warn_of_cache(*variables):
+    """Warns once for each value of the variables if the folder of the cache that these name is not used."""
+    try:
+        unused = cache.cache_info().unused
+    except runtime.TilewrightError:  # there is no runtime, as where bundles are only compiled
+        return
+    if unused:
+        warnings.warn(f"{unused}; it is not used", RuntimeWarning, stacklevel=4)
+
+
 def _compile_here(path, *arguments):
+    _warn_of_cache(*map(os.environ.get, ("TILEWRIGHT_CACHE_DIR", "XDG_CACHE_HOME", "HOME")))
     library, data, size = _library(path), c_void_p(), c_size_t()
     request, kept = _request(*arguments)
     _check(library, library.tilewright_compile(byref(request), byref(data), byref(size)))

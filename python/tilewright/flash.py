@@ -1,7 +1,8 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention with the names, layouts and conventions of the package flash_attn, version 2. Arrays are
 [batch, rows, heads, width], or [rows, heads, width] for packed sequences; no copy is made to change the layout. Masks,
-windows and ALiBi are aligned to the bottom right corner."""
+windows and ALiBi are aligned to the bottom right corner. A side of window_size is a number of keys, or -1 for all; other
+negative numbers, which that package takes for -1, are an error."""
 
 from tilewright.torch import attention
 
@@ -12,9 +13,8 @@ def _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes
     if return_attn_probs and dropout_p > 0:
         raise ValueError("return_attn_probs must be False where there is dropout: the kernels do not write probabilities; "
                          "for LSE call it without dropout, or tilewright.attention with return_lse")
-    window = window_size if window_size is None else tuple(max(side, -1) for side in window_size)
     return {"dropout_p": dropout_p, "scale": softmax_scale, "causal": "bottom_right" if causal else False,
-            "window": window, "align": "bottom_right", "softcap": softcap, "alibi_slopes": alibi_slopes,
+            "window": window_size, "align": "bottom_right", "softcap": softcap, "alibi_slopes": alibi_slopes,
             "deterministic": deterministic or None, "return_lse": True}
 
 

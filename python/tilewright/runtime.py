@@ -70,6 +70,13 @@ def int32_of(value, name):
     return operator.index(value)
 
 
+def flag_of(value, name):
+    """Returns a flag as 0 or 1. Raises ValueError unless it is True, False, 0 or 1: ctypes would cut 2**32 to False."""
+    if not hasattr(value, "__index__") or operator.index(value) not in (0, 1):
+        raise ValueError(f"{name} must be True or False, but got {value!r}")
+    return operator.index(value)
+
+
 def sized(struct, **fields):
     """Returns an instance of a ctypes struct with these fields and its struct_size."""
     return struct(struct_size=ctypes.sizeof(struct), **fields)
@@ -173,10 +180,11 @@ class _Plan:
         """Sets whether a run checks the kernel's constraints on the elements of index arrays and raises an error if one
         is violated. A run with the check waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1
         enables the check for new plans."""
-        self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(wanted))
+        self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(flag_of(wanted, "wanted")))
 
     def workspace_size(self, packed, device=0):
-        """Returns the size of the workspace in bytes; `packed` is a result of `pack`."""
+        """Returns the size of the workspace in bytes; `packed` is a result of `pack`. The device must exist; without a
+        driver, any number from 0 to 63 is taken."""
         size = c_uint64()
         device = c_int(int32_of(device, "device"))
         self.library.check(self._workspace_size(self.handle, *packed[0], device, byref(size)))
@@ -254,8 +262,9 @@ def _desc(struct, dtype, dim, causal, value_dim, has_window, entry, **more):
     for name, value in ("dim", dim), ("value_dim", value_dim):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise ValueError(f"{name} must be an integer, but got {value!r}")
+    flags = {name: flag_of(value, name) for name, value in {"has_window": has_window, **more}.items()}
     return sized(struct, type=_number_of(TYPES, "dtype", dtype), causal=_number_of(CAUSAL, "causal", causal), head_dim=dim, value_dim=value_dim,
-                 has_window=has_window, entry=entry.encode() if entry else None, **more)
+                 entry=entry.encode() if entry else None, **flags)
 
 
 class AttentionForward(_Attention):

@@ -298,6 +298,34 @@ TEST_F(BundleCacheTest, FindsAnEntryThatIsBound) {
   EXPECT_EQ(count(*module), 3u);
 }
 
+TEST_F(BundleCacheTest, WarnsOfAFolderThatOthersMayWrite) {
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  auto module = compileBuffer(context, {source, root + "/" + name}, request.options);
+  std::string warnings;
+  mlir::ScopedDiagnosticHandler collect(&context, [&](mlir::Diagnostic &diagnostic) {
+    EXPECT_EQ(diagnostic.getSeverity(), mlir::DiagnosticSeverity::Warning);
+    warnings += diagnostic.str();
+    return mlir::success();
+  });
+  auto compileEntry = [&] {
+    return bool(llvm::cantFail(compileOrFindEntry(findEntry(*module), GpuOptions(), false)));
+  };
+  std::filesystem::create_directory(root + "/cache");
+  std::filesystem::permissions(root + "/cache", std::filesystem::perms(0777));
+  EXPECT_TRUE(compileEntry());
+  EXPECT_EQ(warnings, "the cache '" + root +
+                          "/cache' must be writable by its owner only, but has mode 777; run "
+                          "chmod go-w on it; it is not used");
+  EXPECT_TRUE(entries().empty());
+  warnings.clear();
+  std::filesystem::permissions(root + "/cache", std::filesystem::perms(0755));
+  EXPECT_TRUE(compileEntry());
+  EXPECT_EQ(warnings, "");
+  EXPECT_EQ(entries().size(), 1u);
+}
+
 TEST_F(BundleCacheTest, ThreadsCompileAtTheSameTime) {
   setenv("TILEWRIGHT_CACHE_DIR", "", 1);
   std::string alone = compile();

@@ -150,6 +150,34 @@ TEST_F(Attention, TakesNoWindowWithoutAPlanForIt) {
   }
 }
 
+TEST_F(Attention, TakesMinusOneAloneForAnOpenSideOfTheWindow) {
+  AttentionForwardDesc desc = describe();
+  desc.hasWindow = true;
+  BundleWriter writer = attentionBundle();
+  writer.manifest.kernels[0].params.back().second = Expr::flag(true);
+  Result<AttentionForward> plan = create(writer, desc);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->prepare(0));
+  AttentionForwardArguments arguments = attentionArguments(slopes);
+  for (int32_t side : {-1, 0, 7, INT32_MAX}) {
+    arguments.windowLeft = arguments.windowRight = side;
+    EXPECT_OK(plan->run(arguments, 0, 0, streamOf(0)));
+  }
+  for (int32_t side : {-2, INT32_MIN}) {
+    const std::string rest =
+        " of attention must be a number of keys, or -1 for no limit, but got " +
+        std::to_string(side);
+    arguments.windowLeft = side;
+    arguments.windowRight = -1;
+    EXPECT_FAILURE(plan->run(arguments, 0, 0, streamOf(0)), Code::InvalidArgument,
+                   "window_left" + rest);
+    std::swap(arguments.windowLeft, arguments.windowRight);
+    EXPECT_FAILURE(plan->run(arguments, 0, 0, streamOf(0)), Code::InvalidArgument,
+                   "window_right" + rest);
+  }
+  EXPECT_EQ(fake().launches.size(), 4u);
+}
+
 TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
   AttentionForwardDesc desc = describe();
   desc.headDim = 96;
@@ -401,6 +429,60 @@ TEST_F(CApi, ChecksStructs) {
                    TILEWRIGHT_INVALID_ARGUMENT, "plan must not be null");
   EXPECT_C_FAILURE(tilewright_attention_forward_workspace_size(plan, &args, 0, nullptr),
                    TILEWRIGHT_INVALID_ARGUMENT, "plan and bytes must not be null");
+}
+
+TEST_F(CApi, ChecksNumbersOfDevicesAndFlags) {
+  createPlan();
+  tilewright_param param = {"D", "64"};
+  ASSERT_EQ(tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
+            TILEWRIGHT_OK);
+  uint64_t size = 1;
+  auto sizeOn = [&](int device) {
+    return tilewright_attention_forward_workspace_size(plan, &args, device, &size);
+  };
+  // Device 1 exists, but is not prepared.
+  fake().numDevices = 2;
+  EXPECT_EQ(sizeOn(1), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_C_FAILURE(sizeOn(2), TILEWRIGHT_INVALID_ARGUMENT,
+                   "there is no device 2: the driver has 2");
+  EXPECT_C_FAILURE(sizeOn(77), TILEWRIGHT_INVALID_ARGUMENT,
+                   "device must be from 0 to 63, but got 77");
+  EXPECT_C_FAILURE(sizeOn(-1), TILEWRIGHT_INVALID_ARGUMENT,
+                   "device must be from 0 to 63, but got -1");
+  EXPECT_C_FAILURE(tilewright_operation_check_indices(operation, 7), TILEWRIGHT_INVALID_ARGUMENT,
+                   "wanted must be 0 or 1, but got 7");
+  EXPECT_C_FAILURE(tilewright_attention_forward_check_indices(plan, -1),
+                   TILEWRIGHT_INVALID_ARGUMENT, "wanted must be 0 or 1, but got -1");
+  for (int wanted : {1, 0}) {
+    EXPECT_EQ(tilewright_operation_check_indices(operation, wanted), TILEWRIGHT_OK);
+    EXPECT_EQ(tilewright_attention_forward_check_indices(plan, wanted), TILEWRIGHT_OK);
+  }
+}
+
+TEST_F(CApi, RejectsResultsThatShareMemory) {
+  BundleWriter writer = attentionBundle();
+  writer.manifest.kernels[0].arguments[3].isWritten = true;
+  tilewright_bundle_close(bundle);
+  bytes = *writer.bytes();
+  ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+  createPlan();
+  tilewright_view o = q;
+  args.o = &o;
+  auto expect = [&](std::array<int64_t, 4> strides, const char *what) {
+    o.strides = strides.data();
+    EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                     (std::string("argument 'o' of kernel 'attention_forward' must have elements "
+                                  "that share no memory, since they are written, but got the "
+                                  "stride ") +
+                      what + " is needed; pass an array of its own for each")
+                         .c_str());
+  };
+  constexpr int64_t most = INT64_MAX;
+  expect({0, 0, 0, 0}, "0 along dimension 3, where at least 1");
+  expect({153600, 19200, 1, 1}, "1 along dimension 2, where at least 64");
+  expect({most, 19200, 64, 1}, "9223372036854775807 along dimension 0, where at least 153600");
+  expect({most, most, most, most}, "9223372036854775807 along dimension 3, where at least 1");
+  EXPECT_EQ(fake().launches.size(), 0u);
 }
 
 TEST_F(CApi, ChecksDescriptions) {
