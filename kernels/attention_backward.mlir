@@ -344,7 +344,9 @@ tile.kernel @attention_backward_keys
            // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
-           let DW: int = padded_for("transposed_rows", D, DV, T), let ACC: type = accumulator(T))
+           let DW: int = select(ORDERED, padded_for("ordered_rows", D, DV, T),
+                                padded_for("transposed_rows", D, DV, T)),
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
      %dk_sum: !acc_view, %dv_sum: !dv_acc_view,

@@ -15,10 +15,11 @@
 //   o     [B, Hq,  Sq,  DV]  TO      result
 //   lse   [B, Hq,  Sq]       ACC     result, optional
 //   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
-//         Offsets of the sequences. They ascend, and lie between 0 and Sq (Skv). Rows before the first and after the
-//         last belong to no sequence: these queries attend no key. The host checks the offsets; a device checks them
-//         on request. Without the check, the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence
-//         that ends before it begins as empty. If the offsets do not ascend, it is undefined which rows are written.
+//         Offsets of the sequences. They ascend, and lie between 0 and Sq (Skv); the first need not be 0, nor the last
+//         Sq. Rows before the first and after the last belong to no sequence: these queries attend no key, and no
+//         query attends these keys. The host checks the offsets; a device checks them on request. Without the check,
+//         the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence that ends before it begins as
+//         empty. If the offsets do not ascend, it is undefined which rows are written.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
 //         queries attend, each at most once. The kernel ignores numbers outside of k.

@@ -62,6 +62,15 @@ constexpr Rule rules[] = {
      "select(eq(bits(TYPE), 16), ceildiv(WIDTH, select(gt(max(WIDTH, BESIDE), 128), 32, 16)) * "
      "select(gt(max(WIDTH, BESIDE), 128), 32, 16), ceildiv(WIDTH, 16) * 16)",
      "select(and(eq(bits(TYPE), 16), gt(WIDTH, 64)), ceildiv(WIDTH, 64) * 64, ELSE)"},
+    // The same where the result is added in order, which only a role can do, and only with an
+    // accumulator of wgmma: two warpgroups need 128 rows on either side. Blocks of wide values
+    // (BESIDE) have fewer on the other one.
+    {"ordered_rows",
+     "select(eq(bits(TYPE), 16), ceildiv(WIDTH, select(gt(max(WIDTH, BESIDE), 128), 32, 16)) * "
+     "select(gt(max(WIDTH, BESIDE), 128), 32, 16), ceildiv(WIDTH, 16) * 16)",
+     "select(and(eq(bits(TYPE), 16), gt(max(WIDTH, BESIDE), 64)), ceildiv(max(WIDTH, 65), 64) * "
+     "64, "
+     "ELSE)"},
     // The depth of a product in blocks that are too small for roles.
     {"scores",
      "ceildiv(WIDTH, select(eq(bits(TYPE), 16), 16, 8)) * select(eq(bits(TYPE), 16), 16, 8)"},

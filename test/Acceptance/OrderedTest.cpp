@@ -47,6 +47,22 @@ TEST_P(InOrder, GradientsAreRight) {
     }
 }
 
+/// Where V is wider than Q and K, blocks have few queries, and dQ^T gets more rows than D.
+TEST_P(InOrder, GradientsOfWideValuesAreRight) {
+  Type type = GetParam();
+  for (auto [D, DV] : {std::pair(64, 128), std::pair(24, 72), std::pair(128, 40)})
+    for (Causal causal : kMasks)
+      for (bool isPacked : {false, true}) {
+        AttentionProblem problem = makeProblem(2, 2, 1, 205, 260, D, DV, causal);
+        AttentionInputs inputs = randomInputs(problem, type, 9);
+        CallOptions forward, options = inOrder();
+        forward.isPacked = options.isPacked = isPacked;
+        ForwardResult saved = runForward(problem, type, inputs, forward);
+        expectBackward(BackwardOracle(problem, inputs, type),
+                       runBackward(problem, type, inputs, saved, options), describe(problem, type));
+      }
+}
+
 /// The blocks of keys of each sequence are processed in reverse.
 TEST_P(InOrder, PackedGradientsAreRight) {
   Type type = GetParam();
