@@ -26,8 +26,10 @@
 // dlse in rows of no sequence, and the gradients of these rows are zero.
 //
 // Scores have the range of attention_forward.mlir. P is recomputed from scores that are rounded to ACC, so its error,
-// relative to P, is about that of S: |S| 2^-22 in f32, as in every backward that recomputes P from LSE. Beyond
-// |S| = 2^20 gradients have no accurate digits, unless these are scores of a bias, to which S adds nothing.
+// relative to P, is about that of S: |S| 2^-22 in f32, as in every backward that recomputes P from LSE. Beyond |S| =
+// 2^20 gradients have no accurate digits, unless these are scores of a bias, to which S adds nothing. They are finite,
+// since P is at most 1; but in 16 bits on a GPU, P is only at most exp(|S| 2^-22), and gradients may be infinite from
+// |S| = 2^25 on.
 //
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N

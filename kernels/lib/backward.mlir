@@ -8,6 +8,9 @@
 // the logarithm of a sum: that of equal scores of -3e38 is -3e38. Then P = W * exp2((S - LSE) * log2(e)), where the
 // weight W is 1, or LSE is only the maximum of the scores, and W the inverse of the sum, rounded to T.
 //
+// The exponent is at most 0, but for rounding, of which large scores have much. It is limited to 0 except in 16 bits on
+// a GPU, where that would be an instruction for each pair in a loop that has few.
+//
 // A kernel that links this file declares:
 //
 //   D, DV, T, ACC                      as in attention_backward.mlir
@@ -98,7 +101,11 @@ func.func private @probabilities_of_keys(
     %below_2 = arith.subf %base2, %lse_each fastmath<contract> : !st
     scf.yield %below_2 : !st
   }
-  %x = tile.select %keep, %below, %masked_out : !keept, !st
+  %is_bounded = tile.param or(not(on_gpu()), bits(T) > 16) : i1
+  %most = tile.constant 0 : !st
+  %not_above = arith.minimumf %below, %most : !st
+  %limited = arith.select %is_bounded, %not_above, %below : !st
+  %x = tile.select %keep, %limited, %masked_out : !keept, !st
   %pt_plain = math.exp2 %x : !st
   %pt = scf.if %stays_natural -> (!st) {
     %weight_acc = tile.cast %weight_row : !weights -> !row
@@ -190,7 +197,11 @@ func.func private @round_of_queries(
     %below_2 = arith.subf %base2, %lse_each fastmath<contract> : !s
     scf.yield %below_2 : !s
   }
-  %x = tile.select %keep, %below, %masked_out : !keep, !s
+  %is_bounded = tile.param or(not(on_gpu()), bits(T) > 16) : i1
+  %most = tile.constant 0 : !s
+  %not_above = arith.minimumf %below, %most : !s
+  %limited = arith.select %is_bounded, %not_above, %below : !s
+  %x = tile.select %keep, %limited, %masked_out : !keep, !s
   %p_plain = math.exp2 %x : !s
   %p = scf.if %stays_natural -> (!s) {
     %weight_acc = tile.cast %weight_row : !weights -> !row

@@ -100,6 +100,30 @@ def check(name, kind, bias=None, sinks=None, tensors=None, tolerance=None):
             compare(what + " ".join([result, *params]), got, expected[result], tolerance)
 
 
+def check_range(kind, size, most):
+    """Scores of up to `size`, of which nearly each row has one key: the stated error of P up to 2^20, and beyond its bound
+    `most`."""
+    factor = np.sqrt(size / 4.5)  # the largest of as many normal numbers is about 4.5
+    q, k, v = (rounded(x * f, kind) for x, f in zip([normal(1, HEADS, n, WIDTH) for n in (QUERIES, KEYS, KEYS)], (factor, factor, 1)))
+    do = rounded(normal(1, HEADS, QUERIES, WIDTH), kind).astype(np.float64)
+    arrays, scalars = {"q": q, "k": k, "v": v}, {"scale": SCALE}
+    o, lse = execute("forward", kind, [], [], arrays, scalars, {"o": do.shape, "lse": do.shape[:-1]})
+    arrays |= {"o": rounded(o, kind), "do": do, "lse": lse}
+    p, _ = softmax(SCALE * (q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2)), np.float64([-np.inf] * HEADS))
+    off = np.abs(do @ v.astype(np.float64).swapaxes(-1, -2) - (do * arrays["o"]).sum(-1, keepdims=True))  # |dP - delta|
+    limits = {"dq": SCALE * off @ np.abs(k), "dk": SCALE * off.swapaxes(-1, -2) @ np.abs(q), "dv": np.abs(do).sum(-2, keepdims=True)}
+    slack = 1 + (1e-5 if kind == "f32" else 0.03)
+    for params in [], ["DETERMINISTIC=true"]:
+        results = execute("backward", kind, params, [], arrays, scalars, {"dq": q.shape, "dk": k.shape, "dv": v.shape})
+        for (name, limit), got in zip(limits.items(), results):
+            what = (name, kind, device, f"scores of {size:g}", *params)
+            assert np.isfinite(got).all(), (what, "is not finite")
+            assert (np.abs(got) <= most * slack * limit + 1e-30).all(), (what, (np.abs(got) / (limit + 1e-30)).max())
+        if size <= 2**20:
+            error = np.abs(results[2] - p.swapaxes(-1, -2) @ do) / (p.swapaxes(-1, -2) @ np.abs(do) + 1e-3)
+            assert error.max() <= most * slack - 1, ("dv", kind, device, size, params, error.max())
+
+
 for kind, lowest in ("f32", -3.4028234663852886e38), ("bf16", -3.3895313892515355e38):
     mask = np.where(normal(1, HEADS, QUERIES, KEYS) < 0, lowest, 0)
     mask[:, :, :10] = 0
@@ -125,3 +149,13 @@ tensors[1][:, :, 11, 0] = 2**66
 got, = execute("forward", "f32", [], [], dict(zip("qkv", tensors)), {"scale": 1}, {"o": tensors[0].shape})
 assert np.allclose(got[:, :, 9], tensors[2][:, :, 11], rtol=1e-6), "a score of 2.3e38"
 check("scores of 1000", "f32", None, None, [16 * normal(1, HEADS, n, WIDTH) for n in (QUERIES, KEYS, KEYS)], 2**-9)
+# The range of gradients (attention_backward.mlir).
+for kind in "f32", "bf16", "f16":
+    check_range(kind, 2**20, np.exp(2**-2))
+    if kind == "f16":  # q and k are at most 65504
+        continue
+    if kind == "f32" or device == "cpu":
+        for size in 2**24, 3e8, 4e10, 1e30:
+            check_range(kind, size, 1)
+    else:
+        check_range(kind, 2**24, np.exp(2**2))
