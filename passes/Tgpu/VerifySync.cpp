@@ -46,7 +46,7 @@ LogicalResult Player::play() {
     for (int who : trace.phases.back())
       if (failed(checkEnd(who)))
         return failure();
-  return success();
+  return trace.cut ? success() : checkPhases();
 }
 
 LogicalResult Player::playPhase(ArrayRef<int> phase) {

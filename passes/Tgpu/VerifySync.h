@@ -22,6 +22,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <deque>
@@ -453,6 +454,9 @@ private:
   mlir::LogicalResult playYield(int who, const Step &step);
   mlir::LogicalResult playMemory(int who, const Step &step);
   mlir::LogicalResult checkEnd(int who);
+  /// A phase in which all participants that use a barrier have arrived, but too few times, does no
+  /// harm only because nobody waits for it anymore.
+  mlir::LogicalResult checkPhases();
   std::string describe(int place) const;
   mlir::InFlightDiagnostic report(mlir::Operation *op, const Access &other, const char *note);
 
@@ -462,6 +466,8 @@ private:
     int64_t missing = 0;                               // arrivals that the phase lacks
     int64_t expected = 0, delivered = 0, underWay = 0; // bytes of the phase
     mlir::Operation *expect = nullptr, *load = nullptr;
+    const Step *arrival = nullptr; // the last one
+    llvm::SmallBitVector arrived;  // participants, in this phase
     Knowledge arriving, published;
     size_t number = 0; // of all barriers
     /// The participants of one warp that alone arrived for this phase, and for the one before.

@@ -56,6 +56,7 @@ Player::Barrier &Player::getBarrier(AllocBarriersOp allocation, int64_t use) {
   if (all.empty()) {
     Barrier fresh;
     fresh.missing = allocation.getArrivals();
+    fresh.arrived.resize(static_cast<unsigned>(states.size()));
     fresh.arriving.of.resize(states.size());
     fresh.published = fresh.arriving;
     all.assign(stages, fresh);
@@ -125,12 +126,55 @@ LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocati
                  trace.participants[who].warps == 1;
   (*barrier)->arriver = isAlone ? who : Barrier::several;
   (*barrier)->missing -= count;
+  (*barrier)->arrival = &step;
+  (*barrier)->arrived.set(who);
   (*barrier)->arriving.merge(publish(who, byAll));
   if (auto expect = dyn_cast<ExpectOp>(step.op)) {
     (*barrier)->expected += expect.getBytes();
     (*barrier)->expect = expect;
   }
   return completePhase(**barrier, allocation);
+}
+
+/// The number of roles that arrive at barriers; what comes before and after the roles counts as
+/// one.
+static unsigned countArrivingRoles(AllocBarriersOp allocation) {
+  llvm::SmallPtrSet<Region *, 4> roles;
+  for (Operation *user : allocation.getBarriers().getUsers()) {
+    if (!isa<ArriveOp, ExpectOp>(user))
+      continue;
+    Region *region = user->getParentRegion();
+    while (!isa<RolesOp, KernelOp>(region->getParentOp()))
+      region = region->getParentRegion();
+    roles.insert(region);
+  }
+  return roles.size();
+}
+
+LogicalResult Player::checkPhases() {
+  AllocBarriersOp allocation;
+  const Barrier *partial = nullptr; // the first by number, since the order of a map varies
+  for (auto &[op, all] : barriers)
+    for (const Barrier &barrier : all) {
+      auto of = cast<AllocBarriersOp>(op);
+      bool isPartial =
+          barrier.missing > 0 && barrier.missing < static_cast<int64_t>(of.getArrivals());
+      // Not all roles release what says that there are no more tiles.
+      if (!isPartial || (partial && partial->number < barrier.number) ||
+          barrier.arrived.count() < countArrivingRoles(of))
+        continue;
+      partial = &barrier;
+      allocation = of;
+    }
+  if (!partial)
+    return success();
+  auto declared = static_cast<int64_t>(allocation.getArrivals());
+  InFlightDiagnostic diagnostic = partial->arrival->op->emitOpError();
+  diagnostic.attachNote(allocation.getLoc()) << "the barriers";
+  return diagnostic << "arrives for use " << partial->arrival->use << ", which has "
+                    << declared - partial->missing
+                    << " arrivals when the block ends, but the barrier was declared for "
+                    << declared << "; with more tiles, a role would wait for the others";
 }
 
 static InFlightDiagnostic reportBytes(Operation *expect, Operation *load, int64_t expected,
@@ -155,6 +199,7 @@ LogicalResult Player::completePhase(Barrier &barrier, AllocBarriersOp allocation
   barrier.arrivedBefore = std::exchange(barrier.arriver, int(Barrier::none));
   ++barrier.completed;
   barrier.missing = allocation.getArrivals();
+  barrier.arrived.reset();
   barrier.expected = barrier.delivered = 0;
   barrier.expect = barrier.load = nullptr;
   return success();

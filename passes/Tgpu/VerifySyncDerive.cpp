@@ -265,16 +265,21 @@ private:
 
   /// Of the captures with an element for each row, the first is a begin, the next an end, and so
   /// on. Arguments with more than one dimension are lists of blocks; arrays of one dimension have
-  /// an element for each sequence.
+  /// an element for each sequence: of an argument its offset, of a capture usually a length, which
+  /// would be 0 for the first sequence if it were like an offset.
   uint32_t selectKind(uint32_t gene, const Impl::TableOf &table) {
-    constexpr uint32_t ofLists[] = {8, 9, 1, 0}, ofSequences[] = {0, 3, 2, 0};
+    constexpr uint32_t ofLists[] = {8, 9, 1, 0}, ofSequences[] = {0, 3, 2, 0},
+                       ofLengths[] = {3, 3, 2, 3};
+    bool isLength = !table.argument && table.rank == 1;
     Profile profile = getProfile();
     if (profile == Profile::Any)
       return gene % kNumKinds;
     if (table.argument && table.rank > 1)
       return ofLists[gene % std::size(ofLists)];
     if (profile == Profile::Usual)
-      return 0;
+      return isLength ? 3 : 0;
+    if (isLength)
+      return ofLengths[gene % std::size(ofLengths)];
     if (table.argument || table.rank < 2)
       return ofSequences[gene % std::size(ofSequences)];
     uint32_t isEnd = numOfRows++ % 2;

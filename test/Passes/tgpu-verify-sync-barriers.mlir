@@ -34,6 +34,40 @@ tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
 
 // -----
 
+// Nobody waits for the last uses of a ring; a further round would.
+tgpu.kernel @too_few_at_the_end target "sm_90a" warps 3 () grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  // expected-note @+1 {{the barriers}}
+  %empty = tgpu.alloc_barriers arrivals 2 : !tgpu.barriers<2>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.acquire %empty[%c0] : !tgpu.barriers<2>
+    }
+    role "b" warps 2 {
+      // expected-error @+1 {{arrives for use 0, which has 1 arrivals when the block ends, but the barrier was declared for 2; with more tiles, a role would wait for the others}}
+      tgpu.arrive %empty[%c0] per role : !tgpu.barriers<2>
+    }
+}
+
+// -----
+
+// A role that has ended need not release the last slot.
+tgpu.kernel @one_role_at_the_end target "sm_90a" warps 3 () grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %empty = tgpu.alloc_barriers arrivals 3 : !tgpu.barriers<2>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.arrive %empty[%c0] per warp : !tgpu.barriers<2>
+    }
+    role "b" warps 2 {
+      tgpu.arrive %empty[%c0] per warp : !tgpu.barriers<2>
+      tgpu.arrive %empty[%c1] per warp : !tgpu.barriers<2>
+    }
+}
+
+// -----
+
 tgpu.kernel @too_many target "sm_90a" warps 3 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 2 : !tgpu.barriers<1>
   tgpu.roles

@@ -78,6 +78,7 @@ REASONS = [
     (r"move (sync|signal|wait|acquire|\w+_wait|fence_async) .*", "no access that it orders is passed"),
     (r"move (arrive|expect) .*", "the accesses that it publishes stay before it, and it is not late for others"),
     (r"move (take_turn|pass_turn|await_turn|end_turn) .*", "what is passed is not part of the turn"),
+    (r"wrong barrier wait", "what completes the other barrier comes behind what completes this one, or nothing is read"),
     (r"wrong barrier (sync|signal)|id named_barrier at \d+", "a barrier for the same warps, with no meeting under way"),
 ]
 # Queries, keys, heads of queries and of keys of each launch: several rounds in each part of a loop, more and fewer keys
