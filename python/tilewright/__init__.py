@@ -5,6 +5,7 @@
     tilewright.sdpa_compatible         attention with the arguments of PyTorch's scaled_dot_product_attention;
                                        tilewright.use_for_sdpa makes PyTorch call it (tilewright.sdpa)
     tilewright.flash_attn_func         attention with the arguments of flash_attn's function (tilewright.flash)
+    tilewright.flash_attn_with_kvcache one query of each sequence over a cache, in pages or not (tilewright.decode)
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
     tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library
@@ -16,7 +17,7 @@ import importlib
 
 _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "interpret": "torch", "sdpa_compatible": "sdpa",
          "use_for_sdpa": "sdpa", "why_not_sdpa": "sdpa", "sdpa_fallbacks": "sdpa", "flash_attn_func": "flash",
-         "flash_attn_varlen_func": "flash", "cache_info": "cache", "clear_cache": "cache"}
+         "flash_attn_varlen_func": "flash", "flash_attn_with_kvcache": "decode", "cache_info": "cache", "clear_cache": "cache"}
 
 
 def __getattr__(name):

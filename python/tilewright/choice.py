@@ -49,6 +49,30 @@ class Choice(NamedTuple):
         return runtime.Operation(library, bundle, self.entry(), self.params())
 
 
+class DecodeChoice(NamedTuple):
+    """The same for attention_decode, which takes no modifier."""
+    dtype: str
+    dim: int
+    value_dim: int
+    group: int
+    page_rows: int
+    splits: int
+    modifier: str = ""
+
+    def entry(self):
+        return "attention_decode"
+
+    def params(self):
+        return {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "GROUP": str(self.group),
+                "PAGE_ROWS": str(self.page_rows), "SPLITS": str(self.splits)}
+
+    def files(self):
+        return f"{places.KERNELS}/{self.entry()}.mlir", []
+
+    def create(self, library, bundle):
+        return runtime.Operation(library, bundle, self.entry(), self.params())
+
+
 def common_choices():
     """The choices whose code comes with the wheel."""
     return [Choice(kernel, dtype, dim, dim, causal, False, "") for kernel, dtype, dim, causal in product(

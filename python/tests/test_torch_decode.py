@@ -1,0 +1,127 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""tilewright.flash_attn_with_kvcache against the formulas. Runs on the interpreter: needs PyTorch and tilewright-run, but
+no GPU."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from torch_on_cpu import TorchTest, interpret_module, torch  # noqa: E402
+
+import tilewright  # noqa: E402
+from tilewright import decode  # noqa: E402
+
+setUpModule = interpret_module
+
+
+def normal(*shape, seed=1, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def paged(x, rows, seed=4):
+    """[B, S, H, D] as pages of `rows` rows in random order, with NaN in pages that no sequence has, and the table."""
+    batch, length = x.shape[:2]
+    columns = -(-length // rows)
+    order = torch.randperm(batch * columns + 2, generator=torch.Generator().manual_seed(seed))
+    pool = torch.full((batch * columns + 2, rows, *x.shape[2:]), torch.nan, dtype=x.dtype)
+    table = order[:batch * columns].reshape(batch, columns)
+    for b in range(batch):
+        padded = torch.full((columns * rows, *x.shape[2:]), torch.nan, dtype=x.dtype)
+        padded[:length] = x[b]
+        pool[table[b]] = padded.view(columns, rows, *x.shape[2:])
+    return pool, table.int()
+
+
+def reference(q, k, v, lengths, scale):
+    """O [B, 1, Hq, DV] and LSE [B, Hq, 1]."""
+    group = q.shape[2] // k.shape[2]
+    o, lse = torch.zeros(*q.shape[:3], v.shape[3], dtype=torch.float64), torch.full((*q.shape[:1], q.shape[2], 1), -torch.inf)
+    lse = lse.double()
+    for b, length in enumerate(lengths):
+        for h in range(q.shape[2] if length else 0):
+            scores = k[b, :length, h // group].double() @ q[b, 0, h].double() * scale
+            o[b, 0, h] = torch.softmax(scores, 0) @ v[b, :length, h // group].double()
+            lse[b, h, 0] = torch.logsumexp(scores, 0)
+    return o, lse
+
+
+class DecodeTest(TorchTest):
+    def setUp(self):
+        self.q, self.k, self.v = normal(3, 1, 6, 16), normal(3, 40, 2, 16, seed=2), normal(3, 40, 2, 24, seed=3)
+        self.lengths = [33, 0, 40]
+        self.seqlens = torch.tensor(self.lengths, dtype=torch.int32)
+
+    def decode(self, *caches, **options):
+        return tilewright.flash_attn_with_kvcache(self.q, *caches, return_softmax_lse=True, **options)
+
+    def test_pages_and_rows_in_one_piece(self):
+        expected = reference(self.q, self.k, self.v, self.lengths, 0.25)
+        tolerance = {"rtol": 1e-5, "atol": 1e-5}
+        self.assert_same(self.decode(self.k, self.v, cache_seqlens=self.seqlens), expected, **tolerance)
+        for rows in (16, 7, 40):
+            k, table = paged(self.k, rows)
+            v, _ = paged(self.v, rows)
+            with self.subTest(rows):
+                got = self.decode(k, v, cache_seqlens=self.seqlens, block_table=table, num_splits=2)
+                self.assert_same(got, expected, **tolerance)
+
+    def test_lengths(self):
+        tolerance = {"rtol": 1e-5, "atol": 1e-5}
+        for given, lengths in ((None, [40] * 3), (17, [17] * 3), (0, [0] * 3)):
+            expected = reference(self.q, self.k, self.v, lengths, 0.5)
+            self.assert_same(self.decode(self.k, self.v, cache_seqlens=given, softmax_scale=0.5), expected, **tolerance)
+
+    def test_sequences_of_a_larger_cache(self):
+        which = torch.tensor([2, 0, 2], dtype=torch.int32)
+        expected = reference(self.q, self.k[which.long()], self.v[which.long()], self.lengths, 0.25)
+        got = self.decode(self.k, self.v, cache_seqlens=self.seqlens, cache_batch_idx=which)
+        self.assert_same(got, expected, rtol=1e-5, atol=1e-5)
+
+    def test_heads_outside_of_rows(self):
+        k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (self.k, self.v))
+        expected = reference(self.q, self.k, self.v, self.lengths, 0.25)
+        self.assert_same(self.decode(k, v, cache_seqlens=self.seqlens), expected, rtol=1e-5, atol=1e-5)
+
+    def test_fake_tensors(self):
+        with torch._subclasses.FakeTensorMode():
+            q, k, v = torch.empty(3, 1, 6, 16), torch.empty(3, 40, 2, 16), torch.empty(3, 40, 2, 24)
+            o, lse = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=7, return_softmax_lse=True)
+        self.assertEqual((list(o.shape), list(lse.shape)), ([3, 1, 6, 24], [3, 6, 1]))
+
+    def test_how_many_rows_are_together(self):
+        self.assertEqual([decode.page_rows(rows) for rows in (1, 7, 8, 16, 24, 48, 64, 96, 128, 256)],
+                         [1, 1, 8, 16, 8, 16, 64, 32, 128, 128])
+
+    def refuses(self, message, *caches, q=None, **options):
+        with self.assertRaisesRegex(ValueError, message):
+            tilewright.flash_attn_with_kvcache(self.q if q is None else q, *(caches or (self.k, self.v)), **options)
+
+    def test_refusals(self):
+        table = torch.zeros(3, 1, dtype=torch.int32)
+        for name in ("k", "v", "rotary_cos", "rotary_sin", "cache_leftpad", "alibi_slopes"):
+            self.refuses(f"{name} must be None: flash_attn_with_kvcache does not support it yet", **{name: self.k})
+        self.refuses(r"window_size must be \(-1, -1\) and softcap 0", window_size=(8, 0))
+        self.refuses(r"window_size must be \(-1, -1\) and softcap 0", softcap=30.0)
+        self.refuses("q must have one row for each sequence, but got 2", q=normal(3, 2, 6, 16))
+        self.refuses("q must be a tensor of four dimensions, but got shape", q=self.q[:, 0])
+        self.refuses("v_cache must be of float16, bfloat16, float32 or float64, as q is, but got torch.float64", self.k,
+                     self.v.double())
+        self.refuses("k_cache must not require a gradient", self.k.clone().requires_grad_(), self.v)
+        self.refuses("k_cache and v_cache must agree in all but their width", self.k, self.v[:, :39])
+        self.refuses("q must have a multiple of the 2 heads of k_cache, at most 128 for each, but got 5", q=self.q[:, :, :5])
+        self.refuses("k_cache must have the batch of q, 3, where there is no block_table, but got 2", self.k[:2], self.v[:2])
+        self.refuses("block_table must be an int32 tensor of 2 dimensions on cpu, but got torch.int64", block_table=table.long())
+        self.refuses("block_table must have the batch of q, 3", block_table=table[:2])
+        self.refuses("cache_batch_idx must be None where there is a block_table", block_table=table,
+                     cache_batch_idx=table[:, 0])
+        self.refuses("cache_seqlens must be an int32 tensor of 1 dimension on cpu, but got torch.int32",
+                     cache_seqlens=table)
+        self.refuses("cache_seqlens must have the batch of q, 3, but got 2", cache_seqlens=self.seqlens[:2])
+        self.refuses("cache_seqlens must be a tensor or a number from 0 to 40, but got 41", cache_seqlens=41)
+        self.refuses("num_splits must be a number from 0 to 1024, but got -1", num_splits=-1)
+        self.refuses("v_cache must have a width from 1 to 256, but got 300", self.k, normal(3, 40, 2, 300))
+
+
+if __name__ == "__main__":
+    unittest.main()
