@@ -203,8 +203,25 @@ struct CallExtents {
   bool isOneSequence = false; ///< keys have the length and the heads of queries
   bool isRowBias = false;     ///< the bias is the same for all queries
   int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
+  int64_t pageRows = 0;       ///< rows of a page, where `rows` sequences have one query each
+
+  int64_t pagesOfSequence() const { return (keys + pageRows - 1) / pageRows; }
+  llvm::SmallVector<int64_t> shapeInDecode(llvm::StringRef name) const {
+    if (name.ends_with("_pages"))
+      return {rows * pagesOfSequence(), pageRows, keyHeads, depth};
+    if (name == "block_table")
+      return {rows, pagesOfSequence()};
+    if (name == "seq_lens")
+      return {rows};
+    llvm::SmallVector<int64_t> shape{rows, 2};
+    if (name != "lse")
+      shape.push_back(depth);
+    return shape;
+  }
 
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
+    if (pageRows > 0)
+      return shapeInDecode(name);
     if (rank == 1)
       return {name.contains("descale") || name.starts_with("dropout_")               ? 1
               : name == "cu_seqlens_q" || name == "cu_seqlens_k" || name == "lambda" ? 2
@@ -272,6 +289,10 @@ struct CallExtents {
         tensor.fill([&, length = tensor.shape.back()](int64_t i) {
           return static_cast<double>(i % length / 100);
         });
+      if (argument.name == "block_table")
+        tensor.fill([](int64_t i) { return static_cast<double>(i); });
+      if (argument.name == "seq_lens")
+        tensor.fill([&](int64_t) { return static_cast<double>(keys); });
       if (argument.name == "kv_num_blocks")
         tensor.fill([&](int64_t) { return static_cast<double>(keyBlocks); });
       call.tensors.emplace(argument.name, std::move(tensor));

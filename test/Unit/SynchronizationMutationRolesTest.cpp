@@ -248,7 +248,28 @@ const CallExtents kProduct = {136, 264, 328};
 /// More tiles than thread blocks.
 const CallExtents kSequence = {300, 300, 64, 128, 128, /*batch=*/6, /*isOneSequence=*/true};
 
+/// Sequences of several parts of several blocks each, and of one key each.
+Kernel decode() {
+  CallExtents extents = {3, 700, 64};
+  extents.pageRows = 16;
+  Kernel kernel = {"decode", "attention_decode",
+                   "sm_90a", with(kHalf, {{"GROUP", "2"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}}),
+                   0,        extents,
+                   {},       0};
+  // Several tiles for each block of threads, so that every slot of a ring is used again.
+  CallExtents many = extents;
+  many.rows = 8;
+  kernel.launches = {{many, {}, {{"seq_lens", 0}}},
+                     {many, {}, {{"seq_lens", 129}}},
+                     {many, {}, {{"seq_lens", 640}}},
+                     {many, {{"scale", -0.25}}},
+                     {many, {{"scale", -0.25}}, {{"seq_lens", 129}}},
+                     {many, {{"scale", -0.25}}, {{"seq_lens", 640}}}};
+  return kernel;
+}
+
 const std::vector<Kernel> kOtherKernels = {
+    decode(),
     rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
             {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2, kLaunches),
     {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
