@@ -71,6 +71,11 @@ const std::vector<Refusal> &getRefusals() {
   static const std::vector<Refusal> refusals = {
       // Blocks of sm_80 have no role that could wait for its turn.
       {"attention_backward", {inOrder}, "sm_80", "adds in order, which requires a separate role"},
+      // An iteration reads a page of 256 keys and values of 64 columns.
+      {"attention_paged_decode",
+       {{"T", "f64"}, {"PAGE", "256"}},
+       "",
+       "needs 270336 bytes of shared memory"},
   };
   return refusals;
 }
