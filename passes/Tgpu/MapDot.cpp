@@ -144,7 +144,26 @@ SharedType KernelMapper::getReadBuffer(tile::LoadOp load) {
   return getShared(shape, type.getElementType());
 }
 
+/// Only copies to shared memory find rows in pages.
+static LogicalResult verifyPagedLoad(tile::LoadOp op) {
+  if (!op.getView().getDefiningOp<tile::PagedOp>())
+    return success();
+  bool isOperand = op.getPad() == nullptr && llvm::all_of(op->getUses(), [](OpOperand &use) {
+                     return isa<tile::DotOp>(use.getOwner()) && use.getOperandNumber() < 2;
+                   });
+  if (isOperand)
+    return success();
+  InFlightDiagnostic diagnostic =
+      op.emitOpError("on a GPU, a tile of rows in pages must be an operand of products only, "
+                     "without a pad, but has another use; gather the rows with 'tile.gather'");
+  if (!op->use_empty())
+    diagnostic.attachNote(op->getUsers().begin()->getLoc()) << "a use";
+  return diagnostic;
+}
+
 LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
+  if (failed(verifyPagedLoad(op)))
+    return failure();
   bool isCopied = copiedAhead.contains(op);
   if (isReadFromBuffer(op) && (isCopied || op->hasAttr(copiedName))) {
     if (!isCopied)

@@ -41,3 +41,16 @@ tile.kernel @chosen params() (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>
   %t = tile.load %v[0] : !tile.view<[?], f32> -> tensor<64xf32>
   tile.store %t, %o[0] : tensor<64xf32>, !tile.view<[?], f32>
 }
+
+// -----
+
+!pool = !tile.view<[?, ?, 64], f32>
+!rows = !tile.view<[?, 64], f32>
+!t = tensor<32x64xf32>
+tile.kernel @pages (%x: !pool, %y: !rows, %n: i32) grid(%b = dim(x, 0)) {
+  %p = tile.paged %x page %b size %n : !pool -> !rows
+  // expected-error @+1 {{on a GPU, a tile of rows in pages must be an operand of products only, without a pad, but has another use; gather the rows with 'tile.gather'}}
+  %t = tile.load %p[0, 0] : !rows -> !t
+  // expected-note @+1 {{a use}}
+  tile.store %t, %y[0, 0] : !t, !rows
+}
