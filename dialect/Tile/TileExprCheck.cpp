@@ -272,6 +272,16 @@ LogicalResult checkExprKind(Operation *op, ExprAttr expr, const Signature *signa
                            << ", but got kind " << stringifyExprKind(*kind);
 }
 
+LogicalResult checkParameterExpr(Operation *op, ExprAttr expr, StringRef what, ExprKind wanted) {
+  if (!expr)
+    return success();
+  std::optional<Signature> signature;
+  if (auto kernel = op->getParentOfType<KernelOp>())
+    signature.emplace(kernel);
+  return checkExprKind(op, expr, signature ? &*signature : nullptr, ExprScope::Parameters, what,
+                       wanted);
+}
+
 static bool readsDevice(ExprAttr expr) {
   return (expr.getKind() == ExprKind::Call && expr.getName() == "sm_count") ||
          llvm::any_of(expr.getOperands(), readsDevice);

@@ -30,6 +30,11 @@ mlir::FailureOr<ExprKind> checkExpr(mlir::Operation *op, ExprAttr expr, const Si
 mlir::LogicalResult checkExprKind(mlir::Operation *op, ExprAttr expr, const Signature *signature,
                                   ExprScope scope, llvm::StringRef what, ExprKind wanted);
 
+/// As above for an expression over the parameters of the kernel around `op`; in a function, of any
+/// kernel that reaches it. A null `expr` is valid.
+mlir::LogicalResult checkParameterExpr(mlir::Operation *op, ExprAttr expr, llvm::StringRef what,
+                                       ExprKind wanted);
+
 /// Whether a derived parameter of a program depends on arguments or the device, directly or through
 /// other parameters: then each launch computes it, and only conditions of launches, extents of
 /// workspaces, constraints and other such parameters may read it.

@@ -491,14 +491,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult ParamOp::verify() {
   ExprKind wanted = getResult().getType().isInteger(1) ? ExprKind::Flag : ExprKind::Int;
-  if (auto kernel = (*this)->getParentOfType<KernelOp>()) {
-    Signature signature(kernel);
-    return checkExprKind(*this, getExpr(), &signature, ExprScope::Parameters, "its expression",
-                         wanted);
-  }
-  if (!(*this)->getParentOfType<func::FuncOp>())
+  if (!(*this)->getParentOfType<KernelOp>() && !(*this)->getParentOfType<func::FuncOp>())
     return emitOpError("is allowed in kernels and functions only");
-  return checkExprKind(*this, getExpr(), nullptr, ExprScope::Parameters, "its expression", wanted);
+  return checkParameterExpr(*this, getExpr(), "its expression", wanted);
 }
 
 LogicalResult CaptureOp::verify() {

@@ -287,27 +287,14 @@ void ForBlocksOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn s
 // Verifiers
 //===----------------------------------------------------------------------===//
 
-/// The expressions of a list, over the parameters of the kernel; in a function, of any kernel.
-static LogicalResult verifyListExprs(ForBlocksOp op) {
-  std::optional<Signature> signature;
-  if (auto kernel = op->getParentOfType<KernelOp>())
-    signature.emplace(kernel);
-  auto check = [&](ExprAttr expr, StringRef what, ExprKind kind) {
-    return !expr ? success()
-                 : checkExprKind(op, expr, signature ? &*signature : nullptr, ExprScope::Parameters,
-                                 what, kind);
-  };
-  return failure(
-      failed(check(op.getListSpanAttr(), "'each' of its list", ExprKind::Int)) ||
-      failed(check(op.getListConditionAttr(), "the condition of its list", ExprKind::Flag)));
-}
-
 LogicalResult ForBlocksOp::verify() {
   if (static_cast<bool>(getList()) != static_cast<bool>(getCount()) ||
       (!getList() && (!getListIndices().empty() || getListSpanAttr() || getListConditionAttr())))
     return emitOpError("needs a list with its indices and its count, or none of them");
   if (getList()) {
-    if (failed(verifyListExprs(*this)))
+    if (failed(checkParameterExpr(*this, getListSpanAttr(), "'each' of its list", ExprKind::Int)) ||
+        failed(checkParameterExpr(*this, getListConditionAttr(), "the condition of its list",
+                                  ExprKind::Flag)))
       return failure();
     int64_t rank = getRank(getList().getType()), wanted = getListIndices().size() + 1;
     if (rank != wanted || !getElementType(getList().getType()).isInteger(32))

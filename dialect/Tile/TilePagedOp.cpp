@@ -11,25 +11,6 @@
 using namespace mlir;
 using namespace tilewright::tile;
 
-/// The expressions of a table, over the parameters of the kernel; in a function, of any kernel.
-static LogicalResult verifyTableExprs(PagedOp op) {
-  std::optional<Signature> signature;
-  if (auto kernel = op->getParentOfType<KernelOp>())
-    signature.emplace(kernel);
-  auto check = [&](ExprAttr expr, StringRef what, ExprKind kind) {
-    return !expr ? success()
-                 : checkExprKind(op, expr, signature ? &*signature : nullptr, ExprScope::Parameters,
-                                 what, kind);
-  };
-  if (failed(check(op.getEachAttr(), "'each' of its table", ExprKind::Int)) ||
-      failed(check(op.getConditionAttr(), "the condition of its table", ExprKind::Flag)))
-    return failure();
-  if (ExprAttr each = op.getEachAttr(); each && each.isConstant() && !op.getConditionAttr())
-    if (each.getValue() < 1)
-      return op.emitOpError() << "needs an 'each' of at least 1 row, but got " << each.getValue();
-  return success();
-}
-
 /// Whether a load runs along dimension 0 of its view.
 static bool coversRows(LoadOp load) {
   if (std::optional<ArrayRef<int64_t>> dims = load.getDims())
@@ -49,8 +30,13 @@ LogicalResult PagedOp::verify() {
     if (!getEachAttr())
       return emitOpError(
           "has a table without 'each'; state how many rows are together, at least 1");
-    if (failed(verifyTableExprs(*this)))
+    if (failed(checkParameterExpr(*this, getEachAttr(), "'each' of its table", ExprKind::Int)) ||
+        failed(checkParameterExpr(*this, getConditionAttr(), "the condition of its table",
+                                  ExprKind::Flag)))
       return failure();
+    if (getEachAttr().isConstant() && !getConditionAttr() && getEachAttr().getValue() < 1)
+      return emitOpError() << "needs an 'each' of at least 1 row, but got "
+                           << getEachAttr().getValue();
   }
   Type pool = getPool().getType(), result = getType();
   SmallVector<Dim> dims(getDims(pool)), got(getDims(result));

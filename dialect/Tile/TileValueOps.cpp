@@ -288,11 +288,7 @@ LogicalResult AddGradientsOp::verify() {
   if (ExprAttr condition = getExactConditionAttr()) {
     if (!getExact())
       return emitOpError("'when' requires 'exact'");
-    std::optional<Signature> signature;
-    if (auto kernel = (*this)->getParentOfType<KernelOp>())
-      signature.emplace(kernel);
-    if (failed(checkExprKind(*this, condition, signature ? &*signature : nullptr,
-                             ExprScope::Parameters, "the condition of 'exact'", ExprKind::Flag)))
+    if (failed(checkParameterExpr(*this, condition, "the condition of 'exact'", ExprKind::Flag)))
       return failure();
   }
   Type seed = getSeed().getType();
