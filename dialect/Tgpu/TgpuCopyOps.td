@@ -238,7 +238,7 @@ def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [AttrSizedOperandSegments]> {
     whose number is read when the copy is issued; a box that has no page is zeros.
 
     Preconditions: no warp reads or writes the buffer any more (`tgpu.acquire`); the index along the ragged dimension is
-    not negative.
+    not negative, and of pages that a table names a multiple of the rows of a box.
 
     Postconditions: the buffer may be read after `tgpu.wait` on the same barrier and use.
 

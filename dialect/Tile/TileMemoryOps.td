@@ -74,7 +74,9 @@ def Tile_PagedOp : Tile_Op<"paged", [Pure, AttrSizedOperandSegments]> {
     If the condition of `when`, a flag over parameters, does not hold, there is no table.
 
     Preconditions: size may be negative, which counts as zero. R is a multiple of `each`; in programs, state it by
-    `require`. The kernel does not write to the pool or the table.
+    `require`. With a table, a load begins at a row that is a multiple of `each`, or of the greatest common divisor of
+    `each` and its number of rows (the CPU device reports other rows). The kernel does not write to the pool or the
+    table.
 
     Postconditions: only `tile.load`, along dimension 0, and `tile.dim` may use the result. Its extent along dimension 0
     is `size`, at least 0.

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Buffers, and element access for the forms of values.
+// Buffers, element access for the forms of values, and the rows of views.
 
 #include "lib/Interpreter/Datum.h"
 
@@ -9,6 +9,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemAlloc.h"
 #include <cstring>
+#include <limits>
 
 namespace tilewright::interpreter {
 
@@ -119,6 +120,36 @@ DenseElements::DenseElements(BufferPool &pool, const Datum &value, int64_t n, St
   copy = BufferRef(pool.allocate(n * storageBytes(storage)));
   value.copyTo(copy.data(), n, storage);
   elements = copy.data();
+}
+
+View::RowPlace View::findRow(int64_t row) const {
+  if (row < 0 || row >= extents[0])
+    return {};
+  int64_t left = extents[0] - row;
+  if (!pages)
+    return {row * strides[0], left};
+  int64_t number = row / pages->rows, rowOfPage = row % pages->rows;
+  if (number >= pages->tableCount)
+    return {};
+  int64_t page = pages->table[number * pages->tableStride];
+  if (page < 0 || page >= pages->count)
+    return {};
+  return {page * pages->stride + rowOfPage * strides[0], std::min(left, pages->rows - rowOfPage)};
+}
+
+numeric::TileAxis View::rowsOfPages(int64_t start, int64_t size,
+                                    std::vector<int64_t> &offsets) const {
+  for (int64_t i = 0; i < size; ++i) {
+    RowPlace place = findRow(start + i);
+    offsets.push_back(place.left > 0 ? place.offset : -1);
+  }
+  numeric::TileAxis axis;
+  axis.size = size;
+  axis.extent = std::numeric_limits<int64_t>::max();
+  axis.stride = 1;
+  axis.indices = offsets.data();
+  axis.indexStorage = Storage::I64;
+  return axis;
 }
 
 } // namespace tilewright::interpreter

@@ -141,6 +141,7 @@ struct Pages {
   int64_t rows = 1;  ///< of a page
   int64_t count = 0; ///< of pages in the pool
   int64_t stride = 0;
+  int64_t together = 1; ///< a divisor of `rows`: loads begin at multiples of it, or of their rows
 };
 
 /// An array in memory with the bounds that accesses obey.
@@ -153,8 +154,12 @@ struct View {
   std::optional<Pages> pages;
 
   unsigned rank() const { return extents.size(); }
-  /// How many elements from `data` a row of a paged view begins; -1 if it has no page.
-  int64_t offsetOfRow(int64_t row) const;
+  /// How many elements from `data` a row begins, and how many rows follow it in its page, with
+  /// itself; none if it is outside or has no page.
+  struct RowPlace {
+    int64_t offset = 0, left = 0;
+  };
+  RowPlace findRow(int64_t row) const;
   /// `size` rows from `start`, with the offsets that it refers to.
   numeric::TileAxis rowsOfPages(int64_t start, int64_t size, std::vector<int64_t> &offsets) const;
 };

@@ -171,6 +171,7 @@ LogicalResult lower(Lowering &lowering, tile::PagedOp op) {
     tableIndices.push_back(lowering.intOperand(index));
   IntOperand page = lowering.intOperand(op.getPage()), size = lowering.intOperand(op.getSize());
   Slot result = lowering.define(op.getResult());
+  int64_t together = std::max<int64_t>(op.getRowsTogether(), 1);
   lowering.emitFunction(op, [=](Frame &frame) {
     const View &in = frame.views[pool];
     View out;
@@ -181,10 +182,14 @@ LogicalResult lower(Lowering &lowering, tile::PagedOp op) {
     int64_t rows = std::max<int64_t>(size.read(frame), 0);
     if (table) {
       const View &numbers = frame.views[*table];
-      Pages pages{
-          reinterpret_cast<const int32_t *>(numbers.data), numbers.strides.back(),
-          numbers.data ? numbers.extents.back() : 0,       std::max<int64_t>(in.extents[1], 1),
-          in.extents[1] > 0 ? in.extents[0] : 0,           in.strides[0]};
+      Pages pages;
+      pages.table = reinterpret_cast<const int32_t *>(numbers.data);
+      pages.tableStride = numbers.strides.back();
+      pages.tableCount = numbers.data ? numbers.extents.back() : 0;
+      pages.rows = std::max<int64_t>(in.extents[1], 1);
+      pages.count = in.extents[1] > 0 ? in.extents[0] : 0;
+      pages.stride = in.strides[0];
+      pages.together = together;
       for (auto [d, operand] : llvm::enumerate(tableIndices)) {
         int64_t index = operand.read(frame);
         if (index < 0 || index >= numbers.extents[d])

@@ -8,7 +8,7 @@
 #include "base/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
 
-#include <limits>
+#include <numeric>
 #include <thread>
 
 namespace tilewright::interpreter {
@@ -48,28 +48,6 @@ std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter,
   return std::nullopt;
 }
 
-int64_t View::offsetOfRow(int64_t row) const {
-  if (row < 0 || row >= extents[0] || row / pages->rows >= pages->tableCount)
-    return -1;
-  int64_t page = pages->table[row / pages->rows * pages->tableStride];
-  if (page < 0 || page >= pages->count)
-    return -1;
-  return page * pages->stride + row % pages->rows * strides[0];
-}
-
-numeric::TileAxis View::rowsOfPages(int64_t start, int64_t size,
-                                    std::vector<int64_t> &offsets) const {
-  for (int64_t i = 0; i < size; ++i)
-    offsets.push_back(offsetOfRow(start + i));
-  numeric::TileAxis axis;
-  axis.size = size;
-  axis.extent = std::numeric_limits<int64_t>::max();
-  axis.stride = 1;
-  axis.indices = offsets.data();
-  axis.indexStorage = Storage::I64;
-  return axis;
-}
-
 bool TransferStep::run(Frame &frame) const {
   const View &view = frame.views[place.view];
   char *base = view.data;
@@ -96,6 +74,11 @@ bool TransferStep::run(Frame &frame) const {
       axis.indexStorage = place.at.storage;
     }
     if (d == 0 && view.pages) {
+      int64_t unit = std::gcd(axis.size, view.pages->together);
+      if (axis.start % unit != 0)
+        return fail(frame, "begins at row " + std::to_string(axis.start) +
+                               " of a sequence in pages, which must be a multiple of " +
+                               std::to_string(unit) + ", rows that one copy may take at once");
       axis = view.rowsOfPages(axis.start, axis.size, rowOffsets);
       axis.extent = isInside ? axis.extent : 0;
     }

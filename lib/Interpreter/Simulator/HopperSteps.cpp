@@ -74,6 +74,10 @@ struct TmaCopy {
       return machine.fail(op,
                           "has a tensor map of pages whose stride must be a multiple of that of "
                           "their rows");
+    if (paged && frame.views[*paged].pages && indices[1].read(frame) % map.getBox()[1] != 0)
+      return machine.fail(op, "begins at row " + std::to_string(indices[1].read(frame)) +
+                                  " of its sequence, which must be a multiple of the " +
+                                  std::to_string(map.getBox()[1]) + " rows of a box");
     int64_t row = map.getRagged() < 0 ? 0 : indices[map.getRagged()].read(frame);
     return row >= 0 ||
            machine.fail(op, "begins before its part of the view, at row " + std::to_string(row) +
@@ -136,44 +140,7 @@ struct TmaCopy {
     return bytes;
   }
 
-  /// Of rows of pages.
-  std::vector<Box> pagedBoxes(const SimulatedFrame &frame) const {
-    const View &memory = frame.views[*paged];
-    std::vector<Box> result;
-    for (BoxPattern &pattern : patternOfBoxes(map, type, numberIn(frame, buffer))) {
-      int64_t first = indices[1].read(frame) + pattern.row, begin = memory.data ? 0 : -1;
-      Box &box = result.emplace_back();
-      box.offsets = std::move(pattern.offsets);
-      box.row = pattern.row;
-      box.tile.type = memory.type;
-      box.tile.base = memory.data;
-      if (memory.pages)
-        begin = memory.offsetOfRow(first);
-      int64_t left = memory.extents[0] - first; // rows up to the end of the page or sequence
-      if (memory.pages)
-        left = std::min(left, memory.pages->rows - first % memory.pages->rows);
-      if (begin > 0)
-        box.tile.base += begin * static_cast<int64_t>(byteWidth(memory.type));
-      for (auto [d, extent] : llvm::enumerate(map.getBox().drop_front())) {
-        numeric::TileAxis &axis = box.tile.axes.emplace_back();
-        axis.size = extent;
-        axis.start = indices[d + 1].read(frame);
-        axis.extent = memory.extents[d];
-        axis.stride = memory.strides[d];
-        if (d + 2 == map.getBox().size())
-          axis.start += pattern.column;
-        if (d > 0)
-          continue;
-        axis.start = memory.pages ? 0 : first;
-        axis.extent = begin < 0 ? 0 : memory.pages ? std::max<int64_t>(left, 0) : axis.extent;
-      }
-    }
-    return result;
-  }
-
   std::vector<Box> boxes(const SimulatedFrame &frame) const {
-    if (paged)
-      return pagedBoxes(frame);
     const View &memory = frame.views[view];
     ArrayRef<int64_t> extents = map.getBox();
     int64_t rowDim = tgpu::TensorMapType(map).getRowDim();
@@ -196,6 +163,14 @@ struct TmaCopy {
         axis.stride = memory.strides[d];
         if (static_cast<int64_t>(d) != map.getRagged())
           continue;
+        if (paged) { // up to the end of the page or the sequence
+          const View &rows = frame.views[*paged];
+          View::RowPlace place = rows.findRow(axis.start);
+          box.tile.base = rows.data + place.offset * static_cast<int64_t>(byteWidth(memory.type));
+          axis.start = 0;
+          axis.extent = place.left;
+          continue;
+        }
         // The bounds are clamped as by tile.subview.
         int64_t first = begin.read(frame), left = axis.extent - first;
         axis.extent = first < 0 ? 0 : std::max<int64_t>(std::min(left, size.read(frame)), 0);
