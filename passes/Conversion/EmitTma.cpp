@@ -13,6 +13,23 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
+/// The coordinates of a box, innermost first, from an index for each dimension of the view and
+/// those of the dimensions that a ragged map has in addition.
+static Values getCoordinates(TensorMapType mapType, Values index, ArrayRef<Value> outer) {
+  if (mapType.leavesOutFirst())
+    index.erase(index.begin());
+  index.insert(index.begin(), outer.begin(), outer.end());
+  std::reverse(index.begin(), index.end());
+  return index;
+}
+
+/// The address of a box in a buffer.
+static Value getBoxAddress(ThreadBuilder &b, const layout::SharedLayout &shared, Value buffer,
+                           int64_t row, int64_t col) {
+  return b.add(buffer,
+               b.i32(col / shared.panelCols() * shared.panelStride() + row * shared.rowPitch()));
+}
+
 /// Calls `issue` with buffer, map and coordinates (innermost first) of every box; `perWarpgroup`:
 /// of every box of the warpgroup's rows, by its first thread.
 template <typename TmaOp>
@@ -71,13 +88,8 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
         at.back() = b.add(at.back(), b.i32(col));
         if (rank > 1)
           at[mapType.getRowDim()] = b.add(at[mapType.getRowDim()], b.i32(row));
-        if (mapType.leavesOutFirst())
-          at.erase(at.begin());
-        at.insert(at.begin(), outer.begin(), outer.end());
-        std::reverse(at.begin(), at.end()); // innermost first
-        issue(b.add(buffer, b.i32(col / shared->panelCols() * shared->panelStride() +
-                                  row * shared->rowPitch())),
-              mapAddress, at);
+        issue(getBoxAddress(b, *shared, buffer, row, col), mapAddress,
+              getCoordinates(mapType, at, outer));
       }
   });
   return success();
@@ -130,14 +142,8 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
         Values at = index;
         at[1] = arith::SubIOp::create(b, b.i32(runtime::raggedBound), size);
         at.back() = b.add(at.back(), b.i32(col));
-        if (mapType.leavesOutFirst())
-          at.erase(at.begin());
-        at.insert(at.begin(), {b.i32(runtime::raggedBound), b.add(begin, size)});
-        std::reverse(at.begin(), at.end()); // innermost first
-        issueLoad(e,
-                  b.add(buffer, b.i32(col / shared->panelCols() * shared->panelStride() +
-                                      row * shared->rowPitch())),
-                  map, full, at);
+        issueLoad(e, getBoxAddress(b, *shared, buffer, row, col), map, full,
+                  getCoordinates(mapType, at, {b.i32(runtime::raggedBound), b.add(begin, size)}));
       }
     }
   });

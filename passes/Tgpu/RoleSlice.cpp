@@ -48,6 +48,12 @@ MappedView MappedView::of(Value view) {
   return {view, {}, {}};
 }
 
+/// Whether a value is an argument that may be absent.
+static bool isOptional(KernelOp kernel, Value value) {
+  return llvm::any_of(llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()),
+                      [&](auto pair) { return std::get<0>(pair) == value && std::get<1>(pair); });
+}
+
 /// The box of rows of a sequence: as many as lie together, in whole repetitions of the swizzle.
 static TensorMapType getPagedMap(KernelOp kernel, tile::PagedOp paged,
                                  std::optional<ArrayRef<int64_t>> dims, SharedType buffer) {
@@ -55,13 +61,10 @@ static TensorMapType getPagedMap(KernelOp kernel, tile::PagedOp paged,
   auto pool = dyn_cast<BlockArgument>(paged.getPool());
   auto type = cast<tile::ViewType>(paged.getPool().getType());
   int64_t rank = type.getRank();
-  if (!pool || pool.getOwner() != &kernel.getBody().front() ||
+  if (!pool || pool.getOwner() != &kernel.getBody().front() || isOptional(kernel, pool) ||
       rank > TensorMapRank::mostOfRaggedView || buffer.getShape().size() != 2 ||
       buffer.getElementType() != type.getElementType())
     return {};
-  for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
-    if (candidate == pool && isOptional)
-      return {};
   // Dimensions count from the rows of the sequence.
   int64_t columnDim = dims ? dims->back() : rank - 2, rowDim = dims ? dims->front() : rank - 3;
   int64_t bits = getElementBits(buffer.getElementType()), rows = buffer.getShape()[0];
@@ -99,12 +102,9 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                      (ragged > 0 && isOfFirst ? 1 : 0);
   bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
                              : static_cast<bool>(mapped.getDefiningOp<tile::CapturedOp>());
-  if (!isArgument || rank > mostDims || bufferRank > 2 || rank < bufferRank ||
-      buffer.getElementType() != type.getElementType())
+  if (!isArgument || isOptional(kernel, argument) || rank > mostDims || bufferRank > 2 ||
+      rank < bufferRank || buffer.getElementType() != type.getElementType())
     return {};
-  for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
-    if (candidate == argument && isOptional)
-      return {};
   int64_t columnDim = dims ? dims->back() : rank - 1;
   int64_t rowDim = bufferRank == 1 ? -1 : dims ? dims->front() : rank - 2;
   bool leavesOutFirst = part && rank + TensorMapRank::ofRagged > TensorMapRank::most;

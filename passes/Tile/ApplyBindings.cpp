@@ -238,16 +238,22 @@ private:
     }
   }
 
+  /// The value of the condition of a part of an operation, true without one; null after an error.
+  std::optional<bool> findWhether(ExprAttr condition) {
+    if (!condition)
+      return true;
+    ExprAttr holds = evaluate(condition);
+    return holds ? std::optional<bool>(holds.getValue()) : std::nullopt;
+  }
+
   void replaceList(ForBlocksOp op) {
     current = op;
-    if (ExprAttr condition = op.getListConditionAttr()) {
-      ExprAttr holds = evaluate(condition);
-      if (!holds)
-        return;
-      op.removeListConditionAttr();
-      if (!holds.getValue())
-        return op.dropList();
-    }
+    std::optional<bool> stays = findWhether(op.getListConditionAttr());
+    if (!stays)
+      return;
+    op.removeListConditionAttr();
+    if (!*stays)
+      return op.dropList();
     if (ExprAttr span = op.getListSpanAttr())
       if (ExprAttr value = evaluate(span))
         op.setListSpanAttr(value);
@@ -255,17 +261,14 @@ private:
 
   void replaceTable(PagedOp op) {
     current = op;
-    if (ExprAttr condition = op.getConditionAttr()) {
-      ExprAttr holds = evaluate(condition);
-      if (!holds)
-        return;
-      op.removeConditionAttr();
-      if (!holds.getValue())
-        return op.dropTable();
-    }
-    if (ExprAttr each = op.getEachAttr())
-      if (ExprAttr value = evaluate(each))
-        op.setEachAttr(value);
+    std::optional<bool> stays = findWhether(op.getConditionAttr());
+    if (!stays)
+      return;
+    op.removeConditionAttr();
+    if (!*stays)
+      return op.dropTable();
+    if (ExprAttr value = evaluate(op.getEachAttr()))
+      op.setEachAttr(value);
   }
 
   void replaceParam(ParamOp op) {
