@@ -1621,7 +1621,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     - an operand a in registers that a loop carries, and that gets another value at the end of an iteration in which a
       product may still read it
     - barriers without arrivals, with too many or too few arrivals, of the role or of one of its warpgroups, also for
-      the last uses, for which nobody waits; or whose copies bring a number of bytes other than expected
+      the last uses, which have no wait; or whose copies bring a number of bytes other than expected
     - arrivals at a barrier by a role that does not know that the phase before is complete
     - counters of two roles that diverge, and rings that are filled through barriers with another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on

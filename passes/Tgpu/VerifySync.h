@@ -455,7 +455,7 @@ private:
   mlir::LogicalResult playMemory(int who, const Step &step);
   mlir::LogicalResult checkEnd(int who);
   /// A phase in which all participants that use a barrier have arrived, but too few times, does no
-  /// harm only because nobody waits for it anymore.
+  /// harm only because no wait for it follows.
   mlir::LogicalResult checkPhases();
   std::string describe(int place) const;
   mlir::InFlightDiagnostic report(mlir::Operation *op, const Access &other, const char *note);

@@ -34,7 +34,7 @@ tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
 
 // -----
 
-// Nobody waits for the last uses of a ring; a further round would.
+// The last uses of a ring have no wait; a further round would have one.
 tgpu.kernel @too_few_at_the_end target "sm_90a" warps 3 () grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   // expected-note @+1 {{the barriers}}
