@@ -78,16 +78,18 @@ tile.program @attention_decode
                       select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16))),
            let BLOCK_M: int = select(WIDE, select(GROUP <= 64, 64, 128), ceildiv(GROUP, 16) * 16),
            let ACC: type = accumulator(T),
-           // Keys that a sequence may have. A part of 8,192 keys takes long enough to hide its end behind others.
+           // Keys that a sequence may have, and that a part should have: 8,192 keys take long enough to hide the end of
+           // a part behind others.
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
+           let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
            let PARTS: int = min(max(ceildiv(ROOM, BLOCK_N), 1), select(SPLITS > 0, SPLITS,
-               max(floordiv(multiprocessors(), max(dim(q, 0) * dim(k_pages, 2), 1)), ceildiv(ROOM, 8192)))))
+               max(floordiv(multiprocessors(), max(dim(q, 0) * dim(k_pages, 2), 1)), ceildiv(ROOM, PART_KEYS)))))
     require(D <= 256, DV <= 256, GROUP >= 1, GROUP <= 128, SPLITS >= 0, dim(q, 1) == GROUP * dim(k_pages, 2),
             mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0, same_dims(v_pages, k_pages, 0, 1, 2), same_dims(o, q, 0, 1),
             same_dims(lse, q, 0, 1), dim(seq_lens, 0) == dim(q, 0),
             or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)),
             or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
-            within(seq_lens, 0, select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)) + 1),
+            within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), finite(scale))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %scale: !acc) {
@@ -127,7 +129,7 @@ func.func private @parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %s
   %blocks = arith.ceildivsi %keys, %block_n : i32
   // With as many pairs of a sequence and a key head as multiprocessors, only long sequences are divided.
   %few = tile.param multiprocessors() : i32
-  %long = tile.param select(SPLITS > 0, 1, ceildiv(8192, BLOCK_N)) : i32
+  %long = tile.param ceildiv(PART_KEYS, BLOCK_N) : i32
   %is_many = arith.cmpi sge, %pairs, %few : i32
   %least = arith.select %is_many, %long, %c1 : i32
   %even = arith.ceildivsi %blocks, %most : i32
@@ -140,7 +142,7 @@ func.func private @parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %s
 
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
-    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, SPLITS: int, BLOCK_M: int, BLOCK_N: int,
+    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
            let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %scale: !acc)
@@ -240,7 +242,7 @@ func.func private @merge_parts(%first: i32, %parts: i32, %lse_part: !merged_row,
 }
 
 tile.kernel @attention_decode_merge
-    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, SPLITS: int, BLOCK_N: int, let MERGE: int = 16,
+    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 16,
            let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)

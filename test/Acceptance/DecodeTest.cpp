@@ -33,6 +33,44 @@ std::vector<double> rowsBeforeHeads(const std::vector<double> &in, const PagedKe
   return out;
 }
 
+/// One new query for each sequence, and the keys and values in pages.
+struct DecodeArrays {
+  AttentionProblem problem;
+  PagedKeys keys;
+  std::vector<double> q;
+
+  DecodeArrays(const std::vector<int64_t> &lengths, int64_t pageSize, int64_t group, int64_t D,
+               int64_t DV, Type type, uint64_t seed)
+      : problem(makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1, 0, D, DV)) {
+    keys = randomPages(problem, lengths, pageSize, type, seed); // draws from the seed
+    q = normals(problem.sizeQ(), seed, type);
+  }
+  ForwardOracle oracle(Type type) const {
+    RoundoffModel roundoff{RoundoffModel::All, type, type};
+    return {problem, type, forward(problem, q, keys, Precision::reference(), roundoff),
+            forward(problem, q, keys, Precision::lowp(type))};
+  }
+};
+
+/// Runs a kernel on keys and values [pages, rows, heads, columns].
+ForwardResult run(KernelCall &call, const DecodeArrays &arrays, Type type, int64_t pages,
+                  int64_t rows, const std::vector<double> &k, const std::vector<double> &v,
+                  bool hasTable) {
+  const AttentionProblem &problem = arrays.problem;
+  ElementType element = elementType(type);
+  call.input("q", element, {problem.B, problem.Hq, problem.D}, arrays.q);
+  call.input("k_pages", element, {pages, rows, problem.Hkv, problem.D}, k);
+  call.input("v_pages", element, {pages, rows, problem.Hkv, problem.DV}, v);
+  if (hasTable)
+    call.integers("block_table", {problem.B, arrays.keys.maxPages}, arrays.keys.table);
+  call.integers("seq_lens", {problem.B}, arrays.keys.lengths);
+  call.scalar("scale", problem.scale);
+  call.output("o", element, {problem.B, problem.Hq, problem.DV});
+  call.output("lse", accumulatorType(type), {problem.B, problem.Hq});
+  call.runTwice();
+  return readForward(call);
+}
+
 /// One new query for each sequence. Pages and rows without a sequence hold NaN.
 TEST_P(Decode, Paged) {
   Type type = GetParam();
@@ -40,59 +78,35 @@ TEST_P(Decode, Paged) {
   for (int64_t pageSize : {16, 32, 64, 128, 256})
     for (int64_t group : {1, 4, 20}) {
       const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
-      AttentionProblem problem = makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1,
-                                             0, 64, group == 4 ? 40 : 64);
-      PagedKeys keys = randomPages(problem, lengths, pageSize, type, seed);
-      std::vector<double> q = normals(problem.sizeQ(), seed++, type);
+      DecodeArrays arrays(lengths, pageSize, group, 64, group == 4 ? 40 : 64, type, seed++);
+      const PagedKeys &keys = arrays.keys;
       MatrixCase matrixCase("attention_paged_decode", "pages of " + std::to_string(pageSize), type);
 
       KernelCall call("attention_paged_decode", {{"D", "64"},
-                                                 {"DV", std::to_string(problem.DV)},
+                                                 {"DV", std::to_string(arrays.problem.DV)},
                                                  {"T", typeName(type)},
                                                  {"GROUP", std::to_string(group)},
                                                  {"PAGE", std::to_string(pageSize)}});
-      ElementType element = elementType(type);
-      call.input("q", element, {problem.B, problem.Hq, problem.D}, q);
-      call.input("k_pages", element, {keys.numPages, pageSize, problem.Hkv, problem.D},
-                 rowsBeforeHeads(keys.pagesK, keys, problem.Hkv, problem.D));
-      call.input("v_pages", element, {keys.numPages, pageSize, problem.Hkv, problem.DV},
-                 rowsBeforeHeads(keys.pagesV, keys, problem.Hkv, problem.DV));
-      call.integers("block_table", {problem.B, keys.maxPages}, keys.table);
-      call.integers("seq_lens", {problem.B}, keys.lengths);
-      call.scalar("scale", problem.scale);
-      call.output("o", element, {problem.B, problem.Hq, problem.DV});
-      call.output("lse", accumulatorType(type), {problem.B, problem.Hq});
-      call.runTwice();
-
-      RoundoffModel roundoff{RoundoffModel::All, type, type};
-      ForwardOracle oracle(problem, type,
-                           forward(problem, q, keys, Precision::reference(), roundoff),
-                           forward(problem, q, keys, Precision::lowp(type)));
-      expectForward(oracle, readForward(call),
+      expectForward(arrays.oracle(type),
+                    run(call, arrays, type, keys.numPages, pageSize,
+                        rowsBeforeHeads(keys.pagesK, keys, arrays.problem.Hkv, 64),
+                        rowsBeforeHeads(keys.pagesV, keys, arrays.problem.Hkv, arrays.problem.DV),
+                        /*hasTable=*/true),
                     "pages of " + std::to_string(pageSize) + ", groups of " +
                         std::to_string(group));
     }
 }
 
-/// The arguments of attention_decode but the results: keys in pages, or in one piece.
-struct DecodeArrays {
-  AttentionProblem problem;
-  PagedKeys keys;
-  std::vector<double> q;
-};
-
 ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, int64_t pageRows,
                         int64_t splits) {
   const AttentionProblem &problem = arrays.problem;
   const PagedKeys &keys = arrays.keys;
-  ElementType element = elementType(type);
   KernelCall call("attention_decode", {{"D", std::to_string(problem.D)},
                                        {"DV", std::to_string(problem.DV)},
                                        {"T", typeName(type)},
                                        {"GROUP", std::to_string(group)},
                                        {"PAGE_ROWS", std::to_string(pageRows)},
                                        {"SPLITS", std::to_string(splits)}});
-  call.input("q", element, {problem.B, problem.Hq, problem.D}, arrays.q);
   std::vector<double> k = rowsBeforeHeads(keys.pagesK, keys, problem.Hkv, problem.D),
                       v = rowsBeforeHeads(keys.pagesV, keys, problem.Hkv, problem.DV);
   int64_t pages = keys.numPages, rows = keys.pageSize;
@@ -113,16 +127,7 @@ ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, in
     pages = problem.B;
     rows = keys.maxPages * keys.pageSize;
   }
-  call.input("k_pages", element, {pages, rows, problem.Hkv, problem.D}, k);
-  call.input("v_pages", element, {pages, rows, problem.Hkv, problem.DV}, v);
-  if (pageRows > 0)
-    call.integers("block_table", {problem.B, keys.maxPages}, keys.table);
-  call.integers("seq_lens", {problem.B}, keys.lengths);
-  call.scalar("scale", problem.scale);
-  call.output("o", element, {problem.B, problem.Hq, problem.DV});
-  call.output("lse", accumulatorType(type), {problem.B, problem.Hq});
-  call.runTwice();
-  return readForward(call);
+  return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0);
 }
 
 /// Pages of any size, that one copy takes in parts or a row at a time; sequences in one piece; and
@@ -137,14 +142,8 @@ TEST_P(Decode, PagesAndParts) {
            {16, 16, 4, 64, 64}, {7, 1, 3, 64, 40}, {64, 32, 8, 128, 128}, {256, 128, 20, 64, 64}})
     for (int64_t splits : {0, 1, 3, 40}) {
       const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
-      AttentionProblem problem =
-          makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1, 0, D, DV);
-      PagedKeys keys = randomPages(problem, lengths, pageSize, type, seed);
-      DecodeArrays arrays{problem, keys, normals(problem.sizeQ(), seed++, type)};
-      RoundoffModel roundoff{RoundoffModel::All, type, type};
-      ForwardOracle oracle(problem, type,
-                           forward(problem, arrays.q, keys, Precision::reference(), roundoff),
-                           forward(problem, arrays.q, keys, Precision::lowp(type)));
+      DecodeArrays arrays(lengths, pageSize, group, D, DV, type, seed++);
+      ForwardOracle oracle = arrays.oracle(type);
       for (int64_t rows : {pageRows, int64_t(0)}) {
         MatrixCase matrixCase("attention_decode",
                               rows ? "pages of " + std::to_string(pageSize) : "one piece", type);
@@ -160,9 +159,9 @@ TEST_P(Decode, SameBitsInAnyBatch) {
   Type type = GetParam();
   constexpr int64_t pageSize = 16, group = 4, splits = 4;
   const std::vector<int64_t> lengths = {250, 33, 64, 0};
-  AttentionProblem problem = makeProblem(4, 2 * group, 2, 1, 0, 64, 64);
-  PagedKeys keys = randomPages(problem, lengths, pageSize, type, 5);
-  DecodeArrays all{problem, keys, normals(problem.sizeQ(), 6, type)};
+  DecodeArrays all(lengths, pageSize, group, 64, 64, type, /*seed=*/5);
+  const AttentionProblem &problem = all.problem;
+  const PagedKeys &keys = all.keys;
   ForwardResult together = runDecode(all, type, group, pageSize, splits);
   EXPECT_EQ(runDecode(all, type, group, 0, splits).o, together.o) << "in one piece";
   for (int64_t b = 0; b < problem.B; ++b) {

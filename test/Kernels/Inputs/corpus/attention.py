@@ -169,30 +169,40 @@ def attention_packed_gqa():
         check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
 
 
+def paged(x, lengths, page, table, pages):
+    """Moves the first lengths[b] rows of x[b], [H, N, D], to the pages of the table: [pages, page, H, D]. Other rows of
+    the pages are NaN."""
+    result = np.full((pages, page, x.shape[1], x.shape[3]), np.nan)
+    for b, length in enumerate(lengths):
+        for j in range(length):
+            result[table[b, j // page], j % page] = x[b, :, j]
+    return result
+
+
+def decode(name, params, lengths, page, table, pages, q, k, v, entry=None):
+    """Runs a kernel of one query for each sequence; `table` is absent where each sequence has one page."""
+    kind, numbers = params["T"], np.arange(len(lengths))[:, None] if table is None else table
+    inputs = {"q": q[:, :, 0], "k_pages": paged(k, lengths, page, numbers, pages),
+              "v_pages": paged(v, lengths, page, numbers, pages), "seq_lens": lengths}
+    if table is not None:
+        inputs["block_table"] = table
+    params = {**params, "D": q.shape[3], "DV": v.shape[3], "GROUP": q.shape[1] // k.shape[1]}
+    got = run(name, params, inputs, {"o": ((*q.shape[:2], v.shape[3]), kind), "lse": (q.shape[:2], lse_kind(kind))},
+              {"scale": SCALE}, **({"entry": entry} if entry else {}))
+    keep = np.arange(k.shape[2]) < lengths[:, None, None, None]
+    o, lse, _ = forward(q, k, v, SCALE, keep)
+    check_forward(str(params), got, o[:, :, 0], lse[:, :, 0], kind)
+
+
 def attention_paged_decode():
     rng = np.random.default_rng(9)
     for kind, heads, kv_heads, page in (("f64", 6, 2, 16), ("f16", 4, 4, 32)):
         lengths = np.array([37, 0, 16, 80], np.int32)
         most = -(-80 // page)
         q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 80, 24, 40)
-        # Every page without a sequence, and every row beyond a sequence, is NaN.
         total = 4 * most + 3
         table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
-        k_pages = np.full((total, page, kv_heads, 24), np.nan)
-        v_pages = np.full((total, page, kv_heads, 40), np.nan)
-        keep = np.arange(80) < lengths[:, None, None, None]
-        for b in range(4):
-            for j in range(lengths[b]):
-                k_pages[table[b, j // page], j % page] = k[b, :, j]
-                v_pages[table[b, j // page], j % page] = v[b, :, j]
-        got = run("attention_paged_decode",
-                  {"T": kind, "D": 24, "DV": 40, "PAGE": page, "GROUP": heads // kv_heads},
-                  {"q": q[:, :, 0], "k_pages": k_pages, "v_pages": v_pages, "block_table": table,
-                   "seq_lens": lengths},
-                  {"o": ((4, heads, 40), kind), "lse": ((4, heads), lse_kind(kind))},
-                  {"scale": SCALE})
-        o, lse, _ = forward(q, k, v, SCALE, keep)
-        check_forward(f"page {page}", got, o[:, :, 0], lse[:, :, 0], kind)
+        decode("attention_paged_decode", {"T": kind, "PAGE": page}, lengths, page, table, total, q, k, v)
 
 
 def attention_decode():
@@ -200,27 +210,14 @@ def attention_decode():
     for kind, heads, kv_heads, page, page_rows, splits in (("f64", 6, 2, 7, 1, 0), ("f16", 4, 4, 32, 16, 3),
                                                             ("bf16", 8, 1, 64, 64, 2), ("f16", 4, 2, 96, 0, 0)):
         lengths = np.array([37, 0, 16, 90], np.int32)
-        most = -(-90 // page) if page_rows else 1
         q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 90, 24, 40)
-        # Every page without a sequence, and every row beyond a sequence, is NaN.
-        total = 4 * most + (3 if page_rows else 0)
-        table = (rng.permutation(total) if page_rows else np.arange(4))[: 4 * most].reshape(4, most).astype(np.int32)
-        k_pages = np.full((total, page, kv_heads, 24), np.nan)
-        v_pages = np.full((total, page, kv_heads, 40), np.nan)
-        keep = np.arange(90) < lengths[:, None, None, None]
-        for b in range(4):
-            for j in range(lengths[b]):
-                k_pages[table[b, j // page], j % page] = k[b, :, j]
-                v_pages[table[b, j // page], j % page] = v[b, :, j]
-        inputs = {"q": q[:, :, 0], "k_pages": k_pages, "v_pages": v_pages, "seq_lens": lengths}
+        total, table = 4, None
         if page_rows:
-            inputs["block_table"] = table
-        params = {"T": kind, "D": 24, "DV": 40, "PAGE_ROWS": page_rows, "GROUP": heads // kv_heads, "SPLITS": splits}
-        got = run("attention_decode", params, inputs,
-                  {"o": ((4, heads, 40), kind), "lse": ((4, heads), lse_kind(kind))},
-                  {"scale": SCALE}, entry=("program", "attention_decode"))
-        o, lse, _ = forward(q, k, v, SCALE, keep)
-        check_forward(str(params), got, o[:, :, 0], lse[:, :, 0], kind)
+            most = -(-90 // page)
+            total = 4 * most + 3
+            table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        decode("attention_decode", {"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits}, lengths, page, table, total,
+               q, k, v, entry=("program", "attention_decode"))
 
 
 def attention_backward_saved_probs():
