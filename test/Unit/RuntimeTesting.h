@@ -420,6 +420,11 @@ protected:
              cuda::Stream stream = nullptr) {
     return operation.run(arguments.data(), arguments.size(), 0, 0, stream);
   }
+  template <typename T> T paramAt(const FakeLaunch &launch, size_t index) {
+    T value;
+    std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
+    return value;
+  }
   std::shared_ptr<const Bundle> bundle;
 };
 
