@@ -175,12 +175,13 @@ def cudnn_call(torch, case, cache, out):
 def fa4_call(torch, case, cache, out):
     from flash_attn.cute.interface import flash_attn_varlen_func
     k, v, table = cache.pages(64, False)
+    k, v = k.nan_to_num(0), v.nan_to_num(0)
     lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
     starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda")
 
     def call():
-        result = flash_attn_varlen_func(cache.q, k.nan_to_num(0), v.nan_to_num(0), cu_seqlens_q=starts, seqused_k=lengths,
-                                        page_table=table, max_seqlen_q=1, causal=True)
+        result = flash_attn_varlen_func(cache.q, k, v, cu_seqlens_q=starts, seqused_k=lengths, page_table=table,
+                                        max_seqlen_q=1, causal=True)
         return result[0] if isinstance(result, tuple) else result
     return call
 
