@@ -6,7 +6,7 @@ import torch
 
 from tilewright import checks
 from tilewright.choice import DecodeChoice
-from tilewright.ops import _dense_rows, _sum_type
+from tilewright.ops import dense_rows, sum_type
 from tilewright.plans import TYPES, launch, plan
 from tilewright.registration import operator
 
@@ -14,7 +14,7 @@ __all__ = ["flash_attn_with_kvcache"]
 
 
 def _results(q, v_cache):
-    return q.new_empty((*q.shape[:-1], v_cache.shape[-1])), q.new_empty(q.shape[:-1], dtype=_sum_type(q))
+    return q.new_empty((*q.shape[:-1], v_cache.shape[-1])), q.new_empty(q.shape[:-1], dtype=sum_type(q))
 
 
 @operator("decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, float scale, "
@@ -25,7 +25,7 @@ def decode(q, k_cache, v_cache, block_table, seq_lens, scale, splits):
     group = q.shape[1] // max(k_cache.shape[2], 1)
     choice = DecodeChoice(TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], max(group, 1),
                           0 if block_table is None else page_rows(k_cache.shape[1]), int(splits))
-    values = {"q": _dense_rows(q), "k_pages": _dense_rows(k_cache), "v_pages": _dense_rows(v_cache), "o": o, "lse": lse,
+    values = {"q": dense_rows(q), "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache), "o": o, "lse": lse,
               "block_table": block_table, "seq_lens": seq_lens, "scale": scale}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse

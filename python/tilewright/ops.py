@@ -15,7 +15,7 @@ from tilewright.registration import operator
 LIST_SIZES = ("LIST_BLOCK_M", "LIST_BLOCK_N")
 
 
-def _dense_rows(x):
+def dense_rows(x):
     """Returns x, or a copy if the elements of a row are not contiguous. Kernels require contiguous rows; other strides
     are arbitrary."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
@@ -29,7 +29,7 @@ def _empty_like(x, width):
     return x.new_empty((*x.shape[:-1], width))
 
 
-def _sum_type(x):
+def sum_type(x):
     """The type of LSE and of the gradients of captures."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
@@ -37,7 +37,7 @@ def _sum_type(x):
 def _results(q, v):
     """Uninitialized O and LSE."""
     rows = q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0])
-    return _empty_like(q, v.shape[-1]), q.new_empty(rows, dtype=_sum_type(q))
+    return _empty_like(q, v.shape[-1]), q.new_empty(rows, dtype=sum_type(q))
 
 
 def _names(text):
@@ -73,7 +73,7 @@ def attention(q, k, v, tensors, floats, integers, names, causal, window_left, wi
     o, lse = _results(q, v)
     more = _by_name(tensors, floats, integers, names)
     choice = _choice("forward", q, v, causal, (window_left, window_right), modifier, lists=_lists(more))
-    values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
+    values = {"q": dense_rows(q), "k": dense_rows(k), "v": dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), _as_batch(values) if choice.packed else values, ("o", "lse"), q.device)
     return o, lse
@@ -123,9 +123,9 @@ def attention_backward(do, dlse, q, k, v, o, lse, wanted, tensors, floats, integ
             raise ValueError(f"the gradient of capture '{name}' must be one that the kernel computes, but this backward "
                              "has none; detach the tensor")
         argument = f"d_{name}" if name in captured else "d_score"
-        gradients[argument] = more[name].new_empty(more[name].shape, dtype=_sum_type(more[name]))
+        gradients[argument] = more[name].new_empty(more[name].shape, dtype=sum_type(more[name]))
     dq, dk, dv = (_empty_like(x, x.shape[-1]) for x in (q, k, v))
-    values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "do": _dense_rows(do), "lse": lse,
+    values = {"q": dense_rows(q), "k": dense_rows(k), "v": dense_rows(v), "o": o, "do": dense_rows(do), "lse": lse,
               "dlse": dlse, "dq": dq, "dk": dk, "dv": dv, "scale": scale, "window_left": window_left,
               "window_right": window_right, **more, **gradients}
     launch(found, _as_batch(values) if choice.packed else values, ("dq", "dk", "dv", *gradients), q.device)
