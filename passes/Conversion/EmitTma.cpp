@@ -127,16 +127,15 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
   byOneThread(e, [&] {
     // Several numbers of pages are on their way before the first is used.
     constexpr int64_t mostAhead = 4;
-    SmallVector<PagedRows::Place> places;
+    PagedBoxes found(pages, index[1], boxRows);
+    SmallVector<PagedBoxes::Box> places;
     int64_t boxes = shared->rows() / boxRows;
     for (int64_t number = 0; number < boxes; ++number) {
       for (int64_t ahead = number;
            number % mostAhead == 0 && ahead < std::min(number + mostAhead, boxes); ++ahead)
-        places.push_back(pages.find(b.add(index[1], b.i32(ahead * boxRows))));
-      const PagedRows::Place &place = places[number];
-      Value size = arith::SelectOp::create(b, place.inside, place.left, b.i32(0));
-      Value page = arith::SelectOp::create(b, place.inside, place.page, b.i32(0));
-      Value begin = b.add(b.mul(page, pages.getRowsOfPage()), place.row);
+        places.push_back(found.next());
+      auto [page, rowOfPage, size] = places[number];
+      Value begin = b.add(b.mul(page, pages.getRowsOfPage()), rowOfPage);
       int64_t row = number * boxRows;
       for (int64_t col = 0; col < shared->cols(); col += boxCols) {
         Values at = index;

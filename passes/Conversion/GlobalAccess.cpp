@@ -91,6 +91,63 @@ Value PagedRows::getOffset(const Place &place) const {
                b.mul(b.toI64(place.row), pool.strides[1]));
 }
 
+PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox)
+    : rows(rows), b(rows.e.b), rowsOfBox(rowsOfBox), row(first), rowOfPage(first) {
+  KernelEmitter &e = rows.e;
+  tile::PagedOp op = rows.op;
+  Value rowsOfPage = rows.pool.extents[1];
+  if (!op.getTable()) {
+    Value exists = b.less(e.getScalar(op.getPage()), rows.pool.extents[0]);
+    Value end = arith::MinSIOp::create(b, rows.size, rowsOfPage);
+    limit = arith::SelectOp::create(b, exists, end, b.i32(0));
+    return;
+  }
+  View table = getView(e, op.getTable());
+  Value number = arith::DivUIOp::create(b, first, rowsOfPage);
+  rowOfPage = arith::SubIOp::create(b, first, b.mul(number, rowsOfPage));
+  Values indices;
+  for (Value index : op.getTableIndices())
+    indices.push_back(e.getScalar(index));
+  Value exists;
+  for (auto [index, extent] : llvm::zip(indices, table.extents))
+    exists = b.conjunction(exists, b.less(index, extent));
+  indices.push_back(number);
+  address = getElementPlace(b, table, indices).address;
+  distance = b.mul(table.strides.back(), b.i64(table.bytes));
+  Value room = b.mul(b.toU64(table.extents.back()), b.toU64(rowsOfPage));
+  Value end = arith::MinUIOp::create(b, room, b.toU64(rows.size));
+  limit = arith::TruncIOp::create(b, b.getI32Type(), end);
+  if (exists)
+    limit = arith::SelectOp::create(b, exists, limit, b.i32(0));
+}
+
+PagedBoxes::Box PagedBoxes::next() {
+  KernelEmitter &e = rows.e;
+  tile::PagedOp op = rows.op;
+  Box box;
+  box.row = rowOfPage;
+  Value inside = b.less(row, limit);
+  if (op.getTable()) {
+    View table = getView(e, op.getTable());
+    box.page = loadGlobal(b, address, inside, table.element, 1).front();
+    inside = b.conjunction(inside, b.less(box.page, rows.pool.extents[0]));
+  } else {
+    box.page = e.getScalar(op.getPage());
+  }
+  Value left = arith::SubIOp::create(b, limit, row);
+  left = arith::MinSIOp::create(b, left, b.i32(rowsOfBox));
+  box.size = arith::SelectOp::create(b, inside, left, b.i32(0));
+
+  row = b.add(row, b.i32(rowsOfBox));
+  rowOfPage = b.add(rowOfPage, b.i32(rowsOfBox));
+  if (op.getTable()) {
+    Value isSame = b.less(rowOfPage, rows.pool.extents[1]);
+    rowOfPage = arith::SelectOp::create(b, isSame, rowOfPage, b.i32(0));
+    address = b.advance(address, arith::SelectOp::create(b, isSame, b.i64(0), distance));
+  }
+  return box;
+}
+
 //===----------------------------------------------------------------------===//
 // Regions
 //===----------------------------------------------------------------------===//

@@ -53,10 +53,33 @@ public:
   mlir::Value getRowsOfPage() const { return rowsBetweenPages; }
 
 private:
+  friend class PagedBoxes;
   KernelEmitter &e;
   tile::PagedOp op;
   View pool;
   mlir::Value size, rowsBetweenPages;
+};
+
+/// Boxes of rows that lie together, one behind the other. Rows of a page are a multiple of those of
+/// a box, so that a division finds the first box, and comparisons the others.
+class PagedBoxes {
+public:
+  /// The first box begins at row `first`, a multiple of `rowsOfBox` unless there is no table.
+  PagedBoxes(PagedRows &rows, mlir::Value first, int64_t rowsOfBox);
+  struct Box {
+    mlir::Value page, row; ///< i32; row of the page
+    mlir::Value size;      ///< how many of the rows exist, i32
+  };
+  /// Reads the number of the page.
+  Box next();
+
+private:
+  PagedRows &rows;
+  ThreadBuilder &b;
+  int64_t rowsOfBox;
+  mlir::Value row, limit; ///< of the sequence: this row, and the first that has no page
+  mlir::Value rowOfPage;
+  mlir::Value address, distance; ///< of the number of the page, and between two numbers, in bytes
 };
 
 /// The start of a tile in a view, and the dimensions of the view that it covers.

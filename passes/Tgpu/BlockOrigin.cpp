@@ -33,7 +33,8 @@ bool tgpu::mayBeginAnywhere(tile::ForBlocksOp op) {
     for (OpOperand &use : positions[i].getUses()) {
       Operation *user = use.getOwner();
       if (auto load = dyn_cast<tile::LoadOp>(user)) {
-        if (isLastIndex(load, use))
+        auto paged = load.getView().getDefiningOp<tile::PagedOp>();
+        if (isLastIndex(load, use) || (paged && paged.getTable()))
           return false;
       } else if (auto map = dyn_cast<tile::MapOp>(user)) {
         if (hasOperation(user, map.getFunctionAttr(), llvm::IsaPred<tile::AtOp, tile::RandomOp>))

@@ -12,8 +12,8 @@ namespace tilewright::tgpu {
 
 /// Whether blocks may begin at any position without a loss of speed. The body must not write, may
 /// only load rows of the block, and may use positions only in arithmetic. Loads of columns would be
-/// unaligned. Neighbors share random numbers only if it is known at compile time which positions
-/// are neighbors.
+/// unaligned, and loads of rows in pages begin at rows that lie together. Neighbors share random
+/// numbers only if it is known at compile time which positions are neighbors.
 bool mayBeginAnywhere(tile::ForBlocksOp op);
 
 /// Whether a scalar depends on a load from memory. If `loop` is given, only loads outside of it

@@ -126,11 +126,13 @@ TiledDims sync::findTiledDims(KernelOp kernel, llvm::DenseSet<Value> &accessed) 
   };
   auto noteTile = [&](Value view, ArrayRef<int64_t> shape,
                       std::optional<ArrayRef<int64_t>> dims = std::nullopt) {
+    // Rows in pages are dimension 1 of the pool, and other dimensions follow.
+    int64_t before = view.getDefiningOp<tile::PagedOp>() ? 1 : 0;
     view = getViewRoot(view);
     accessed.insert(view);
     int64_t rank = static_cast<int64_t>(shape.size()), viewRank = tile::getRank(view.getType());
     for (int64_t i = 0; i < rank; ++i)
-      note(view, dims ? (*dims)[i] : viewRank - rank + i, shape[i]);
+      note(view, dims ? (*dims)[i] + before : viewRank - rank + i, shape[i]);
   };
   auto shapeOf = [](Value buffer) { return cast<SharedType>(buffer.getType()).getShape(); };
   auto tileOf = [](Type type) { return cast<RankedTensorType>(type).getShape(); };

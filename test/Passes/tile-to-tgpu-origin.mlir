@@ -121,6 +121,36 @@ tile.kernel @columns (%q: !x, %k: !tile.view<[64, ?], f16>, %o: !out) grid(%b = 
   tile.store %sum, %o[%m, 0] : !o, !out
 }
 
+// A box of pages begins at rows that lie together.
+// CHECK-LABEL: tgpu.kernel @pages
+// CHECK:         scf.for %[[N:[a-z0-9]+]] = %{{[0-9]+}} to
+// CHECK:           %[[OFFSET:.*]] = arith.muli %[[N]], %c128
+// CHECK:           tgpu.copy_async %{{.*}}[%[[OFFSET]], 0]
+tile.kernel @pages (%q: !x, %pool: !tile.view<[?, ?, 64], f16>, %table: !tile.view<[?], i32>, %keys: i32, %o: !out)
+    grid(%b = ceildiv(dim(q, 0), 128)) {
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %m = arith.muli %b, %c128 : i32
+  %rows = tile.dim %q, 0 : !x
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !s
+  %no_sum = tile.full %zero : !o
+  %k = tile.paged %pool page %c0 by %table[] each 16 size %keys
+      : !tile.view<[?, ?, 64], f16>, !tile.view<[?], i32> -> !x
+  %x = tile.load %q[%m, 0] : !x -> !t
+  %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %rows)
+      where @inside(against, block) ranges @inside_ranges
+      keep %keep : tensor<128x128xi1> iter_args(%old = %no_sum : !o) {
+    %y = tile.load %k[%n, 0] : !x -> !t
+    %s = tile.dot %x, %y transpose_b : !t, !t -> !s
+    %t = tile.select %keep, %s, %none : tensor<128x128xi1>, !s
+    %p = tile.cast %t : !s -> tensor<128x128xf16>
+    %new = tile.dot %p, %y, %old : tensor<128x128xf16>, !t -> !o
+    tile.yield %new : !o
+  }
+  tile.store %sum, %o[%m, 0] : !o, !out
+}
+
 // Reads or random numbers at a position, in a function with another caller.
 // CHECK-LABEL: tgpu.kernel @reads
 // CHECK:         scf.for %[[N:[a-z0-9]+]] = %{{[0-9]+}} to
