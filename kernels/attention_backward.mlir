@@ -170,7 +170,8 @@ tile.program @attention_backward
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
            LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           // Keys are never in a cache. Files that replace functions read the parameter.
+           let CACHED: flag = false, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(has_roles(), bits(T) == 16),
            SPLIT: flag = and(and(on_gpu(), bits(T) == 16), ROW_BYTES > 256),
            PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),

@@ -38,6 +38,7 @@
 // Algorithm: PagedAttention (Kwon et al., 2023) and Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023). One launch
 // attends parts of the keys; the second merges the parts of sequences that have several.
 
+tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 
 !q_view   = !tile.view<[?, ?, D], T>
@@ -62,6 +63,7 @@ tile.link "lib/forward.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
+func.func private @cached_keys(i32, !k_view, !table, !lengths) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
@@ -106,25 +108,8 @@ tile.program @attention_decode
 // The keys of sequence b, how many parts they have, and how many keys a part has: those of whole iterations.
 func.func private @parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most: i32,
                             %pairs: i32) -> (i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %paged = tile.param PAGE_ROWS > 0 : i1
-  %rows = tile.dim %k_pages, 1 : !k_view
-  %room = scf.if %paged -> (i32) {
-    // At most what 32 bits hold.
-    %table_pages = tile.dim %block_table, 1 : !table
-    %largest = arith.constant 2147483647 : i32
-    %at_least_one = arith.maxsi %rows, %c1 : i32
-    %most_pages = arith.divsi %largest, %at_least_one : i32
-    %pages = arith.minsi %table_pages, %most_pages : i32
-    %all = arith.muli %pages, %rows : i32
-    scf.yield %all : i32
-  } else {
-    scf.yield %rows : i32
-  }
-  %given = tile.at %seq_lens[%b] : !lengths
-  %not_negative = arith.maxsi %given, %c0 : i32
-  %keys = arith.minsi %not_negative, %room : i32
+  %keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
   %block_n = tile.param BLOCK_N : i32
   %blocks = arith.ceildivsi %keys, %block_n : i32
   // With as many pairs of a sequence and a key head as multiprocessors, only long sequences are divided.

@@ -10,8 +10,8 @@
 //
 // Arguments
 //   q     [B, Hq,  Sq,  D]   T       queries
-//   k     [B, Hkv, Skv, D]   T       keys
-//   v     [B, Hkv, Skv, DV]  T       values
+//   k     [B, Hkv, Skv, D]   T       keys; with CACHED [P, R, Hkv, D], pages of R rows
+//   v     [B, Hkv, Skv, DV]  T       values; with CACHED [P, R, Hkv, DV]
 //   o     [B, Hq,  Sq,  DV]  TO      result
 //   lse   [B, Hq,  Sq]       ACC     result, optional
 //   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
@@ -20,6 +20,17 @@
 //         query attends these keys. The host checks the offsets; a device checks them on request. Without the check,
 //         the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence that ends before it begins as
 //         empty. If the offsets do not ascend, it is undefined which rows are written.
+//         With CACHED there is no cu_seqlens_k.
+//   seq_lens        [sequences]      i32, only with CACHED
+//         Keys of each sequence, those of its queries included: at most L * R, or R without a table. The sequences are
+//         the B elements of a batch, or those of PACKED.
+//   block_table     [sequences, L]   i32, only with PAGE_ROWS
+//         Key j of sequence b is row j mod R of page block_table[b, j / R]. Without PAGE_ROWS, P is the number of
+//         sequences, and sequence b is page b.
+//         The host checks the lengths, and the page numbers of the keys within them; a device checks them on request.
+//         Without the check, the kernel clamps a length to the keys that the table has room for, and a page that does
+//         not exist reads as zeros. The kernel never reads rows beyond the end of a sequence; they may hold NaN.
+//         Lengths and page numbers are read on the device, so that they may change between replays of a graph.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
 //         queries attend, each at most once. The kernel ignores numbers outside of k.
@@ -31,7 +42,8 @@
 //   window_left, window_right    i32, >= -1, default -1: that side of the window is open. Other values require WINDOW.
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
-// value, including 0, and need not be multiples of the block sizes. Strides are arbitrary.
+// value, including 0, and need not be multiples of the block sizes. Strides are arbitrary: a cache may have its heads
+// outside of its rows, or keys and values behind each other.
 //
 // Parameters
 //   D, DV     Widths of a query and of a value, at most 256. DV defaults to D.
@@ -44,6 +56,10 @@
 //   PACKED    B is 1, and the arrays hold sequences of different lengths one after the other: sequence b has the
 //             queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1 and the keys that cu_seqlens_k gives in the same way.
 //             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
+//   CACHED    The keys and values of each sequence are in a cache, in pages by a block table or in one piece. Skv is
+//             the number of its keys. Not with LISTED, nor with 8-bit types. Default: whether there are PAGE_ROWS.
+//   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
+//             there is no block table.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
 //             sequences or 1, blocks count from the begin of a sequence, and Mb is arbitrary. Default: false.
 //   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
@@ -70,6 +86,7 @@
 
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
+tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
@@ -80,6 +97,9 @@ tile.link "lib/forward.mlir"
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
+!k_rows     = !tile.view<[?, ?, D], T>
+!v_rows     = !tile.view<[?, ?, DV], T>
+!table      = !tile.view<[?, ?], i32>
 
 !q    = !tile.tile<[BLOCK_M, DP], T>
 !k    = !tile.tile<[BLOCK_N, DP], T>
@@ -91,13 +111,18 @@ tile.link "lib/forward.mlir"
 
 // From lib/batch.mlir: which rows of the arrays an instance processes.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// From lib/attention.mlir: the key head of a query head, the diagonal of the masks, and the list of a block of queries.
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
+// From lib/cache.mlir: keys in arrays in one piece, or in a cache.
+func.func private @keys_of(i32, !cu_view, i32, !qk_view, !table, !cu_view) -> (i32, i32)
+func.func private @head_of_keys(i32, !qk_view, !qk_view) -> i32
+func.func private @cached_rows_of_keys(!qk_view, i32, !table, i32) -> !k_rows
+func.func private @cached_rows_of_values(!v_view, i32, !table, i32) -> !v_rows
+func.func private @block_of_keys(!qk_view, !k_rows, i32, i32, i32) -> !k
+func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
+// From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 // From lib/forward.mlir: the online softmax over blocks of keys.
@@ -111,16 +136,27 @@ func.func private @lse_of_head(i32, !row, !row) -> !row
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0),
-           LIST_BLOCK_N: int = LIST_BLOCK_M, BLOCK_M: int = block_in(LIST_BLOCK_M), let ACC: type = accumulator(T),
-           BLOCK_N: int = block_in(LIST_BLOCK_N),
+           WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
+           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0,
+           LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
+           BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
+           let ACC: type = accumulator(T),
            let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
-    require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
+    require(D <= 256, DV <= 256, or(CACHED, PAGE_ROWS == 0), not(and(CACHED, LISTED)), not(and(CACHED, FP8)),
+            select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+                   dim(k, 0) == dim(q, 0)),
+            select(CACHED, dim(v, 0) == dim(k, 0), dim(v, 0) == dim(q, 0)),
+            select(CACHED, floordiv(dim(q, 1), max(dim(k, 2), 1)) * dim(k, 2) == dim(q, 1),
+                   floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1)), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),
             dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0), ascending(cu_seqlens_q),
             within(cu_seqlens_q, 0, dim(q, 2) + 1), ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
+            or(PAGE_ROWS == 0, mod(dim(k, 1), max(PAGE_ROWS, 1)) == 0),
+            dim(block_table, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
+            dim(seq_lens, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
+            within(seq_lens, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
+            within_first(block_table, 0, dim(k, 0), seq_lens, max(dim(k, 1), 1)),
             or(not(LISTED), mod(max(LIST_BLOCK_M, 1), BLOCK_M) == 0), same_dims(kv_indices, kv_num_blocks, 0, 1, 2),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
             or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
@@ -128,7 +164,8 @@ tile.kernel @attention_forward
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
+     %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
      %v_descale: !one_view when (FP8), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
@@ -143,13 +180,16 @@ tile.kernel @attention_forward
   // query, relative to the sequence.
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %k_begin, %keys = func.call @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens)
+      : (i32, !cu_view, i32, !qk_view, !table, !cu_view) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %k_cached = func.call @cached_rows_of_keys(%k, %b, %block_table, %keys) : (!qk_view, i32, !table, i32) -> !k_rows
+  %v_cached = func.call @cached_rows_of_values(%v, %b, %block_table, %keys) : (!v_view, i32, !table, i32) -> !v_rows
   %o_part = func.call @part_of_outputs(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %hk = func.call @head_of_keys(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
 
@@ -168,8 +208,8 @@ tile.kernel @attention_forward
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
-    %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
+    %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!qk_view, !k_rows, i32, i32, i32) -> !k
+    %v_tile = func.call @block_of_values(%v_part, %v_cached, %a, %hk, %n) : (!v_view, !v_rows, i32, i32, i32) -> !v
     %max_new, %sum_new, %acc_new = func.call @round_of_keys(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale_all)
         : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)

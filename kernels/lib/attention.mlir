@@ -69,6 +69,13 @@ func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %hk = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
+  return %hk : i32
+}
+
+// The same for at least one key head.
+func.func private @key_head_among(%h: i32, %q_heads: i32, %some_heads: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
   %heads_each = arith.divsi %q_heads, %some_heads : i32
   %group = arith.maxsi %heads_each, %c1 : i32
   %hk = arith.divsi %h, %group : i32

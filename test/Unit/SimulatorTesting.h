@@ -204,6 +204,7 @@ struct CallExtents {
   bool isRowBias = false;     ///< the bias is the same for all queries
   int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
   int64_t pageRows = 0;       ///< rows of a page, where `rows` sequences have one query each
+  int64_t cacheRows = 0;      ///< rows of a page, where one sequence has all queries
 
   int64_t pagesOfSequence() const { return (keys + pageRows - 1) / pageRows; }
   llvm::SmallVector<int64_t> shapeInDecode(llvm::StringRef name) const {
@@ -222,6 +223,15 @@ struct CallExtents {
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
     if (pageRows > 0)
       return shapeInDecode(name);
+    if (cacheRows > 0) {
+      int64_t pages = (keys + cacheRows - 1) / cacheRows;
+      if (name == "k" || name == "v")
+        return {pages, cacheRows, keyHeads, depth};
+      if (name == "block_table")
+        return {1, pages};
+      if (name == "seq_lens")
+        return {1};
+    }
     if (rank == 1)
       return {name.contains("descale") || name.starts_with("dropout_")               ? 1
               : name == "cu_seqlens_q" || name == "cu_seqlens_k" || name == "lambda" ? 2

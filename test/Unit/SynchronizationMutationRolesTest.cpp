@@ -170,6 +170,15 @@ Kernel packed(Kernel kernel) {
   return kernel;
 }
 
+/// Keys and values in pages of 16 rows.
+Kernel inPages(Kernel kernel) {
+  kernel.params = with(kernel.params, {{"PAGE_ROWS", "16"}});
+  kernel.extents.cacheRows = 16;
+  for (Launch &launch : kernel.launches)
+    launch.extents.cacheRows = 16;
+  return kernel;
+}
+
 const Pairs kWindowed = {{"WINDOW", "true"}};
 const Pairs kInOrder = {{"DETERMINISTIC", "true"}, {"ORDERED", "true"}};
 
@@ -186,6 +195,8 @@ const std::vector<Kernel> kCausalKernels = {
                  {"copy_captures=1"}),
     rolesOf("packed_forward", "attention_forward", with(kForwardBlocks, kPacked), {}, 0,
             kScaledLaunches),
+    inPages(rolesOf("packed_forward_of_pages", "attention_forward", with(kForwardBlocks, kPacked),
+                    {}, 0, kScaledLaunches)),
     rolesOf("bias_forward", "attention_forward", kForwardBlocks, {}, 0,
             withRowBias(kScaledLaunches), {"bias"}),
     rolesOf("dropout_forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,

@@ -22,6 +22,7 @@ OTHERS = ["attention_paged_decode", "attention_backward_saved_probs", "linear_at
 WITHOUT_DEPTH = ["matmul", "swiglu", "layer_norm", "row_softmax"]
 MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
+IN_PAGES = [{"PAGE_ROWS": "16", **PACKED}, {"PAGE_ROWS": "64", **WINDOW}, {"PAGE_ROWS": "1"}, {"CACHED": "true"}]
 LISTED, IN_SEQUENCE = {"LISTED": "true"}, {"DETERMINISTIC": "true"}
 IN_ORDER = {"DETERMINISTIC": "true", "ORDERED": "true"}
 PLACE = re.compile(r":(\d+):\d+: (?:warning|remark): ([^\n]*(?:is not checked|was not reached|is not followed)[^\n]*)")
@@ -48,6 +49,8 @@ def list_bindings(kernels):
                         more = [PACKED, WINDOW]
                         if element == "bf16":
                             more += [LISTED, {**PACKED, **WINDOW}]
+                            if kernel == "attention_forward":
+                                more += IN_PAGES
                             if kernel == "attention_backward":
                                 more.append(IN_SEQUENCE)
                                 if target == "sm_90a" and depth in ("64", "96", "128"):
@@ -59,6 +62,8 @@ def list_bindings(kernels):
                                 yield kernel, target, bound, (mod,)
                             yield kernel, target, bound, ("softcap", "document")
                             yield kernel, target, {**bound, **PACKED}, ("bias",)
+                            if kernel == "attention_forward":
+                                yield kernel, target, {**bound, **IN_PAGES[0]}, ("softcap", "document")
                             if target == "sm_90a":
                                 yield kernel, target, {**bound, **LISTED}, ("bias", "spans", "softcap")
         for kernel in WITHOUT_DEPTH:

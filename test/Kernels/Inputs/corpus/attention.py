@@ -220,6 +220,37 @@ def attention_decode():
                q, k, v, entry=("program", "attention_decode"))
 
 
+def cached_forward():
+    """Chunks of new rows over a cache, by default blocks: packed or of one number, in pages or in one piece."""
+    rng = np.random.default_rng(29)
+    for kind, heads, kv_heads, page, page_rows, packed in (("f64", 6, 2, 7, 1, True), ("f16", 4, 4, 32, 16, True),
+                                                            ("bf16", 8, 1, 64, 64, True), ("f16", 4, 2, 16, 8, False),
+                                                            ("f16", 4, 2, 300, 0, True)):
+        lengths = np.array([137, 0, 16, 290], np.int32)
+        rows = [70, 5, 0, 130] if packed else [40] * 4
+        starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
+        q, k, v, _ = tensors(61, kind, 4, heads, kv_heads, max(rows), 290, 64, 40)
+        total, table = 4, np.arange(4)[:, None]
+        if page_rows:
+            most = -(-290 // page)
+            total = 4 * most + 3
+            table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        results = [forward(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], SCALE, keep_mask(n, m, "bottom_right"))
+                   for b, (n, m) in enumerate(zip(rows, lengths))]
+        axis = 2 if packed else 0
+        q, o, lse = (np.concatenate(parts, axis) for parts in (
+            [q[b:b + 1, :, :n] for b, n in enumerate(rows)], [r[0] for r in results], [r[1] for r in results]))
+        inputs = {"q": q, "k": paged(k, lengths, page, table, total), "v": paged(v, lengths, page, table, total),
+                  "seq_lens": lengths}
+        inputs |= {"cu_seqlens_q": starts} if packed else {}
+        inputs |= {"block_table": table} if page_rows else {}
+        params = {"T": kind, "D": 64, "DV": 40, "CAUSAL": "bottom_right", "PACKED": str(packed).lower(), "CACHED": "true",
+                  "PAGE_ROWS": page_rows}
+        got = run("attention_forward", params, inputs, {"o": (o.shape, kind), "lse": (lse.shape, lse_kind(kind))},
+                  {"scale": SCALE})
+        check_forward(str(params), got, o, lse, kind)
+
+
 def attention_backward_saved_probs():
     for kind, q, k, v, do, keep, params in cases():
         o, _, p = forward(q, k, v, SCALE, keep)

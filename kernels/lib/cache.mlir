@@ -1,0 +1,122 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Keys and values of sequences in a cache: pages [P, R, heads, width], and a table whose row b lists the pages of
+// sequence b (PAGE_ROWS > 0); or one page for each sequence. The number of keys of a sequence is read on the device, so
+// that it may change between replays of a graph.
+//
+// In this file, b is the number of a sequence: an element of a dense batch, or a packed sequence. A kernel that links
+// this file declares PAGE_ROWS, a divisor of R that one copy may take, and what the types of views name. The functions
+// behind @cached_keys are for a kernel that takes arrays [B, heads, rows, width] as well, and declares CACHED: whether
+// keys and values are in a cache; also BLOCK_N, DP, DVP, and the parameters of batch.mlir.
+
+tile.link "attention.mlir"
+tile.link "batch.mlir"
+
+!k_view   = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!k_rows   = !tile.view<[?, ?, D], T>
+!v_rows   = !tile.view<[?, ?, DV], T>
+!table    = !tile.view<[?, ?], i32>
+!lengths  = !tile.view<[?], i32>
+
+!k = !tile.tile<[BLOCK_N, DP], T>
+!v = !tile.tile<[BLOCK_N, DVP], T>
+
+func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
+func.func private @key_head(i32, !k_view, !k_view) -> i32
+func.func private @key_head_among(i32, i32, i32) -> i32
+
+// How many keys sequence b has: at most as many as the table has room for, or 32 bits hold.
+func.func private @cached_keys(%b: i32, %pages: !k_view, %block_table: !table, %seq_lens: !lengths) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %paged = tile.param PAGE_ROWS > 0 : i1
+  %rows = tile.dim %pages, 1 : !k_view
+  %room = scf.if %paged -> (i32) {
+    %table_pages = tile.dim %block_table, 1 : !table
+    %largest = arith.constant 2147483647 : i32
+    %at_least_one = arith.maxsi %rows, %c1 : i32
+    %most_pages = arith.divsi %largest, %at_least_one : i32
+    %own_pages = arith.minsi %table_pages, %most_pages : i32
+    %all = arith.muli %own_pages, %rows : i32
+    scf.yield %all : i32
+  } else {
+    scf.yield %rows : i32
+  }
+  %given = tile.at %seq_lens[%b] : !lengths
+  %not_negative = arith.maxsi %given, %c0 : i32
+  %keys = arith.minsi %not_negative, %room : i32
+  return %keys : i32
+}
+
+// The first key of b among all keys of arrays in one piece, and the number of its keys. Before the first sequence and
+// behind the last there are none.
+func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_view, %block_table: !table,
+                           %seq_lens: !lengths) -> (i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %cached = tile.param CACHED : i1
+  %begin, %keys = scf.if %cached -> (i32, i32) {
+    %own = func.call @cached_keys(%b, %pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+    scf.yield %c0, %own : i32, i32
+  } else {
+    %first, %count = func.call @rows_of(%b, %cu, %all) : (i32, !lengths, i32) -> (i32, i32)
+    scf.yield %first, %count : i32, i32
+  }
+  return %begin, %keys : i32, i32
+}
+
+// The key head of a query head, where heads are a dimension of pages or of elements of a batch.
+func.func private @head_of_keys(%h: i32, %q: !k_view, %k: !k_view) -> i32 {
+  %c1 = arith.constant 1 : i32
+  %cached = tile.param CACHED : i1
+  %hk = scf.if %cached -> (i32) {
+    %q_heads = tile.dim %q, 1 : !k_view
+    %k_heads = tile.dim %k, 2 : !k_view
+    %some_heads = arith.maxsi %k_heads, %c1 : i32
+    %of_cache = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
+    scf.yield %of_cache : i32
+  } else {
+    %of_batch = func.call @key_head(%h, %q, %k) : (i32, !k_view, !k_view) -> i32
+    scf.yield %of_batch : i32
+  }
+  return %hk : i32
+}
+
+// The rows of sequence b in the cache, as a view [keys, heads, width].
+func.func private @cached_rows_of_keys(%pages: !k_view, %b: i32, %block_table: !table, %keys: i32) -> !k_rows {
+  %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
+      : !k_view, !table -> !k_rows
+  return %rows : !k_rows
+}
+
+func.func private @cached_rows_of_values(%pages: !v_view, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
+  %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
+      : !v_view, !table -> !v_rows
+  return %rows : !v_rows
+}
+
+// BLOCK_N keys or values of head hk from row n on: of the cache, or of element a of arrays in one piece.
+func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
+  %cached = tile.param CACHED : i1
+  %tile = scf.if %cached -> (!k) {
+    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_rows -> !k
+    scf.yield %of_cache : !k
+  } else {
+    %of_part = tile.load %part[%a, %hk, %n, 0] : !k_view -> !k
+    scf.yield %of_part : !k
+  }
+  return %tile : !k
+}
+
+func.func private @block_of_values(%part: !v_view, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
+  %cached = tile.param CACHED : i1
+  %tile = scf.if %cached -> (!v) {
+    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_rows -> !v
+    scf.yield %of_cache : !v
+  } else {
+    %of_part = tile.load %part[%a, %hk, %n, 0] : !v_view -> !v
+    scf.yield %of_part : !v
+  }
+  return %tile : !v
+}

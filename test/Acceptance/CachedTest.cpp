@@ -1,0 +1,435 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// attention_forward with CACHED: keys and values in pages, or in one piece for each sequence, with
+// their numbers in an array; queries of sequences of one length, or packed. Rows of the cache that
+// no sequence has hold NaN.
+
+#include "test/Acceptance/ShippedMods.h"
+#include "test/Reference/Modifiers.h"
+#include "test/Reference/Variants.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+/// The same keys in pages of `rows` rows each, or in one piece for each sequence (0).
+struct Cache {
+  bool hasTable = true;
+  int64_t rows = 0, pages = 0, columns = 0; ///< columns of the table
+  std::vector<double> k, v;                 ///< [pages, rows, heads, width]
+  std::vector<int64_t> table;
+};
+
+/// A number of a page that does not exist: elements of a table behind the keys of a sequence.
+constexpr int64_t noPage = -7;
+
+/// Pages in a random order. The first `shared` pages of the last sequence are those of the first.
+Cache pagesOf(const PackedProblem &problem, const AttentionInputs &inputs, int64_t rows,
+              uint64_t seed, int64_t shared = 0) {
+  const AttentionProblem &c = problem.common;
+  int64_t sequences = problem.numSequences();
+  Cache cache;
+  cache.rows = rows;
+  int64_t used = 0;
+  for (int64_t n = 0; n < sequences; ++n) {
+    int64_t count = (problem.cuKv[n + 1] - problem.cuKv[n] + rows - 1) / rows;
+    cache.columns = std::max(cache.columns, count + 1);
+    used += count;
+  }
+  cache.pages = used + 2;
+  cache.table.assign(sequences * cache.columns, noPage);
+  std::vector<int64_t> order(cache.pages);
+  std::iota(order.begin(), order.end(), 0);
+  Generator generator(seed);
+  for (int64_t i = cache.pages - 1; i > 0; --i)
+    std::swap(order[i], order[generator.integer(0, i + 1)]);
+
+  int64_t elements = cache.pages * rows * c.Hkv;
+  cache.k.assign(elements * c.D, std::numeric_limits<double>::quiet_NaN());
+  cache.v.assign(elements * c.DV, std::numeric_limits<double>::quiet_NaN());
+  int64_t next = 0;
+  for (int64_t n = 0; n < sequences; ++n)
+    for (int64_t j = 0; j < problem.cuKv[n + 1] - problem.cuKv[n]; ++j) {
+      int64_t number = j / rows, &page = cache.table[n * cache.columns + number];
+      if (j % rows == 0)
+        page = n + 1 == sequences && number < shared ? cache.table[number] : order[next++];
+      for (int64_t h = 0; h < c.Hkv; ++h) {
+        int64_t from = h * problem.totalKv() + problem.cuKv[n] + j;
+        int64_t to = (page * rows + j % rows) * c.Hkv + h;
+        std::copy_n(inputs.k.begin() + from * c.D, c.D, cache.k.begin() + to * c.D);
+        std::copy_n(inputs.v.begin() + from * c.DV, c.DV, cache.v.begin() + to * c.DV);
+      }
+    }
+  return cache;
+}
+
+/// A page for each sequence, in their order.
+Cache piecesOf(const PackedProblem &problem, const AttentionInputs &inputs) {
+  int64_t most = 1;
+  for (int64_t n = 0; n < problem.numSequences(); ++n)
+    most = std::max(most, problem.cuKv[n + 1] - problem.cuKv[n] + 3);
+  Cache pages = pagesOf(problem, inputs, most, 1), cache;
+  cache.hasTable = false;
+  cache.rows = most;
+  cache.pages = problem.numSequences();
+  for (auto [from, to, width] : {std::tuple(&pages.k, &cache.k, problem.common.D),
+                                 std::tuple(&pages.v, &cache.v, problem.common.DV)}) {
+    int64_t size = most * problem.common.Hkv * width;
+    for (int64_t n = 0; n < cache.pages; ++n) {
+      int64_t page = pages.table[n * pages.columns];
+      if (page == noPage) // without keys
+        to->insert(to->end(), size, std::numeric_limits<double>::quiet_NaN());
+      else
+        to->insert(to->end(), from->begin() + page * size, from->begin() + (page + 1) * size);
+    }
+  }
+  return cache;
+}
+
+enum class Order { HeadsInRows, RowsInHeads, Padded };
+
+struct CachedOptions {
+  CallOptions call;
+  bool isPacked = true;
+  int64_t pageRows = 0; ///< 0: the largest that divides the rows of a page
+  Order order = Order::HeadsInRows;
+};
+
+Layout layoutOf(Order order, const std::vector<int64_t> &shape) {
+  Layout layout;
+  layout.strides = rowMajor(shape);
+  if (order == Order::RowsInHeads)
+    layout.strides = {shape[1] * shape[2] * shape[3], shape[3], shape[1] * shape[3], 1};
+  else if (order == Order::Padded) // rows have 16 elements more, and pages 2 rows
+    layout.strides = {(shape[1] + 2) * (shape[2] * shape[3] + 16), shape[2] * shape[3] + 16,
+                      shape[3], 1};
+  return layout;
+}
+
+/// Results are [Hq, totalQ, DV] and [Hq, totalQ].
+ForwardResult runCached(const PackedProblem &problem, Type type, const AttentionInputs &inputs,
+                        const Cache &cache, const CachedOptions &options = {}) {
+  const AttentionProblem &c = problem.common;
+  int64_t sequences = problem.numSequences(), pageRows = 0;
+  if (cache.hasTable)
+    for (int64_t size : {1, 8, 16, 32, 64, 128})
+      if (cache.rows % size == 0 && (!options.pageRows || size <= options.pageRows))
+        pageRows = size;
+  Params params = attentionParams(c, type);
+  params.insert(params.end(), options.call.params.begin(), options.call.params.end());
+  params.emplace_back("CACHED", "true");
+  params.emplace_back("PAGE_ROWS", std::to_string(pageRows));
+  params.emplace_back("PACKED", options.isPacked ? "true" : "false");
+  KernelCall call("attention_forward", params, options.call.with);
+
+  int64_t each = options.isPacked ? problem.totalQ() : sequences ? problem.cuQ[1] : 0;
+  int64_t batch = options.isPacked ? 1 : sequences;
+  ElementType element = elementType(type);
+  auto byBatch = [&](const std::vector<double> &values) {
+    return options.isPacked ? values : swapOuter(values, c.Hq, batch);
+  };
+  call.input("q", element, {batch, c.Hq, each, c.D}, byBatch(inputs.q));
+  std::vector<int64_t> shape = {cache.pages, cache.rows, c.Hkv, c.D};
+  call.input("k", element, shape, cache.k, layoutOf(options.order, shape));
+  shape.back() = c.DV;
+  call.input("v", element, shape, cache.v, layoutOf(options.order, shape));
+  if (options.isPacked)
+    call.integers("cu_seqlens_q", {sequences + 1}, problem.cuQ);
+  if (cache.hasTable)
+    call.integers("block_table", {sequences, cache.columns}, cache.table);
+  std::vector<int64_t> lengths;
+  for (int64_t n = 0; n < sequences; ++n)
+    lengths.push_back(problem.cuKv[n + 1] - problem.cuKv[n]);
+  call.integers("seq_lens", {sequences}, lengths);
+  call.scalar("scale", c.scale);
+  call.integer("window_left", c.window.left);
+  call.integer("window_right", c.window.right);
+  call.output("o", element, {batch, c.Hq, each, c.DV});
+  call.output("lse", accumulatorType(type), {batch, c.Hq, each});
+  if (options.call.bind)
+    options.call.bind(call);
+  call.runTwice();
+  ForwardResult result = readForward(call);
+  if (!options.isPacked)
+    for (std::vector<double> *values : {&result.o, &result.lse})
+      *values = swapOuter(*values, batch, c.Hq);
+  return result;
+}
+
+/// The arrays in one piece, as the kernel without a cache takes them.
+ForwardResult runContiguous(const PackedProblem &problem, Type type,
+                            const AttentionInputs &inputs) {
+  const AttentionProblem &c = problem.common;
+  Params params = attentionParams(c, type);
+  params.emplace_back("PACKED", "true");
+  KernelCall call("attention_forward", params);
+  ElementType element = elementType(type);
+  call.input("q", element, {1, c.Hq, problem.totalQ(), c.D}, inputs.q);
+  call.input("k", element, {1, c.Hkv, problem.totalKv(), c.D}, inputs.k);
+  call.input("v", element, {1, c.Hkv, problem.totalKv(), c.DV}, inputs.v);
+  call.integers("cu_seqlens_q", {problem.numSequences() + 1}, problem.cuQ);
+  call.integers("cu_seqlens_k", {problem.numSequences() + 1}, problem.cuKv);
+  call.scalar("scale", c.scale);
+  call.integer("window_left", c.window.left);
+  call.integer("window_right", c.window.right);
+  call.output("o", element, {1, c.Hq, problem.totalQ(), c.DV});
+  call.output("lse", accumulatorType(type), {1, c.Hq, problem.totalQ()});
+  call.run();
+  return readForward(call);
+}
+
+ForwardOracle oracleOf(const PackedProblem &problem, Type type, const AttentionInputs &inputs) {
+  RoundoffModel roundoff{RoundoffModel::All, type, type};
+  return {problem.packed(), type, forward(problem, inputs, Precision::reference(), roundoff),
+          forward(problem, inputs, Precision::lowp(type))};
+}
+
+PackedProblem sequencesOf(const std::vector<int64_t> &queries, const std::vector<int64_t> &keys,
+                          const AttentionProblem &common) {
+  PackedProblem problem;
+  problem.common = common;
+  problem.cuQ = problem.cuKv = {0};
+  for (int64_t length : queries)
+    problem.cuQ.push_back(problem.cuQ.back() + length);
+  for (int64_t length : keys)
+    problem.cuKv.push_back(problem.cuKv.back() + length);
+  return problem;
+}
+
+class Cached : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, Cached, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+/// Pages of any size, that a copy takes in parts or a row at a time, and sequences in one piece;
+/// lengths around the ends of pages; packed queries, of which sequences may have none, and more
+/// queries than keys.
+TEST_P(Cached, Pages) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  for (int64_t rows : {1, 7, 16, 64, 128, 256})
+    for (Causal causal : {Causal::None, Causal::BottomRight}) {
+      AttentionProblem common =
+          makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40, causal);
+      PackedProblem problem =
+          sequencesOf({40, 0, 1, 131, 17, 30, 0, 20},
+                      {2 * rows + 1, 300, rows, 300, 0, 1, 0, 3 * rows - 1}, common);
+      AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+      ForwardOracle oracle = oracleOf(problem, type, inputs);
+      std::string context = "pages of " + std::to_string(rows) + ", " + maskName(common);
+      {
+        MatrixCase matrixCase("attention_forward CACHED",
+                              "packed, pages of " + std::to_string(rows), type);
+        expectForward(oracle,
+                      runCached(problem, type, inputs, pagesOf(problem, inputs, rows, seed)),
+                      context);
+      }
+      ++seed;
+      if (rows > 7)
+        continue;
+      MatrixCase matrixCase("attention_forward CACHED", "packed, in one piece", type);
+      expectForward(oracle, runCached(problem, type, inputs, piecesOf(problem, inputs)),
+                    "in one piece, " + maskName(common));
+    }
+}
+
+/// As many queries in each sequence.
+TEST_P(Cached, BatchOfEqualQueries) {
+  Type type = GetParam();
+  uint64_t seed = 20;
+  for (int64_t rows : {1, 16, 64})
+    for (int64_t queries : {1, 5, 150}) {
+      AttentionProblem common = makeProblem(1, 6, 2, 0, 0, 64, 64, Causal::BottomRight);
+      PackedProblem problem =
+          sequencesOf({queries, queries, queries}, {rows + 150, 0, 3 * rows}, common);
+      AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+      ForwardOracle oracle = oracleOf(problem, type, inputs);
+      CachedOptions options;
+      options.isPacked = false;
+      std::string context = std::to_string(queries) + " queries, pages of " + std::to_string(rows);
+      MatrixCase matrixCase("attention_forward CACHED", "batch, pages of " + std::to_string(rows),
+                            type);
+      expectForward(
+          oracle, runCached(problem, type, inputs, pagesOf(problem, inputs, rows, seed++), options),
+          context);
+      expectForward(oracle, runCached(problem, type, inputs, piecesOf(problem, inputs), options),
+                    context + ", in one piece");
+    }
+}
+
+/// On one device, any pages give the bits of arrays in one piece: permuted, shared by sequences, of
+/// any size that boxes of the tensor map divide, in any order of dimensions.
+TEST_P(Cached, SameBitsAsOnePiece) {
+  Type type = GetParam();
+  AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 64, Causal::BottomRight);
+  PackedProblem problem = sequencesOf({70, 3, 0, 140}, {300, 33, 64, 333}, common);
+  AttentionInputs inputs = randomInputs(problem.packed(), type, 30);
+  // The last sequence begins with the first 128 keys of the first one.
+  for (auto [values, width] : {std::pair(&inputs.k, common.D), std::pair(&inputs.v, common.DV)})
+    for (int64_t h = 0; h < common.Hkv; ++h) {
+      auto head = values->begin() + h * problem.totalKv() * width;
+      std::copy_n(head, 128 * width, head + problem.cuKv[3] * width);
+    }
+  ForwardResult expected = runContiguous(problem, type, inputs);
+  expectForward(oracleOf(problem, type, inputs), expected, "in one piece");
+  auto expectSame = [&](const Cache &cache, const CachedOptions &options, const std::string &what) {
+    ForwardResult got = runCached(problem, type, inputs, cache, options);
+    EXPECT_EQ(got.o, expected.o) << what;
+    EXPECT_EQ(got.lse, expected.lse) << what;
+  };
+  expectSame(piecesOf(problem, inputs), {}, "a cache in one piece");
+  for (int64_t rows : {8, 16, 64, 128})
+    for (Order order : {Order::HeadsInRows, Order::RowsInHeads, Order::Padded}) {
+      CachedOptions options;
+      options.order = order;
+      std::string what = "pages of " + std::to_string(rows);
+      expectSame(pagesOf(problem, inputs, rows, rows), options, what);
+      expectSame(pagesOf(problem, inputs, rows, rows + 1, /*shared=*/128 / rows), options,
+                 what + ", shared");
+    }
+  CachedOptions eights;
+  eights.pageRows = 8;
+  expectSame(pagesOf(problem, inputs, 64, 3), eights, "pages of 64 in boxes of 8");
+}
+
+/// Keys and values of a page behind each other, in one array.
+TEST_P(Cached, KeysAndValuesInOneArray) {
+  Type type = GetParam();
+  AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 64, Causal::BottomRight);
+  PackedProblem problem = sequencesOf({70, 3}, {150, 40}, common);
+  AttentionInputs inputs = randomInputs(problem.packed(), type, 31);
+  Cache apart = pagesOf(problem, inputs, 16, 5), together = apart;
+  // Pages 2 p hold keys, and pages 2 p + 1 values.
+  int64_t page = apart.rows * common.Hkv * common.D;
+  together.pages = 2 * apart.pages;
+  for (int64_t &number : together.table)
+    number = number == noPage ? number : 2 * number;
+  together.k.assign(2 * apart.k.size(), std::numeric_limits<double>::quiet_NaN());
+  together.v = together.k;
+  for (int64_t p = 0; p < apart.pages; ++p) {
+    std::copy_n(apart.k.begin() + p * page, page, together.k.begin() + 2 * p * page);
+    std::copy_n(apart.v.begin() + p * page, page, together.v.begin() + 2 * p * page);
+  }
+  MatrixCase matrixCase("attention_forward CACHED", "every other page", type);
+  expectForward(oracleOf(problem, type, inputs), runCached(problem, type, inputs, together));
+}
+
+/// Windows, whose corner is that of each sequence.
+TEST_P(Cached, Windows) {
+  Type type = GetParam();
+  uint64_t seed = 40;
+  for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
+    for (Window window : {Window{30, 4}, Window{200, -1}, Window{0, 0}}) {
+      AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 64, causal, window);
+      PackedProblem problem = sequencesOf({40, 150, 3}, {290, 170, 500}, common);
+      AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+      MatrixCase matrixCase("attention_forward CACHED", maskName(common), type);
+      expectForward(oracleOf(problem, type, inputs),
+                    runCached(problem, type, inputs, pagesOf(problem, inputs, 16, seed)),
+                    maskName(common));
+      ++seed;
+    }
+}
+
+/// Shipped files one at a time: scores, masks whose arrays have a row for each sequence and an
+/// element for each key of the longest.
+void checkMod(const ShippedMod &mod, Type type, uint64_t seed) {
+  AttentionProblem common = makeProblem(2, 4, 2, 60, 150, 64, 64, Causal::None);
+  mod.apply(common);
+  CachedOptions options;
+  options.isPacked = false;
+  options.call = optionsFor(mod, common);
+  PackedProblem problem = sequencesOf({60, 60}, {150, 150}, common);
+  problem.common.B = 1;
+  AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+  MatrixCase matrixCase("attention_forward CACHED", mod.name, type);
+  expectForward(oracleOf(problem, type, inputs),
+                runCached(problem, type, inputs, pagesOf(problem, inputs, 16, seed), options),
+                mod.name);
+}
+
+TEST_P(Cached, Files) {
+  uint64_t seed = 60;
+  for (const ShippedMod &mod : scoreMods())
+    checkMod(mod, GetParam(), seed++);
+  for (const ShippedMod &mod : maskMods())
+    checkMod(mod, GetParam(), seed++);
+}
+
+/// Files together, with packed queries and lengths of their own.
+TEST_P(Cached, SeveralFiles) {
+  Type type = GetParam();
+  AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 32, 24, Causal::BottomRight, {60, -1});
+  PackedProblem problem = sequencesOf({40, 0, 90, 7}, {70, 12, 160, 0}, common);
+  problem.common.score = compose(alibi(alibiSlopes(4)), softcap(2.0));
+  problem.common.mask = prefixLm({30, 4, 50, 1});
+  problem.common.dropout = {0.25, 11, 12};
+  problem.common.sinks = {0.5, -1.0, 2.0, -3.0};
+  CachedOptions options;
+  options.call.with = {"mods/softcap", "mods/prefix_lm", "mods/alibi", "mods/dropout", "mods/sink"};
+  options.call.bind = [&](KernelCall &call) {
+    call.scalar("softcap", 2.0);
+    call.integers("prefix_length", {4}, {30, 4, 50, 1});
+    call.input("slopes", ElementType::F32, {4}, alibiSlopes(4));
+    call.scalar("dropout", 0.25);
+    call.integers("dropout_seed", {1}, {11}, ElementType::I64);
+    call.integers("dropout_offset", {1}, {12}, ElementType::I64);
+    call.input("sinks", ElementType::F32, {4}, problem.common.sinks);
+  };
+  AttentionInputs inputs = randomInputs(problem.packed(), type, 80);
+  MatrixCase matrixCase("attention_forward CACHED", "several files", type);
+  expectForward(oracleOf(problem, type, inputs),
+                runCached(problem, type, inputs, pagesOf(problem, inputs, 32, 80), options));
+}
+
+/// Neither sequences, nor queries, nor pages.
+TEST_P(Cached, ExtentsOfZero) {
+  Type type = GetParam();
+  AttentionProblem common = makeProblem(1, 2, 2, 0, 0, 32, 32, Causal::BottomRight);
+  for (const PackedProblem &problem :
+       {sequencesOf({}, {}, common), sequencesOf({0, 0}, {30, 0}, common),
+        sequencesOf({20, 3}, {0, 0}, common)}) {
+    AttentionInputs inputs = randomInputs(problem.packed(), type, 90);
+    ForwardOracle oracle = oracleOf(problem, type, inputs);
+    Cache pages = pagesOf(problem, inputs, 16, 90);
+    expectForward(oracle, runCached(problem, type, inputs, pages), "pages");
+    expectForward(oracle, runCached(problem, type, inputs, piecesOf(problem, inputs)), "pieces");
+    if (problem.totalKv() > 0)
+      continue;
+    pages.pages = 0;
+    pages.k.clear();
+    pages.v.clear();
+    expectForward(oracle, runCached(problem, type, inputs, pages), "no pages");
+  }
+}
+
+/// A NaN in a query stays in its row.
+TEST_P(Cached, NaNInARowStaysThere) {
+  Type type = GetParam();
+  AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 32, 24, Causal::BottomRight);
+  PackedProblem problem = sequencesOf({20, 5}, {139, 40}, common);
+  AttentionInputs clean = randomInputs(problem.packed(), type, 95), poisoned = clean;
+  int64_t row = problem.totalQ() + 7; // of head 1
+  poisoned.q[row * common.D + 3] = std::numeric_limits<double>::quiet_NaN();
+  Cache cache = pagesOf(problem, clean, 16, 95);
+  ForwardResult expected = runCached(problem, type, clean, cache);
+  ForwardResult got = runCached(problem, type, poisoned, cache);
+  for (int64_t i = 0; i < common.DV; ++i) {
+    EXPECT_NE(got.o[row * common.DV + i], got.o[row * common.DV + i]);
+    got.o[row * common.DV + i] = expected.o[row * common.DV + i];
+  }
+  EXPECT_NE(got.lse[row], got.lse[row]);
+  got.lse[row] = expected.lse[row];
+  EXPECT_EQ(got.o, expected.o);
+  EXPECT_EQ(got.lse, expected.lse);
+}
+
+} // namespace
