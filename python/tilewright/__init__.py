@@ -5,7 +5,7 @@
     tilewright.sdpa_compatible         attention with the arguments of PyTorch's scaled_dot_product_attention;
                                        tilewright.use_for_sdpa makes PyTorch call it (tilewright.sdpa)
     tilewright.flash_attn_func         attention with the arguments of flash_attn's function (tilewright.flash)
-    tilewright.flash_attn_with_kvcache one query of each sequence over a cache, in pages or not (tilewright.decode)
+    tilewright.flash_attn_with_kvcache queries of each sequence over a cache, in pages or not (tilewright.decode)
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
     tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library

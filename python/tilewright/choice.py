@@ -22,6 +22,8 @@ class Choice(NamedTuple):
     packed: bool = False
     score_gradient: bool = False  # whether the backward writes d_score, the gradient of a bias
     lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there is a block mask
+    cached: bool = False  # whether keys and values are in a cache; only in a forward
+    page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
 
     def entry(self):
         return f"attention_{self.kernel}"
@@ -31,6 +33,8 @@ class Choice(NamedTuple):
         params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower(),
                    "LISTED": str(bool(self.lists)).lower()}
         params |= {name: str(size) for name, size in zip(("LIST_BLOCK_M", "LIST_BLOCK_N"), self.lists)}
+        if self.cached:
+            params |= {"CACHED": "true", "PAGE_ROWS": str(self.page_rows)}
         if self.kernel == "backward":
             params |= {"DETERMINISTIC": str(self.deterministic).lower(), "CAPTURE_GRADIENTS": str(self.captured).lower(),
                        "SCORE_GRADIENT": str(self.score_gradient).lower()}
@@ -41,7 +45,7 @@ class Choice(NamedTuple):
         return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
 
     def create(self, library, bundle):
-        if self.kernel == "forward" and not self.packed and not self.lists:
+        if self.kernel == "forward" and not (self.packed or self.lists or self.cached):
             return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
         if self.kernel == "backward" and not (self.packed or self.score_gradient or self.lists):
             return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,

@@ -208,6 +208,16 @@ class Features:
         self.shape.used = tuple(self.shape.rows(of) if x is None else x for of, x in zip("qk", given))
         self.link("used_lengths", seqused_q=self.shape.used[0], seqused_k=self.shape.used[1])
 
+    def align_to_corner(self, mode, left, right):
+        """Aligns a causal mask and a window to the bottom right corner, by files where the kernel uses a different one.
+        Returns the causal mode and the window of the kernel."""
+        if self.shape.used and mode != "none":
+            mode, right = ("none", 0) if self.shape.has_shift() else ("top_left", right)
+        if mode == "none" and (left, right) != (-1, -1) and self.shape.has_shift():
+            self.add_window(left, right)
+            left = right = -1
+        return mode, left, right
+
     def add_window(self, left, right):
         """Adds a window aligned to the bottom right corner, for calls where the window of the kernel starts at the top
         left corner."""

@@ -4,6 +4,8 @@
 windows and ALiBi are aligned to the bottom right corner. A side of window_size is a number of keys, or -1 for all; other
 negative numbers, which that package takes for -1, are an error."""
 
+from tilewright import cached
+from tilewright.features import packed_of
 from tilewright.torch import attention
 
 __all__ = ["flash_attn_func", "flash_attn_varlen_func"]
@@ -36,11 +38,36 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     """Computes O [rows, Hq, DV] from q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV]. With return_attn_probs,
     returns (O, LSE [Hq, rows], None). Rows of no sequence give O = 0 and LSE = -inf. seqused_q and seqused_k,
     [sequences] of int32 as in version 3, limit the rows of each sequence: unused rows give O = 0, and the bottom right
-    corner is that of the used rows. Raises ValueError for invalid arguments and for a block_table."""
-    if block_table is not None:
-        raise ValueError("block_table must be None: the kernel of packed sequences reads keys in order, not by pages; "
-                         "kernels/attention_decode.mlir reads pages, by tilewright.runtime")
+    corner is that of the used rows.
+
+    With block_table [sequences, L], int32, k and v are pages [pages, rows of a page, Hkv, D] and [..., DV] of any strides:
+    key j of sequence b is row j mod rows of page block_table[b, j // rows]. A sequence has seqused_k[b] keys; without
+    seqused_k, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. Rows behind the end of a sequence are not read. There are no
+    gradients then. Raises ValueError for invalid arguments."""
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
+    if block_table is not None:
+        o, lse = _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, causal=causal,
+                           window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, dropout_p=dropout_p,
+                           softmax_scale=softmax_scale)
+        return (o, lse, None) if return_attn_probs else o
     o, lse = attention(q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q,
                        max_seqlen_k=max_seqlen_k, seqused_q=seqused_q, seqused_k=seqused_k, **options)
     return (o, lse, None) if return_attn_probs else o
+
+
+def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, **options):
+    cached.check_caches("flash_attn_varlen_func with a block_table", q, 3, [("k", k), ("v", v)])
+    cached.check_numbers("cu_seqlens_q", cu_seqlens_q, q.device, 1)
+    packed_of(cu_seqlens_q, cu_seqlens_q, max_seqlen_q, max_seqlen_q, q.device)
+    batch = cu_seqlens_q.shape[0] - 1
+    cached.check_table(block_table, k, batch, q.device)
+    if seqused_k is None:
+        cached.check_numbers("cu_seqlens_k", cu_seqlens_k, q.device, 1)
+        if cu_seqlens_k.shape[0] != batch + 1:
+            raise ValueError("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got "
+                             f"{batch + 1} and {cu_seqlens_k.shape[0]}")
+        seqused_k = cu_seqlens_k.diff()
+    cached.check_numbers("seqused_k", seqused_k, q.device, 1)
+    if seqused_k.shape[0] != batch:
+        raise ValueError(f"seqused_k must have a length for each of the {batch} sequences, but got {seqused_k.shape[0]}")
+    return cached.attend(q, k, v, block_table, seqused_k, cu_seqlens_q=cu_seqlens_q, seqused_q=seqused_q, **options)

@@ -34,7 +34,7 @@ def sum_type(x):
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def _results(q, v):
+def new_results(q, v):
     """Uninitialized O and LSE."""
     rows = q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0])
     return _empty_like(q, v.shape[-1]), q.new_empty(rows, dtype=sum_type(q))
@@ -44,7 +44,7 @@ def _names(text):
     return [name for name in text.split(",") if name]
 
 
-def _by_name(tensors, floats, integers, names):
+def named_values(tensors, floats, integers, names):
     return dict(zip(_names(names), [*tensors, *map(float, floats[:-1]), *map(int, integers[:-1])]))
 
 
@@ -58,7 +58,7 @@ def _lists(more):
     return tuple(more.pop(name) for name in LIST_SIZES if name in more)
 
 
-def _as_batch(values):
+def as_batch(values):
     """Returns views of packed sequences in the layout of the kernels, with a batch of 1: [rows, heads, width] as
     [1, heads, rows, width], and LSE [heads, rows] as [1, heads, rows]."""
     rows, lse = ("q", "k", "v", "o", "do", "dq", "dk", "dv"), ("lse", "dlse")
@@ -70,19 +70,19 @@ def _as_batch(values):
           "str causal, SymInt window_left, SymInt window_right, float scale, str modifier, bool deterministic) "
           "-> (Tensor, Tensor)")
 def attention(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, deterministic):
-    o, lse = _results(q, v)
-    more = _by_name(tensors, floats, integers, names)
+    o, lse = new_results(q, v)
+    more = named_values(tensors, floats, integers, names)
     choice = _choice("forward", q, v, causal, (window_left, window_right), modifier, lists=_lists(more))
     values = {"q": dense_rows(q), "k": dense_rows(k), "v": dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right, **more}
-    launch(plan(choice, q.device), _as_batch(values) if choice.packed else values, ("o", "lse"), q.device)
+    launch(plan(choice, q.device), as_batch(values) if choice.packed else values, ("o", "lse"), q.device)
     return o, lse
 
 
 @torch.library.register_fake("tilewright::attention")
 def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier,
                     deterministic):
-    return _results(q, v)
+    return new_results(q, v)
 
 
 def may_take_score_gradient(modifier):
@@ -114,7 +114,7 @@ def _backward_choice(q, k, v, wanted, more, causal, window, modifier, determinis
           "SymInt window_right, float scale, str modifier, bool deterministic) -> (Tensor, Tensor, Tensor, Tensor[])")
 def attention_backward(do, dlse, q, k, v, o, lse, wanted, tensors, floats, integers, names, causal, window_left,
                        window_right, scale, modifier, deterministic):
-    more, wanted = _by_name(tensors, floats, integers, names), _names(wanted)
+    more, wanted = named_values(tensors, floats, integers, names), _names(wanted)
     choice, captured = _backward_choice(q, k, v, wanted, more, causal, (window_left, window_right), modifier, deterministic)
     found = plan(choice, q.device)
     gradients = {}
@@ -128,7 +128,7 @@ def attention_backward(do, dlse, q, k, v, o, lse, wanted, tensors, floats, integ
     values = {"q": dense_rows(q), "k": dense_rows(k), "v": dense_rows(v), "o": o, "do": dense_rows(do), "lse": lse,
               "dlse": dlse, "dq": dq, "dk": dk, "dv": dv, "scale": scale, "window_left": window_left,
               "window_right": window_right, **more, **gradients}
-    launch(found, _as_batch(values) if choice.packed else values, ("dq", "dk", "dv", *gradients), q.device)
+    launch(found, as_batch(values) if choice.packed else values, ("dq", "dk", "dv", *gradients), q.device)
     return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(wanted, gradients.values())]
 
 
@@ -149,7 +149,7 @@ def _setup_context(ctx, inputs, output):
     ctx.wanted = ",".join(name for name, x in zip(ctx.tensor_names, tensors) if x.requires_grad)
     if type(q) in (torch.Tensor, torch.nn.Parameter):  # not while a graph is traced
         floats, integers, names, causal, left, right, _, modifier, deterministic = ctx.rest
-        more = _by_name(tensors, floats, integers, names)
+        more = named_values(tensors, floats, integers, names)
         start(_backward_choice(q, k, v, _names(ctx.wanted), more, causal, (left, right), modifier, deterministic)[0], q.device)
 
 

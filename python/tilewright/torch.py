@@ -106,11 +106,8 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
         asked.add_used_lengths(seqused_q, seqused_k)
     if alibi_slopes is not None:
         asked.add_alibi(alibi_slopes, from_corner)
-    if from_corner and shape.used and mode != "none":  # the kernel uses a different corner
-        mode, right = ("none", 0) if shape.has_shift() else ("top_left", right)
-    if from_corner and mode == "none" and (left, right) != (-1, -1) and shape.has_shift():
-        asked.add_window(left, right)
-        left = right = -1
+    if from_corner:
+        mode, left, right = asked.align_to_corner(mode, left, right)
     dropout_p = checks.dropout_of(dropout_p)
     if dropout_p > 0:
         asked.add_dropout(dropout_p, generator)

@@ -1,0 +1,126 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention of several queries of each sequence over a cache of keys and values, in pages or in one piece: what the
+functions with the names of flash_attn have in common. No gradients."""
+
+import torch
+
+from tilewright import checks, features
+from tilewright.choice import Choice
+from tilewright.ops import as_batch, dense_rows, named_values, new_results
+from tilewright.plans import TYPES, launch, plan
+from tilewright.registration import operator
+
+
+def page_rows(rows):
+    """How many rows of a page of `rows` rows one copy takes: a divisor."""
+    return next(size for size in (128, 64, 32, 16, 8, 1) if rows % size == 0)
+
+
+@operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
+          "Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
+          "SymInt window_right, float scale, str modifier) -> (Tensor, Tensor)")
+def cached_attention(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal, window_left,
+                     window_right, scale, modifier):
+    """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
+    [pages, rows of a page, Hkv, width]. The other arguments are those of tilewright::attention."""
+    o, lse = new_results(q, v_cache)
+    choice = Choice("forward", TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], causal,
+                    (window_left, window_right) != (-1, -1), modifier, packed=q.dim() == 3, cached=True,
+                    page_rows=0 if block_table is None else page_rows(k_cache.shape[1]))
+    values = {"q": dense_rows(q), "o": o, "lse": lse}
+    values = as_batch(values) if choice.packed else values
+    values |= {"k": dense_rows(k_cache), "v": dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
+               "scale": scale, "window_left": window_left, "window_right": window_right,
+               **named_values(tensors, floats, integers, names)}
+    launch(plan(choice, q.device), values, ("o", "lse"), q.device)
+    return o, lse
+
+
+@torch.library.register_fake("tilewright::cached_attention")
+def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal,
+                           window_left, window_right, scale, modifier):
+    return new_results(q, v_cache)
+
+
+class _Shape(features.Shape):
+    """The sizes of a call whose numbers of keys are on the device."""
+
+    def __init__(self, q, cu_seqlens_q, seq_lens):
+        self.is_packed, self.packed = cu_seqlens_q is not None, None
+        if self.is_packed:
+            self.packed = {"cu_seqlens_q": cu_seqlens_q}
+        self.batch, self.heads = seq_lens.shape[0], q.shape[1]
+        self.queries, self.keys = None if self.is_packed else q.shape[2], None
+        self.device, self.used, self.seq_lens = q.device, None, seq_lens
+
+    def has_shift(self):
+        return True
+
+    def shift(self):
+        queries, keys = self.used or (self.rows("q"), self.rows("k"))
+        return keys - queries
+
+    def rows(self, of):
+        return self.seq_lens if of == "k" else super().rows(of)
+
+
+def check_numbers(name, x, device, dims):
+    """Raises ValueError unless x is a tensor of int32 with `dims` dimensions on the device."""
+    if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or x.dim() != dims or x.device != device:
+        got = f"{x.dtype} {list(x.shape)} on {x.device}" if isinstance(x, torch.Tensor) else type(x).__name__
+        what = f"an int32 tensor of {dims} dimension{'s' * (dims > 1)} on {device}"
+        raise ValueError(f"{name} must be {what}, but got {got}")
+
+
+def check_caches(function, q, dims, named_caches):
+    """Raises ValueError unless q, of `dims` dimensions [..., heads, width], and the caches, [(name, tensor)] of keys and of
+    values, belong together."""
+    words = {3: "three", 4: "four"}
+    for name, x, wanted in (("q", q, dims), *((name, x, 4) for name, x in named_caches)):
+        if not isinstance(x, torch.Tensor) or x.dim() != wanted:
+            got = f"shape {list(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be a tensor of {words[wanted]} dimensions, but got {got}")
+        if x.dtype != q.dtype or x.dtype not in TYPES:
+            raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is, but got {x.dtype}")
+        if x.device != q.device:
+            raise ValueError(f"{name} must be on the device of q, {q.device}, but got {x.device}; move it with .to()")
+        if torch.is_grad_enabled() and x.requires_grad:
+            raise ValueError(f"{name} must not require a gradient: {function} has none; use torch.no_grad()")
+    (k_name, k), (v_name, v) = named_caches
+    if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[-1]:
+        raise ValueError(f"{k_name} and {v_name} must agree in all but their width, and {k_name} and q in their width, but "
+                         f"got {list(k.shape)}, {list(v.shape)} and {list(q.shape)}")
+    for name, x in (("q", q), (v_name, v)):
+        if not 1 <= x.shape[-1] <= checks.MAX_DIM:
+            raise ValueError(f"{name} must have a width from 1 to {checks.MAX_DIM}, but got {x.shape[-1]}")
+    heads, key_heads = q.shape[-2], k.shape[2]
+    if key_heads == 0 or heads % key_heads != 0:
+        raise ValueError(f"q must have a multiple of the {key_heads} heads of {k_name}, but got {heads}")
+
+
+def check_table(block_table, k, batch, device):
+    """Raises ValueError unless the table has a row for each sequence, and pages have rows."""
+    check_numbers("block_table", block_table, device, 2)
+    if block_table.shape[0] != batch or k.shape[1] == 0:
+        raise ValueError(f"block_table must have the batch of q, {batch}, and pages at least 1 row, but got "
+                         f"{list(block_table.shape)} and {k.shape[1]}")
+
+
+def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seqused_q=None, causal=False,
+           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None):
+    """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
+    right corner of each sequence, as flash_attn's are."""
+    shape = _Shape(q, cu_seqlens_q, seq_lens)
+    asked = features.Features(shape, q.dtype)
+    asked.add_softcap(softcap)
+    if seqused_q is not None:
+        asked.add_used_lengths(seqused_q, None)
+    if alibi_slopes is not None:
+        asked.add_alibi(alibi_slopes, from_corner=True)
+    mode, left, right = asked.align_to_corner("bottom_right" if causal else "none", *checks.window_of(window_size))
+    dropout_p = checks.dropout_of(dropout_p)
+    if dropout_p > 0:
+        asked.add_dropout(dropout_p, None)
+    files, *arguments = asked.arguments()
+    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, *arguments, mode, left, right,
+                            checks.scale_of(softmax_scale, q.shape[-1]), files)
