@@ -1,24 +1,29 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares decoding, attention of one new query of each sequence over a cache of keys and values, on one GPU.
+"""Compares attention of new queries of each sequence over a cache of keys and values, on one GPU: decoding, with one query
+of each sequence, and chunked prefill.
 
     bench/serving.py                                     every case; tilewrightc compiles the kernels
     bench/serving.py --cases "B1 S16k" --sides pages64,cudnn --json serving.json
+    bench/serving.py --cases prefill                     the cases of chunked prefill
     bench/serving.py --bundle D128=decode.twb            bundles that are compiled already; no tilewrightc needed
 
-Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others. Sides:
+Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others; chunked
+prefill is `<sequences> x <new rows> on <keys before them>`, causal: the last new row attends all keys. Sides:
 
-    rows       Tilewright, the keys of each sequence in one piece
+    rows       Tilewright, the keys of each sequence in one piece; in prefill those of all sequences one after the other,
+               as attention_forward takes them without a cache
     pages64    Tilewright, pages of 64 rows in random order, [pages, rows, heads, D]
     pages16    the same with pages of 16 rows
     hnd64      pages of 64 rows, [pages, heads, rows, D]
-    cudnn      PyTorch's scaled_dot_product_attention by cuDNN, the keys in one piece; only for equal lengths
+    cudnn      PyTorch's scaled_dot_product_attention by cuDNN, the keys in one piece; only for equal lengths, not in prefill
     fa4        FlashAttention-4 over pages of 64 rows, if the package flash-attn-4 is installed
 
 A side is first checked against a reference in f64 (‖O - ref‖ at most 0.006 ‖ref‖) with unused rows of the cache NaN on
 Tilewright's sides; one that fails is reported and not timed. Each side is then a CUDA graph of many calls over caches that
 rotate, so that the L2 holds nothing of them; rounds replay the graphs in turn. The output has medians in microseconds,
-interquartile ranges, and the keys and values read in TB/s.
+interquartile ranges, and the keys and values read in TB/s; for prefill TFLOP/s of the pairs that the mask keeps, 4 D for
+each. The reference of prefill is that of rows evenly taken from each sequence.
 """
 
 import argparse
@@ -33,9 +38,10 @@ import tempfile
 from gpubench.library import Library, Operation
 from gpubench.places import ROOT, find_library, find_tool
 
-KERNEL = os.path.join(ROOT, "kernels", "attention_decode.mlir")
+KERNELS = os.path.join(ROOT, "kernels")
 ROTATED_BYTES = 600e6  # of the caches of a case: more than ten times the L2
 ERROR = 0.006
+CHECKED_ROWS = 32  # of each sequence in prefill
 
 
 class Case:
@@ -68,6 +74,30 @@ CASES = [
 ]
 
 
+class Prefill(Case):
+    """`rows` new queries of each sequence, whose keys are in the cache behind `before` others."""
+
+    def __init__(self, name, sequences, rows, before, heads=32, key_heads=8, dim=128):
+        super().__init__(name, [before + rows] * sequences, heads, key_heads, dim)
+        self.rows = rows
+
+    @property
+    def flops(self):
+        pairs = sum(self.rows * length - self.rows * (self.rows - 1) // 2 for length in self.lengths)
+        return 4 * self.dim * self.heads * pairs
+
+    @property
+    def starts(self):
+        return [self.rows * b for b in range(len(self.lengths) + 1)]
+
+
+PREFILL = [
+    Prefill("4 x 2048 on 30k", 4, 2048, 30 * 1024),
+    Prefill("16 x 512 on 8k", 16, 512, 8 * 1024),
+    Prefill("8 x 128 on 16k", 8, 128, 16 * 1024, heads=64),
+]
+
+
 class Cache:
     """Keys and values of one copy of a case, in one piece and, on demand, in pages."""
 
@@ -77,7 +107,8 @@ class Cache:
         shape = (len(case.lengths), max(case.lengths), case.key_heads, case.dim)
         self.k = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
         self.v = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
-        self.q = torch.randn((shape[0], case.heads, case.dim), generator=generator, device="cuda", dtype=torch.bfloat16)
+        rows = shape[0] * getattr(case, "rows", 1)
+        self.q = torch.randn((rows, case.heads, case.dim), generator=generator, device="cuda", dtype=torch.bfloat16)
         for b, length in enumerate(case.lengths):
             self.k[b, length:] = float("nan")
             self.v[b, length:] = float("nan")
@@ -104,7 +135,15 @@ class Cache:
             first += own
         return views[0], views[1], table
 
+    def checked_rows(self):
+        """The rows of q that the reference has."""
+        case, rows = self.case, getattr(self.case, "rows", 1)
+        own = [i * (rows - 1) // max(CHECKED_ROWS - 1, 1) for i in range(CHECKED_ROWS)] if rows > 1 else [0]
+        return self.torch.tensor([b * rows + i for b in range(len(case.lengths)) for i in own], device="cuda")
+
     def reference(self):
+        if isinstance(self.case, Prefill):
+            return self.reference_of_prefill()
         torch, case = self.torch, self.case
         group = case.heads // case.key_heads
         result = torch.empty(self.q.shape, dtype=torch.float64, device="cuda")
@@ -116,8 +155,24 @@ class Cache:
         return result
 
 
+    def reference_of_prefill(self):
+        torch, case = self.torch, self.case
+        group, at = case.heads // case.key_heads, self.checked_rows().view(len(case.lengths), -1)
+        result = []
+        for b, length in enumerate(case.lengths):
+            last = length - case.rows + (at[b] - b * case.rows)  # the last key of each row
+            masked = torch.arange(length, device="cuda") > last[:, None]
+            heads = []
+            for h in range(case.heads):
+                scores = self.q[at[b], h].double() @ self.k[b, :length, h // group].double().T / math.sqrt(case.dim)
+                weights = torch.softmax(scores.masked_fill(masked, -math.inf), -1)
+                heads.append(weights @ self.v[b, :length, h // group].double())
+            result.append(torch.stack(heads, 1))
+        return torch.cat(result)
+
+
 class Tilewright:
-    """Calls of attention_decode. Plans and workspaces live as long as this object."""
+    """Calls of attention_decode, or of attention_forward for prefill. Plans and workspaces live as long as this object."""
 
     def __init__(self, torch, options):
         self.torch, self.options = torch, options
@@ -129,32 +184,53 @@ class Tilewright:
 
     def bundle(self, case, page_rows):
         group = case.heads // case.key_heads
-        for name in (f"D{case.dim} G{group} P{page_rows}", f"D{case.dim}"):
+        is_prefill = isinstance(case, Prefill)
+        names = [f"prefill D{case.dim} P{page_rows}"] if is_prefill else [f"D{case.dim} G{group} P{page_rows}", f"D{case.dim}"]
+        for name in names:
             if name in self.bundles:
                 return self.bundles[name]
+        entry = self.entry(case)
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "decode.twb")
-            subprocess.run([self.options.tilewrightc or find_tool(), KERNEL, "--program=attention_decode", "--quiet",
-                            "--emit=bundle", "--target=sm_90a", "-o", path,
+            path = os.path.join(folder, "serving.twb")
+            subprocess.run([self.options.tilewrightc or find_tool(), os.path.join(KERNELS, entry + ".mlir"),
+                            f"--{'kernel' if is_prefill else 'program'}={entry}", "--quiet", "--emit=bundle",
+                            "--target=sm_90a", "-o", path,
                             *(f"--param={text}" for text in self.params(case, page_rows, 0, True))], check=True)
             self.bundles[name] = self.library.open(path)
         return self.bundles[name]
 
     @staticmethod
+    def entry(case):
+        return "attention_forward" if isinstance(case, Prefill) else "attention_decode"
+
+    @staticmethod
     def params(case, page_rows, splits, as_text=False):
-        values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows, "SPLITS": splits}
+        if isinstance(case, Prefill):
+            values = {"D": case.dim, "T": "bf16", "CAUSAL": "bottom_right", "PACKED": "true"}
+            values |= {"CACHED": "true", "PAGE_ROWS": page_rows} if page_rows else {}
+        else:
+            values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows,
+                      "SPLITS": splits}
         return [f"{name}={value}" for name, value in values.items()] if as_text else values
 
     def call(self, case, cache, out, page_rows, heads_outside=False):
         torch = self.torch
-        plan = Operation(self.library, self.bundle(case, page_rows), "attention_decode", self.params(case, page_rows, 0))
+        plan = Operation(self.library, self.bundle(case, page_rows), self.entry(case), self.params(case, page_rows, 0))
         plan.prepare(0)
-        values = {"q": cache.q, "o": out, "scale": 1 / math.sqrt(case.dim),
-                  "seq_lens": torch.tensor(case.lengths, dtype=torch.int32, device="cuda")}
+        lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
+        values = {"q": cache.q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths}
+        k, v = ("k", "v") if isinstance(case, Prefill) else ("k_pages", "v_pages")
         if page_rows:
-            values["k_pages"], values["v_pages"], values["block_table"] = cache.pages(page_rows, heads_outside)
+            values[k], values[v], values["block_table"] = cache.pages(page_rows, heads_outside)
         else:
-            values["k_pages"], values["v_pages"] = cache.k, cache.v
+            values[k], values[v] = cache.k, cache.v
+        if isinstance(case, Prefill):
+            values |= {"q": cache.q.transpose(0, 1)[None], "o": out.transpose(0, 1)[None],
+                       "cu_seqlens_q": torch.tensor(case.starts, dtype=torch.int32, device="cuda")}
+            if not page_rows:  # sequences one after the other; they have one length
+                del values["seq_lens"]
+                values |= {name: x.flatten(0, 1).transpose(0, 1)[None] for name, x in ((k, cache.k), (v, cache.v))}
+                values["cu_seqlens_k"] = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()
         launch = plan.bind(values, lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"),
                            lambda: torch.cuda.current_stream().cuda_stream)
         self.kept.append((plan, values, launch))
@@ -162,7 +238,7 @@ class Tilewright:
 
 
 def cudnn_call(torch, case, cache, out):
-    if len(set(case.lengths)) > 1:
+    if len(set(case.lengths)) > 1 or isinstance(case, Prefill):
         return None
     q, k, v = cache.q[:, :, None], cache.k.transpose(1, 2), cache.v.transpose(1, 2)
 
@@ -177,11 +253,12 @@ def fa4_call(torch, case, cache, out):
     k, v, table = cache.pages(64, False)
     k, v = k.nan_to_num(0), v.nan_to_num(0)
     lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
-    starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda")
+    rows = getattr(case, "rows", 1)
+    starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda") * rows
 
     def call():
         result = flash_attn_varlen_func(cache.q, k, v, cu_seqlens_q=starts, seqused_k=lengths, page_table=table,
-                                        max_seqlen_q=1, causal=True)
+                                        max_seqlen_q=rows, causal=True)
         return result[0] if isinstance(result, tuple) else result
     return call
 
@@ -209,11 +286,12 @@ def graph_of(torch, calls):
 
 
 def measure(torch, case, options, ours):
-    copies = max(1, min(40, int(ROTATED_BYTES / case.bytes) + 1))
+    is_prefill = isinstance(case, Prefill)
+    copies = 2 if is_prefill else max(1, min(40, int(ROTATED_BYTES / case.bytes) + 1))
     caches = [Cache(torch, case, seed) for seed in range(copies)]
     outs = [torch.empty_like(cache.q) for cache in caches]
-    expected = caches[0].reference()
-    repeats = max(copies, min(200, int(2000 / max(case.bytes / 4.5e6, 3))))
+    expected, checked = caches[0].reference(), caches[0].checked_rows()
+    repeats = 4 if is_prefill else max(copies, min(200, int(2000 / max(case.bytes / 4.5e6, 3))))
     graphs, kept, result = {}, [], {}
     for side in options.sides:
         outs[0].fill_(float("nan"))
@@ -222,7 +300,7 @@ def measure(torch, case, options, ours):
             if calls[0] is None:
                 continue
             returned = calls[0]()
-            got = (outs[0] if returned is None else returned).double()
+            got = (outs[0] if returned is None else returned)[checked].double()
             error = ((got - expected).norm() / expected.norm()).item()
             if not error <= ERROR:
                 print(f"{case.name}: {side} is wrong: relative error {error:.4f}", flush=True)
@@ -246,15 +324,21 @@ def measure(torch, case, options, ours):
         result[side] = {"us": statistics.median(values), "iqr": quartiles[2] - quartiles[0],
                         "tbs": case.bytes / statistics.median(values) / 1e6}
         row = result[side]
-        print(f"{case.name:14} {side:10} {row['us']:9.2f} us ± {row['iqr']:5.2f} {row['tbs']:7.3f} TB/s", flush=True)
+        rate = f"{row['tbs']:7.3f} TB/s"
+        if is_prefill:
+            row["tflops"] = case.flops / row["us"] / 1e6
+            rate = f"{row['tflops']:7.1f} TFLOP/s"
+        print(f"{case.name:16} {side:10} {row['us']:9.2f} us ± {row['iqr']:5.2f} {rate}", flush=True)
     return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=lambda text: text.split(","), default=[], help="names of cases; default: all")
+    parser.add_argument("--cases", type=lambda text: text.split(","), default=[],
+                        help="names of cases, or prefill for those of chunked prefill; default: all")
     parser.add_argument("--sides", type=lambda text: text.split(","), default="rows,pages64,pages16,hnd64,cudnn".split(","))
-    parser.add_argument("--bundle", action="append", default=[], help="D<width>[ G<group> P<page rows>]=file.twb")
+    parser.add_argument("--bundle", action="append", default=[],
+                        help="D<width>[ G<group> P<page rows>]=file.twb, or prefill D<width> P<page rows>=file.twb")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json")
     parser.add_argument("--library")
@@ -265,12 +349,14 @@ def main():
         sys.exit("serving.py needs a GPU")
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
-    unknown = set(options.cases) - {case.name for case in CASES}
+    cases = CASES + PREFILL
+    unknown = set(options.cases) - {case.name for case in cases} - {"prefill"}
     if unknown:
-        sys.exit(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in CASES)}")
+        sys.exit(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in cases)}")
     results = {}
-    for case in CASES:
-        if not options.cases or case.name in options.cases:
+    for case in cases:
+        is_named = case.name in options.cases or (isinstance(case, Prefill) and "prefill" in options.cases)
+        if not options.cases or is_named:
             results[case.name] = measure(torch, case, options, ours)
             ours.kept.clear()
             torch.cuda.empty_cache()
