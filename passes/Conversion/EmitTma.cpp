@@ -127,9 +127,9 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
   byOneThread(e, [&] {
     // Several numbers of pages are on their way before the first is used.
     constexpr int64_t mostAhead = 4;
-    PagedBoxes found(pages, index[1], boxRows);
-    SmallVector<PagedBoxes::Box> places;
     int64_t boxes = shared->rows() / boxRows;
+    PagedBoxes found(pages, index[1], boxRows, boxes);
+    SmallVector<PagedBoxes::Box> places;
     for (int64_t number = 0; number < boxes; ++number) {
       for (int64_t ahead = number;
            number % mostAhead == 0 && ahead < std::min(number + mostAhead, boxes); ++ahead)

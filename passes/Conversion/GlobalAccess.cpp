@@ -6,7 +6,10 @@
 
 #include "passes/Conversion/GlobalAccess.h"
 
+#include "dialect/Tile/TileExpr.h"
 #include "passes/Conversion/ThreadCoords.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace tilewright;
@@ -58,9 +61,39 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 // Pages
 //===----------------------------------------------------------------------===//
 
+/// An extent of an argument, or the one of an earlier argument that constraints equate with it.
+static Value getEqualExtent(KernelEmitter &e, Value view, int64_t dim) {
+  Value own = getView(e, view).extents[dim];
+  auto argument = dyn_cast<BlockArgument>(view);
+  std::optional<ArrayAttr> constraints = e.kernel.getConstraints();
+  if (!argument || argument.getOwner() != &e.kernel.getBody().front() || !constraints ||
+      argument.getArgNumber() >= e.kernel.getNumArgs())
+    return own;
+  auto nameOf = [&](unsigned number) {
+    return cast<StringAttr>(e.kernel.getArgNames()[number]).getValue();
+  };
+  for (auto constraint : constraints->getAsRange<tile::ExprAttr>()) {
+    if (constraint.getKind() != tile::ExprKind::Call ||
+        tile::getFunction(constraint) != expr::Function::Equal)
+      continue;
+    tile::ExprAttr sides[] = {constraint.getOperands()[0], constraint.getOperands()[1]};
+    if (sides[0].getKind() != tile::ExprKind::Dim || sides[1].getKind() != tile::ExprKind::Dim)
+      continue;
+    for (auto [left, right] : {std::pair(sides[0], sides[1]), std::pair(sides[1], sides[0])})
+      if (left.getName() == nameOf(argument.getArgNumber()) && left.getValue() == dim)
+        for (unsigned before = 0; before < argument.getArgNumber(); ++before)
+          if (right.getName() == nameOf(before))
+            return getView(e, e.kernel.getBody().getArgument(before)).extents[right.getValue()];
+  }
+  return own;
+}
+
 PagedRows::PagedRows(KernelEmitter &e, tile::PagedOp op)
     : e(e), op(op), pool(getView(e, op.getPool())), size(e.get(op.getResult())[1]),
-      rowsBetweenPages(e.get(op.getResult()).back()) {}
+      rowsBetweenPages(e.get(op.getResult()).back()) {
+  for (int64_t dim : {0, 1})
+    pool.extents[dim] = getEqualExtent(e, op.getPool(), dim);
+}
 
 PagedRows::Place PagedRows::find(Value row) {
   ThreadBuilder &b = e.b;
@@ -91,7 +124,23 @@ Value PagedRows::getOffset(const Place &place) const {
                b.mul(b.toI64(place.row), pool.strides[1]));
 }
 
-PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox)
+namespace {
+/// Numbers of pages that a block of code has read, by what determines them.
+struct ReadNumbers {
+  using Key = std::pair<Block *, std::vector<std::pair<void *, int64_t>>>;
+  std::map<Key, SmallVector<Value>> numbers;
+};
+} // namespace
+
+/// A role that copies needs registers besides the numbers of pages that it keeps, and two for each
+/// of these: with 32 registers and 8 numbers it spilled 40 bytes.
+static bool mayKeepNumbers(KernelEmitter &e, int64_t count) {
+  constexpr int64_t ofOthers = 24, ofNumber = 2;
+  auto roles = e.role ? dyn_cast<RolesOp>(e.role->getParentOp()) : RolesOp();
+  return roles && roles.getRegisters()[e.role->getRegionNumber()] >= ofOthers + ofNumber * count;
+}
+
+PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox, int64_t boxes)
     : rows(rows), b(rows.e.b), rowsOfBox(rowsOfBox), row(first), rowOfPage(first) {
   KernelEmitter &e = rows.e;
   tile::PagedOp op = rows.op;
@@ -119,6 +168,14 @@ PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox)
   limit = arith::TruncIOp::create(b, b.getI32Type(), end);
   if (exists)
     limit = arith::SelectOp::create(b, exists, limit, b.i32(0));
+  if (!mayKeepNumbers(e, boxes))
+    return;
+  ReadNumbers::Key key{b.getInsertionBlock(), {}};
+  for (Value value : Values{op.getTable(), op.getSize(), first, rowsOfPage})
+    key.second.emplace_back(value.getAsOpaquePointer(), rowsOfBox);
+  for (Value index : op.getTableIndices())
+    key.second.emplace_back(e.getScalar(index).getAsOpaquePointer(), 0);
+  numbers = &e.state<ReadNumbers>().numbers[key];
 }
 
 PagedBoxes::Box PagedBoxes::next() {
@@ -128,8 +185,13 @@ PagedBoxes::Box PagedBoxes::next() {
   box.row = rowOfPage;
   Value inside = b.less(row, limit);
   if (op.getTable()) {
-    View table = getView(e, op.getTable());
-    box.page = loadGlobal(b, address, inside, table.element, 1).front();
+    bool isKnown = numbers && count < numbers->size();
+    box.page = isKnown
+                   ? (*numbers)[count]
+                   : loadGlobal(b, address, inside, getView(e, op.getTable()).element, 1).front();
+    if (numbers && !isKnown)
+      numbers->push_back(box.page);
+    ++count;
     inside = b.conjunction(inside, b.less(box.page, rows.pool.extents[0]));
   } else {
     box.page = e.getScalar(op.getPage());

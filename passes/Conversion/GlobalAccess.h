@@ -61,11 +61,14 @@ private:
 };
 
 /// Boxes of rows that lie together, one behind the other. Rows of a page are a multiple of those of
-/// a box, so that a division finds the first box, and comparisons the others.
+/// a box, so that a division finds the first box, and comparisons the others. The numbers of pages
+/// are read once for the same boxes of two pools, such as those of keys and values, if constraints
+/// say that their pages have as many rows, and the role has registers for them.
 class PagedBoxes {
 public:
-  /// The first box begins at row `first`, a multiple of `rowsOfBox` unless there is no table.
-  PagedBoxes(PagedRows &rows, mlir::Value first, int64_t rowsOfBox);
+  /// `boxes` is how many there are. The first begins at row `first`, a multiple of `rowsOfBox`
+  /// unless there is no table.
+  PagedBoxes(PagedRows &rows, mlir::Value first, int64_t rowsOfBox, int64_t boxes);
   struct Box {
     mlir::Value page, row; ///< i32; row of the page
     mlir::Value size;      ///< how many of the rows exist, i32
@@ -80,6 +83,8 @@ private:
   mlir::Value row, limit; ///< of the sequence: this row, and the first that has no page
   mlir::Value rowOfPage;
   mlir::Value address, distance; ///< of the number of the page, and between two numbers, in bytes
+  llvm::SmallVector<mlir::Value> *numbers = nullptr; ///< of pages, that were read
+  size_t count = 0;                                  ///< boxes so far
 };
 
 /// The start of a tile in a view, and the dimensions of the view that it covers.
