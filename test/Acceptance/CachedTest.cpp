@@ -364,6 +364,38 @@ TEST_P(Cached, Files) {
     checkMod(mod, GetParam(), seed++);
 }
 
+/// A bias of the queries and keys of each sequence, and one that all queries share.
+TEST_P(Cached, Bias) {
+  Type type = GetParam();
+  for (int64_t rows : {int64_t(60), int64_t(1)}) {
+    AttentionProblem batch = makeProblem(2, 4, 2, 60, 150, 64, 64, Causal::BottomRight);
+    batch.bias.b = batch.B;
+    batch.bias.h = batch.Hq;
+    batch.bias.rows = rows;
+    batch.bias.values = normals(batch.B * batch.Hq * rows * batch.Skv, 70, type, 2.0);
+    AttentionInputs inputs = randomInputs(batch, type, 70), packed;
+    packed.q = swapOuter(inputs.q, batch.B, batch.Hq);
+    packed.k = swapOuter(inputs.k, batch.B, batch.Hkv);
+    packed.v = swapOuter(inputs.v, batch.B, batch.Hkv);
+    AttentionProblem one = batch;
+    one.B = 1;
+    PackedProblem problem = sequencesOf({60, 60}, {150, 150}, one);
+    CachedOptions options;
+    options.isPacked = false;
+    options.call.with = {"mods/bias"};
+    options.call.bind = [&](KernelCall &call) {
+      call.input("bias", elementType(type), {batch.B, batch.Hq, rows, batch.Skv},
+                 batch.bias.values);
+    };
+    MatrixCase matrixCase("attention_forward CACHED", "bias", type);
+    ForwardResult result =
+        runCached(problem, type, packed, pagesOf(problem, packed, 16, 70), options);
+    for (std::vector<double> *values : {&result.o, &result.lse})
+      *values = swapOuter(*values, batch.Hq, batch.B);
+    expectForward(ForwardOracle(batch, inputs, type), result, "bias");
+  }
+}
+
 /// Files together, with packed queries and lengths of their own.
 TEST_P(Cached, SeveralFiles) {
   Type type = GetParam();
