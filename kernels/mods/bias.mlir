@@ -5,8 +5,8 @@
 //
 //   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T
 //
-// With PACKED, B is the number of sequences, and Sq and Skv are the lengths of the longest. Beyond shorter extents,
-// which are not checked then, the bias is 0.
+// With PACKED, B is the number of sequences, and Sq and Skv are the lengths of the longest; with CACHED, Skv is. Beyond
+// shorter extents, which are not checked then, the bias is 0.
 //
 // A bias of -inf masks a pair. A query without an unmasked key gets O = 0 and LSE = -inf.
 //

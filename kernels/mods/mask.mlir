@@ -5,8 +5,8 @@
 //
 //   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each
 //
-// With PACKED, B is the number of sequences, and Sq and Skv are the lengths of the longest. Beyond shorter extents,
-// which are not checked then, the mask is false.
+// With PACKED, B is the number of sequences, and Sq and Skv are the lengths of the longest; with CACHED, Skv is. Beyond
+// shorter extents, which are not checked then, the mask is false.
 
 tile.link "lib/attention.mlir"
 tile.capture @mask : !tile.view<[?, ?, ?, ?], i1> require(
