@@ -39,7 +39,13 @@ struct Unknown {};
 struct Uniform {
   Value value;
 };
-using Abstract = std::variant<Unknown, Uniform, Linear, Predicate>;
+/// The position of the row, of which only quotient and remainder by `period` are used. The bounds
+/// number rows by the remainder.
+struct Row {
+  int64_t period;
+  Linear quotient;
+};
+using Abstract = std::variant<Unknown, Uniform, Linear, Predicate, Row>;
 using Frame = llvm::DenseMap<Value, Abstract>;
 
 /// Calls are followed, so the work may grow exponentially in the size of the source. Masks in use
@@ -162,6 +168,9 @@ SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstrac
   }
   if (auto at = dyn_cast<AtOp>(op))
     return {interpretAscending(at, operands)};
+  if (!operands.empty())
+    if (auto *row = std::get_if<Row>(&operands.front()))
+      return {isa<arith::RemSIOp>(op) ? bounds.getAgainst() : row->quotient};
   if (type.isInteger(1))
     return {interpretBoolean(op, operands)};
   if (isFollowed(type))
@@ -316,6 +325,33 @@ Abstract MaskInterpreter::interpretAscending(AtOp at, ArrayRef<Abstract> operand
 // Derived functions
 //===----------------------------------------------------------------------===//
 
+/// The number by which a function divides an argument, if it uses nothing but the quotient and the
+/// remainder. `levels` bounds the depth of calls.
+std::optional<int64_t> getPeriod(func::FuncOp function, int64_t argument, SymbolTable &symbols,
+                                 unsigned levels = 8) {
+  std::optional<int64_t> period;
+  if (function.isDeclaration() || levels-- == 0)
+    return std::nullopt;
+  for (OpOperand &use : function.getArgument(argument).getUses()) {
+    std::optional<int64_t> other;
+    APInt divisor;
+    if (isa<arith::DivSIOp, arith::RemSIOp>(use.getOwner())) {
+      if (use.getOperandNumber() == 0 &&
+          matchPattern(use.getOwner()->getOperand(1), m_ConstantInt(&divisor)))
+        other = divisor.getSExtValue();
+    } else if (auto call = dyn_cast<func::CallOp>(use.getOwner())) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (callee && callee.getArgument(use.getOperandNumber()).use_empty())
+        continue;
+      other = callee ? getPeriod(callee, use.getOperandNumber(), symbols, levels) : std::nullopt;
+    }
+    if (!other || *other <= 1 || (period && *period != *other))
+      return std::nullopt;
+    period = other;
+  }
+  return period;
+}
+
 /// Whether a value is the sum of these arguments, sign-extended; the empty sum is zero. `levels`
 /// bounds the recursion over both operands.
 bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments, unsigned levels = 8) {
@@ -385,8 +421,11 @@ private:
                              body->getArgument(2), body->getArgument(3));
     SmallVector<Abstract> operands;
     unsigned next = 4;
+    std::optional<int64_t> period = getPeriod(mask, against, symbols);
     for (int64_t i = 0, e = mask.getNumArguments(); i < e; ++i) {
-      if (i == against)
+      if (i == against && period)
+        operands.push_back(Row{*period, bounds.numberByRemainder(*period)});
+      else if (i == against)
         operands.push_back(bounds.getAgainst());
       else if (i == block)
         operands.push_back(bounds.getBlock());
@@ -403,7 +442,7 @@ private:
     if (kept.may.known.endsAtUpper && kept.must.known.endsAtUpper && !kept.must.known.isEmpty)
       ranges.setResultAttr(MustEnd, endsAtUpperName, builder.getUnitAttr());
     SmallVector<int64_t> shifts;
-    if (kept.edge && isSumOfArguments(kept.edge, shifts))
+    if (kept.edge && !period && isSumOfArguments(kept.edge, shifts))
       ranges.setResultAttr(MustEnd, rowEdgeName, builder.getDenseI64ArrayAttr(shifts));
 
     // Remove unused conditions: each was written together with its negation.

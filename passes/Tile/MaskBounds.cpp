@@ -32,6 +32,26 @@ MaskBoundsBuilder::MaskBoundsBuilder(OpBuilder &builder, Location loc, Value aga
   blockLast = addConstant(upper, -1);
 }
 
+Linear MaskBoundsBuilder::numberByRemainder(int64_t period) {
+  Value begin = againstFirst, last = againstLast, zero = constant(0), most = constant(period - 1);
+  auto quotient = [&](Value position) {
+    return create<arith::DivSIOp>(position, constant(period));
+  };
+  Linear result{0, 0, quotient(begin), quotient(last), isTrue()};
+  Value isNotNegative = test(CmpIPredicate::sge, begin, zero);
+  Value surplus = create<arith::SubIOp>(last, begin);
+  // Remainders ascend until a multiple; those of negative positions are negative.
+  Value firstRest = create<arith::SubIOp>(begin, multiply(result.low, period));
+  Value lastRest = create<arith::AddIOp>(firstRest, surplus);
+  Value ascends = select(isNotNegative, test(CmpIPredicate::sle, lastRest, most),
+                         test(CmpIPredicate::sle, surplus, zero));
+  againstFirst = select(ascends, firstRest, select(isNotNegative, zero, constant(1 - period)));
+  againstLast = select(ascends, lastRest, most);
+  Value hasPeriod = both(isNotNegative, test(CmpIPredicate::sge, surplus, most));
+  hasAllRows = create<arith::OrIOp>(ascends, hasPeriod);
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // Integers
 //===----------------------------------------------------------------------===//

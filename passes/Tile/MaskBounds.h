@@ -112,6 +112,10 @@ public:
   MaskBoundsBuilder(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value againstBegin,
                     mlir::Value againstEnd, mlir::Value lower, mlir::Value upper);
 
+  /// From here on, the rows of the rectangle are numbered by their remainders: `against` is the
+  /// remainder of the position by `period`. Returns the quotient.
+  Linear numberByRemainder(int64_t period);
+
   //===--- Integers. A null valid flag means: cannot be followed.
   //------------------------------------===//
   Linear getAgainst() { return {1, 0, constant(0), constant(0), isTrue()}; }
@@ -162,7 +166,9 @@ public:
   std::pair<mlir::Value, mlir::Value> finish(const Interval &interval);
   /// Whether may is tight, as an i1.
   mlir::Value finishTight(const Bounds &bounds) {
-    return bounds.tight ? bounds.tight : constant(0, 1);
+    if (!bounds.tight)
+      return constant(0, 1);
+    return hasAllRows ? both(bounds.tight, hasAllRows) : bounds.tight;
   }
 
   /// The given divisor, or 1 if the division would trap.
@@ -218,6 +224,8 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
   mlir::Value againstFirst, againstLast, lower, upper, blockLast;
+  /// Whether each number from againstFirst to againstLast is that of a row; null: always.
+  mlir::Value hasAllRows;
 };
 
 template <typename OpTy> Linear MaskBoundsBuilder::divide(const Linear &a, mlir::Value divisor) {

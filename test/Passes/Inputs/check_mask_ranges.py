@@ -3,7 +3,9 @@
 # Checks tile-analyze-masks by brute force: for random masks and random rectangles, every pair is evaluated. The text of
 # the derived functions is interpreted, so that operations that would trap are also detected.
 #
-#   check_mask_ranges.py SEED MASKS      needs tilewright-opt on PATH
+#   check_mask_ranges.py SEED MASKS [--periods]      needs tilewright-opt on PATH
+#
+# With --periods, masks use only the remainder, and some the quotient, of the row's position by a constant.
 
 import random
 import re
@@ -56,9 +58,14 @@ def kept_promise(x, bits):
 class Mask:
     """A random function (i32 i, i32 x, i32 j, i32 y, i1 p) -> i1 as MLIR text and as a list of steps."""
 
-    def __init__(self, rng, name):
+    def __init__(self, rng, name, has_period):
         self.rng, self.name, self.lines, self.steps = rng, name, [], []
-        self.ints = {32: ["%i", "%j", "%i", "%j", "%x", "%y"], 64: []}
+        rows = ["%i", "%i"]
+        if has_period:
+            period = self.constant(rng.choice([2, 3, 4, 6]), 32)
+            rows = [self.quotient(name, "%i", period, 32) for name in rng.choice(
+                [("arith.remsi", ), ("arith.remsi", ), ("arith.remsi", "arith.divsi"), ("arith.divsi", )])]
+        self.ints = {32: [rows[0], "%j", rows[-1], "%j", "%x", "%y"], 64: []}
         self.bools = ["%p"]
         for _ in range(rng.randrange(1, 9)):
             self.add_int()
@@ -76,6 +83,9 @@ class Mask:
 
     def constant(self, value, bits):
         return self.add(f"arith.constant {value} : i{bits}", lambda env: value)
+
+    def quotient(self, op, a, d, bits):
+        return self.add(f"{op} {a}, {d} : i{bits}", lambda e: wrap(divide(op, e[a], e[d], bits), bits))
 
     def add_int(self):
         rng = self.rng
@@ -100,7 +110,7 @@ class Mask:
         elif kind == "divide":
             op = rng.choice(["arith.divsi", "arith.floordivsi", "arith.ceildivsi", "arith.remsi"])
             d = "%x" if bits == 32 and rng.random() < 0.5 else self.constant(rng.choice([1, 2, 3, -2]), bits)
-            v = self.add(f"{op} {a}, {d} : {ty}", lambda e: wrap(divide(op, e[a], e[d], bits), bits))
+            v = self.quotient(op, a, d, bits)
         elif kind == "select":
             p = rng.choice(self.bools)
             v = self.add(f"arith.select {p}, {a}, {b} : {ty}", lambda e: e[a] if e[p] else e[b])
@@ -221,7 +231,7 @@ def random_case(rng):
 
 def main():
     rng = random.Random(int(sys.argv[1]))
-    masks = [Mask(rng, f"mask{n}") for n in range(int(sys.argv[2]))]
+    masks = [Mask(rng, f"mask{n}", "--periods" in sys.argv) for n in range(int(sys.argv[2]))]
     text = """func.func private @before(%j: i32, %a: i32, %b: i32) -> i1 {
   %last = arith.addi %a, %b : i32
   %keep = arith.cmpi sle, %j, %last : i32
