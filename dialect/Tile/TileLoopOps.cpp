@@ -68,7 +68,7 @@ static ParseResult parseOrder(OpAsmParser &parser, OperationState &result, Parse
   return success();
 }
 
-/// where @f(%a, against, block, ... : types)
+/// where @f(%a, against, block, ... : types) ranges @r when (CONDITION)
 static ParseResult parseWhere(OpAsmParser &parser, OperationState &result, ParsedLoop &loop) {
   if (failed(parser.parseOptionalKeyword("where")))
     return success();
@@ -112,6 +112,11 @@ static ParseResult parseWhere(OpAsmParser &parser, OperationState &result, Parse
       return failure();
     result.addAttribute("ranges", FlatSymbolRefAttr::get(ranges));
   }
+  ExprAttr condition;
+  if (parseWhenClause(parser, condition))
+    return failure();
+  if (condition)
+    result.addAttribute("mask_condition", condition);
   return success();
 }
 
@@ -255,6 +260,10 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
     printer << ')';
     if (getRangesAttr())
       printer << " ranges " << getRangesAttr();
+    if (getMaskConditionAttr()) {
+      printer << ' ';
+      printWhenClause(printer, *this, getMaskConditionAttr());
+    }
   }
   printer.printNewline();
   printer << "keep " << getKeep() << " : " << getKeep().getType();
@@ -270,7 +279,7 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {"operandSegmentSizes", "mask", "against_position", "block_position",
-                            "ranges", "list_span", "list_condition", "order"});
+                            "ranges", "mask_condition", "list_span", "list_condition", "order"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                       /*printBlockTerminators=*/!getInitArgs().empty());
@@ -308,14 +317,15 @@ LogicalResult ForBlocksOp::verify() {
   int64_t against = getAgainstPosition(), block = getBlockPosition();
   int64_t count = getMaskOperands().size() + 2;
   if (!getMaskAttr()) {
-    if (getRangesAttr() || count > 2 || against != 0 || block != 1)
+    if (getRangesAttr() || getMaskConditionAttr() || count > 2 || against != 0 || block != 1)
       return emitOpError("has a part of a 'where' clause, but no mask function");
     return success();
   }
   if (against == block || against < 0 || block < 0 || against >= count || block >= count)
     return emitOpError(
         "has malformed positions in its mask function; use its custom assembly format");
-  return success();
+  return checkParameterExpr(*this, getMaskConditionAttr(), "the condition of its mask",
+                            ExprKind::Flag);
 }
 
 LogicalResult ForBlocksOp::verifyRegions() {
@@ -392,6 +402,15 @@ void ForBlocksOp::dropList() {
   getCountMutable().clear();
   removeListSpanAttr();
   removeListConditionAttr();
+}
+
+void ForBlocksOp::dropMask() {
+  getMaskOperandsMutable().clear();
+  removeMaskAttr();
+  removeRangesAttr();
+  removeMaskConditionAttr();
+  setAgainstPosition(0);
+  setBlockPosition(1);
 }
 
 SmallVector<Value> ForBlocksOp::getMaskCallOperands(Value against, Value block) {

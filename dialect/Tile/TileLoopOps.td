@@ -58,7 +58,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     Errors:
     - a `keep` that is not a tile of i1 of rank 2
     - a mask function that is unknown, does not return i1, or takes other operands
-    - a `where` clause without `against` or `block`
+    - a `where` clause without `against` or `block`, or with a `when` that is not a flag over parameters
     - a number or type of initial, yielded and result values that differ
     - a list whose rank is not one more than the number of its indices, or not of i32
     - indices, a count, `each` or `when` without a list, or parts of a `where` clause without a mask function
@@ -77,6 +77,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     DefaultValuedAttr<I64Attr, "0">:$against_position,
     DefaultValuedAttr<I64Attr, "1">:$block_position,
     OptionalAttr<FlatSymbolRefAttr>:$ranges,
+    OptionalAttr<Tile_ExprAttr>:$mask_condition,
     OptionalAttr<Tile_ExprAttr>:$list_span,
     OptionalAttr<Tile_ExprAttr>:$list_condition,
     DefaultValuedAttr<Tile_BlockOrderAttr,
@@ -98,6 +99,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     int64_t getBlocksOfEntry();
     /// Makes this a loop over the whole interval.
     void dropList();
+    /// Makes this a loop that keeps all pairs.
+    void dropMask();
     /// Operands of the mask function, with the given values for the two positions.
     llvm::SmallVector<::mlir::Value> getMaskCallOperands(::mlir::Value against,
                                                          ::mlir::Value block);

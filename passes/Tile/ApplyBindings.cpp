@@ -73,6 +73,8 @@ public:
     root->walk([&](ForBlocksOp op) {
       if (!hasFailed && op.getList())
         replaceList(op);
+      if (!hasFailed && op.getMask())
+        replaceMask(op);
     });
     root->walk([&](PagedOp op) {
       if (!hasFailed && op.getTable())
@@ -257,6 +259,16 @@ private:
     if (ExprAttr span = op.getListSpanAttr())
       if (ExprAttr value = evaluate(span))
         op.setListSpanAttr(value);
+  }
+
+  void replaceMask(ForBlocksOp op) {
+    current = op;
+    std::optional<bool> stays = findWhether(op.getMaskConditionAttr());
+    if (!stays)
+      return;
+    op.removeMaskConditionAttr();
+    if (!*stays)
+      op.dropMask();
   }
 
   void replaceTable(PagedOp op) {

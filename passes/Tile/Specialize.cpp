@@ -133,7 +133,8 @@ Reads &Specializer::getReads(Operation *source) {
     if (auto param = dyn_cast<ParamOp>(op))
       walkExpr(param.getExpr(), [&](ExprAttr leaf) { read(leaf.getName()); });
     if (auto loop = dyn_cast<ForBlocksOp>(op))
-      for (ExprAttr expr : {loop.getListSpanAttr(), loop.getListConditionAttr()})
+      for (ExprAttr expr :
+           {loop.getListSpanAttr(), loop.getListConditionAttr(), loop.getMaskConditionAttr()})
         if (expr)
           walkExpr(expr, [&](ExprAttr leaf) { read(leaf.getName()); });
     if (auto paged = dyn_cast<PagedOp>(op))

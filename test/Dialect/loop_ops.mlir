@@ -44,6 +44,16 @@ func.func @masked(%n: i32, %zero: tensor<4x8xf32>) {
   return
 }
 
+// A mask of some bindings of the parameters.
+// CHECK-LABEL: tile.kernel @masked_or_not
+// CHECK: where @causal(against, block) when (and(MASKED, P > 1))
+tile.kernel @masked_or_not params(MASKED: flag, P: int) () grid(%i = 1) {
+  tile.for_blocks %b in (%i to %i) against (%i to %i) where @causal(against, block) when (and(MASKED, P > 1))
+      keep %keep : tensor<4x8xi1> {
+    %0 = arith.addi %b, %i : i32
+  }
+}
+
 // An order that is known when the loop runs.
 // GENERIC: operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 1, 0, 0>
 // CHECK-LABEL: func.func @either_order(

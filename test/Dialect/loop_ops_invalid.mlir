@@ -186,6 +186,24 @@ tile.kernel @list_condition_name params(P: flag) (%list: !tile.view<[?], i32>) g
 
 // -----
 
+func.func private @causal(i32, i32) -> i1
+tile.kernel @mask_condition_name params(P: flag) () grid(%i = 1) {
+  // expected-error @+1 {{the condition of its mask names 'Q'}}
+  tile.for_blocks %b in (%i to %i) against (%i to %i) where @causal(against, block) when (Q)
+      keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
+func.func private @causal(i32, i32) -> i1
+tile.kernel @mask_condition_kind params(P: int) () grid(%i = 1) {
+  // expected-error @+1 {{the condition of its mask must be of kind flag, but got kind int}}
+  tile.for_blocks %b in (%i to %i) against (%i to %i) where @causal(against, block) when (P)
+      keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
 // tile.spread.
 func.func @spread_in_loop(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {

@@ -1,13 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lists of blocks: a list whose condition does not hold is removed with its argument; and the span of an entry.
+// Lists of blocks: a list whose condition does not hold is removed with its argument; and the span of an entry. Masks
+// whose condition does not hold.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=true,SPAN=64" | FileCheck %t/loop.mlir
 // RUN: tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=false,SPAN=0" --tile-drop-arguments | FileCheck %t/loop.mlir --check-prefix=ALL
 // RUN: not tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=true,SPAN=40" 2>&1 | FileCheck %t/loop.mlir --check-prefix=SPAN
 // RUN: tilewright-opt %t/function.mlir --tile-specialize="params=SPAN=32" | FileCheck %t/function.mlir
+// RUN: tilewright-opt %t/mask.mlir --tile-specialize="params=MASKED=true" | FileCheck %t/mask.mlir
+// RUN: tilewright-opt %t/mask.mlir --tile-specialize="params=MASKED=false" | FileCheck %t/mask.mlir --check-prefix=NONE
 // RUN: not tilewright-opt %t/undeclared.mlir --tile-specialize 2>&1 | FileCheck %t/undeclared.mlir
 
 //--- loop.mlir
@@ -19,6 +22,21 @@
 tile.kernel @k params(LISTED: flag, SPAN: int) (%list: !tile.view<[?, ?], i32> when (LISTED), %n: i32) grid(%i = 1) {
   tile.for_blocks %b in (%i to %n listed %list[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>)
       against (%i to %n) keep %keep : !tile.tile<[8, 16], i1> {}
+}
+
+//--- mask.mlir
+// CHECK:     where @near(%n, against, block : i32)
+// CHECK-NOT: when
+// NONE:      tile.for_blocks
+// NONE-NOT:  where
+// NONE:      keep
+func.func private @near(%n: i32, %i: i32, %j: i32) -> i1 {
+  %keep = arith.cmpi sle, %j, %n : i32
+  return %keep : i1
+}
+tile.kernel @k params(MASKED: flag) (%n: i32) grid(%i = 1) {
+  tile.for_blocks %b in (%i to %n) against (%i to %n) where @near(%n, against, block : i32) when (MASKED)
+      keep %keep : tensor<8x16xi1> {}
 }
 
 //--- function.mlir
