@@ -142,7 +142,8 @@ tile.kernel @attention_forward
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            let ACC: type = accumulator(T),
            let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
-           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
+           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"),
+           let HEAD_ROWS: int = 0)
     require(D <= 256, DV <= 256, or(CACHED, PAGE_ROWS == 0), not(and(CACHED, LISTED)), not(and(CACHED, FP8)),
             select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
                    dim(k, 0) == dim(q, 0)),

@@ -48,6 +48,37 @@ func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
   return %minus_inf : !acc
 }
 
+// The rows of a tile are queries of head %h, or with HEAD_ROWS those of consecutive heads from %h on: as many rows of each
+// head. The head and the query of a row.
+func.func private @query_of_row(%h: i32, %row: i32) -> (i32, i32) {
+  %several = tile.param HEAD_ROWS > 0 : i1
+  %each = tile.param max(HEAD_ROWS, 1) : i32
+  %head = arith.divsi %row, %each : i32
+  %query = arith.remsi %row, %each : i32
+  %its_h = arith.addi %h, %head overflow<nsw> : i32
+  %row_h = arith.select %several, %its_h, %h : i32
+  %row_i = arith.select %several, %query, %row : i32
+  return %row_h, %row_i : i32, i32
+}
+
+func.func private @score_mod_of_row(%s: !acc, %b: i32, %h: i32, %row: i32, %j: i32) -> !acc {
+  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
+  %modified = func.call @score_mod(%s, %b, %row_h, %i, %j) : (!acc, i32, i32, i32, i32) -> !acc
+  return %modified : !acc
+}
+
+func.func private @weight_mod_of_row(%p: !acc, %b: i32, %h: i32, %row: i32, %j: i32) -> !acc {
+  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
+  %modified = func.call @weight_mod(%p, %b, %row_h, %i, %j) : (!acc, i32, i32, i32, i32) -> !acc
+  return %modified : !acc
+}
+
+func.func private @sink_of_row(%h: i32, %row: i32) -> !acc {
+  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
+  %sink = func.call @sink(%row_h) : (i32) -> !acc
+  return %sink : !acc
+}
+
 // The contribution of a row to the gradient of its head's sink: -p * delta, where p is the probability of the sink,
 // since the sink has no value. Rounding cannot make p exceed 1. LSE is 0 for a row without keys.
 func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse: !acc) -> !acc {
@@ -110,6 +141,13 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %lef
   %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
   %position = arith.andi %causal, %window : i1
   %keep = arith.andi %position, %allowed : i1
+  return %keep : i1
+}
+
+// Like @attends, for a row of a tile.
+func.func private @attends_of_row(%b: i32, %h: i32, %row: i32, %j: i32, %shift: i32, %left: i32, %right: i32) -> i1 {
+  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
+  %keep = func.call @attends(%b, %row_h, %i, %j, %shift, %left, %right) : (i32, i32, i32, i32, i32, i32, i32) -> i1
   return %keep : i1
 }
 

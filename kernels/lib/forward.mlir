@@ -10,18 +10,18 @@
 //   sum   the sum of exp2(x - max)
 //   acc   the sum of exp2(x - max) V
 //
-//   max, sum, acc = @before_keys, or @no_keys
+//   max, sum, acc = @before_keys, @before_keys_of, or @no_keys
 //   for each block of keys: max, sum, acc = @round_of_keys, or @plain_round
-//   O = @output_of(sum, acc), LSE = @lse_of_head(h, max, sum), or @lse_of(max, sum)
+//   O = @output_of(sum, acc), LSE = @lse_of_head(h, max, sum), @lse_with_sinks(sinks, max, sum), or @lse_of(max, sum)
 //
 // Scores in base 2 are finite up to 0.69 times the greatest finite number. With NATURAL, for modifiers that exceed it,
 // scores and maxima stay natural until the maximum is subtracted, which costs a multiplication for each pair.
 //
 // @before_keys and @round_of_keys call the functions that other files may replace; @no_keys and @plain_round do not. A
-// kernel that links this file declares T, ACC, BLOCK_M (queries), BLOCK_N (keys of an iteration), DP and DVP (padded
-// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @round_of_keys and
-// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @round_of_keys and the scaling of 8-bit
-// types, FP8: whether T has 8 bits.
+// kernel that links this file declares T, ACC, BLOCK_M (rows), BLOCK_N (keys of an iteration), DP and DVP (padded widths
+// of a query and of a value), the parameters of attention.mlir and, for @before_keys, @round_of_keys and @lse_of_head,
+// NATURAL; for the last also SINKS: whether a sink is linked; for @round_of_keys also HEAD_ROWS (see @query_of_row); and
+// for it and the scaling of 8-bit types, FP8: whether T has 8 bits.
 
 tile.link "attention.mlir"
 tile.link "softmax.mlir"
@@ -78,6 +78,33 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %no_sum = tile.full %sink_weight : !row
   %no_o = tile.constant 0 : !o
   return %no_max, %no_sum, %no_o : !row, !row, !o
+}
+
+// The same for rows of several heads, given the sink of each row.
+func.func private @before_keys_of(%sinks: !row) -> (!row, !row, !o) {
+  %zeros = tile.constant 0.0 : !row
+  %ones = tile.constant 1.0 : !row
+  %minus_inf = tile.constant minus_inf : !row
+  %no_sink = arith.cmpf oeq, %sinks, %minus_inf : !row
+  %sum = tile.select %no_sink, %zeros, %ones : !tile.tile<[BLOCK_M], i1>, !row
+  %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
+  %no_o = tile.constant 0 : !o
+  return %first, %sum, %no_o : !row, !row, !o
+}
+
+// Sinks as first maxima, which are finite, and before they are made so.
+func.func private @sinks_as_maxima(%sinks: !row) -> (!row, !row) {
+  %log2e = tile.constant 1.4426950408889634 : !row
+  %lowest = func.call @lowest() : () -> !acc
+  %highest = arith.negf %lowest : !acc
+  %lowest_each = tile.full %lowest : !row
+  %highest_each = tile.full %highest : !row
+  %natural = tile.param NATURAL : i1
+  %base2 = arith.mulf %sinks, %log2e : !row
+  %own = arith.select %natural, %sinks, %base2 : !row
+  %not_below = arith.maximumf %own, %lowest_each : !row
+  %first = arith.minimumf %not_below, %highest_each : !row
+  return %first, %own : !row, !row
 }
 
 // Like @before_keys, without a sink.
@@ -156,7 +183,7 @@ func.func private @round_of_keys(
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %modified = tile.map @score_mod_of_row(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %stays_natural = tile.param NATURAL : i1
   %p, %max_new, %sum_new, %acc_kept = scf.if %stays_natural -> (!s, !row, !row, !o) {
     %x = tile.select %keep, %modified, %masked_out : !keep, !s
@@ -170,7 +197,7 @@ func.func private @round_of_keys(
         : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
     scf.yield %p_2, %max_2, %sum_2, %acc_2 : !s, !row, !row, !o
   }
-  %p_weighted = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %p_weighted = tile.map @weight_mod_of_row(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
 
   %fp8 = tile.param FP8 : i1
   %p_times_lift = tile.map @lifted(%p_weighted) : (!s) -> !s
@@ -239,6 +266,33 @@ func.func private @lse_of_head(%h: i32, %max: !row, %sum: !row) -> !row {
       %mark_row = tile.full %mark : !row
       %is_sink = arith.cmpf oeq, %max, %mark_row : !row
       %sinks = tile.full %sink : !row
+      %log_sum = math.log %sum : !row
+      %of_sink = arith.addf %sinks, %log_sum : !row
+      %chosen = tile.select %is_sink, %of_sink, %of_base2 : !tile.tile<[BLOCK_M], i1>, !row
+      scf.yield %chosen : !row
+    } else {
+      scf.yield %of_base2 : !row
+    }
+    scf.yield %exact : !row
+  }
+  return %lse : !row
+}
+
+// The same for rows whose state began with @before_keys_of.
+func.func private @lse_with_sinks(%sinks: !row, %max: !row, %sum: !row) -> !row {
+  %natural = tile.param NATURAL : i1
+  %lse = scf.if %natural -> (!row) {
+    %log_sum = math.log %sum : !row
+    %of_natural = arith.addf %max, %log_sum : !row
+    scf.yield %of_natural : !row
+  } else {
+    %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+    %with_sinks = tile.param SINKS : i1
+    %exact = scf.if %with_sinks -> (!row) {
+      %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
+      %is_beyond = arith.cmpf one, %first, %own : !row
+      %is_max = arith.cmpf oeq, %max, %first : !row
+      %is_sink = arith.andi %is_beyond, %is_max : !tile.tile<[BLOCK_M], i1>
       %log_sum = math.log %sum : !row
       %of_sink = arith.addf %sinks, %log_sum : !row
       %chosen = tile.select %is_sink, %of_sink, %of_base2 : !tile.tile<[BLOCK_M], i1>, !row

@@ -26,8 +26,9 @@ def decode(q, k_cache, v_cache, block_table, seq_lens, scale, splits):
     group = q.shape[1] // max(k_cache.shape[2], 1)
     choice = DecodeChoice(TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], max(group, 1),
                           0 if block_table is None else page_rows(k_cache.shape[1]), int(splits))
-    values = {"q": dense_rows(q), "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache), "o": o, "lse": lse,
-              "block_table": block_table, "seq_lens": seq_lens, "scale": scale}
+    values = {"q": dense_rows(q)[:, :, None], "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache),
+              "o": o[:, :, None], "lse": lse[..., None], "block_table": block_table, "seq_lens": seq_lens, "scale": scale,
+              "window_left": -1, "window_right": -1}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 

@@ -9,7 +9,9 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <optional>
 
 using namespace tilewright;
 using namespace tilewright::acceptance;
@@ -33,15 +35,16 @@ std::vector<double> rowsBeforeHeads(const std::vector<double> &in, const PagedKe
   return out;
 }
 
-/// One new query for each sequence, and the keys and values in pages.
+/// New queries for each sequence, and the keys and values in pages.
 struct DecodeArrays {
   AttentionProblem problem;
   PagedKeys keys;
   std::vector<double> q;
 
   DecodeArrays(const std::vector<int64_t> &lengths, int64_t pageSize, int64_t group, int64_t D,
-               int64_t DV, Type type, uint64_t seed)
-      : problem(makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1, 0, D, DV)) {
+               int64_t DV, Type type, uint64_t seed, int64_t queries = 1)
+      : problem(
+            makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, queries, 0, D, DV)) {
     keys = randomPages(problem, lengths, pageSize, type, seed); // draws from the seed
     q = normals(problem.sizeQ(), seed, type);
   }
@@ -52,21 +55,29 @@ struct DecodeArrays {
   }
 };
 
-/// Runs a kernel on keys and values [pages, rows, heads, columns].
+/// Runs a kernel on keys and values [pages, rows, heads, columns]. `queries`: the dimension of
+/// queries, which kernels for one query do not have.
 ForwardResult run(KernelCall &call, const DecodeArrays &arrays, Type type, int64_t pages,
                   int64_t rows, const std::vector<double> &k, const std::vector<double> &v,
-                  bool hasTable) {
+                  bool hasTable, const std::vector<int64_t> &queries = {}) {
   const AttentionProblem &problem = arrays.problem;
   ElementType element = elementType(type);
-  call.input("q", element, {problem.B, problem.Hq, problem.D}, arrays.q);
+  auto rowsOf = [&](std::optional<int64_t> columns) {
+    std::vector<int64_t> shape = {problem.B, problem.Hq};
+    shape.insert(shape.end(), queries.begin(), queries.end());
+    if (columns)
+      shape.push_back(*columns);
+    return shape;
+  };
+  call.input("q", element, rowsOf(problem.D), arrays.q);
   call.input("k_pages", element, {pages, rows, problem.Hkv, problem.D}, k);
   call.input("v_pages", element, {pages, rows, problem.Hkv, problem.DV}, v);
   if (hasTable)
     call.integers("block_table", {problem.B, arrays.keys.maxPages}, arrays.keys.table);
   call.integers("seq_lens", {problem.B}, arrays.keys.lengths);
   call.scalar("scale", problem.scale);
-  call.output("o", element, {problem.B, problem.Hq, problem.DV});
-  call.output("lse", accumulatorType(type), {problem.B, problem.Hq});
+  call.output("o", element, rowsOf(problem.DV));
+  call.output("lse", accumulatorType(type), rowsOf(std::nullopt));
   call.runTwice();
   return readForward(call);
 }
@@ -97,16 +108,20 @@ TEST_P(Decode, Paged) {
     }
 }
 
+/// `options`: parameters, files and captures in addition to those of the arrays.
 ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, int64_t pageRows,
-                        int64_t splits) {
+                        int64_t splits, const CallOptions &options = {}) {
   const AttentionProblem &problem = arrays.problem;
   const PagedKeys &keys = arrays.keys;
-  KernelCall call("attention_decode", {{"D", std::to_string(problem.D)},
-                                       {"DV", std::to_string(problem.DV)},
-                                       {"T", typeName(type)},
-                                       {"GROUP", std::to_string(group)},
-                                       {"PAGE_ROWS", std::to_string(pageRows)},
-                                       {"SPLITS", std::to_string(splits)}});
+  Params params = attentionParams(problem, type);
+  for (auto [name, value] : {std::pair("GROUP", group), {"PAGE_ROWS", pageRows}, {"SPLITS", splits}})
+    params.emplace_back(name, std::to_string(value));
+  params.insert(params.end(), options.params.begin(), options.params.end());
+  KernelCall call("attention_decode", params, options.with);
+  call.integer("window_left", problem.window.left);
+  call.integer("window_right", problem.window.right);
+  if (options.bind)
+    options.bind(call);
   std::vector<double> k = rowsBeforeHeads(keys.pagesK, keys, problem.Hkv, problem.D),
                       v = rowsBeforeHeads(keys.pagesV, keys, problem.Hkv, problem.DV);
   int64_t pages = keys.numPages, rows = keys.pageSize;
@@ -127,7 +142,7 @@ ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, in
     pages = problem.B;
     rows = keys.maxPages * keys.pageSize;
   }
-  return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0);
+  return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0, {problem.Sq});
 }
 
 /// Pages of any size, that one copy takes in parts or a row at a time; sequences in one piece; and
@@ -177,6 +192,61 @@ TEST_P(Decode, SameBitsInAnyBatch) {
                                  together.o.begin() + (b + 1) * width);
     EXPECT_EQ(alone.o, expected) << "sequence " << b;
   }
+}
+
+/// Several queries of a sequence, with masks and modifiers that see heads and queries; sequences
+/// with fewer keys than queries, and none; in one part, and in parts that the window leaves out.
+TEST_P(Decode, QueriesAndModifiers) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  struct Shape {
+    int64_t queries, rows, group, pageSize, pageRows;
+    Causal causal;
+    Window window;
+  };
+  const std::vector<int64_t> lengths = {200, 3, 0, 65};
+  for (auto [queries, rows, group, pageSize, pageRows, causal, window] :
+       std::initializer_list<Shape>{{1, 1, 8, 32, 32, Causal::BottomRight, {40, -1}},
+                                    {4, 4, 8, 64, 64, Causal::BottomRight, {}},
+                                    {3, 4, 3, 16, 16, Causal::BottomRight, {70, 2}},
+                                    {16, 16, 1, 7, 1, Causal::TopLeft, {}},
+                                    {2, 16, 8, 64, 32, Causal::None, {}}})
+    for (bool modified : {false, true})
+      for (int64_t splits : {0, 3}) {
+        DecodeArrays arrays(lengths, pageSize, group, 64, 40, type, seed++, queries);
+        AttentionProblem &problem = arrays.problem;
+        problem.causal = causal;
+        problem.window = window;
+        CallOptions options;
+        options.params = {{"ROWS", std::to_string(rows)}};
+        std::vector<double> slopes(problem.B * problem.Hq), sinks(problem.Hq);
+        for (int64_t n = 0; n < problem.B * problem.Hq; ++n)
+          slopes[n] = static_cast<float>(1.0 / static_cast<double>(4 + n)); // f32 in all types
+        for (int64_t h = 0; h < problem.Hq; ++h)
+          sinks[h] = h == 1 ? static_cast<float>(3.0e38) : static_cast<double>(h) - 2;
+        if (modified) {
+          problem.sinks = sinks;
+          std::vector<int64_t> shifts;
+          for (int64_t length : lengths)
+            shifts.push_back(length - queries);
+          problem.score.value = [=, heads = problem.Hq](double s, int64_t b, int64_t h, int64_t i,
+                                                        int64_t j) {
+            double ahead = static_cast<double>(j - i - shifts[b]);
+            return 2.0 * std::tanh((s - slopes[b * heads + h] * std::abs(ahead)) / 2.0);
+          };
+          options.with = {"mods/alibi_aligned", "mods/softcap", "mods/sink"};
+          options.bind = [=, batch = problem.B, heads = problem.Hq](KernelCall &call) {
+            call.input("alibi_slopes", ElementType::F32, {batch, heads}, slopes);
+            call.integers("alibi_shift", {batch}, shifts);
+            call.scalar("softcap", 2.0);
+            call.input("sinks", ElementType::F32, {heads}, sinks);
+          };
+        }
+        MatrixCase matrixCase("attention_decode", modified ? "modifiers" : maskName(problem), type);
+        expectForward(arrays.oracle(type), runDecode(arrays, type, group, pageRows, splits, options),
+                      describe(problem, type) + ", " + std::to_string(rows) + " rows, " +
+                          std::to_string(splits) + " splits" + (modified ? ", modified" : ""));
+      }
 }
 
 ForwardResult runSplit(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,

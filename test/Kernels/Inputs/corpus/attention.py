@@ -180,18 +180,20 @@ def paged(x, lengths, page, table, pages):
 
 
 def decode(name, params, lengths, page, table, pages, q, k, v, entry=None):
-    """Runs a kernel of one query for each sequence; `table` is absent where each sequence has one page."""
+    """Runs a kernel of one query for each sequence, or a program that has a dimension of queries; `table` is absent where
+    each sequence has one page."""
     kind, numbers = params["T"], np.arange(len(lengths))[:, None] if table is None else table
-    inputs = {"q": q[:, :, 0], "k_pages": paged(k, lengths, page, numbers, pages),
+    inputs = {"q": q if entry else q[:, :, 0], "k_pages": paged(k, lengths, page, numbers, pages),
               "v_pages": paged(v, lengths, page, numbers, pages), "seq_lens": lengths}
     if table is not None:
         inputs["block_table"] = table
     params = {**params, "D": q.shape[3], "DV": v.shape[3], "GROUP": q.shape[1] // k.shape[1]}
-    got = run(name, params, inputs, {"o": ((*q.shape[:2], v.shape[3]), kind), "lse": (q.shape[:2], lse_kind(kind))},
+    rows = q.shape[:3] if entry else q.shape[:2]
+    got = run(name, params, inputs, {"o": ((*rows, v.shape[3]), kind), "lse": (rows, lse_kind(kind))},
               {"scale": SCALE}, **({"entry": entry} if entry else {}))
     keep = np.arange(k.shape[2]) < lengths[:, None, None, None]
     o, lse, _ = forward(q, k, v, SCALE, keep)
-    check_forward(str(params), got, o[:, :, 0], lse[:, :, 0], kind)
+    check_forward(str(params), got, o.reshape(*rows, -1), lse.reshape(rows), kind)
 
 
 def attention_paged_decode():
