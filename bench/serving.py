@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares attention of new queries of each sequence over a cache of keys and values, on one GPU: decoding, with one query
-of each sequence, and chunked prefill.
+of each sequence or a few, and chunked prefill.
 
     bench/serving.py                                     every case; tilewrightc compiles the kernels
     bench/serving.py --cases "B1 S16k" --sides pages64,cudnn --json serving.json
     bench/serving.py --cases prefill                     the cases of chunked prefill
     bench/serving.py --bundle D128=decode.twb            bundles that are compiled already; no tilewrightc needed
 
-Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others; chunked
-prefill is `<sequences> x <new rows> on <keys before them>`, causal: the last new row attends all keys. Sides:
+Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others, and one
+query of each sequence if it has no rows; chunked prefill is `<sequences> x <new rows> on <keys before them>`. Masks are
+causal: the last new row attends all keys. Rates count the keys and values that a window keeps. Sides:
 
     rows       Tilewright, the keys of each sequence in one piece; in prefill those of all sequences one after the other,
                as attention_forward takes them without a cache
@@ -45,12 +46,22 @@ CHECKED_ROWS = 32  # of each sequence in prefill
 
 
 class Case:
-    def __init__(self, name, lengths, heads=64, key_heads=8, dim=128):
+    """`queries` new rows of each sequence, of which row i attends no later key than the queries - i last ones; `window`
+    keys before that one, or all; and modifiers, names of files in kernels/mods."""
+
+    def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=()):
         self.name, self.lengths, self.heads, self.key_heads, self.dim = name, lengths, heads, key_heads, dim
+        self.queries, self.window, self.modifiers = queries, window, modifiers
 
     @property
     def bytes(self):
-        return sum(self.lengths) * self.key_heads * self.dim * 2 * 2
+        """Of the keys and values that some query attends."""
+        most = max(self.lengths) if self.window is None else self.window + self.queries
+        return sum(min(length, most) for length in self.lengths) * self.key_heads * self.dim * 2 * 2
+
+    @property
+    def is_plain(self):
+        return self.queries == 1 and self.window is None and not self.modifiers
 
 
 def mixed_lengths():
@@ -71,24 +82,29 @@ CASES = [
     Case("B128 32/4 S4k", [4096] * 128, 32, 4),
     Case("B16 32/32 S4k", [4096] * 16, 32, 32),
     Case("B32 D64 S8k", [8192] * 32, dim=64),
+    Case("4 rows B16 S8k", [8192] * 16, queries=4),
+    Case("16 rows B16 S8k", [8192] * 16, queries=16),
+    Case("softcap B16 S8k", [8192] * 16, modifiers=("softcap",)),
+    Case("alibi B16 S8k", [8192] * 16, modifiers=("alibi_aligned",)),
+    Case("sinks B16 S8k", [8192] * 16, modifiers=("sink",)),
+    Case("window B16 S32k", [32768] * 16, window=8191),
 ]
 
 
 class Prefill(Case):
-    """`rows` new queries of each sequence, whose keys are in the cache behind `before` others."""
+    """`queries` new queries of each sequence, packed, whose keys are in the cache behind `before` others."""
 
-    def __init__(self, name, sequences, rows, before, heads=32, key_heads=8, dim=128):
-        super().__init__(name, [before + rows] * sequences, heads, key_heads, dim)
-        self.rows = rows
+    def __init__(self, name, sequences, queries, before, heads=32, key_heads=8, dim=128):
+        super().__init__(name, [before + queries] * sequences, heads, key_heads, dim, queries)
 
     @property
     def flops(self):
-        pairs = sum(self.rows * length - self.rows * (self.rows - 1) // 2 for length in self.lengths)
+        pairs = sum(self.queries * length - self.queries * (self.queries - 1) // 2 for length in self.lengths)
         return 4 * self.dim * self.heads * pairs
 
     @property
     def starts(self):
-        return [self.rows * b for b in range(len(self.lengths) + 1)]
+        return [self.queries * b for b in range(len(self.lengths) + 1)]
 
 
 PREFILL = [
@@ -107,8 +123,18 @@ class Cache:
         shape = (len(case.lengths), max(case.lengths), case.key_heads, case.dim)
         self.k = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
         self.v = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
-        rows = shape[0] * getattr(case, "rows", 1)
-        self.q = torch.randn((rows, case.heads, case.dim), generator=generator, device="cuda", dtype=torch.bfloat16)
+        shape = (shape[0], case.heads, case.queries, case.dim)
+        if isinstance(case, Prefill):  # packed
+            shape = (shape[0] * case.queries, case.heads, case.dim)
+        self.q = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
+        shifts = [length - case.queries for length in case.lengths]
+        slopes = (2.0 ** -(1 + torch.arange(case.heads) % 16)).repeat(len(case.lengths), 1)
+        self.captures = {
+            "softcap": {"softcap": 5.0},
+            "alibi_aligned": {"alibi_slopes": slopes.cuda(),
+                              "alibi_shift": torch.tensor(shifts, dtype=torch.int32, device="cuda")},
+            "sink": {"sinks": torch.randn(case.heads, generator=generator, device="cuda") + 4},
+        }
         for b, length in enumerate(case.lengths):
             self.k[b, length:] = float("nan")
             self.v[b, length:] = float("nan")
@@ -147,11 +173,23 @@ class Cache:
         torch, case = self.torch, self.case
         group = case.heads // case.key_heads
         result = torch.empty(self.q.shape, dtype=torch.float64, device="cuda")
+        captures = {name: value for modifier in case.modifiers for name, value in self.captures[modifier].items()}
         for b, length in enumerate(case.lengths):
+            diagonal = torch.arange(case.queries, device="cuda")[:, None] + length - case.queries
+            behind = diagonal - torch.arange(length, device="cuda")
+            keep = (behind >= 0) & (behind <= (length if case.window is None else case.window))
             for h in range(case.key_heads):
-                q = self.q[b, h * group:(h + 1) * group].double()
-                scores = q @ self.k[b, :length, h].double().T / math.sqrt(case.dim)
-                result[b, h * group:(h + 1) * group] = torch.softmax(scores, -1) @ self.v[b, :length, h].double()
+                heads = slice(h * group, (h + 1) * group)
+                scores = self.q[b, heads].double() @ self.k[b, :length, h].double().T / math.sqrt(case.dim)
+                if "alibi_slopes" in captures:
+                    scores -= captures["alibi_slopes"][b, heads, None, None].double() * behind.abs()
+                if "softcap" in captures:
+                    scores = captures["softcap"] * torch.tanh(scores / captures["softcap"])
+                scores.masked_fill_(~keep, -math.inf)
+                if "sinks" in captures:
+                    sinks = captures["sinks"][heads, None, None].double().expand(-1, case.queries, 1)
+                    scores = torch.cat([scores, sinks], -1)
+                result[b, heads] = torch.softmax(scores, -1)[..., :length] @ self.v[b, :length, h].double()
         return result
 
 
@@ -160,7 +198,7 @@ class Cache:
         group, at = case.heads // case.key_heads, self.checked_rows().view(len(case.lengths), -1)
         result = []
         for b, length in enumerate(case.lengths):
-            last = length - case.rows + (at[b] - b * case.rows)  # the last key of each row
+            last = length - case.queries + (at[b] - b * case.queries)  # the last key of each row
             masked = torch.arange(length, device="cuda") > last[:, None]
             heads = []
             for h in range(case.heads):
@@ -186,6 +224,8 @@ class Tilewright:
         group = case.heads // case.key_heads
         is_prefill = isinstance(case, Prefill)
         names = [f"prefill D{case.dim} P{page_rows}"] if is_prefill else [f"D{case.dim} G{group} P{page_rows}", f"D{case.dim}"]
+        if not is_prefill and not case.is_plain:
+            names = [f"{case.name} P{page_rows}"]
         for name in names:
             if name in self.bundles:
                 return self.bundles[name]
@@ -195,6 +235,7 @@ class Tilewright:
             subprocess.run([self.options.tilewrightc or find_tool(), os.path.join(KERNELS, entry + ".mlir"),
                             f"--{'kernel' if is_prefill else 'program'}={entry}", "--quiet", "--emit=bundle",
                             "--target=sm_90a", "-o", path,
+                            *(f"--with={KERNELS}/mods/{modifier}.mlir" for modifier in case.modifiers),
                             *(f"--param={text}" for text in self.params(case, page_rows, 0, True))], check=True)
             self.bundles[name] = self.library.open(path)
         return self.bundles[name]
@@ -211,6 +252,8 @@ class Tilewright:
         else:
             values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows,
                       "SPLITS": splits}
+            if case.queries > 1 or case.window is not None:
+                values |= {"ROWS": case.queries, "CAUSAL": "bottom_right", "WINDOW": str(case.window is not None).lower()}
         return [f"{name}={value}" for name, value in values.items()] if as_text else values
 
     def call(self, case, cache, out, page_rows, heads_outside=False):
@@ -218,7 +261,10 @@ class Tilewright:
         plan = Operation(self.library, self.bundle(case, page_rows), self.entry(case), self.params(case, page_rows, 0))
         plan.prepare(0)
         lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
-        values = {"q": cache.q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths}
+        values = {"q": cache.q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths,
+                  "window_left": -1 if case.window is None else case.window, "window_right": -1}
+        for modifier in case.modifiers:
+            values |= cache.captures[modifier]
         k, v = ("k", "v") if isinstance(case, Prefill) else ("k_pages", "v_pages")
         if page_rows:
             values[k], values[v], values["block_table"] = cache.pages(page_rows, heads_outside)
@@ -238,28 +284,32 @@ class Tilewright:
 
 
 def cudnn_call(torch, case, cache, out):
-    if len(set(case.lengths)) > 1 or isinstance(case, Prefill):
+    if len(set(case.lengths)) > 1 or not case.is_plain:
         return None
-    q, k, v = cache.q[:, :, None], cache.k.transpose(1, 2), cache.v.transpose(1, 2)
+    q, k, v = cache.q, cache.k.transpose(1, 2), cache.v.transpose(1, 2)
 
     def call():
         with torch.nn.attention.sdpa_kernel([torch.nn.attention.SDPBackend.CUDNN_ATTENTION]):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)[:, :, 0]
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
     return call
 
 
 def fa4_call(torch, case, cache, out):
+    if case.modifiers:
+        return None
     from flash_attn.cute.interface import flash_attn_varlen_func
     k, v, table = cache.pages(64, False)
     k, v = k.nan_to_num(0), v.nan_to_num(0)
     lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
-    rows = getattr(case, "rows", 1)
-    starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda") * rows
+    starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda") * case.queries
+    is_packed = isinstance(case, Prefill)
+    q = cache.q if is_packed else cache.q.transpose(1, 2).flatten(0, 1)
 
     def call():
-        result = flash_attn_varlen_func(cache.q, k, v, cu_seqlens_q=starts, seqused_k=lengths, page_table=table,
-                                        max_seqlen_q=rows, causal=True)
-        return result[0] if isinstance(result, tuple) else result
+        result = flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, seqused_k=lengths, page_table=table,
+                                        max_seqlen_q=case.queries, causal=True, window_size=(case.window, None))
+        o = result[0] if isinstance(result, tuple) else result
+        return o if is_packed else o.unflatten(0, (-1, case.queries)).transpose(1, 2)
     return call
 
 
@@ -338,7 +388,8 @@ def main():
                         help="names of cases, or prefill for those of chunked prefill; default: all")
     parser.add_argument("--sides", type=lambda text: text.split(","), default="rows,pages64,pages16,hnd64,cudnn".split(","))
     parser.add_argument("--bundle", action="append", default=[],
-                        help="D<width>[ G<group> P<page rows>]=file.twb, or prefill D<width> P<page rows>=file.twb")
+                        help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows>=file.twb; for "
+                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json")
     parser.add_argument("--library")
