@@ -192,7 +192,6 @@ class Cache:
                 result[b, heads] = torch.softmax(scores, -1)[..., :length] @ self.v[b, :length, h].double()
         return result
 
-
     def reference_of_prefill(self):
         torch, case = self.torch, self.case
         group, at = case.heads // case.key_heads, self.checked_rows().view(len(case.lengths), -1)

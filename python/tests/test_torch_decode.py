@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import TorchTest, interpret_module, torch  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import decode  # noqa: E402
+from tilewright import cached  # noqa: E402
 
 setUpModule = interpret_module
 
@@ -90,7 +90,7 @@ class DecodeTest(TorchTest):
         self.assertEqual((list(o.shape), list(lse.shape)), ([3, 1, 6, 24], [3, 6, 1]))
 
     def test_how_many_rows_are_together(self):
-        self.assertEqual([decode.page_rows(rows) for rows in (1, 7, 8, 16, 24, 48, 64, 96, 128, 256)],
+        self.assertEqual([cached.page_rows(rows) for rows in (1, 7, 8, 16, 24, 48, 64, 96, 128, 256)],
                          [1, 1, 8, 16, 8, 16, 64, 32, 128, 128])
 
     def refuses(self, message, *caches, q=None, **options):

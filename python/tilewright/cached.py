@@ -5,7 +5,7 @@ functions with the names of flash_attn have in common. No gradients."""
 import torch
 
 from tilewright import checks, features
-from tilewright.choice import Choice
+from tilewright.choice import Choice, DecodeChoice
 from tilewright.ops import as_batch, dense_rows, named_values, new_results
 from tilewright.plans import TYPES, launch, plan
 from tilewright.registration import operator
@@ -40,6 +40,37 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, tensors, floats
 def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal,
                            window_left, window_right, scale, modifier):
     return new_results(q, v_cache)
+
+
+@operator("decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, Tensor[] tensors, "
+          "float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, SymInt window_right, float scale, "
+          "str modifier, SymInt splits) -> (Tensor, Tensor)")
+def decode(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal, window_left, window_right,
+           scale, modifier, splits):
+    """The same for few queries: q is [B, Hq, Sq, D], where decode_rows(q, k_cache) is not 0."""
+    o, lse = new_results(q, v_cache)
+    rows, group = decode_rows(q, k_cache), q.shape[1] // k_cache.shape[2]
+    choice = DecodeChoice(TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], group, rows, causal,
+                          (window_left, window_right) != (-1, -1),
+                          0 if block_table is None else page_rows(k_cache.shape[1]), int(splits), modifier)
+    values = {"q": dense_rows(q), "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache), "o": o, "lse": lse,
+              "block_table": block_table, "seq_lens": seq_lens, "scale": scale, "window_left": window_left,
+              "window_right": window_right, **named_values(tensors, floats, integers, names)}
+    launch(plan(choice, q.device), values, ("o", "lse"), q.device)
+    return o, lse
+
+
+@torch.library.register_fake("tilewright::decode")
+def _decode_fake(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal, window_left,
+                 window_right, scale, modifier, splits):
+    return new_results(q, v_cache)
+
+
+def decode_rows(q, k_cache):
+    """How many rows of queries a tile of attention_decode has for each head of q [B, Hq, Sq, D], or 0 if the queries of the
+    heads that share a key head are too many for one tile."""
+    rows = next((rows for rows in (1, 2, 4, 8, 16) if q.shape[2] <= rows), 0)
+    return rows if rows * (q.shape[1] // k_cache.shape[2]) <= 128 else 0
 
 
 class _Shape(features.Shape):
@@ -107,9 +138,11 @@ def check_table(block_table, k, batch, device):
 
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seqused_q=None, causal=False,
-           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None):
+           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are."""
+    if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
+        causal, window_size = True, (checks.window_of(window_size)[0], -1)
     shape = _Shape(q, cu_seqlens_q, seq_lens)
     asked = features.Features(shape, q.dtype)
     asked.add_softcap(softcap)
@@ -122,5 +155,8 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seq
     if dropout_p > 0:
         asked.add_dropout(dropout_p, None)
     files, *arguments = asked.arguments()
-    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, *arguments, mode, left, right,
-                            checks.scale_of(softmax_scale, q.shape[-1]), files)
+    scale = checks.scale_of(softmax_scale, q.shape[-1])
+    arguments = q, k_cache, v_cache, block_table, seq_lens, *arguments, mode, left, right, scale, files
+    if q.dim() == 4 and decode_rows(q, k_cache):
+        return decode(*arguments, num_splits)
+    return cached_attention(*arguments)

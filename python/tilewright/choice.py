@@ -54,24 +54,28 @@ class Choice(NamedTuple):
 
 
 class DecodeChoice(NamedTuple):
-    """The same for attention_decode, which takes no modifier."""
+    """The same for attention_decode."""
     dtype: str
     dim: int
     value_dim: int
     group: int
+    rows: int  # of queries: a power of two, at least as many as there are
+    causal: str
+    window: bool
     page_rows: int
     splits: int
-    modifier: str = ""
+    modifier: str
 
     def entry(self):
         return "attention_decode"
 
     def params(self):
         return {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "GROUP": str(self.group),
+                "ROWS": str(self.rows), "CAUSAL": self.causal, "WINDOW": str(self.window).lower(),
                 "PAGE_ROWS": str(self.page_rows), "SPLITS": str(self.splits)}
 
     def files(self):
-        return f"{places.KERNELS}/{self.entry()}.mlir", []
+        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
 
     def create(self, library, bundle):
         return runtime.Operation(library, bundle, self.entry(), self.params())

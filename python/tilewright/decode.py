@@ -4,38 +4,9 @@ layouts and conventions of flash_attn's function. No gradients."""
 
 import torch
 
-from tilewright import cached, checks
-from tilewright.cached import page_rows
-from tilewright.choice import DecodeChoice
-from tilewright.ops import dense_rows, sum_type
-from tilewright.plans import TYPES, launch, plan
-from tilewright.registration import operator
+from tilewright import cached
 
 __all__ = ["flash_attn_with_kvcache"]
-
-
-def _results(q, v_cache):
-    return q.new_empty((*q.shape[:-1], v_cache.shape[-1])), q.new_empty(q.shape[:-1], dtype=sum_type(q))
-
-
-@operator("decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, float scale, "
-          "SymInt splits) -> (Tensor, Tensor)")
-def decode(q, k_cache, v_cache, block_table, seq_lens, scale, splits):
-    """O [B, Hq, DV] and LSE [B, Hq] of q [B, Hq, D]; the caches are [pages, rows, Hkv, width]."""
-    o, lse = _results(q, v_cache)
-    group = q.shape[1] // max(k_cache.shape[2], 1)
-    choice = DecodeChoice(TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], max(group, 1),
-                          0 if block_table is None else page_rows(k_cache.shape[1]), int(splits))
-    values = {"q": dense_rows(q)[:, :, None], "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache),
-              "o": o[:, :, None], "lse": lse[..., None], "block_table": block_table, "seq_lens": seq_lens, "scale": scale,
-              "window_left": -1, "window_right": -1}
-    launch(plan(choice, q.device), values, ("o", "lse"), q.device)
-    return o, lse
-
-
-@torch.library.register_fake("tilewright::decode")
-def _decode_fake(q, k_cache, v_cache, block_table, seq_lens, scale, splits):
-    return _results(q, v_cache)
 
 
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
@@ -52,8 +23,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     right corner: the last query of a sequence is at its last key.
 
     num_splits: into how many parts the keys of a sequence are divided at most. With 1 or more the result of a sequence has
-    the same bits in any batch; 0, the default, divides them as few or many sequences need. Only the keys of a single query
-    without window, softcap and ALiBi are divided. Raises ValueError for invalid arguments, for tensors that require
+    the same bits in any batch; 0, the default, divides them as few or many sequences need. Keys are divided for up to 16
+    queries of a sequence, and 128 of the heads that share a key head. Raises ValueError for invalid arguments, for tensors that require
     gradients, and for what it does not support: new keys (k, v), rotary embeddings and cache_leftpad."""
     for name, value in (("k", k), ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin),
                         ("cache_leftpad", cache_leftpad)):
@@ -83,14 +54,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         cache_seqlens = torch.full((batch,), length, dtype=torch.int32, device=q.device)
     if isinstance(num_splits, bool) or not isinstance(num_splits, int) or not 0 <= num_splits <= 1024:
         raise ValueError(f"num_splits must be a number from 0 to 1024, but got {num_splits!r}")
-    # One query attends all keys, so that causal changes nothing; the tile of a group has 128 rows at most.
-    plain = checks.window_of(window_size) == (-1, -1) and checks.softcap_of(softcap) is None and alibi_slopes is None
-    if q.shape[1] == 1 and plain and q.shape[2] <= 128 * k_cache.shape[2]:
-        scale = checks.scale_of(softmax_scale, q.shape[3])
-        o, lse = decode(q[:, 0], k_cache, v_cache, block_table, cache_seqlens, scale, num_splits)
-        return (o[:, None], lse[:, :, None]) if return_softmax_lse else o[:, None]
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
-                           softmax_scale=softmax_scale)
+                           softmax_scale=softmax_scale, num_splits=num_splits)
     o = o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o
