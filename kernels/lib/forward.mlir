@@ -183,7 +183,10 @@ func.func private @round_of_keys(
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-  %modified = tile.map @score_mod_of_row(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %has_heads = tile.param HEAD_ROWS > 0 : i1
+  %modified_rows = tile.map @score_mod_of_row(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %modified_queries = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %modified = arith.select %has_heads, %modified_rows, %modified_queries : !s
   %stays_natural = tile.param NATURAL : i1
   %p, %max_new, %sum_new, %acc_kept = scf.if %stays_natural -> (!s, !row, !row, !o) {
     %x = tile.select %keep, %modified, %masked_out : !keep, !s
@@ -197,7 +200,9 @@ func.func private @round_of_keys(
         : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
     scf.yield %p_2, %max_2, %sum_2, %acc_2 : !s, !row, !row, !o
   }
-  %p_weighted = tile.map @weight_mod_of_row(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %p_rows = tile.map @weight_mod_of_row(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %p_queries = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %p_weighted = arith.select %has_heads, %p_rows, %p_queries : !s
 
   %fp8 = tile.param FP8 : i1
   %p_times_lift = tile.map @lifted(%p_weighted) : (!s) -> !s
