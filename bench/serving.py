@@ -162,8 +162,8 @@ class Cache:
         return views[0], views[1], table
 
     def checked_rows(self):
-        """The rows of q that the reference has."""
-        case, rows = self.case, getattr(self.case, "rows", 1)
+        """The first indices of q that the reference has: all sequences, or rows of packed ones."""
+        case, rows = self.case, self.case.queries if isinstance(self.case, Prefill) else 1
         own = [i * (rows - 1) // max(CHECKED_ROWS - 1, 1) for i in range(CHECKED_ROWS)] if rows > 1 else [0]
         return self.torch.tensor([b * rows + i for b in range(len(case.lengths)) for i in own], device="cuda")
 
