@@ -47,11 +47,12 @@ CHECKED_ROWS = 32  # of each sequence in prefill
 
 class Case:
     """`queries` new rows of each sequence, of which row i attends no later key than the queries - i last ones; `window`
-    keys before that one, or all; and modifiers, names of files in kernels/mods."""
+    keys before that one, or all; modifiers, names of files in kernels/mods; and `room`, keys for which a block table has
+    columns, if not those of the longest sequence."""
 
-    def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=()):
+    def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=(), room=0):
         self.name, self.lengths, self.heads, self.key_heads, self.dim = name, lengths, heads, key_heads, dim
-        self.queries, self.window, self.modifiers = queries, window, modifiers
+        self.queries, self.window, self.modifiers, self.room = queries, window, modifiers, room
 
     @property
     def bytes(self):
@@ -87,6 +88,7 @@ CASES = [
     Case("softcap B16 S8k", [8192] * 16, modifiers=("softcap",)),
     Case("alibi B16 S8k", [8192] * 16, modifiers=("alibi_aligned",)),
     Case("sinks B16 S8k", [8192] * 16, modifiers=("sink",)),
+    Case("B16 S8k of 128k", [8192] * 16, room=131072),
     Case("window B16 S32k", [32768] * 16, window=8191),
 ]
 
@@ -144,7 +146,7 @@ class Cache:
         torch, case = self.torch, self.case
         count = [math.ceil(length / rows) for length in case.lengths]
         order = torch.randperm(sum(count), generator=torch.Generator().manual_seed(1)).cuda()
-        table = torch.zeros((len(count), max(count)), dtype=torch.int32, device="cuda")
+        table = torch.zeros((len(count), max([*count, case.room // rows])), dtype=torch.int32, device="cuda")
         shape = (sum(count), rows, case.key_heads, case.dim)
         if heads_outside:
             shape = (shape[0], shape[2], shape[1], shape[3])
