@@ -1,0 +1,374 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes new keys and values to a cache, in pages or not, from which attention_decode reads them. May rotate keys, and
+// queries, by their positions (rotary embedding).
+//
+// Arguments
+//   k             [N, Hkv, D]          T     new keys
+//   v             [N, Hkv, DV]         T     new values; optional, together with v_pages
+//   k_pages       [P, R, Hkv, D]       T     pages of R rows of keys; result
+//   v_pages       [P, R, Hkv, DV]      T     pages of values; result
+//   slots         [N]                  i32   with PLACES = "slots": key n is row slots[n] mod R of page slots[n] / R
+//   seq_lens      [B]                  i32   without slots: keys of each sequence before the new ones
+//   block_table   [B, L]               i32   with PLACES = "table": key p of sequence b is row p mod R of page
+//                                            block_table[b, p / R]; with "sequences" it is row p of page b
+//   cu_seqlens    [B + 1]              i32   with PACKED: new keys cu_seqlens[b] to cu_seqlens[b + 1] - 1 follow the
+//                                            keys of sequence b; without, each sequence has N / B
+//   total_lens    [B]                  i32   without slots, result, optional: keys of each sequence, with the new ones
+//   positions     [N]                  i32   with POSITIONS: where each key is in its sequence, for the rotation
+//   cos, sin      [M, ROTARY / 2]      TR    with ROTARY: of each position
+//   q             [NQ, Hq, D]          T     with ROTARY, optional: queries
+//   q_out         [NQ, Hq, D]          T     result: the rotated queries; other memory than q
+//
+// Parameters
+//   D, DV, T      As in attention_decode; D and DV at most 1024.
+//   PLACES        What says where a key goes: "slots", "table" or "sequences".
+//   INDICES       i32, or i64: then slots_i64 and positions_i64 take the place of slots and positions.
+//   PACKED        Whether there is cu_seqlens. Default: false.
+//   POSITIONS     Whether there is positions. Without it, the new keys of sequence b have the positions from seq_lens[b]
+//                 on, and its NQ / B queries as well; with PACKED or slots, query n has the position of key n.
+//   ROTARY        How many columns are rotated, a multiple of 16; 0, the default: none.
+//   PAIRS         Whether columns 2 i and 2 i + 1 are rotated together (GPT-J), not i and i + ROTARY / 2 (GPT-NeoX).
+//   Q_FIRST       Whether all queries of a sequence have the position of its first new key.
+//   TR            Type of cos and sin. Default: T.
+//   BLOCK_H       Heads of a program instance. Default: those that fill 2 KB.
+//
+//   halves:  y[i] = x[i] cos[i] - x[i + ROTARY / 2] sin[i],   y[i + ROTARY / 2] = x[i + ROTARY / 2] cos[i] + x[i] sin[i]
+//
+// The computation is in f32 (f64 for f64), and results are rounded once. Keys that are not rotated, values, and columns
+// from ROTARY on keep their bits.
+//
+// A key without a place is skipped: its slot is negative or beyond the pages, its position beyond its sequence's row of
+// the table, or its page does not exist. Nothing else of the cache is written or read. No two keys may have the same
+// place. The host checks slots, lengths, offsets and positions; a device checks those of i32 on request. A position
+// beyond cos reads zeros there.
+//
+// The order of dimensions in memory is arbitrary, as strides are. The grid follows from extents alone. Runs are
+// bit-identical.
+//
+// Rotary embedding: Su et al., RoFormer, 2021.
+
+!rows    = !tile.view<[?, ?, D], T>
+!v_rows  = !tile.view<[?, ?, DV], T>
+!k_pages = !tile.view<[?, ?, ?, D], T>
+!v_pages = !tile.view<[?, ?, ?, DV], T>
+!table   = !tile.view<[?, ?], i32>
+!numbers = !tile.view<[?], i32>
+!wide    = !tile.view<[?], i64>
+!angles  = !tile.view<[?, HALF], TR>
+
+!k    = !tile.tile<[BLOCK_H, DP], T>
+!v    = !tile.tile<[BLOCK_H, DVP], T>
+!rest = !tile.tile<[BLOCK_H, REST], T>
+// With halves, one half of the columns that are rotated.
+!half    = !tile.tile<[BLOCK_H, HALF], ACC>
+!half_t  = !tile.tile<[BLOCK_H, HALF], T>
+!angle   = !tile.tile<[HALF], ACC>
+!angle_t = !tile.tile<[HALF], TR>
+// With pairs, all of them.
+!both    = !tile.tile<[BLOCK_H, TWICE], ACC>
+!both_t  = !tile.tile<[BLOCK_H, TWICE], T>
+!each    = !tile.tile<[TWICE], ACC>
+!each_t  = !tile.tile<[TWICE], TR>
+!column  = !tile.tile<[TWICE], i32>
+
+// A number below 2^31, or -1 for any other.
+func.func private @narrow(%x: i64) -> i32 {
+  %none = arith.constant -1 : i32
+  %bound = arith.constant 2147483648 : i64
+  %fits = arith.cmpi ult, %x, %bound : i64
+  %low = arith.trunci %x : i64 to i32
+  %valid = arith.select %fits, %low, %none : i32
+  return %valid : i32
+}
+
+// The last b with cu_seqlens[b] <= n, by bisection, and how many keys before n are at or behind cu_seqlens[b].
+func.func private @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c5 = arith.constant 5 : i32
+  %c16 = arith.constant 16 : i32
+  %c31 = arith.constant 31 : i32
+  %c32 = arith.constant 32 : i32
+  %c65536 = arith.constant 65536 : i32
+  %none = arith.constant -1 : i32
+  %boundaries = tile.dim %cu_seqlens, 0 : !numbers
+  %are_few = arith.cmpi slt, %boundaries, %c32 : i32
+  %are_some = arith.cmpi slt, %boundaries, %c65536 : i32
+  %more_steps = arith.select %are_some, %c16, %c31 : i32
+  %steps = arith.select %are_few, %c5, %more_steps : i32
+  %b, %behind = scf.for %step = %c0 to %steps step %c1
+      iter_args(%low = %none, %high = %boundaries) -> (i32, i32) : i32 {
+    %distance = arith.subi %high, %low : i32
+    %way = arith.shrui %distance, %c1 : i32
+    %middle = arith.addi %low, %way : i32
+    %first = tile.at %cu_seqlens[%middle] : !numbers
+    %is_before = arith.cmpi sle, %first, %n : i32
+    %new_low = arith.select %is_before, %middle, %low : i32
+    %new_high = arith.select %is_before, %high, %middle : i32
+    scf.yield %new_low, %new_high : i32, i32
+  }
+  %begin = tile.at %cu_seqlens[%b] : !numbers
+  %i = arith.subi %n, %begin : i32
+  return %b, %i : i32, i32
+}
+
+// Of row n of `rows` ones, as many for each sequence: the number of the sequence, and that of the row within it.
+func.func private @row_of_sequence(%n: i32, %rows: i32, %seq_lens: !numbers) -> (i32, i32) {
+  %c1 = arith.constant 1 : i32
+  %sequences = tile.dim %seq_lens, 0 : !numbers
+  %at_least_one = arith.maxsi %sequences, %c1 : i32
+  %share = arith.divui %rows, %at_least_one : i32
+  %each = arith.maxsi %share, %c1 : i32
+  %b = arith.divui %n, %each : i32
+  %before = arith.muli %b, %each : i32
+  %i = arith.subi %n, %before : i32
+  return %b, %i : i32, i32
+}
+
+// Row `number` of pages of `rows` rows: the number of its page, and of the row in that. A negative number gives a page
+// of at least 2^31 / rows, which no pool or table has.
+func.func private @place_of(%number: i32, %rows: i32) -> (i32, i32) {
+  %c1 = arith.constant 1 : i32
+  %at_least_one = arith.maxsi %rows, %c1 : i32
+  %page = arith.divui %number, %at_least_one : i32
+  %before = arith.muli %page, %at_least_one : i32
+  %row = arith.subi %number, %before : i32
+  return %page, %row : i32, i32
+}
+
+// The halves of rows at position p.
+func.func private @rotate_halves(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !angles, %sin: !angles)
+    -> (!half_t, !half_t) {
+  %half = tile.param HALF : i32
+  %x1_t = tile.load %x[%n, %h, 0] : !rows -> !half_t
+  %x2_t = tile.load %x[%n, %h, %half] : !rows -> !half_t
+  %cos_t = tile.load %cos[%p, 0] : !angles -> !angle_t
+  %sin_t = tile.load %sin[%p, 0] : !angles -> !angle_t
+  %x1 = tile.cast %x1_t : !half_t -> !half
+  %x2 = tile.cast %x2_t : !half_t -> !half
+  %cos_row = tile.cast %cos_t : !angle_t -> !angle
+  %sin_row = tile.cast %sin_t : !angle_t -> !angle
+  %c = tile.expand %cos_row dim 0 : !angle -> !half
+  %s = tile.expand %sin_row dim 0 : !angle -> !half
+  %x1_c = arith.mulf %x1, %c : !half
+  %x2_s = arith.mulf %x2, %s : !half
+  %x2_c = arith.mulf %x2, %c : !half
+  %x1_s = arith.mulf %x1, %s : !half
+  %y1 = arith.subf %x1_c, %x2_s : !half
+  %y2 = arith.addf %x2_c, %x1_s : !half
+  %y1_t = tile.cast %y1 : !half -> !half_t
+  %y2_t = tile.cast %y2 : !half -> !half_t
+  return %y1_t, %y2_t : !half_t, !half_t
+}
+
+// Rows at position p, of pairs of columns. Each column is read together with the other one of its pair.
+func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !angles, %sin: !angles) -> !both_t {
+  %c0 = arith.constant 0 : i32
+  %one = tile.constant 1 : !column
+  %none = tile.constant 0 : !column
+  %i = tile.iota %c0 dim 0 : !column
+  %other = arith.xori %i, %one : !column
+  %pair = arith.shrui %i, %one : !column
+  %odd = arith.andi %i, %one : !column
+  %is_odd = arith.cmpi ne, %odd, %none : !column
+  %x_t = tile.load %x[%n, %h, 0] : !rows -> !both_t
+  %other_t = tile.gather %x[%n, %h, 0] along 2 at %other : !rows, !column -> !both_t
+  %cos_t = tile.gather %cos[%p, 0] along 1 at %pair : !angles, !column -> !each_t
+  %sin_t = tile.gather %sin[%p, 0] along 1 at %pair : !angles, !column -> !each_t
+  %x_acc = tile.cast %x_t : !both_t -> !both
+  %other_acc = tile.cast %other_t : !both_t -> !both
+  %cos_row = tile.cast %cos_t : !each_t -> !each
+  %sin_row = tile.cast %sin_t : !each_t -> !each
+  %minus_sin = arith.negf %sin_row : !each
+  %signed_sin = tile.select %is_odd, %sin_row, %minus_sin : !tile.tile<[TWICE], i1>, !each
+  %c = tile.expand %cos_row dim 0 : !each -> !both
+  %s = tile.expand %signed_sin dim 0 : !each -> !both
+  %x_c = arith.mulf %x_acc, %c : !both
+  %other_s = arith.mulf %other_acc, %s : !both
+  %y = arith.addf %x_c, %other_s : !both
+  %y_t = tile.cast %y : !both -> !both_t
+  return %y_t : !both_t
+}
+
+tile.kernel @attention_append
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           PLACES: enum in ["slots", "table", "sequences"] = "slots", INDICES: enum in ["i32", "i64"] = "i32",
+           PACKED: flag = false, POSITIONS: flag = false, ROTARY: int = 0, PAIRS: flag = false, Q_FIRST: flag = false,
+           TR: type in [f16, bf16, f32, f64] = T,
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_H: int in [1, 2, 4, 8, 16, 32, 64] =
+               select(ROW_BYTES <= 32, 64, select(ROW_BYTES <= 64, 32, select(ROW_BYTES <= 128, 16,
+               select(ROW_BYTES <= 256, 8, select(ROW_BYTES <= 512, 4, select(ROW_BYTES <= 1024, 2, 1)))))),
+           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T),
+           let HALF: int = max(floordiv(ROTARY, 2), 8), let TWICE: int = 2 * HALF,
+           let REST: int = max(padded(D - ROTARY), 8),
+           let BY_SEQUENCE: flag = not(or(PLACES == "slots", or(PACKED, POSITIONS))),
+           let SLOTS: flag = PLACES == "slots", let TABLE: flag = PLACES == "table", let WIDE: flag = INDICES == "i64")
+    require(D >= 1, DV >= 1, D <= 1024, DV <= 1024, ROTARY >= 0, ROTARY <= D, mod(ROTARY, 16) == 0,
+            or(not(SLOTS), not(PACKED)), or(not(SLOTS), or(ROTARY == 0, POSITIONS)), or(not(POSITIONS), ROTARY > 0),
+            or(not(Q_FIRST), BY_SEQUENCE),
+            dim(v, 0) == dim(k, 0), dim(v, 1) == dim(k, 1), dim(k_pages, 2) == dim(k, 1),
+            same_dims(v_pages, k_pages, 0, 1, 2), dim(k_pages, 0) * dim(k_pages, 1) < 2147483648,
+            dim(block_table, 1) * dim(k_pages, 1) < 2147483648,
+            dim(slots, 0) == dim(k, 0), dim(slots_i64, 0) == dim(k, 0),
+            dim(block_table, 0) == dim(seq_lens, 0), or(ne(PLACES, "sequences"), dim(k_pages, 0) == dim(seq_lens, 0)),
+            dim(cu_seqlens, 0) == dim(seq_lens, 0) + 1, dim(total_lens, 0) == dim(seq_lens, 0),
+            or(not(SLOTS), dim(total_lens, 0) == 0), or(ROTARY > 0, dim(q, 0) == 0),
+            or(PACKED, mod(dim(k, 0), max(dim(seq_lens, 0), 1)) == 0),
+            or(PACKED, or(dim(seq_lens, 0) > 0, dim(k, 0) == 0)),
+            dim(positions, 0) == dim(k, 0), dim(positions_i64, 0) == dim(k, 0),
+            same_dims(sin, cos, 0), same_dims(q_out, q, 0, 1), or(BY_SEQUENCE, dim(q, 0) == dim(k, 0)),
+            or(not(BY_SEQUENCE), mod(dim(q, 0), max(dim(seq_lens, 0), 1)) == 0),
+            within(slots, -1, dim(k_pages, 0) * dim(k_pages, 1)),
+            within(seq_lens, 0, select(TABLE, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)) + 1),
+            ascending(cu_seqlens), within(cu_seqlens, 0, dim(k, 0) + 1), within(positions, 0, dim(cos, 0)))
+    (%k: !rows, %v: optional !v_rows, %k_pages: !k_pages, %v_pages: optional !v_pages,
+     %slots: !numbers when (and(SLOTS, not(WIDE))), %slots_i64: !wide when (and(SLOTS, WIDE)),
+     %seq_lens: !numbers when (not(SLOTS)), %block_table: !table when (TABLE), %cu_seqlens: !numbers when (PACKED),
+     %total_lens: optional !numbers,
+     %positions: !numbers when (and(POSITIONS, not(WIDE))), %positions_i64: !wide when (and(POSITIONS, WIDE)),
+     %cos: !angles when (ROTARY > 0), %sin: !angles when (ROTARY > 0), %q: optional !rows, %q_out: optional !rows)
+    grid(%bh = max(ceildiv(dim(k, 1), BLOCK_H), ceildiv(dim(q, 1), BLOCK_H)),
+         %n = max(dim(k, 0), max(dim(q, 0), dim(total_lens, 0)))) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %none = arith.constant -1 : i32
+  %block_h = tile.param BLOCK_H : i32
+  %h = arith.muli %bh, %block_h : i32
+  // On their way before the place of the key is known. Keys that are rotated are loaded again, in other tiles.
+  %k_tile = tile.load %k[%n, %h, 0] : !rows -> !k
+  %v_tile = tile.load %v[%n, %h, 0] : !v_rows -> !v
+
+  %by_slot = tile.param SLOTS : i1
+  %by_table = tile.param TABLE : i1
+  %packed = tile.param PACKED : i1
+  %wide = tile.param WIDE : i1
+  %rows = tile.dim %k_pages, 1 : !k_pages
+  %keys = tile.dim %k, 0 : !rows
+  // Page -1 lies outside of the pool, and a store there does nothing. %number is the position of key n.
+  %page, %row, %number = scf.if %by_slot -> (i32, i32, i32) {
+    %slot = scf.if %wide -> (i32) {
+      %given = tile.at %slots_i64[%n] : !wide
+      %narrow = func.call @narrow(%given) : (i64) -> i32
+      scf.yield %narrow : i32
+    } else {
+      %given = tile.at %slots[%n] : !numbers
+      scf.yield %given : i32
+    }
+    %of_slot, %row_of_slot = func.call @place_of(%slot, %rows) : (i32, i32) -> (i32, i32)
+    scf.yield %of_slot, %row_of_slot, %c0 : i32, i32, i32
+  } else {
+    %b, %i = scf.if %packed -> (i32, i32) {
+      %sequence, %behind_begin = func.call @sequence_of(%n, %cu_seqlens) : (i32, !numbers) -> (i32, i32)
+      scf.yield %sequence, %behind_begin : i32, i32
+    } else {
+      %sequence, %behind_begin = func.call @row_of_sequence(%n, %keys, %seq_lens) : (i32, i32, !numbers) -> (i32, i32)
+      scf.yield %sequence, %behind_begin : i32, i32
+    }
+    %before = tile.at %seq_lens[%b] : !numbers
+    %p = arith.addi %before, %i : i32
+    %sequences = tile.dim %seq_lens, 0 : !numbers
+    %is_sequence = arith.cmpi ult, %b, %sequences : i32
+    %page_of_b, %row_of_p = scf.if %by_table -> (i32, i32) {
+      %column, %row_in_page = func.call @place_of(%p, %rows) : (i32, i32) -> (i32, i32)
+      %listed = tile.at %block_table[%b, %column] : !table
+      %columns = tile.dim %block_table, 1 : !table
+      %has_entry = arith.cmpi ult, %column, %columns : i32
+      %entry = arith.select %has_entry, %listed, %none : i32
+      scf.yield %entry, %row_in_page : i32, i32
+    } else {
+      scf.yield %b, %p : i32, i32
+    }
+    %own = arith.select %is_sequence, %page_of_b, %none : i32
+    scf.yield %own, %row_of_p, %p : i32, i32, i32
+  }
+  %is_key = arith.cmpi slt, %n, %keys : i32
+  %to = arith.select %is_key, %page, %none : i32
+
+  %rotates = tile.param ROTARY > 0 : i1
+  scf.if %rotates {
+    %has_positions = tile.param POSITIONS : i1
+    %by_sequence = tile.param BY_SEQUENCE : i1
+    %p = scf.if %has_positions -> (i32) {
+      %position = scf.if %wide -> (i32) {
+        %given = tile.at %positions_i64[%n] : !wide
+        %narrow = func.call @narrow(%given) : (i64) -> i32
+        scf.yield %narrow : i32
+      } else {
+        %given = tile.at %positions[%n] : !numbers
+        scf.yield %given : i32
+      }
+      scf.yield %position : i32
+    } else {
+      scf.yield %number : i32
+    }
+    %p_q = scf.if %by_sequence -> (i32) {
+      %queries = tile.dim %q, 0 : !rows
+      %b, %i = func.call @row_of_sequence(%n, %queries, %seq_lens) : (i32, i32, !numbers) -> (i32, i32)
+      %before = tile.at %seq_lens[%b] : !numbers
+      %q_first = tile.param Q_FIRST : i1
+      %behind = arith.select %q_first, %c0, %i : i32
+      %position = arith.addi %before, %behind : i32
+      scf.yield %position : i32
+    } else {
+      scf.yield %p : i32
+    }
+    %half = tile.param HALF : i32
+    %pairs = tile.param PAIRS : i1
+    scf.if %pairs {
+      %k_both = func.call @rotate_pairs(%k, %n, %h, %p, %cos, %sin)
+          : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
+      %q_both = func.call @rotate_pairs(%q, %n, %h, %p_q, %cos, %sin)
+          : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
+      tile.store %k_both, %k_pages[%to, %row, %h, 0] : !both_t, !k_pages
+      tile.store %q_both, %q_out[%n, %h, 0] : !both_t, !rows
+    } else {
+      %k1, %k2 = func.call @rotate_halves(%k, %n, %h, %p, %cos, %sin)
+          : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
+      %q1, %q2 = func.call @rotate_halves(%q, %n, %h, %p_q, %cos, %sin)
+          : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
+      tile.store %k1, %k_pages[%to, %row, %h, 0] : !half_t, !k_pages
+      tile.store %k2, %k_pages[%to, %row, %h, %half] : !half_t, !k_pages
+      tile.store %q1, %q_out[%n, %h, 0] : !half_t, !rows
+      tile.store %q2, %q_out[%n, %h, %half] : !half_t, !rows
+    }
+    %has_rest = tile.param D > ROTARY : i1
+    scf.if %has_rest {
+      %rotary = tile.param ROTARY : i32
+      %k_rest = tile.load %k[%n, %h, %rotary] : !rows -> !rest
+      %q_rest = tile.load %q[%n, %h, %rotary] : !rows -> !rest
+      tile.store %k_rest, %k_pages[%to, %row, %h, %rotary] : !rest, !k_pages
+      tile.store %q_rest, %q_out[%n, %h, %rotary] : !rest, !rows
+    }
+  } else {
+    tile.store %k_tile, %k_pages[%to, %row, %h, 0] : !k, !k_pages
+  }
+  tile.store %v_tile, %v_pages[%to, %row, %h, 0] : !v, !v_pages
+
+  // Instance b writes the length of sequence b, which may have no new keys.
+  scf.if %by_slot {
+  } else {
+    %lengths = tile.dim %total_lens, 0 : !numbers
+    %is_length = arith.cmpi slt, %n, %lengths : i32
+    %is_first = arith.cmpi eq, %bh, %c0 : i32
+    %writes = arith.andi %is_length, %is_first : i1
+    scf.if %writes {
+      %before = tile.at %seq_lens[%n] : !numbers
+      %new = scf.if %packed -> (i32) {
+        %next = arith.addi %n, %c1 : i32
+        %begin = tile.at %cu_seqlens[%n] : !numbers
+        %end = tile.at %cu_seqlens[%next] : !numbers
+        %count = arith.subi %end, %begin : i32
+        scf.yield %count : i32
+      } else {
+        %each = arith.divui %keys, %lengths : i32
+        scf.yield %each : i32
+      }
+      %sum = arith.addi %before, %new : i32
+      %sum_tile = tile.full %sum : !tile.tile<[1], i32>
+      tile.store %sum_tile, %total_lens[%n] : !tile.tile<[1], i32>, !numbers
+    }
+  }
+}
