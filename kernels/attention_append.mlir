@@ -16,6 +16,7 @@
 //   cu_seqlens    [B + 1]              i32   with PACKED: new keys cu_seqlens[b] to cu_seqlens[b + 1] - 1 follow the
 //                                            keys of sequence b; without, each sequence has N / B
 //   total_lens    [B]                  i32   without slots, result, optional: keys of each sequence, with the new ones
+//                                            for which it has room
 //   positions     [N]                  i32   with POSITIONS: where each key is in its sequence, for the rotation
 //   cos, sin      [M, ROTARY / 2]      TR    with ROTARY: of each position
 //   q             [NQ, Hq, D]          T     with ROTARY, optional: queries
@@ -366,7 +367,16 @@ tile.kernel @attention_append
         %each = arith.divui %keys, %lengths : i32
         scf.yield %each : i32
       }
-      %sum = arith.addi %before, %new : i32
+      %room = scf.if %by_table -> (i32) {
+        %columns = tile.dim %block_table, 1 : !table
+        %all = arith.muli %columns, %rows : i32
+        scf.yield %all : i32
+      } else {
+        scf.yield %rows : i32
+      }
+      %left = arith.subi %room, %before : i32
+      %fitting = arith.minsi %new, %left : i32
+      %sum = arith.addi %before, %fitting : i32
       %sum_tile = tile.full %sum : !tile.tile<[1], i32>
       tile.store %sum_tile, %total_lens[%n] : !tile.tile<[1], i32>, !numbers
     }

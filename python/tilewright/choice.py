@@ -81,6 +81,37 @@ class DecodeChoice(NamedTuple):
         return runtime.Operation(library, bundle, self.entry(), self.params())
 
 
+class AppendChoice(NamedTuple):
+    """The same for attention_append."""
+    dtype: str
+    dim: int
+    value_dim: int
+    places: str
+    indices: str = "i32"
+    packed: bool = False
+    positions: bool = False
+    rotary: int = 0
+    pairs: bool = False
+    q_first: bool = False
+    angles: str = ""  # the type of cos and sin, if there are any
+    modifier: str = ""
+
+    def entry(self):
+        return "attention_append"
+
+    def params(self):
+        params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "PLACES": self.places,
+                  "INDICES": self.indices, "ROTARY": str(self.rotary), "TR": self.angles or self.dtype}
+        flags = {"PACKED": self.packed, "POSITIONS": self.positions, "PAIRS": self.pairs, "Q_FIRST": self.q_first}
+        return params | {name: str(value).lower() for name, value in flags.items()}
+
+    def files(self):
+        return f"{places.KERNELS}/{self.entry()}.mlir", []
+
+    def create(self, library, bundle):
+        return runtime.Operation(library, bundle, self.entry(), self.params())
+
+
 def common_choices():
     """The choices whose code comes with the wheel."""
     return [Choice(kernel, dtype, dim, dim, causal, False, "") for kernel, dtype, dim, causal in product(

@@ -4,7 +4,8 @@ layouts and conventions of flash_attn's function. No gradients."""
 
 import torch
 
-from tilewright import cached
+from tilewright import cached, checks
+from tilewright.append import append_to_sequences
 
 __all__ = ["flash_attn_with_kvcache"]
 
@@ -24,12 +25,25 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
 
     num_splits: into how many parts the keys of a sequence are divided at most. With 1 or more the result of a sequence has
     the same bits in any batch; 0, the default, divides them as few or many sequences need. Keys are divided for up to 16
-    queries of a sequence, and 128 of the heads that share a key head. Raises ValueError for invalid arguments, for tensors that require
-    gradients, and for what it does not support: new keys (k, v), rotary embeddings and cache_leftpad."""
-    for name, value in (("k", k), ("v", v), ("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin),
-                        ("cache_leftpad", cache_leftpad)):
-        if value is not None:
-            raise ValueError(f"{name} must be None: flash_attn_with_kvcache does not support it yet")
+    queries of a sequence, and 128 of the heads that share a key head.
+
+    With k [B, R, Hkv, D] and v [B, R, Hkv, DV], R new keys and values of each sequence are first written to the caches,
+    behind the cache_seqlens[b] that it has, and then attended as well. cache_seqlens must be given, and is not changed. Keys
+    for which a sequence has no room are not written. With rotary_cos and rotary_sin [positions, R / 2], the first R columns
+    of the new keys and of q are rotated: key i of sequence b by position cache_seqlens[b] + i, and each row of q by
+    cache_seqlens[b], or row i by cache_seqlens[b] + i if causal or with a window. rotary_interleaved: columns 2 i and
+    2 i + 1 are rotated together, otherwise i and i + R / 2.
+
+    Raises ValueError for invalid arguments, for tensors that require gradients, and for cache_leftpad, which it does not
+    support."""
+    if cache_leftpad is not None:
+        raise ValueError("cache_leftpad must be None: flash_attn_with_kvcache does not support it yet")
+    has_new = k is not None or v is not None
+    for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
+        if value is not None and not has_new:
+            raise ValueError(f"{name} must be None where there are no new keys, k and v")
+    if has_new and cache_seqlens is None:
+        raise ValueError("cache_seqlens must be given where there are new keys, k and v, which go behind them")
     cached.check_caches("flash_attn_with_kvcache", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)])
     if cache_batch_idx is not None:  # sequence b is page cache_batch_idx[b], of all rows
         if block_table is not None:
@@ -54,6 +68,10 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         cache_seqlens = torch.full((batch,), length, dtype=torch.int32, device=q.device)
     if isinstance(num_splits, bool) or not isinstance(num_splits, int) or not 0 <= num_splits <= 1024:
         raise ValueError(f"num_splits must be a number from 0 to 1024, but got {num_splits!r}")
+    if has_new:
+        is_local = causal or checks.window_of(window_size) != (-1, -1)
+        q, cache_seqlens = append_to_sequences(q, k, v, k_cache, v_cache, cache_seqlens, block_table, rotary_cos, rotary_sin,
+                                               rotary_interleaved, not is_local)
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
                            softmax_scale=softmax_scale, num_splits=num_splits)

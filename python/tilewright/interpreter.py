@@ -84,9 +84,10 @@ class Plan:
     def takes(self, name):
         return True  # tilewright-run reports unknown names
 
-    def run(self, values, outputs):
+    def run(self, values, outputs, updates=()):
         """Runs the plan. `values` holds the arguments, {name: tensor or number}, None where absent; the tensors that
-        `outputs` names are written. Raises TilewrightError if the run fails."""
+        `outputs` and `updates` name are written, and the latter keep the elements that are not. Raises TilewrightError if
+        the run fails."""
         with tempfile.TemporaryDirectory() as folder:
             command, written = list(self.command), {}
             for name, value in values.items():
@@ -101,7 +102,8 @@ class Plan:
                     written[name] = path, kind
                 else:
                     _write(path, value, kind)
-                    command.append(f"--in={name}={path}:{kind}")
+                    command.append(f"--inout={name}={path}:{kind}={path}" if name in updates else f"--in={name}={path}:{kind}")
+                    written |= {name: (path, kind)} if name in updates else {}
             try:
                 result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             except OSError as error:

@@ -178,11 +178,12 @@ def start(choice, device):
         _code.get_job(choice, files, described, False).begin()
 
 
-def launch(plan, values, outputs, device):
-    """Launches the plan on the current stream of the device; `outputs` names the arrays that it writes."""
+def launch(plan, values, outputs, device, updates=()):
+    """Launches the plan on the current stream of the device; `outputs` names the arrays that it writes, and `updates`
+    those of which it writes a part."""
     if device.type == "cpu":
         with _friendly():
-            return plan.run(values, outputs)
+            return plan.run(values, outputs, updates)
     with _friendly(), torch.cuda.device(device):
         try:
             _enqueue(plan, values, device)
