@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares attention of new queries of each sequence over a cache of keys and values, on one GPU: decoding, with one query
-of each sequence or a few, and chunked prefill.
+of each sequence or a few, and chunked prefill; and writing new keys and values to the cache.
 
     bench/serving.py                                     every case; tilewrightc compiles the kernels
     bench/serving.py --cases "B1 S16k" --sides pages64,cudnn --json serving.json
@@ -25,17 +25,21 @@ Tilewright's sides; one that fails is reported and not timed. Each side is then 
 rotate, so that the L2 holds nothing of them; rounds replay the graphs in turn. The output has medians in microseconds,
 interquartile ranges, and the keys and values read in TB/s; for prefill TFLOP/s of the pairs that the mask keeps, 4 D for
 each. The reference of prefill is that of rows evenly taken from each sequence.
+
+The cases `append T<new keys>` write to pages, by themselves or (halves, pairs) with rotary embedding of keys and queries;
+`append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py).
 """
 
 import argparse
 import json
 import math
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 
+from gpubench.append import APPEND_CASES, ChainCase
+from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Library, Operation
 from gpubench.places import ROOT, find_library, find_tool
 
@@ -114,6 +118,8 @@ PREFILL = [
     Prefill("16 x 512 on 8k", 16, 512, 8 * 1024),
     Prefill("8 x 128 on 16k", 8, 128, 16 * 1024, heads=64),
 ]
+
+CHAINS = [ChainCase(case) for case in CASES if case.name in ("B1 S1k", "B8 S2k", "B64 S8k")]
 
 
 class Cache:
@@ -257,18 +263,18 @@ class Tilewright:
                 values |= {"ROWS": case.queries, "CAUSAL": "bottom_right", "WINDOW": str(case.window is not None).lower()}
         return [f"{name}={value}" for name, value in values.items()] if as_text else values
 
-    def call(self, case, cache, out, page_rows, heads_outside=False):
+    def call(self, case, cache, out, page_rows, heads_outside=False, pool=None, seq_lens=None, q=None):
         torch = self.torch
         plan = Operation(self.library, self.bundle(case, page_rows), self.entry(case), self.params(case, page_rows, 0))
         plan.prepare(0)
-        lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
-        values = {"q": cache.q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths,
+        lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda") if seq_lens is None else seq_lens
+        values = {"q": cache.q if q is None else q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths,
                   "window_left": -1 if case.window is None else case.window, "window_right": -1}
         for modifier in case.modifiers:
             values |= cache.captures[modifier]
         k, v = ("k", "v") if isinstance(case, Prefill) else ("k_pages", "v_pages")
         if page_rows:
-            values[k], values[v], values["block_table"] = cache.pages(page_rows, heads_outside)
+            values[k], values[v], values["block_table"] = pool or cache.pages(page_rows, heads_outside)
         else:
             values[k], values[v] = cache.k, cache.v
         if isinstance(case, Prefill):
@@ -322,20 +328,6 @@ def side_of(name, torch, ours, case, cache, out):
     return {"cudnn": cudnn_call, "fa4": fa4_call}[name](torch, case, cache, out)
 
 
-def graph_of(torch, calls):
-    """A graph of the calls; its caller keeps what they use."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for call in calls[:4]:
-            call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for call in calls:
-                call()
-    return graph
-
-
 def measure(torch, case, options, ours):
     is_prefill = isinstance(case, Prefill)
     copies = 2 if is_prefill else max(1, min(40, int(ROTATED_BYTES / case.bytes) + 1))
@@ -343,7 +335,7 @@ def measure(torch, case, options, ours):
     outs = [torch.empty_like(cache.q) for cache in caches]
     expected, checked = caches[0].reference(), caches[0].checked_rows()
     repeats = 4 if is_prefill else max(copies, min(200, int(2000 / max(case.bytes / 4.5e6, 3))))
-    graphs, kept, result = {}, [], {}
+    graphs, kept = {}, []
     for side in options.sides:
         outs[0].fill_(float("nan"))
         try:
@@ -360,21 +352,9 @@ def measure(torch, case, options, ours):
             kept.append(calls)
         except Exception as error:  # a peer that refuses a case
             print(f"{case.name}: {side}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    times = {side: [] for side in graphs}
-    for number in range(options.rounds + 1):
-        for side, graph in graphs.items():
-            begin.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            if number:
-                times[side].append(begin.elapsed_time(end) * 1000 / repeats)
-    for side, values in times.items():
-        quartiles = statistics.quantiles(values, n=4)
-        result[side] = {"us": statistics.median(values), "iqr": quartiles[2] - quartiles[0],
-                        "tbs": case.bytes / statistics.median(values) / 1e6}
-        row = result[side]
+    result = time_graphs(torch, graphs, repeats, options.rounds)
+    for side, row in result.items():
+        row["tbs"] = case.bytes / row["us"] / 1e6
         rate = f"{row['tbs']:7.3f} TB/s"
         if is_prefill:
             row["tflops"] = case.flops / row["us"] / 1e6
@@ -401,15 +381,18 @@ def main():
         sys.exit("serving.py needs a GPU")
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
-    cases = CASES + PREFILL
-    unknown = set(options.cases) - {case.name for case in cases} - {"prefill"}
+    runs = {case.name: lambda case=case: measure(torch, case, options, ours) for case in CASES + PREFILL}
+    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES}
+    runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
+    if "prefill" in options.cases:
+        options.cases += [case.name for case in PREFILL]
+    unknown = set(options.cases) - set(runs) - {"prefill"}
     if unknown:
-        sys.exit(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in cases)}")
+        sys.exit(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(runs)}")
     results = {}
-    for case in cases:
-        is_named = case.name in options.cases or (isinstance(case, Prefill) and "prefill" in options.cases)
-        if not options.cases or is_named:
-            results[case.name] = measure(torch, case, options, ours)
+    for name, run in runs.items():
+        if not options.cases or name in options.cases:
+            results[name] = run()
             ours.kept.clear()
             torch.cuda.empty_cache()
     if options.json:

@@ -170,10 +170,13 @@ func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !ang
   %one = tile.constant 1 : !column
   %none = tile.constant 0 : !column
   %i = tile.iota %c0 dim 0 : !column
-  %other = arith.xori %i, %one : !column
-  %pair = arith.shrui %i, %one : !column
   %odd = arith.andi %i, %one : !column
   %is_odd = arith.cmpi ne, %odd, %none : !column
+  // Computed from %odd, indices have the layout of the columns for which %is_odd chooses.
+  %first = arith.subi %i, %odd : !column
+  %pair = arith.shrui %first, %one : !column
+  %even = arith.subi %one, %odd : !column
+  %other = arith.addi %first, %even : !column
   %x_t = tile.load %x[%n, %h, 0] : !rows -> !both_t
   %other_t = tile.gather %x[%n, %h, 0] along 2 at %other : !rows, !column -> !both_t
   %cos_t = tile.gather %cos[%p, 0] along 1 at %pair : !angles, !column -> !each_t

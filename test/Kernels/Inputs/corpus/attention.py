@@ -253,6 +253,46 @@ def cached_forward():
         check_forward(str(params), got, o, lse, kind)
 
 
+def rotated(x, positions, cos, sin, pairs):
+    """Rows of x [N, H, D], each rotated by its position."""
+    half = cos.shape[1]
+    c, s = cos[positions][:, None], sin[positions][:, None]
+    first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if pairs else (slice(half), slice(half, 2 * half))
+    y = x.copy()
+    y[..., first] = x[..., first] * c - x[..., second] * s
+    y[..., second] = x[..., second] * c + x[..., first] * s
+    return y
+
+
+def attention_append():
+    """Fills all pages, in any order."""
+    for seed, (kind, rows, heads, rotary, pairs, index) in enumerate((
+            ("f64", 16, 3, 0, False, np.int32), ("f32", 1, 2, 32, True, np.int64), ("f16", 8, 20, 16, False, np.int32),
+            ("bf16", 64, 1, 48, True, np.int64))):
+        rng, count = np.random.default_rng(seed), 64
+        k, v, q = normal(seed, (count, heads, 48), kind), normal(seed + 9, (count, heads, 24), kind), normal(
+            seed + 20, (count, 2 * heads, 48), kind)
+        slots, suffix = rng.permutation(count).astype(index), "_i64" if index == np.int64 else ""
+        params = {"T": kind, "D": 48, "DV": 24, "INDICES": suffix[1:] or "i32", "ROTARY": rotary, "PAIRS": str(pairs).lower()}
+        inputs, outputs = {"k": k, "v": v, "slots" + suffix: slots}, {}
+        if rotary:
+            angles = rng.uniform(0, 6, (100, rotary // 2))
+            cos, sin = round_to(np.cos(angles), kind), round_to(np.sin(angles), kind)
+            positions = rng.permutation(100)[:count].astype(index)
+            inputs |= {"cos": cos, "sin": sin, "positions" + suffix: positions, "q": q}
+            params["POSITIONS"] = "true"
+            k, q = (rotated(x, positions, cos, sin, pairs) for x in (k, q))
+            outputs["q_out"] = (q.shape, kind)
+        outputs |= {name: ((count // rows, rows, heads, x.shape[2]), kind) for name, x in (("k_pages", k), ("v_pages", v))}
+        got = run("attention_append", params, inputs, outputs)
+        for name, x in (("k_pages", k), ("v_pages", v)):
+            wanted = np.zeros(x.shape)
+            wanted[slots] = x
+            compare(f"{params} {name}", got[name].reshape(x.shape), wanted, kind)
+        if rotary:
+            compare(f"{params} q_out", got["q_out"], q, kind)
+
+
 def attention_backward_saved_probs():
     for kind, q, k, v, do, keep, params in cases():
         o, _, p = forward(q, k, v, SCALE, keep)
