@@ -30,12 +30,12 @@
 //   POSITIONS     Whether there is positions. Without it, the new keys of sequence b have the positions from seq_lens[b]
 //                 on, and its NQ / B queries as well; with PACKED or slots, query n has the position of key n.
 //   ROTARY        How many columns are rotated, a multiple of 16; 0, the default: none.
-//   PAIRS         Whether columns 2 i and 2 i + 1 are rotated together (GPT-J), not i and i + ROTARY / 2 (GPT-NeoX).
+//   PAIRS         Whether columns 2 i and 2 i + 1 are a pair (GPT-J); without, i and i + ROTARY / 2 are (GPT-NeoX).
 //   Q_FIRST       Whether all queries of a sequence have the position of its first new key.
 //   TR            Type of cos and sin. Default: T.
 //   BLOCK_H       Heads of a program instance. Default: those that fill 2 KB.
 //
-//   halves:  y[i] = x[i] cos[i] - x[i + ROTARY / 2] sin[i],   y[i + ROTARY / 2] = x[i + ROTARY / 2] cos[i] + x[i] sin[i]
+// Of a pair (x1, x2), the results are x1 cos - x2 sin and x2 cos + x1 sin.
 //
 // The computation is in f32 (f64 for f64), and results are rounded once. Keys that are not rotated, values, and columns
 // from ROTARY on keep their bits.

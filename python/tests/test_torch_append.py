@@ -108,6 +108,23 @@ class AppendTest(TorchTest):
         self.assertEqual([x.name for x in schema.arguments if x.alias_info is not None and x.alias_info.is_write],
                          ["k_cache", "v_cache"])
 
+    def test_compile(self):
+        k, cache, slots = normal(3, 2, 32), torch.zeros(5, 4, 2, 32), torch.tensor([7, 0, 19])
+
+        def step(k, k_cache, v_cache, slots):
+            tilewright.append_kv(k, 2 * k, k_cache, v_cache, slots)
+            return k_cache.sum() + v_cache.sum()
+        caches = cache.clone(), cache.clone()
+        total = torch.compile(step, fullgraph=True, backend="aot_eager")(k, *caches, slots)
+        for x, factor in zip(caches, (1, 2)):
+            self.assert_same((x.view(20, 2, 32)[slots],), (factor * k,), rtol=0, atol=0)
+        self.assert_same((total,), (3 * k.sum(),), rtol=1e-5, atol=1e-5)
+
+    def test_opcheck(self):
+        k, cache = normal(3, 2, 32), torch.zeros(5, 4, 2, 32)
+        arguments = (k, k, cache, cache.clone(), torch.arange(3), *[None] * 7, False, False)
+        torch.library.opcheck(torch.ops.tilewright.append.default, arguments, test_utils=("test_schema", "test_faketensor"))
+
     def refuses(self, message, *arguments, **options):
         with self.assertRaisesRegex(ValueError, message):
             tilewright.append_kv(*arguments, **options)
