@@ -27,8 +27,8 @@
 //   PLACES        What says where a key goes: "slots", "table" or "sequences".
 //   INDICES       i32, or i64: then slots_i64 and positions_i64 take the place of slots and positions.
 //   PACKED        Whether there is cu_seqlens. Default: false.
-//   POSITIONS     Whether there is positions. Without it, the new keys of sequence b have the positions from seq_lens[b]
-//                 on, and its NQ / B queries as well; with PACKED or slots, query n has the position of key n.
+//   POSITIONS     Whether there is positions. Without it, the keys of sequence b have positions from seq_lens[b] on,
+//                 and its NQ / B queries as well; with PACKED or slots, query n has the position of key n.
 //   ROTARY        How many columns are rotated, a multiple of 16; 0, the default: none.
 //   PAIRS         Whether columns 2 i and 2 i + 1 are a pair (GPT-J); without, i and i + ROTARY / 2 are (GPT-NeoX).
 //   Q_FIRST       Whether all queries of a sequence have the position of its first new key.
