@@ -3,6 +3,7 @@
 //
 // The C interface of the plans of attention.
 
+#include "runtime/AttentionDecode.h"
 #include "runtime/AttentionViews.h"
 #include "runtime/CApiSupport.h"
 
@@ -27,12 +28,22 @@ struct tilewright_attention_backward {
   Status driver;
 };
 
+struct tilewright_attention_decode {
+  using Arguments = AttentionDecodeArguments;
+  AttentionDecode plan;
+  Status driver;
+};
+
 namespace {
 
 template <typename Arguments> struct Placed {
   Arguments arguments;
   ArgumentArray captures;
 };
+
+Status notSupported(const std::string &what) {
+  return Status::failure(Code::Unsupported, what + " is not supported yet by decoding");
+}
 
 /// Views, scalars and captures of both directions.
 template <typename Handle, typename Args>
@@ -60,6 +71,83 @@ Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arg
   };
   return placeArguments(args.captures, args.num_captures, nameOf, &captures, captures.size(),
                         placedCaptures);
+}
+
+/// Decoding: what is not supported yet has no place in the plan, and is rejected here.
+Status place(const tilewright_attention_decode *, const tilewright_attention_decode_args &args,
+             Placed<AttentionDecodeArguments> &placed) {
+  if (Status status = expectSize(args, "tilewright_attention_decode_args"); !status)
+    return status;
+  if (Status status = expectPointer(args.cache, "cache"); !status)
+    return status;
+  const tilewright_kv_cache &cache = *args.cache;
+  if (Status status = expectSize(cache, "tilewright_kv_cache"); !status)
+    return status;
+  for (auto [view, name] :
+       {std::pair(args.cu_seqlens_q, "cu_seqlens_q"),
+        std::pair(args.row_positions, "row_positions"), std::pair(args.tree_bits, "tree_bits"),
+        std::pair(args.q_scale, "q_scale"), std::pair(cache.k_scale, "k_scale"),
+        std::pair(cache.v_scale, "v_scale")})
+    if (view)
+      return notSupported(name);
+  if (args.window_left != -1 || args.window_right != -1)
+    return notSupported("a window (" + std::to_string(args.window_left) + ", " +
+                        std::to_string(args.window_right) + ") other than (-1, -1)");
+  if (args.key_first != 0 || args.key_step != 1 || args.key_interleave != 1)
+    return notSupported("key_first, key_step, key_interleave of " + std::to_string(args.key_first) +
+                        ", " + std::to_string(args.key_step) + ", " +
+                        std::to_string(args.key_interleave) + " other than 0, 1, 1");
+  if (args.num_captures != 0)
+    return notSupported("a capture");
+  AttentionDecodeArguments &to = placed.arguments;
+  to.scale = args.exact_scale != 0 ? args.exact_scale : args.scale;
+  const std::tuple<const tilewright_view *, const char *, Argument *> views[] = {
+      {args.q, "q", &to.q},
+      {args.o, "o", &to.o},
+      {args.lse, "lse", &to.lse},
+      {cache.k, "k", &to.cache.k},
+      {cache.v, "v", &to.cache.v},
+      {cache.block_table, "block_table", &to.cache.blockTable},
+      {cache.seq_lens, "seq_lens", &to.cache.seqLens}};
+  for (auto [view, name, argument] : views)
+    if (Status status = toArgument(view, name, *argument); !status)
+      return status;
+  return Status::success();
+}
+
+Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecodeDesc &wanted) {
+  if (Status status = expectType(desc.type, "the description of decoding"); !status)
+    return status;
+  if (Status status = expectType(desc.cache_type, "the cache of the description of decoding");
+      !status)
+    return status;
+  if (numberOf(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
+    return Status::failure("the description of decoding has the unknown causal mode " +
+                           std::to_string(int(numberOf(desc.causal))));
+  auto nameOf = [](tilewright_type type) {
+    return std::string(elementTypeName(ElementType(type)));
+  };
+  if (desc.cache_type != desc.type)
+    return notSupported("a cache of " + nameOf(desc.cache_type) + " with q of " +
+                        nameOf(desc.type));
+  if (desc.causal == TILEWRIGHT_CAUSAL_TOP_LEFT)
+    return notSupported("causal mode top_left");
+  for (auto [flag, name] : {std::pair(desc.has_window, "has_window"),
+                            std::pair(desc.overlap_previous, "overlap_previous"),
+                            std::pair(desc.lengths_are_older, "lengths_are_older"),
+                            std::pair(int(desc.spare_sms), "spare_sms")})
+    if (flag)
+      return notSupported(std::string(name) + " of " + std::to_string(flag));
+  if (desc.max_rows < 0 || desc.max_rows > 1)
+    return notSupported("max_rows of " + std::to_string(desc.max_rows));
+  wanted.type = ElementType(desc.type);
+  wanted.headDim = desc.head_dim;
+  wanted.valueDim = desc.value_dim;
+  wanted.group = desc.group;
+  wanted.numSplits = desc.num_splits;
+  if (desc.entry)
+    wanted.entry = desc.entry;
+  return Status::success();
 }
 
 /// The common fields of the descriptions of both directions.
@@ -189,7 +277,28 @@ tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bu
       });
 }
 
-/// For both directions: the functions that tilewright.h declares, implemented by the templates
+tilewright_code tilewright_attention_decode_create(const tilewright_bundle *bundle,
+                                                   const tilewright_attention_decode_desc *desc,
+                                                   tilewright_attention_decode **plan) {
+  return guard([&]() -> Status {
+    if (!bundle || !desc || !plan)
+      return Status::failure("bundle, desc and plan must not be null");
+    if (Status status = expectSize(*desc, "tilewright_attention_decode_desc"); !status)
+      return status;
+    AttentionDecodeDesc wanted;
+    if (Status status = toDecodeDesc(*desc, wanted); !status)
+      return status;
+    Status driverStatus;
+    const DriverTable &driver = findDriver(driverStatus);
+    Result<AttentionDecode> created = AttentionDecode::create(driver, bundle->bundle, wanted);
+    if (!created)
+      return created.status();
+    *plan = new tilewright_attention_decode{std::move(*created), driverStatus};
+    return Status::success();
+  });
+}
+
+/// For all plans: the functions that tilewright.h declares, implemented by the templates
 /// above.
 #define DEFINE_FUNCTIONS(PLAN)                                                                     \
   void PLAN##_destroy(PLAN *plan) { delete plan; }                                                 \
@@ -214,3 +323,4 @@ tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bu
   }
 DEFINE_FUNCTIONS(tilewright_attention_forward)
 DEFINE_FUNCTIONS(tilewright_attention_backward)
+DEFINE_FUNCTIONS(tilewright_attention_decode)

@@ -54,6 +54,9 @@ template <> inline constexpr size_t firstSize<tilewright_attention_forward_desc>
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_args> = 80;
 template <> inline constexpr size_t firstSize<tilewright_attention_backward_desc> = 56;
 template <> inline constexpr size_t firstSize<tilewright_attention_backward_args> = 120;
+template <> inline constexpr size_t firstSize<tilewright_kv_cache> = 56;
+template <> inline constexpr size_t firstSize<tilewright_attention_decode_desc> = 80;
+template <> inline constexpr size_t firstSize<tilewright_attention_decode_args> = 120;
 
 /// For a struct that states a size of `size` bytes.
 Status tooSmall(size_t size, size_t least, const char *what);

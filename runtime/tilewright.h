@@ -65,6 +65,7 @@ typedef struct tilewright_bundle tilewright_bundle;
 typedef struct tilewright_operation tilewright_operation;
 typedef struct tilewright_attention_forward tilewright_attention_forward;
 typedef struct tilewright_attention_backward tilewright_attention_backward;
+typedef struct tilewright_attention_decode tilewright_attention_decode;
 
 /* An array in device memory. */
 typedef struct tilewright_view {
@@ -272,6 +273,84 @@ TILEWRIGHT_API tilewright_code
 tilewright_attention_backward_check_indices(tilewright_attention_backward *plan, int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_backward_run(
     const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
+    void *workspace, uint64_t workspace_bytes, void *stream);
+
+/* Decoding: attention of one new query of each sequence over a cache of keys and values. Fields
+ * that are not supported yet must have the value that their comment names. */
+
+/* Pages of keys and values, or a page for each sequence. The order of dimensions in memory is that
+ * of strides. Only the device reads what lengths and table hold. */
+typedef struct tilewright_kv_cache {
+  size_t struct_size;
+  const tilewright_view *k;           /* [pages, rows, Hkv, D] */
+  const tilewright_view *v;           /* [pages, rows, Hkv, DV] */
+  const tilewright_view *block_table; /* i32 [B, L]; null: sequence b is page b */
+  const tilewright_view *seq_lens;    /* i32 [B], with the new keys */
+  const tilewright_view *k_scale;     /* null: not supported yet */
+  const tilewright_view *v_scale;     /* null: not supported yet */
+} tilewright_kv_cache;
+
+typedef struct tilewright_attention_decode_desc {
+  size_t struct_size;
+  tilewright_type type;       /* of q and o */
+  tilewright_type cache_type; /* equal to type: other caches are not supported yet */
+  tilewright_causal causal;   /* none or bottom_right, which are the same for one query */
+  int has_window;             /* 0: windows are not supported yet */
+  int64_t head_dim;
+  int64_t value_dim;     /* 0: head_dim */
+  int64_t group;         /* query heads that share a key head */
+  int64_t max_rows;      /* 0 or 1: more queries of a sequence are not supported yet */
+  int32_t num_splits;    /* at most so many parts of a sequence; 0: any. Not 0: its result does not
+                            depend on other sequences */
+  int overlap_previous;  /* 0: not supported yet */
+  int lengths_are_older; /* 0: not supported yet */
+  int32_t spare_sms;     /* 0: not supported yet */
+  const char *entry;     /* null: attention_decode */
+} tilewright_attention_decode_desc;
+
+typedef struct tilewright_attention_decode_args {
+  size_t struct_size;
+  const tilewright_view *q;             /* [B, R, Hq, D]; R is 1 */
+  const tilewright_view *o;             /* [B, R, Hq, DV] */
+  const tilewright_view *lse;           /* [B, Hq, R], natural logarithm; nullable */
+  const tilewright_view *cu_seqlens_q;  /* null: not supported yet */
+  const tilewright_view *row_positions; /* null: not supported yet */
+  const tilewright_view *tree_bits;     /* null: not supported yet */
+  const tilewright_view *q_scale;       /* null: not supported yet */
+  const tilewright_kv_cache *cache;
+  float scale;
+  int32_t window_left; /* -1: windows are not supported yet */
+  int32_t window_right;
+  int32_t key_first;                   /* 0: keys of several devices are not supported yet */
+  int32_t key_step;                    /* 1 */
+  int32_t key_interleave;              /* 1 */
+  const tilewright_argument *captures; /* null: not supported yet */
+  size_t num_captures;
+  double exact_scale; /* instead of scale, for entries that take it in f64; 0: scale */
+} tilewright_attention_decode_args;
+
+/* A plan has the code of the bundle for all sizes of pages. */
+TILEWRIGHT_API tilewright_code tilewright_attention_decode_create(
+    const tilewright_bundle *bundle, const tilewright_attention_decode_desc *desc,
+    tilewright_attention_decode **plan);
+TILEWRIGHT_API void tilewright_attention_decode_destroy(tilewright_attention_decode *plan);
+TILEWRIGHT_API size_t
+tilewright_attention_decode_num_captures(const tilewright_attention_decode *plan);
+TILEWRIGHT_API const char *
+tilewright_attention_decode_capture_name(const tilewright_attention_decode *plan, size_t index);
+TILEWRIGHT_API tilewright_code tilewright_attention_decode_check_support(
+    const tilewright_attention_decode *plan, int major, int minor, int shared_bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_decode_prepare(tilewright_attention_decode *plan, int device);
+/* From extents alone: one call serves all lengths. With other extents, also smaller ones, the
+ * number may be larger. */
+TILEWRIGHT_API tilewright_code tilewright_attention_decode_workspace_size(
+    const tilewright_attention_decode *plan, const tilewright_attention_decode_args *args,
+    int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_decode_check_indices(tilewright_attention_decode *plan, int wanted);
+TILEWRIGHT_API tilewright_code tilewright_attention_decode_run(
+    const tilewright_attention_decode *plan, const tilewright_attention_decode_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
 
 #ifdef __cplusplus

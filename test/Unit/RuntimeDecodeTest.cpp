@@ -1,0 +1,357 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The plan of decoding, through the C interface.
+
+#include "RuntimeTesting.h"
+
+#include "runtime/AttentionDecode.h"
+#include "runtime/CApi.h"
+#include "runtime/tilewright.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+namespace {
+
+/// For D 64, DV 32, bf16 and groups of 4. The number of threads tells the code.
+KernelSpec decodeKernel(int64_t pageRows, unsigned threads) {
+  KernelSpec kernel;
+  kernel.name = "attention_decode";
+  kernel.params = {{"D", Expr::integer(64)},
+                   {"DV", Expr::integer(32)},
+                   {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
+                   {"GROUP", Expr::integer(4)},
+                   {"PAGE_ROWS", Expr::integer(pageRows)},
+                   {"SPLITS", Expr::integer(0)}};
+  kernel.arguments = {ArgumentSpec::view("q", ElementType::BF16, {-1, -1, 64}),
+                      ArgumentSpec::view("k_pages", ElementType::BF16, {-1, -1, -1, 64}),
+                      ArgumentSpec::view("v_pages", ElementType::BF16, {-1, -1, -1, 32}),
+                      ArgumentSpec::view("o", ElementType::BF16, {-1, -1, 32}),
+                      ArgumentSpec::view("lse", ElementType::F32, {-1, -1}, true),
+                      ArgumentSpec::view("block_table", ElementType::I32, {-1, -1}, true),
+                      ArgumentSpec::view("seq_lens", ElementType::I32, {-1}),
+                      ArgumentSpec::scalar("scale", ElementType::F32)};
+  kernel.entry = "decode_" + std::to_string(pageRows);
+  kernel.codes = {{CodeSpec::Kind::Ptx, *Arch::parse("sm_80"), 80, 0}};
+  kernel.grid = {*Expr::call("*", {Expr::dim("q", 0), Expr::dim("q", 1)})};
+  kernel.block = {threads, 1, 1};
+  return kernel;
+}
+
+BundleWriter decodeBundle() {
+  BundleWriter writer;
+  writer.addPtx(".version 8.0\n.entry decode_0()\n.entry decode_16()\n.entry decode_64()");
+  writer.manifest.source = "kernels/attention_decode.mlir";
+  writer.manifest.kernels = {decodeKernel(16, 16), decodeKernel(0, 128), decodeKernel(64, 64)};
+  return writer;
+}
+
+class DecodePlan : public RuntimeTest {
+protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    setDriverForTesting(&driver);
+    load(decodeBundle());
+    cache.k = &k;
+    cache.v = &v;
+    cache.block_table = &table;
+    cache.seq_lens = &lengths;
+    args.q = &q;
+    args.o = &o;
+    args.cache = &cache;
+  }
+  void TearDown() override {
+    tilewright_attention_decode_destroy(plan);
+    tilewright_bundle_close(bundle);
+    setDriverForTesting(nullptr);
+  }
+  void load(const BundleWriter &writer) {
+    tilewright_bundle_close(bundle);
+    manifest = read(writer);
+    fake().layout = &manifest->manifest().kernels[0].layout; // that of all variants
+    std::string bytes = *writer.bytes();
+    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+  }
+  tilewright_code create() {
+    tilewright_attention_decode_destroy(plan);
+    plan = nullptr;
+    return tilewright_attention_decode_create(bundle, &desc, &plan);
+  }
+  void createPlan() {
+    ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+    ASSERT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_OK);
+  }
+  tilewright_code run() {
+    return tilewright_attention_decode_run(plan, &args, nullptr, 0, streamOf(0));
+  }
+  template <typename T> T paramAt(const FakeLaunch &launch, size_t index) {
+    T value;
+    std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
+    return value;
+  }
+  static tilewright_view viewOf(uintptr_t address, tilewright_type type, uint32_t rank,
+                                const int64_t *extents, const int64_t *strides = nullptr) {
+    return {
+        sizeof(tilewright_view), reinterpret_cast<void *>(address), type, rank, extents, strides};
+  }
+
+  std::shared_ptr<const Bundle> manifest;
+  tilewright_bundle *bundle = nullptr;
+  tilewright_attention_decode *plan = nullptr;
+  tilewright_attention_decode_desc desc = {sizeof(desc),
+                                           TILEWRIGHT_BF16,
+                                           TILEWRIGHT_BF16,
+                                           TILEWRIGHT_CAUSAL_NONE,
+                                           0,
+                                           64,
+                                           32,
+                                           4,
+                                           1,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           nullptr};
+  int64_t qExtents[4] = {3, 1, 8, 64}, qStrides[4] = {5000, 4000, 100, 1};
+  int64_t oExtents[4] = {3, 1, 8, 32}, lseExtents[3] = {3, 8, 1};
+  int64_t kExtents[4] = {9, 128, 2, 64}, vExtents[4] = {9, 128, 2, 32};
+  int64_t tableExtents[2] = {3, 4}, lengthExtents[1] = {3};
+  tilewright_view q = viewOf(0x10000, TILEWRIGHT_BF16, 4, qExtents, qStrides);
+  tilewright_view o = viewOf(0x20000, TILEWRIGHT_BF16, 4, oExtents);
+  tilewright_view lse = viewOf(0x30000, TILEWRIGHT_F32, 3, lseExtents);
+  tilewright_view k = viewOf(0x40000, TILEWRIGHT_BF16, 4, kExtents);
+  tilewright_view v = viewOf(0x50000, TILEWRIGHT_BF16, 4, vExtents);
+  tilewright_view table = viewOf(0x60000, TILEWRIGHT_I32, 2, tableExtents);
+  tilewright_view lengths = viewOf(0x70000, TILEWRIGHT_I32, 1, lengthExtents);
+  tilewright_kv_cache cache = {sizeof(cache), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  tilewright_attention_decode_args args = {
+      sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+      0.125f,       -1,      -1,      0,       1,       1,       nullptr, 0,       0};
+};
+
+TEST_F(DecodePlan, TakesTheCodeForTheSizeOfPages) {
+  createPlan();
+  EXPECT_EQ(tilewright_attention_decode_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_decode_check_support(plan, 7, 5, 0), TILEWRIGHT_UNSUPPORTED);
+  EXPECT_EQ(tilewright_attention_decode_num_captures(plan), 0u);
+  EXPECT_EQ(tilewright_attention_decode_capture_name(plan, 0), nullptr);
+  uint64_t size = 1;
+  EXPECT_EQ(tilewright_attention_decode_workspace_size(plan, &args, 0, &size), TILEWRIGHT_OK);
+  EXPECT_EQ(size, 0u);
+  const std::map<std::string, int> before = fake().calls;
+  for (int64_t rows : {64, 128, 16, 48}) {
+    kExtents[1] = vExtents[1] = rows;
+    EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  }
+  EXPECT_EQ(fake().launches.size(), 4u);
+  const unsigned threads[] = {64, 64, 16, 16};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(fake().launches[i].block[0], threads[i]);
+    EXPECT_EQ(fake().launches[i].grid[0], 3u * 8);
+  }
+  // A run launches, and does nothing else but look for its context.
+  std::string made;
+  for (const auto &[name, count] : fake().calls) {
+    auto old = before.find(name);
+    if ((old == before.end() || old->second != count) && name.rfind("cuCtx", 0) != 0 &&
+        name != "cuStreamGetCtx")
+      made += name + " " + std::to_string(count);
+  }
+  EXPECT_EQ(made, "cuLaunchKernel 4");
+  cache.block_table = nullptr;
+  kExtents[0] = vExtents[0] = 3;
+  EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(fake().launches.back().block[0], 128u);
+}
+
+/// The dimension of rows is dropped, and its stride with it.
+TEST_F(DecodePlan, DropsTheRowsOfASequence) {
+  createPlan();
+  args.lse = &lse;
+  ASSERT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  const FakeLaunch &launch = fake().launches.at(0);
+  EXPECT_EQ(paramAt<uint64_t>(launch, 0), 0x10000u);
+  for (auto [index, extent] : {std::pair(1, 3), std::pair(2, 8), std::pair(3, 64)})
+    EXPECT_EQ(paramAt<int32_t>(launch, size_t(index)), extent);
+  for (auto [index, stride] : {std::pair(4, 5000), std::pair(5, 100), std::pair(6, 1)})
+    EXPECT_EQ(paramAt<int64_t>(launch, size_t(index)), stride);
+  // q has 7 parameters, each cache 9, o 7.
+  constexpr size_t lseAt = 7 + 9 + 9 + 7;
+  EXPECT_EQ(paramAt<uint64_t>(launch, lseAt), 0x30000u);
+  EXPECT_EQ(paramAt<int32_t>(launch, lseAt + 1), 3);
+  EXPECT_EQ(paramAt<int32_t>(launch, lseAt + 2), 8);
+  EXPECT_EQ(paramAt<int64_t>(launch, lseAt + 3), 8);
+  EXPECT_EQ(paramAt<int64_t>(launch, lseAt + 4), 1);
+  float scale = paramAt<float>(launch, fake().layout->params.size() - 1);
+  EXPECT_EQ(scale, 0.125f);
+}
+
+TEST_F(DecodePlan, NamesWhatIsMissing) {
+  createPlan();
+  kExtents[1] = vExtents[1] = 20;
+  const char *rows = "'bundle' has no variant of 'attention_decode' for pages of 20 rows, but "
+                     "PAGE_ROWS = 64, 16, 0; compile it with --param=PAGE_ROWS=1";
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_MISSING_VARIANT, rows);
+  uint64_t size = 0;
+  EXPECT_C_FAILURE(tilewright_attention_decode_workspace_size(plan, &args, 0, &size),
+                   TILEWRIGHT_MISSING_VARIANT, rows);
+  BundleWriter writer = decodeBundle();
+  writer.manifest.kernels.erase(writer.manifest.kernels.begin() + 1);
+  load(writer);
+  createPlan();
+  cache.block_table = nullptr;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_MISSING_VARIANT,
+                   "'bundle' has no variant of 'attention_decode' for a cache without a table, but "
+                   "PAGE_ROWS = 64, 16; compile it with --param=PAGE_ROWS=0");
+  desc.num_splits = 4;
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
+                   "'bundle' has no variant of 'attention_decode' for D = 64, DV = 32, T = bf16, "
+                   "GROUP = 4, PAGE_ROWS = 64, SPLITS = 4; compile it with: tilewrightc "
+                   "kernels/attention_decode.mlir --kernel=attention_decode --param=D=64 "
+                   "--param=DV=32 --param=T=bf16 --param=GROUP=4 --param=PAGE_ROWS=64 "
+                   "--param=SPLITS=4 --target=sm_80 --emit=bundle -o FILE");
+  desc.num_splits = 0;
+  desc.entry = "decode";
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
+                   "'bundle' has no kernel or program 'decode'");
+}
+
+TEST_F(DecodePlan, RejectsOtherKernels) {
+  BundleWriter writer = decodeBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    kernel.arguments[6].name = "lengths";
+  load(writer);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "'attention_decode' takes 'lengths', which is not an argument of decoding");
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    kernel.arguments.erase(kernel.arguments.begin() + 6);
+  load(writer);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "'attention_decode' has no argument 'seq_lens', which decoding requires");
+}
+
+TEST_F(DecodePlan, ChecksViews) {
+  createPlan();
+  auto fails = [&](tilewright_code code, const char *text) { EXPECT_C_FAILURE(run(), code, text); };
+  qExtents[1] = 2;
+  fails(TILEWRIGHT_UNSUPPORTED, "argument 'q' of decoding must have one row for each sequence, but "
+                                "got 2; several rows are not supported yet");
+  qExtents[1] = 1;
+  o.rank = 3;
+  fails(TILEWRIGHT_INVALID_ARGUMENT,
+        "argument 'o' of decoding must have the shape [B, R, Hq, DV], but got rank 3");
+  o.rank = 4;
+  args.lse = &lse;
+  lse.rank = 2;
+  fails(TILEWRIGHT_INVALID_ARGUMENT,
+        "argument 'lse' of decoding must have the shape [B, Hq, R], but got rank 2");
+  args.lse = nullptr;
+  args.q = nullptr;
+  fails(TILEWRIGHT_INVALID_ARGUMENT,
+        "argument 'q' of kernel 'attention_decode' is missing; it is not an optional argument");
+  args.q = &q;
+  for (auto [field, name] : {std::pair(&cache.k, "k_pages"), std::pair(&cache.v, "v_pages"),
+                             std::pair(&cache.seq_lens, "seq_lens")}) {
+    const tilewright_view *kept = *field;
+    *field = nullptr;
+    fails(TILEWRIGHT_INVALID_ARGUMENT,
+          (std::string("argument '") + name +
+           "' of kernel 'attention_decode' is missing; it is not an optional argument")
+              .c_str());
+    *field = kept;
+  }
+  cache.struct_size = 8;
+  fails(TILEWRIGHT_INVALID_ARGUMENT, "struct_size of tilewright_kv_cache is 8, less than 56");
+  cache.struct_size = sizeof(cache);
+  args.cache = nullptr;
+  fails(TILEWRIGHT_INVALID_ARGUMENT, "cache must not be null");
+  args.cache = &cache;
+  args.struct_size = 100;
+  fails(TILEWRIGHT_INVALID_ARGUMENT,
+        "struct_size of tilewright_attention_decode_args is 100, less than 120");
+  args.struct_size = sizeof(args);
+  EXPECT_EQ(run(), TILEWRIGHT_OK);
+  EXPECT_EQ(fake().launches.size(), 1u);
+}
+
+TEST_F(DecodePlan, RefusesWhatIsNotSupportedYet) {
+  createPlan();
+  auto refuses = [&](auto &field, auto value, const char *text) {
+    auto kept = field;
+    field = value;
+    EXPECT_C_FAILURE(run(), TILEWRIGHT_UNSUPPORTED, text);
+    field = kept;
+  };
+  refuses(args.cu_seqlens_q, &lengths, "cu_seqlens_q is not supported yet by decoding");
+  refuses(args.row_positions, &lengths, "row_positions is not supported yet by decoding");
+  refuses(args.tree_bits, &table, "tree_bits is not supported yet by decoding");
+  refuses(args.q_scale, &lse, "q_scale is not supported yet by decoding");
+  refuses(cache.k_scale, &lse, "k_scale is not supported yet by decoding");
+  refuses(cache.v_scale, &lse, "v_scale is not supported yet by decoding");
+  refuses(args.window_left, 8,
+          "a window (8, -1) other than (-1, -1) is not supported yet by decoding");
+  refuses(args.key_step, 2,
+          "key_first, key_step, key_interleave of 0, 2, 1 other than 0, 1, 1 is not supported yet "
+          "by decoding");
+  tilewright_argument capture = {sizeof(capture), "slopes", &lse, nullptr, TILEWRIGHT_F32};
+  args.captures = &capture;
+  refuses(args.num_captures, size_t(1), "a capture is not supported yet by decoding");
+  args.captures = nullptr;
+  EXPECT_EQ(fake().launches.size(), 0u);
+  EXPECT_EQ(run(), TILEWRIGHT_OK);
+}
+
+TEST_F(DecodePlan, ChecksDescriptions) {
+  auto refuses = [&](auto &field, auto value, const char *text,
+                     tilewright_code code = TILEWRIGHT_UNSUPPORTED) {
+    auto kept = field;
+    field = value;
+    EXPECT_C_FAILURE(create(), code, text);
+    field = kept;
+  };
+  refuses(desc.cache_type, TILEWRIGHT_E4M3,
+          "a cache of e4m3 with q of bf16 is not supported yet by decoding");
+  refuses(desc.causal, TILEWRIGHT_CAUSAL_TOP_LEFT,
+          "causal mode top_left is not supported yet by decoding");
+  refuses(desc.has_window, 1, "has_window of 1 is not supported yet by decoding");
+  refuses(desc.overlap_previous, 1, "overlap_previous of 1 is not supported yet by decoding");
+  refuses(desc.lengths_are_older, 1, "lengths_are_older of 1 is not supported yet by decoding");
+  refuses(desc.spare_sms, 4, "spare_sms of 4 is not supported yet by decoding");
+  refuses(desc.max_rows, 16, "max_rows of 16 is not supported yet by decoding");
+  constexpr tilewright_code invalid = TILEWRIGHT_INVALID_ARGUMENT;
+  refuses(desc.type, tilewright_type(9),
+          "the description of decoding has the unknown element type 9", invalid);
+  refuses(desc.cache_type, tilewright_type(9),
+          "the cache of the description of decoding has the unknown element type 9", invalid);
+  refuses(desc.causal, tilewright_causal(5),
+          "the description of decoding has the unknown causal mode 5", invalid);
+  refuses(desc.head_dim, 0,
+          "the head dimension of decoding must be positive, but got 0 and, for values, 32",
+          invalid);
+  refuses(desc.group, 0,
+          "the group of decoding must be a number of query heads for each key head, but got 0",
+          invalid);
+  refuses(desc.num_splits, -1,
+          "the splits of decoding must be a number of parts, or 0 for any, but got -1", invalid);
+  refuses(desc.struct_size, size_t(72),
+          "struct_size of tilewright_attention_decode_desc is 72, less than 80", invalid);
+  EXPECT_C_FAILURE(tilewright_attention_decode_create(nullptr, &desc, &plan), invalid,
+                   "bundle, desc and plan must not be null");
+  desc.causal = TILEWRIGHT_CAUSAL_BOTTOM_RIGHT; // of one query, which attends all keys
+  desc.max_rows = 0;
+  EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+}
+
+TEST_F(DecodePlan, AnswersWithoutADriver) {
+  setDriverForTesting(nullptr);
+  if (DriverTable::system().ok())
+    GTEST_SKIP() << "there is a driver";
+  ASSERT_EQ(create(), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_decode_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_NO_DRIVER);
+  EXPECT_EQ(run(), TILEWRIGHT_NO_DRIVER);
+}
+
+} // namespace
