@@ -40,10 +40,10 @@
 // The computation is in f32 (f64 for f64), and results are rounded once. Keys that are not rotated, values, and columns
 // from ROTARY on keep their bits.
 //
-// A key without a place is skipped: its slot is negative or beyond the pages, its position beyond its sequence's row of
-// the table, or its page does not exist. Nothing else of the cache is written or read. No two keys may have the same
-// place. The host checks slots, lengths, offsets and positions; a device checks those of i32 on request. A position
-// beyond cos reads zeros there.
+// A key without a place is skipped: its slot is negative or beyond the pages, its position is beyond its sequence's
+// row of the table, or its page does not exist. Nothing else of the cache is written or read. No two keys may have the
+// same place. The host checks slots, lengths, offsets and positions of i32; a device checks them on request. Those of
+// i64, and the pages of new keys, are not checked. A position beyond cos reads zeros there.
 //
 // The order of dimensions in memory is arbitrary, as strides are. The grid follows from extents alone. Runs are
 // bit-identical.
