@@ -40,10 +40,10 @@
 // The computation is in f32 (f64 for f64), and results are rounded once. Keys that are not rotated, values, and columns
 // from ROTARY on keep their bits.
 //
-// A key without a place is skipped: its slot is negative or beyond the pages, its position is beyond its sequence's
-// row of the table, or its page does not exist. Nothing else of the cache is written or read. No two keys may have the
-// same place. The host checks slots, lengths, offsets and positions of i32; a device checks them on request. Those of
-// i64, and the pages of new keys, are not checked. A position beyond cos reads zeros there.
+// A key without a place is skipped: its slot is negative or beyond the pages, its position beyond its sequence's row
+// of the table, or its page does not exist. Nothing else of the cache is written or read. No two keys may have the
+// same place. The host checks slots, of which -1 is allowed, lengths, offsets and positions; a device checks them on
+// request. The pages of new keys are not checked. A position beyond cos reads zeros there.
 //
 // The order of dimensions in memory is arbitrary, as strides are. The grid follows from extents alone. Runs are
 // bit-identical.
@@ -226,8 +226,10 @@ tile.kernel @attention_append
             same_dims(sin, cos, 0), same_dims(q_out, q, 0, 1), or(BY_SEQUENCE, dim(q, 0) == dim(k, 0)),
             or(not(BY_SEQUENCE), mod(dim(q, 0), max(dim(seq_lens, 0), 1)) == 0),
             within(slots, -1, dim(k_pages, 0) * dim(k_pages, 1)),
+            within(slots_i64, -1, dim(k_pages, 0) * dim(k_pages, 1)),
             within(seq_lens, 0, select(TABLE, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)) + 1),
-            ascending(cu_seqlens), within(cu_seqlens, 0, dim(k, 0) + 1), within(positions, 0, dim(cos, 0)))
+            ascending(cu_seqlens), within(cu_seqlens, 0, dim(k, 0) + 1), within(positions, 0, dim(cos, 0)),
+            within(positions_i64, 0, dim(cos, 0)))
     (%k: !rows, %v: optional !v_rows, %k_pages: !k_pages, %v_pages: optional !v_pages,
      %slots: !numbers when (and(SLOTS, not(WIDE))), %slots_i64: !wide when (and(SLOTS, WIDE)),
      %seq_lens: !numbers when (not(SLOTS)), %block_table: !table when (TABLE), %cu_seqlens: !numbers when (PACKED),

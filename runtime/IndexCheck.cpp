@@ -27,8 +27,10 @@ public:
     if (view.kind == Argument::Kind::View)
       extents.assign(view.extents, view.extents + view.rank);
     auto read = [this, extents, name = spec.name, &view](int64_t first, int64_t count,
-                                                         int32_t *to) {
+                                                         int64_t *to) {
       failure = copy(name, view, extents, first, count, to);
+      if (failure.ok() && view.type == ElementType::I32)
+        numeric::widenInPlace(to, count);
       return failure.ok();
     };
     return {spec.name, extents, read};
@@ -37,13 +39,15 @@ public:
 private:
   /// Only the elements are read: the gaps between them need not be memory.
   Status copy(const std::string &name, const Argument &view, const std::vector<int64_t> &extents,
-              int64_t first, int64_t count, int32_t *to) const {
+              int64_t first, int64_t count, int64_t *to) const {
     cuda::Result result = cuda::Success;
+    auto width = int64_t(byteWidth(view.type));
+    auto *bytes = reinterpret_cast<uint8_t *>(to);
     numeric::forEachStretch(
         extents, view.strides, first, count, [&](int64_t offset, int64_t done, int64_t length) {
           result =
-              driver.cuMemcpyDtoHAsync(to + done, view.bits + uint64_t(offset) * sizeof(int32_t),
-                                       size_t(length) * sizeof(int32_t), stream);
+              driver.cuMemcpyDtoHAsync(bytes + done * width, view.bits + uint64_t(offset * width),
+                                       size_t(length * width), stream);
           return result == cuda::Success;
         });
     const char *call = "cuMemcpyDtoHAsync";

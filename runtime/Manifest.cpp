@@ -113,12 +113,12 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
     auto checkView = [&](uint32_t place, unsigned rank) {
       if (place < arguments.size()) {
         const ArgumentSpec &view = arguments[place];
-        if (view.isView && view.type == ElementType::I32 &&
+        if (view.isView && (view.type == ElementType::I32 || view.type == ElementType::I64) &&
             (rank == 0 || view.extents.size() == rank))
           return Status::success();
       }
       return bad(owner + " uses '" + std::string(numeric::elementRuleName(rule.rule)) +
-                 "', which requires a view of i32" +
+                 "', which requires a view of i32 or i64" +
                  (rank ? " of rank " + std::to_string(rank) : std::string()) + ", but got " +
                  describe(arguments, place));
     };

@@ -71,7 +71,7 @@ private:
   /// cannot be read.
   template <typename Accept>
   static bool scan(const IndexArray &array, int64_t first, int64_t count, Accept accept) {
-    std::vector<int32_t> piece(size_t(std::min(count, mostIndices)));
+    std::vector<int64_t> piece(size_t(std::min(count, mostIndices)));
     for (int64_t end = first + count; first < end;) {
       int64_t length = std::min(end - first, mostIndices);
       if (!array.read(first, length, piece.data()))

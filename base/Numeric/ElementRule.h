@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,11 +32,11 @@ std::string_view elementRuleName(ElementRule rule);
 /// The rank that the rule requires of its array; 0: any.
 unsigned elementRuleRank(ElementRule rule);
 
-/// An array of i32.
+/// An array of i32 or i64.
 struct IndexArray {
   /// Reads `count` elements, at most mostIndices, consecutive in row-major order, starting at
   /// number `first`. False if they cannot be read.
-  using Read = std::function<bool(int64_t first, int64_t count, int32_t *to)>;
+  using Read = std::function<bool(int64_t first, int64_t count, int64_t *to)>;
 
   std::string name;
   std::vector<int64_t> extents;
@@ -58,6 +59,16 @@ struct ElementCheck {
 /// x[2] = 3 after 5" for the first element in row-major order that violates the rule. Nothing if
 /// the rule holds, or if an array could not be read.
 std::optional<std::string> findBrokenRule(const ElementCheck &check);
+
+/// Makes 64-bit integers of the 32-bit ones that lie in the first half of their place.
+inline void widenInPlace(int64_t *numbers, int64_t count) {
+  for (int64_t i = count; i-- > 0;) {
+    int32_t narrow;
+    std::memcpy(&narrow, reinterpret_cast<const char *>(numbers) + i * int64_t(sizeof(narrow)),
+                sizeof(narrow));
+    numbers[i] = narrow;
+  }
+}
 
 /// Calls body(offset, number, count) for contiguous runs of elements of a strided array: `number`
 /// of the `count` elements that follow `first` in row-major order are done, and the next `count`

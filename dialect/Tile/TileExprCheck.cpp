@@ -205,8 +205,11 @@ private:
                     ? signature->findArg(operand.getName())
                     : -1;
       auto view = arg < 0 ? ViewType() : dyn_cast<ViewType>(signature->getArgType(arg));
-      if (!view || !view.getElementType().isSignlessInteger(32) || (rank && view.getRank() != rank))
-        return error() << "uses '" << function << "', which requires a view of i32"
+      auto isIndex = [](Type type) {
+        return type.isSignlessInteger(32) || type.isSignlessInteger(64);
+      };
+      if (!view || !isIndex(view.getElementType()) || (rank && view.getRank() != rank))
+        return error() << "uses '" << function << "', which requires a view of i32 or i64"
                        << (rank == 1   ? " of rank 1"
                            : rank == 2 ? " of rank 2"
                                        : "")

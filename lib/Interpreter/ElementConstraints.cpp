@@ -15,13 +15,18 @@ namespace tilewright::interpreter {
 
 static numeric::IndexArray arrayOf(StringRef name, const View &view) {
   std::vector<int64_t> extents(view.extents.begin(), view.extents.end());
-  auto read = [&view, extents](int64_t first, int64_t count, int32_t *to) {
+  auto read = [&view, extents](int64_t first, int64_t count, int64_t *to) {
+    auto width = static_cast<int64_t>(byteWidth(view.type));
     auto copy = [&](int64_t offset, int64_t done, int64_t length) {
-      constexpr int64_t width = sizeof(int32_t);
-      std::memcpy(to + done, view.data + offset * width, static_cast<size_t>(length * width));
+      std::memcpy(reinterpret_cast<uint8_t *>(to) + done * width, view.data + offset * width,
+                  static_cast<size_t>(length * width));
       return true;
     };
-    return numeric::forEachStretch(extents, view.strides.data(), first, count, copy);
+    if (!numeric::forEachStretch(extents, view.strides.data(), first, count, copy))
+      return false;
+    if (view.type == ElementType::I32)
+      numeric::widenInPlace(to, count);
+    return true;
   };
   return {name.str(), extents, read};
 }

@@ -249,14 +249,10 @@ TEST_P(Append, Slots) {
       bool has64Bits = seed % 3 == 0;
       std::vector<int64_t> slots = permutation(pool, seed);
       slots.resize(problem.keys);
-      slots[1] = -1;
-      if (has64Bits) { // not checked by the host
-        slots[0] = pool + 1;
-        slots[2] = (int64_t(1) << 32) + slots[2];
-      }
+      slots[1] = -1; // others outside of the pool are errors here: attention-append.test has them
       std::vector<Place> places;
       for (int64_t slot : slots)
-        places.push_back(slot >= 0 && slot < pool ? Place{slot / rows, slot % rows} : Place());
+        places.push_back(slot >= 0 ? Place{slot / rows, slot % rows} : Place());
       AppendCall append(problem, {{"INDICES", has64Bits ? "i64" : "i32"}}, nullptr, seed++);
       append.call.integers(has64Bits ? "slots_i64" : "slots", {problem.keys}, slots,
                            has64Bits ? ElementType::I64 : ElementType::I32);

@@ -11,22 +11,22 @@ func.func @unknown_function() {
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'ascending', which requires a view of i32 of rank 1 among the arguments}}
+// expected-error @+1 {{a constraint uses 'ascending', which requires a view of i32 or i64 of rank 1 among the arguments}}
 tile.kernel @of_floats require(ascending(x)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'within', which requires a view of i32 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within', which requires a view of i32 or i64 among the arguments}}
 tile.kernel @of_a_scalar require(within(n, 0, 1)) (%n: i32) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 of rank 2 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 or i64 of rank 2 among the arguments}}
 tile.kernel @of_a_vector require(within_first(x, 0, 1, x, 1)) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 of rank 1 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 or i64 of rank 1 among the arguments}}
 tile.kernel @of_no_counts require(within_first(x, 0, 1, 4, 1)) (%x: !tile.view<[?, ?], i32>) grid(%i = 1) {}
 
 // -----

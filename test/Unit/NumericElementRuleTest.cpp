@@ -25,7 +25,7 @@ struct Source {
   int64_t numRead = 0, longest = 0, rejectedAt = -1;
 
   IndexArray array(const std::string &name) {
-    return {name, extents, [this](int64_t first, int64_t count, int32_t *to) {
+    return {name, extents, [this](int64_t first, int64_t count, int64_t *to) {
               if (rejectedAt >= first && rejectedAt < first + count)
                 return false;
               std::copy_n(values.begin() + first, count, to);
@@ -77,6 +77,14 @@ TEST(NumericElementRule, HasTheNamesOfConstraints) {
   EXPECT_EQ(elementRuleRank(ElementRule::Ascending), 1u);
   EXPECT_EQ(elementRuleRank(ElementRule::Within), 0u);
   EXPECT_EQ(elementRuleRank(ElementRule::WithinFirst), 2u);
+}
+
+TEST(NumericElementRule, WidensNumbersInTheirPlace) {
+  const std::vector<int32_t> narrow = {0, -1, highest, lowest, 7};
+  std::vector<int64_t> wide(narrow.size(), 0x5555555555555555);
+  std::memcpy(wide.data(), narrow.data(), narrow.size() * sizeof(int32_t));
+  widenInPlace(wide.data(), int64_t(wide.size()));
+  EXPECT_EQ(wide, std::vector<int64_t>(narrow.begin(), narrow.end()));
 }
 
 TEST(NumericElementRule, Ascending) {

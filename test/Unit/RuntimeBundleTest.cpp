@@ -407,20 +407,23 @@ TEST(RuntimeBundle, RejectsWrongRulesForElements) {
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["dim","z",0]}])",
        "an expression of kernel 'scale' must name a parameter or an argument, but got 'z'"},
       {R"([{"rule":"ascending","argument":"table"}])",
-       "kernel 'scale' uses 'ascending', which requires a view of i32 of rank 1, but got 'table', "
+       "kernel 'scale' uses 'ascending', which requires a view of i32 or i64 of rank 1, but got "
+       "'table', "
        "a view of i32 of rank 2"},
       {R"([{"rule":"within","argument":"bias","low":0,"high":4}])",
-       "kernel 'scale' uses 'within', which requires a view of i32, but got 'bias', a view of f32 "
+       "kernel 'scale' uses 'within', which requires a view of i32 or i64, but got 'bias', a view "
+       "of f32 "
        "of rank 1"},
       {R"([{"rule":"within","argument":"rows","low":0,"high":4}])",
-       "kernel 'scale' uses 'within', which requires a view of i32, but got 'rows', a scalar of "
+       "kernel 'scale' uses 'within', which requires a view of i32 or i64, but got 'rows', a "
+       "scalar of "
        "i32"},
       {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,)"
        R"("counts":"lengths","size":1}])",
-       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 2, but got "
+       "kernel 'scale' uses 'within_first', which requires a view of i32 or i64 of rank 2, but got "
        "'lengths', a view of i32 of rank 1"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"table","size":1}])",
-       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 1, but got "
+       "kernel 'scale' uses 'within_first', which requires a view of i32 or i64 of rank 1, but got "
        "'table', a view of i32 of rank 2"},
   };
   for (const Case &wrong : cases) {

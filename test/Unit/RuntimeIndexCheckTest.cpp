@@ -166,6 +166,27 @@ TEST_F(IndexChecks, NameTheElementThatBreaksARule) {
   EXPECT_EQ(fake().launches.size(), 1u);
 }
 
+TEST_F(IndexChecks, TakeNumbersOf64Bits) {
+  BundleWriter writer = indexedBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.arguments[1].type = ElementType::I64;
+  Operation operation = createChecking(writer);
+  std::vector<int64_t> wide = {0, -7, 2, -7, 2, -7, 5};
+  Arguments given = arguments();
+  int64_t extents[] = {4}, strides[] = {2};
+  given.values[1] = Argument::view(reinterpret_cast<uintptr_t>(wide.data()), ElementType::I64, 1,
+                                   extents, strides);
+  EXPECT_OK(run(operation, given));
+  // In 32 bits, this would be 5.
+  wide[6] = (int64_t(1) << 32) + 5;
+  EXPECT_FAILURE(run(operation, given), Code::InvalidArgument,
+                 "kernel 'indexed' requires 'within(offsets, 0, dim(x, 0) + 1)', but got "
+                 "offsets[3] = 4294967301; it must be from 0 to 5");
+  wide[4] = -1;
+  EXPECT_FAILURE(run(operation, given), Code::InvalidArgument,
+                 "kernel 'indexed' requires 'ascending(offsets)', but got offsets[2] = -1 after 2");
+}
+
 TEST_F(IndexChecks, ReadNothingButElements) {
   Operation operation = createChecking(indexedBundle());
   // The first column of a wider table, offsets in reverse order, and one length for both rows.
