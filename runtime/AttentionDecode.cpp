@@ -12,41 +12,50 @@ using namespace tilewright::runtime;
 
 namespace {
 
-enum Source : uint8_t { Q, K, V, O, Lse, BlockTable, SeqLens, Scale, numSources };
-constexpr const char *sourceNames[numSources] = {"q",   "k_pages",     "v_pages",  "o",
-                                                 "lse", "block_table", "seq_lens", "scale"};
+enum Source : uint8_t {
+  Q,
+  K,
+  V,
+  O,
+  Lse,
+  BlockTable,
+  SeqLens,
+  Scale,
+  WindowLeft,
+  WindowRight,
+  numSources,
+  FromCapture = numSources
+};
+constexpr const char *sourceNames[numSources] = {
+    "q",           "k_pages",  "v_pages", "o",           "lse",
+    "block_table", "seq_lens", "scale",   "window_left", "window_right"};
 /// The values of PAGE_ROWS, without 0.
 constexpr int64_t pageRowsOfCode[] = {128, 64, 32, 16, 8, 1};
+constexpr int64_t mostRows = 16;
 /// What a user is told to compile if there is none.
 constexpr int64_t usualPageRows = 64;
 
 Params paramsOf(const AttentionDecodeDesc &desc, int64_t pageRows) {
-  return {{"D", Expr::integer(desc.headDim)},
-          {"DV", Expr::integer(desc.valueDim ? desc.valueDim : desc.headDim)},
-          {"T", Expr::symbol(Expr::Kind::Type, std::string(elementTypeName(desc.type)))},
-          {"GROUP", Expr::integer(desc.group)},
-          {"PAGE_ROWS", Expr::integer(pageRows)},
-          {"SPLITS", Expr::integer(desc.numSplits)}};
+  int64_t rows = 1;
+  while (rows < desc.maxRows)
+    rows *= 2;
+  Params params = attentionParams(desc);
+  for (auto [name, value] : {std::pair("GROUP", desc.group), std::pair("ROWS", rows),
+                             std::pair("PAGE_ROWS", pageRows), std::pair("SPLITS", desc.numSplits)})
+    params.emplace_back(name, Expr::integer(value));
+  return params;
 }
 
-/// The array without dimension `dim`, in which it has one element for each sequence.
-Status dropRows(const Argument &given, const char *name, const char *shape, unsigned rank,
-                unsigned dim, Argument &to) {
+/// [B, R, Hq, width] as [B, Hq, R, width].
+Status headsFirst(const Argument &given, const char *name, const char *shape, Argument &to) {
   to = given;
   if (given.kind != Argument::Kind::View)
     return Status::success(); // the contract reports it
-  if (given.rank != rank)
+  if (given.rank != 4)
     return Status::failure(std::string("argument '") + name + "' of decoding must have the shape " +
                            shape + ", but got rank " + std::to_string(given.rank));
-  if (given.extents[dim] != 1)
-    return Status::failure(Code::Unsupported,
-                           std::string("argument '") + name +
-                               "' of decoding must have one row for each sequence, but got " +
-                               std::to_string(given.extents[dim]) +
-                               "; several rows are not supported yet");
-  std::copy(given.extents + dim + 1, given.extents + rank, to.extents + dim);
-  std::copy(given.strides + dim + 1, given.strides + rank, to.strides + dim);
-  to.rank = uint8_t(rank - 1);
+  std::swap(to.extents[1], to.extents[2]);
+  std::swap(to.strides[1], to.strides[2]);
   return Status::success();
 }
 
@@ -67,7 +76,11 @@ Result<AttentionDecode> AttentionDecode::create(const DriverTable &driver,
     return Status::failure(
         "the splits of decoding must be a number of parts, or 0 for any, but got " +
         std::to_string(desc.numSplits));
-  AttentionDecode plan(desc.entry);
+  if (desc.maxRows < 1 || desc.maxRows > mostRows)
+    return Status::failure("the rows of decoding must be a number of queries from 1 to " +
+                           std::to_string(mostRows) + " for each sequence, but got " +
+                           std::to_string(desc.maxRows));
+  AttentionDecode plan(desc.entry, desc.hasWindow);
   plan.bundleName = bundle->name();
   Status missing;
   auto find = [&](int64_t pageRows) -> Status {
@@ -92,16 +105,19 @@ Result<AttentionDecode> AttentionDecode::create(const DriverTable &driver,
 }
 
 Status AttentionDecode::add(int64_t pageRows, Operation operation) {
-  Variant variant{pageRows, std::move(operation), false, false, {}};
+  Variant variant{pageRows, std::move(operation), false, {}};
+  std::vector<std::string> captures;
   for (const ArgumentSpec &argument : variant.operation.arguments()) {
     auto *name = std::find_if(std::begin(sourceNames), std::end(sourceNames),
                               [&](const char *known) { return argument.name == known; });
-    if (name == std::end(sourceNames))
+    auto source = uint8_t(name - sourceNames); // FromCapture if there is none
+    if (source == FromCapture && !argument.isCapture)
       return Status::failure("'" + entry + "' takes '" + argument.name +
                              "', which is not an argument of decoding");
-    auto source = uint8_t(name - sourceNames);
-    if (source == Q)
-      variant.takesRows = argument.extents.size() > 3;
+    if (source == FromCapture) {
+      captures.push_back(argument.name);
+      source = uint8_t(FromCapture + captures.size() - 1);
+    }
     if (source == Scale)
       variant.hasWideScale = argument.type == ElementType::F64;
     variant.sources.push_back(source);
@@ -110,6 +126,10 @@ Status AttentionDecode::add(int64_t pageRows, Operation operation) {
     if (std::find(variant.sources.begin(), variant.sources.end(), source) == variant.sources.end())
       return Status::failure("'" + entry + "' has no argument '" + sourceNames[source] +
                              "', which decoding requires");
+  if (!variants.empty() && captures != captureNames)
+    return Status::failure("'" + entry + "' has other captures for pages of " +
+                           std::to_string(pageRows) + " rows than for others");
+  captureNames = std::move(captures);
   variants.push_back(std::move(variant));
   return Status::success();
 }
@@ -137,24 +157,37 @@ Result<const AttentionDecode::Variant *> AttentionDecode::choose(const KvCache &
 
 Status AttentionDecode::bind(const Variant &variant, const AttentionDecodeArguments &arguments,
                              Bound &bound) const {
-  bound.q = arguments.q;
-  bound.o = arguments.o;
-  bound.lse = arguments.lse;
-  if (!variant.takesRows) {
-    if (Status status = dropRows(arguments.q, "q", "[B, R, Hq, D]", 4, 1, bound.q); !status)
-      return status;
-    if (Status status = dropRows(arguments.o, "o", "[B, R, Hq, DV]", 4, 1, bound.o); !status)
-      return status;
-    if (Status status = dropRows(arguments.lse, "lse", "[B, Hq, R]", 3, 2, bound.lse); !status)
-      return status;
-  }
+  if (!hasWindow && (arguments.windowLeft != -1 || arguments.windowRight != -1))
+    return Status::failure("window_left and window_right must be -1 for a plan without windows, "
+                           "but got " +
+                           std::to_string(arguments.windowLeft) + " and " +
+                           std::to_string(arguments.windowRight));
+  if (arguments.numCaptures != captureNames.size())
+    return Status::failure("decoding takes " + std::to_string(captureNames.size()) +
+                           " captures, but got " + std::to_string(arguments.numCaptures));
+  if (Status status = headsFirst(arguments.q, "q", "[B, R, Hq, D]", bound.q); !status)
+    return status;
+  if (Status status = headsFirst(arguments.o, "o", "[B, R, Hq, DV]", bound.o); !status)
+    return status;
   bound.scale = variant.hasWideScale ? Argument::scalar(arguments.scale)
                                      : Argument::scalar(float(arguments.scale));
-  const Argument *places[numSources] = {
-      &bound.q,   &arguments.cache.k,          &arguments.cache.v,       &bound.o,
-      &bound.lse, &arguments.cache.blockTable, &arguments.cache.seqLens, &bound.scale};
-  for (size_t i = 0; i < variant.sources.size(); ++i)
-    bound.arguments[i] = places[variant.sources[i]];
+  bound.windowLeft = Argument::scalar(arguments.windowLeft);
+  bound.windowRight = Argument::scalar(arguments.windowRight);
+  const Argument *places[numSources] = {&bound.q,
+                                        &arguments.cache.k,
+                                        &arguments.cache.v,
+                                        &bound.o,
+                                        &arguments.lse,
+                                        &arguments.cache.blockTable,
+                                        &arguments.cache.seqLens,
+                                        &bound.scale,
+                                        &bound.windowLeft,
+                                        &bound.windowRight};
+  for (size_t i = 0; i < variant.sources.size(); ++i) {
+    uint8_t source = variant.sources[i];
+    bound.arguments[i] =
+        source < FromCapture ? places[source] : &arguments.captures[source - FromCapture];
+  }
   return Status::success();
 }
 

@@ -7,15 +7,13 @@
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONDECODE_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONDECODE_H
 
-#include "runtime/Operation.h"
+#include "runtime/AttentionPlan.h"
 
 namespace tilewright::runtime {
 
-struct AttentionDecodeDesc {
-  ElementType type = ElementType::BF16; // of q, o and the cache
-  int64_t headDim = 0;
-  int64_t valueDim = 0; // 0: headDim
-  int64_t group = 1;    // query heads that share a key head
+struct AttentionDecodeDesc : AttentionDesc {
+  int64_t group = 1;   // query heads that share a key head
+  int64_t maxRows = 1; // queries of a sequence, 1 to 16
   /// Into how many parts the keys of a sequence are divided at most. Not 0: the result of a
   /// sequence does not depend on others.
   int64_t numSplits = 0;
@@ -30,12 +28,11 @@ struct KvCache {
   Argument seqLens;    // i32 [B]
 };
 
-struct AttentionDecodeArguments {
-  Argument q;   // [B, R, Hq, D]; R is 1
+struct AttentionDecodeArguments : AttentionArguments {
+  Argument q;   // [B, R, Hq, D]; R is at most maxRows
   Argument o;   // [B, R, Hq, DV]
   Argument lse; // [B, Hq, R], optional
   KvCache cache;
-  double scale = 1; // rounded to f32, unless the entry takes it in f64
 };
 
 /// The functions are those of the other plans. Of the code in a bundle, a plan holds what serves
@@ -47,7 +44,7 @@ public:
                                         const AttentionDecodeDesc &desc);
 
   Status checkSupport(const Target &target) const;
-  /// Decoding takes no captures.
+  /// The captures of the functions that other files replaced.
   const std::vector<std::string> &captures() const { return captureNames; }
   Status prepare(int device);
   void checkIndices(bool isWanted);
@@ -61,21 +58,22 @@ private:
   struct Variant {
     int64_t pageRows;
     Operation operation;
-    bool takesRows = false;       // q has a dimension for the rows of a sequence
     bool hasWideScale = false;    // in f64
-    std::vector<uint8_t> sources; // source of each argument of the contract
+    std::vector<uint8_t> sources; // source of each argument of the contract, then captures in order
   };
   struct Bound {
-    Argument q, o, lse, scale;
+    Argument q, o, scale, windowLeft, windowRight;
     const Argument *arguments[maxArguments];
   };
-  explicit AttentionDecode(std::string entry) : entry(std::move(entry)) {}
+  AttentionDecode(std::string entry, bool hasWindow)
+      : entry(std::move(entry)), hasWindow(hasWindow) {}
   Status add(int64_t pageRows, Operation operation);
   Result<const Variant *> choose(const KvCache &cache) const;
   Status bind(const Variant &variant, const AttentionDecodeArguments &arguments,
               Bound &bound) const;
 
   std::string entry, bundleName;
+  bool hasWindow;
   std::vector<Variant> variants; // those of the most rows first
   std::vector<std::string> captureNames;
 };

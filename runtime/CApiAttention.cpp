@@ -45,6 +45,21 @@ Status notSupported(const std::string &what) {
   return Status::failure(Code::Unsupported, what + " is not supported yet by decoding");
 }
 
+/// Captures, in the order of the plan's names.
+template <typename Handle, typename Args>
+Status placeCaptures(const Handle *handle, const Args &args, AttentionArguments &to,
+                     ArgumentArray &array) {
+  const std::vector<std::string> &captures = handle->plan.captures();
+  Argument *placed = array.reset(captures.size());
+  to.captures = placed;
+  to.numCaptures = captures.size();
+  auto nameOf = [](const void *names, size_t i) -> const std::string & {
+    return (*static_cast<const std::vector<std::string> *>(names))[i];
+  };
+  return placeArguments(args.captures, args.num_captures, nameOf, &captures, captures.size(),
+                        placed);
+}
+
 /// Views, scalars and captures of both directions.
 template <typename Handle, typename Args>
 Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arguments> &placed) {
@@ -62,19 +77,11 @@ Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arg
     to.scale = args.exact_scale;
   to.windowLeft = args.window_left;
   to.windowRight = args.window_right;
-  const std::vector<std::string> &captures = handle->plan.captures();
-  Argument *placedCaptures = placed.captures.reset(captures.size());
-  to.captures = placedCaptures;
-  to.numCaptures = captures.size();
-  auto nameOf = [](const void *names, size_t i) -> const std::string & {
-    return (*static_cast<const std::vector<std::string> *>(names))[i];
-  };
-  return placeArguments(args.captures, args.num_captures, nameOf, &captures, captures.size(),
-                        placedCaptures);
+  return placeCaptures(handle, args, to, placed.captures);
 }
 
 /// Decoding: what is not supported yet has no place in the plan, and is rejected here.
-Status place(const tilewright_attention_decode *, const tilewright_attention_decode_args &args,
+Status place(const tilewright_attention_decode *handle, const tilewright_attention_decode_args &args,
              Placed<AttentionDecodeArguments> &placed) {
   if (Status status = expectSize(args, "tilewright_attention_decode_args"); !status)
     return status;
@@ -90,17 +97,14 @@ Status place(const tilewright_attention_decode *, const tilewright_attention_dec
         std::pair(cache.v_scale, "v_scale")})
     if (view)
       return notSupported(name);
-  if (args.window_left != -1 || args.window_right != -1)
-    return notSupported("a window (" + std::to_string(args.window_left) + ", " +
-                        std::to_string(args.window_right) + ") other than (-1, -1)");
   if (args.key_first != 0 || args.key_step != 1 || args.key_interleave != 1)
     return notSupported("key_first, key_step, key_interleave of " + std::to_string(args.key_first) +
                         ", " + std::to_string(args.key_step) + ", " +
                         std::to_string(args.key_interleave) + " other than 0, 1, 1");
-  if (args.num_captures != 0)
-    return notSupported("a capture");
   AttentionDecodeArguments &to = placed.arguments;
   to.scale = args.exact_scale != 0 ? args.exact_scale : args.scale;
+  to.windowLeft = args.window_left;
+  to.windowRight = args.window_right;
   const std::tuple<const tilewright_view *, const char *, Argument *> views[] = {
       {args.q, "q", &to.q},
       {args.o, "o", &to.o},
@@ -112,7 +116,7 @@ Status place(const tilewright_attention_decode *, const tilewright_attention_dec
   for (auto [view, name, argument] : views)
     if (Status status = toArgument(view, name, *argument); !status)
       return status;
-  return Status::success();
+  return placeCaptures(handle, args, to, placed.captures);
 }
 
 Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecodeDesc &wanted) {
@@ -130,20 +134,18 @@ Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecod
   if (desc.cache_type != desc.type)
     return notSupported("a cache of " + nameOf(desc.cache_type) + " with q of " +
                         nameOf(desc.type));
-  if (desc.causal == TILEWRIGHT_CAUSAL_TOP_LEFT)
-    return notSupported("causal mode top_left");
-  for (auto [flag, name] : {std::pair(desc.has_window, "has_window"),
-                            std::pair(desc.overlap_previous, "overlap_previous"),
+  for (auto [flag, name] : {std::pair(desc.overlap_previous, "overlap_previous"),
                             std::pair(desc.lengths_are_older, "lengths_are_older"),
                             std::pair(int(desc.spare_sms), "spare_sms")})
     if (flag)
       return notSupported(std::string(name) + " of " + std::to_string(flag));
-  if (desc.max_rows < 0 || desc.max_rows > 1)
-    return notSupported("max_rows of " + std::to_string(desc.max_rows));
   wanted.type = ElementType(desc.type);
   wanted.headDim = desc.head_dim;
   wanted.valueDim = desc.value_dim;
   wanted.group = desc.group;
+  wanted.maxRows = desc.max_rows ? desc.max_rows : 1;
+  wanted.causal = AttentionDesc::Causal(desc.causal);
+  wanted.hasWindow = desc.has_window != 0;
   wanted.numSplits = desc.num_splits;
   if (desc.entry)
     wanted.entry = desc.entry;

@@ -275,8 +275,8 @@ TILEWRIGHT_API tilewright_code tilewright_attention_backward_run(
     const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
 
-/* Decoding: attention of one new query of each sequence over a cache of keys and values. Fields
- * that are not supported yet must have the value that their comment names. */
+/* Decoding: attention of new queries of each sequence, the last ones, over a cache of keys and
+ * values. Fields that are not supported yet must have the value that their comment names. */
 
 /* Pages of keys and values, or a page for each sequence. The order of dimensions in memory is that
  * of strides. Only the device reads what lengths and table hold. */
@@ -294,12 +294,12 @@ typedef struct tilewright_attention_decode_desc {
   size_t struct_size;
   tilewright_type type;       /* of q and o */
   tilewright_type cache_type; /* equal to type: other caches are not supported yet */
-  tilewright_causal causal;   /* none or bottom_right, which are the same for one query */
-  int has_window;             /* 0: windows are not supported yet */
+  tilewright_causal causal;   /* none and bottom_right are the same for one query */
+  int has_window;
   int64_t head_dim;
   int64_t value_dim;     /* 0: head_dim */
   int64_t group;         /* query heads that share a key head */
-  int64_t max_rows;      /* 0 or 1: more queries of a sequence are not supported yet */
+  int64_t max_rows;      /* queries of a sequence, 1 to 16, and 128 with those of a group; 0: 1 */
   int32_t num_splits;    /* at most so many parts of a sequence; 0: any. Not 0: its result does not
                             depend on other sequences */
   int overlap_previous;  /* 0: not supported yet */
@@ -310,7 +310,7 @@ typedef struct tilewright_attention_decode_desc {
 
 typedef struct tilewright_attention_decode_args {
   size_t struct_size;
-  const tilewright_view *q;             /* [B, R, Hq, D]; R is 1 */
+  const tilewright_view *q;             /* [B, R, Hq, D]; R is at most max_rows */
   const tilewright_view *o;             /* [B, R, Hq, DV] */
   const tilewright_view *lse;           /* [B, Hq, R], natural logarithm; nullable */
   const tilewright_view *cu_seqlens_q;  /* null: not supported yet */
@@ -319,12 +319,12 @@ typedef struct tilewright_attention_decode_args {
   const tilewright_view *q_scale;       /* null: not supported yet */
   const tilewright_kv_cache *cache;
   float scale;
-  int32_t window_left; /* -1: windows are not supported yet */
+  int32_t window_left; /* -1: no limit; both are, unless has_window is set */
   int32_t window_right;
   int32_t key_first;                   /* 0: keys of several devices are not supported yet */
   int32_t key_step;                    /* 1 */
   int32_t key_interleave;              /* 1 */
-  const tilewright_argument *captures; /* null: not supported yet */
+  const tilewright_argument *captures; /* of functions that other files replaced */
   size_t num_captures;
   double exact_scale; /* instead of scale, for entries that take it in f64; 0: scale */
 } tilewright_attention_decode_args;

@@ -68,20 +68,21 @@ TEST_F(DecodeGpu, PlanHasTheBitsOfTheOperation) {
       runtime::Operation::create(driver(), bundle, "attention_decode");
   ASSERT_TRUE(operation.ok()) << operation.status().message();
   ASSERT_TRUE(operation->prepare(0).ok());
-  runtime::Argument flatQ = runtime::Argument::dense(q.address(), type, {B, heads, D}),
-                    flatO = runtime::Argument::dense(o.address(), type, {B, heads, D}),
-                    flatLse = runtime::Argument::dense(lse.address(), ElementType::F32, {B, heads}),
-                    scale = runtime::Argument::scalar(0.125f);
+  runtime::Argument flatQ = runtime::Argument::dense(q.address(), type, {B, heads, 1, D}),
+                    flatO = runtime::Argument::dense(o.address(), type, {B, heads, 1, D}),
+                    scale = runtime::Argument::scalar(0.125f),
+                    open = runtime::Argument::scalar(int32_t(-1));
   std::vector<const runtime::Argument *> byName;
   for (const runtime::ArgumentSpec &spec : operation->arguments())
     byName.push_back(spec.name == "q"             ? &flatQ
                      : spec.name == "k_pages"     ? &arguments.cache.k
                      : spec.name == "v_pages"     ? &arguments.cache.v
                      : spec.name == "o"           ? &flatO
-                     : spec.name == "lse"         ? &flatLse
+                     : spec.name == "lse"         ? &arguments.lse
                      : spec.name == "block_table" ? &arguments.cache.blockTable
                      : spec.name == "seq_lens"    ? &arguments.cache.seqLens
-                                                  : &scale);
+                     : spec.name == "scale"       ? &scale
+                                                  : &open);
 
   cuda::GraphExec graph =
       capture(stream, [&] { return plan->run(arguments, workspace.address(), bytes, stream); });

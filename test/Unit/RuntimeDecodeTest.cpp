@@ -15,24 +15,32 @@ using namespace tilewright::runtime::testing;
 
 namespace {
 
-/// For D 64, DV 32, bf16 and groups of 4. The number of threads tells the code.
+/// For D 64, DV 32, bf16 and groups of 4, with windows and a capture. The number of threads tells
+/// the code.
 KernelSpec decodeKernel(int64_t pageRows, unsigned threads) {
   KernelSpec kernel;
   kernel.name = "attention_decode";
   kernel.params = {{"D", Expr::integer(64)},
                    {"DV", Expr::integer(32)},
                    {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
+                   {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "bottom_right")},
+                   {"WINDOW", Expr::flag(true)},
                    {"GROUP", Expr::integer(4)},
+                   {"ROWS", Expr::integer(4)},
                    {"PAGE_ROWS", Expr::integer(pageRows)},
                    {"SPLITS", Expr::integer(0)}};
-  kernel.arguments = {ArgumentSpec::view("q", ElementType::BF16, {-1, -1, 64}),
+  kernel.arguments = {ArgumentSpec::view("q", ElementType::BF16, {-1, -1, -1, 64}),
                       ArgumentSpec::view("k_pages", ElementType::BF16, {-1, -1, -1, 64}),
                       ArgumentSpec::view("v_pages", ElementType::BF16, {-1, -1, -1, 32}),
-                      ArgumentSpec::view("o", ElementType::BF16, {-1, -1, 32}),
-                      ArgumentSpec::view("lse", ElementType::F32, {-1, -1}, true),
+                      ArgumentSpec::view("o", ElementType::BF16, {-1, -1, -1, 32}),
+                      ArgumentSpec::view("lse", ElementType::F32, {-1, -1, -1}, true),
                       ArgumentSpec::view("block_table", ElementType::I32, {-1, -1}, true),
                       ArgumentSpec::view("seq_lens", ElementType::I32, {-1}),
-                      ArgumentSpec::scalar("scale", ElementType::F32)};
+                      ArgumentSpec::scalar("scale", ElementType::F32),
+                      ArgumentSpec::scalar("window_left", ElementType::I32),
+                      ArgumentSpec::scalar("window_right", ElementType::I32),
+                      ArgumentSpec::scalar("cap", ElementType::F32)};
+  kernel.arguments.back().isCapture = true;
   kernel.entry = "decode_" + std::to_string(pageRows);
   kernel.codes = {{CodeSpec::Kind::Ptx, *Arch::parse("sm_80"), 80, 0}};
   kernel.grid = {*Expr::call("*", {Expr::dim("q", 0), Expr::dim("q", 1)})};
@@ -61,6 +69,8 @@ protected:
     args.q = &q;
     args.o = &o;
     args.cache = &cache;
+    args.captures = &capture;
+    args.num_captures = 1;
   }
   void TearDown() override {
     tilewright_attention_decode_destroy(plan);
@@ -103,19 +113,19 @@ protected:
   tilewright_attention_decode_desc desc = {sizeof(desc),
                                            TILEWRIGHT_BF16,
                                            TILEWRIGHT_BF16,
-                                           TILEWRIGHT_CAUSAL_NONE,
-                                           0,
+                                           TILEWRIGHT_CAUSAL_BOTTOM_RIGHT,
+                                           1,
                                            64,
                                            32,
                                            4,
-                                           1,
+                                           3,
                                            0,
                                            0,
                                            0,
                                            0,
                                            nullptr};
-  int64_t qExtents[4] = {3, 1, 8, 64}, qStrides[4] = {5000, 4000, 100, 1};
-  int64_t oExtents[4] = {3, 1, 8, 32}, lseExtents[3] = {3, 8, 1};
+  int64_t qExtents[4] = {3, 2, 8, 64}, qStrides[4] = {9000, 4000, 100, 1};
+  int64_t oExtents[4] = {3, 2, 8, 32}, lseExtents[3] = {3, 8, 2};
   int64_t kExtents[4] = {9, 128, 2, 64}, vExtents[4] = {9, 128, 2, 32};
   int64_t tableExtents[2] = {3, 4}, lengthExtents[1] = {3};
   tilewright_view q = viewOf(0x10000, TILEWRIGHT_BF16, 4, qExtents, qStrides);
@@ -129,14 +139,17 @@ protected:
   tilewright_attention_decode_args args = {
       sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
       0.125f,       -1,      -1,      0,       1,       1,       nullptr, 0,       0};
+  float cap = 30;
+  tilewright_argument capture = {sizeof(capture), "cap", nullptr, &cap, TILEWRIGHT_F32};
 };
 
 TEST_F(DecodePlan, TakesTheCodeForTheSizeOfPages) {
   createPlan();
   EXPECT_EQ(tilewright_attention_decode_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
   EXPECT_EQ(tilewright_attention_decode_check_support(plan, 7, 5, 0), TILEWRIGHT_UNSUPPORTED);
-  EXPECT_EQ(tilewright_attention_decode_num_captures(plan), 0u);
-  EXPECT_EQ(tilewright_attention_decode_capture_name(plan, 0), nullptr);
+  EXPECT_EQ(tilewright_attention_decode_num_captures(plan), 1u);
+  EXPECT_STREQ(tilewright_attention_decode_capture_name(plan, 0), "cap");
+  EXPECT_EQ(tilewright_attention_decode_capture_name(plan, 1), nullptr);
   uint64_t size = 1;
   EXPECT_EQ(tilewright_attention_decode_workspace_size(plan, &args, 0, &size), TILEWRIGHT_OK);
   EXPECT_EQ(size, 0u);
@@ -166,26 +179,37 @@ TEST_F(DecodePlan, TakesTheCodeForTheSizeOfPages) {
   EXPECT_EQ(fake().launches.back().block[0], 128u);
 }
 
-/// The dimension of rows is dropped, and its stride with it.
-TEST_F(DecodePlan, DropsTheRowsOfASequence) {
+/// The code has heads before rows.
+TEST_F(DecodePlan, PassesHeadsBeforeRows) {
   createPlan();
   args.lse = &lse;
+  args.window_left = 100;
+  args.window_right = 7;
   ASSERT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   const FakeLaunch &launch = fake().launches.at(0);
   EXPECT_EQ(paramAt<uint64_t>(launch, 0), 0x10000u);
-  for (auto [index, extent] : {std::pair(1, 3), std::pair(2, 8), std::pair(3, 64)})
+  for (auto [index, extent] :
+       {std::pair(1, 3), std::pair(2, 8), std::pair(3, 2), std::pair(4, 64)})
     EXPECT_EQ(paramAt<int32_t>(launch, size_t(index)), extent);
-  for (auto [index, stride] : {std::pair(4, 5000), std::pair(5, 100), std::pair(6, 1)})
+  for (auto [index, stride] :
+       {std::pair(5, 9000), std::pair(6, 100), std::pair(7, 4000), std::pair(8, 1)})
     EXPECT_EQ(paramAt<int64_t>(launch, size_t(index)), stride);
-  // q has 7 parameters, each cache 9, o 7.
-  constexpr size_t lseAt = 7 + 9 + 9 + 7;
+  // q, each cache and o have 9 parameters.
+  constexpr size_t oAt = 3 * 9, lseAt = 4 * 9;
+  for (auto [index, extent] :
+       {std::pair(oAt + 1, 3), std::pair(oAt + 2, 8), std::pair(oAt + 3, 2)})
+    EXPECT_EQ(paramAt<int32_t>(launch, index), extent);
+  for (auto [index, stride] :
+       {std::pair(oAt + 5, 2 * 8 * 32), std::pair(oAt + 6, 32), std::pair(oAt + 7, 8 * 32)})
+    EXPECT_EQ(paramAt<int64_t>(launch, index), stride);
   EXPECT_EQ(paramAt<uint64_t>(launch, lseAt), 0x30000u);
-  EXPECT_EQ(paramAt<int32_t>(launch, lseAt + 1), 3);
-  EXPECT_EQ(paramAt<int32_t>(launch, lseAt + 2), 8);
-  EXPECT_EQ(paramAt<int64_t>(launch, lseAt + 3), 8);
-  EXPECT_EQ(paramAt<int64_t>(launch, lseAt + 4), 1);
-  float scale = paramAt<float>(launch, fake().layout->params.size() - 1);
-  EXPECT_EQ(scale, 0.125f);
+  for (auto [index, extent] : {std::pair(1, 3), std::pair(2, 8), std::pair(3, 2)})
+    EXPECT_EQ(paramAt<int32_t>(launch, lseAt + size_t(index)), extent);
+  size_t end = fake().layout->params.size();
+  EXPECT_EQ(paramAt<float>(launch, end - 4), 0.125f);
+  EXPECT_EQ(paramAt<int32_t>(launch, end - 3), 100);
+  EXPECT_EQ(paramAt<int32_t>(launch, end - 2), 7);
+  EXPECT_EQ(paramAt<float>(launch, end - 1), 30.0f);
 }
 
 TEST_F(DecodePlan, NamesWhatIsMissing) {
@@ -208,10 +232,11 @@ TEST_F(DecodePlan, NamesWhatIsMissing) {
   desc.num_splits = 4;
   EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
                    "'bundle' has no variant of 'attention_decode' for D = 64, DV = 32, T = bf16, "
-                   "GROUP = 4, PAGE_ROWS = 64, SPLITS = 4; compile it with: tilewrightc "
-                   "kernels/attention_decode.mlir --kernel=attention_decode --param=D=64 "
-                   "--param=DV=32 --param=T=bf16 --param=GROUP=4 --param=PAGE_ROWS=64 "
-                   "--param=SPLITS=4 --target=sm_80 --emit=bundle -o FILE");
+                   "CAUSAL = bottom_right, WINDOW = true, GROUP = 4, ROWS = 4, PAGE_ROWS = 64, SPLITS = 4; "
+                   "compile it with: tilewrightc kernels/attention_decode.mlir "
+                   "--kernel=attention_decode --param=D=64 --param=DV=32 --param=T=bf16 "
+                   "--param=CAUSAL=bottom_right --param=WINDOW=true --param=GROUP=4 --param=ROWS=4 "
+                   "--param=PAGE_ROWS=64 --param=SPLITS=4 --target=sm_80 --emit=bundle -o FILE");
   desc.num_splits = 0;
   desc.entry = "decode";
   EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
@@ -235,10 +260,6 @@ TEST_F(DecodePlan, RejectsOtherKernels) {
 TEST_F(DecodePlan, ChecksViews) {
   createPlan();
   auto fails = [&](tilewright_code code, const char *text) { EXPECT_C_FAILURE(run(), code, text); };
-  qExtents[1] = 2;
-  fails(TILEWRIGHT_UNSUPPORTED, "argument 'q' of decoding must have one row for each sequence, but "
-                                "got 2; several rows are not supported yet");
-  qExtents[1] = 1;
   o.rank = 3;
   fails(TILEWRIGHT_INVALID_ARGUMENT,
         "argument 'o' of decoding must have the shape [B, R, Hq, DV], but got rank 3");
@@ -246,7 +267,7 @@ TEST_F(DecodePlan, ChecksViews) {
   args.lse = &lse;
   lse.rank = 2;
   fails(TILEWRIGHT_INVALID_ARGUMENT,
-        "argument 'lse' of decoding must have the shape [B, Hq, R], but got rank 2");
+        "argument 'lse' of kernel 'attention_decode' must have rank 3, but got rank 2");
   args.lse = nullptr;
   args.q = nullptr;
   fails(TILEWRIGHT_INVALID_ARGUMENT,
@@ -290,17 +311,38 @@ TEST_F(DecodePlan, RefusesWhatIsNotSupportedYet) {
   refuses(args.q_scale, &lse, "q_scale is not supported yet by decoding");
   refuses(cache.k_scale, &lse, "k_scale is not supported yet by decoding");
   refuses(cache.v_scale, &lse, "v_scale is not supported yet by decoding");
-  refuses(args.window_left, 8,
-          "a window (8, -1) other than (-1, -1) is not supported yet by decoding");
   refuses(args.key_step, 2,
           "key_first, key_step, key_interleave of 0, 2, 1 other than 0, 1, 1 is not supported yet "
           "by decoding");
-  tilewright_argument capture = {sizeof(capture), "slopes", &lse, nullptr, TILEWRIGHT_F32};
-  args.captures = &capture;
-  refuses(args.num_captures, size_t(1), "a capture is not supported yet by decoding");
-  args.captures = nullptr;
   EXPECT_EQ(fake().launches.size(), 0u);
   EXPECT_EQ(run(), TILEWRIGHT_OK);
+}
+
+TEST_F(DecodePlan, ChecksWindowsAndCaptures) {
+  createPlan();
+  auto fails = [&](const char *text) { EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, text); };
+  args.num_captures = 0;
+  fails("argument 'cap' of kernel 'attention_decode' is missing; it is not an optional argument");
+  args.num_captures = 1;
+  capture.name = "slope";
+  fails("there is no argument 'slope'; there are: cap");
+  capture.name = "cap";
+  // Code without windows.
+  BundleWriter writer = decodeBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    kernel.params[4].second = Expr::flag(false);
+  load(writer);
+  desc.has_window = 0;
+  createPlan();
+  args.window_left = 8;
+  fails("window_left and window_right must be -1 for a plan without windows, but got 8 and -1");
+  args.window_left = -1;
+  EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  // Code with other captures for other pages.
+  writer.manifest.kernels[0].arguments.back().name = "slope";
+  load(writer);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "'attention_decode' has other captures for pages of 16 rows than for others");
 }
 
 TEST_F(DecodePlan, ChecksDescriptions) {
@@ -313,14 +355,17 @@ TEST_F(DecodePlan, ChecksDescriptions) {
   };
   refuses(desc.cache_type, TILEWRIGHT_E4M3,
           "a cache of e4m3 with q of bf16 is not supported yet by decoding");
-  refuses(desc.causal, TILEWRIGHT_CAUSAL_TOP_LEFT,
-          "causal mode top_left is not supported yet by decoding");
-  refuses(desc.has_window, 1, "has_window of 1 is not supported yet by decoding");
   refuses(desc.overlap_previous, 1, "overlap_previous of 1 is not supported yet by decoding");
   refuses(desc.lengths_are_older, 1, "lengths_are_older of 1 is not supported yet by decoding");
   refuses(desc.spare_sms, 4, "spare_sms of 4 is not supported yet by decoding");
-  refuses(desc.max_rows, 16, "max_rows of 16 is not supported yet by decoding");
   constexpr tilewright_code invalid = TILEWRIGHT_INVALID_ARGUMENT;
+  for (int64_t rows : {-1, 17})
+    refuses(desc.max_rows, rows,
+            ("the rows of decoding must be a number of queries from 1 to 16 for each sequence, but "
+             "got " +
+             std::to_string(rows))
+                .c_str(),
+            invalid);
   refuses(desc.type, tilewright_type(9),
           "the description of decoding has the unknown element type 9", invalid);
   refuses(desc.cache_type, tilewright_type(9),
@@ -339,9 +384,10 @@ TEST_F(DecodePlan, ChecksDescriptions) {
           "struct_size of tilewright_attention_decode_desc is 72, less than 80", invalid);
   EXPECT_C_FAILURE(tilewright_attention_decode_create(nullptr, &desc, &plan), invalid,
                    "bundle, desc and plan must not be null");
-  desc.causal = TILEWRIGHT_CAUSAL_BOTTOM_RIGHT; // of one query, which attends all keys
-  desc.max_rows = 0;
+  desc.max_rows = 4;
   EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+  desc.max_rows = 0; // one
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
 }
 
 TEST_F(DecodePlan, AnswersWithoutADriver) {
