@@ -128,8 +128,8 @@ tile.program @attention_decode
       : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, i32
 }
 
-// The keys of sequence b, the first one that a window may keep, how many parts the keys from there on have, and how many
-// keys a part has: those of whole iterations.
+// The keys of sequence b, the first one that a window may keep, how many parts the keys from there on have, and how
+// many keys a part has: those of whole iterations.
 func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths,
                             %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
@@ -165,8 +165,8 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
     params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PAGE_ROWS: int, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int, let HEADS: int = floordiv(BLOCK_M, ROWS),
-           let HEAD_ROWS: int = ROWS, let DP: int = padded(D), let DVP: int = padded(DV),
+           WINDOW: flag, PAGE_ROWS: int, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
+           let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D), let DVP: int = padded(DV),
            let ACC: type = accumulator(T), let FP8: flag = false, let PACKED: flag = false,
            let CACHED: flag = true,
            // A single query attends all keys under bottom_right.
@@ -196,8 +196,8 @@ tile.kernel @attention_decode_part
       : !k_view, !table -> !k_rows
   %v = tile.paged %v_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !v_view, !table -> !v_rows
-  // The heads of the group. Further rows of the tile are queries of other heads, or zero, and are not stored; they attend
-  // as others do, so that only the last keys need a mask.
+  // The heads of the group. Further rows of the tile are queries of other heads, or zero, and are not stored; they
+  // attend as others do, so that only the last keys need a mask.
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
   %one_query = tile.param ROWS == 1 : i1

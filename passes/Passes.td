@@ -437,9 +437,9 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     are not ahead.
 
     The analysis follows constants, `and`, `or`, `not`, comparisons of expressions that are linear in the two positions,
-    division of a position by a uniform number, selections and calls. If a mask uses nothing of r but its quotient and its
-    remainder by one constant, as where the rows of a tile are queries of several heads, the ranges number rows by the
-    remainder, so that a mask by remainders may be tight. The result of any other operation is unknown: then
+    division of a position by a uniform number, selections and calls. If a mask uses nothing of r but its quotient and
+    its remainder by one constant, as where the rows of a tile are queries of several heads, the ranges number rows by
+    the remainder, so that a mask by remainders may be tight. The result of any other operation is unknown: then
     nothing is excluded and nothing is promised, and a remark (category `tile-analyze-masks`, shown by
     `--remarks-filter`) names the operation. The derived function computes in 64 bits and checks at run time that the
     mask's own arithmetic does not wrap; if it would, the answer is again "unknown". No check is made for operations

@@ -26,9 +26,9 @@ enum Source : uint8_t {
   numSources,
   FromCapture = numSources
 };
-constexpr const char *sourceNames[numSources] = {
-    "q",           "k_pages",  "v_pages", "o",           "lse",
-    "block_table", "seq_lens", "scale",   "window_left", "window_right"};
+constexpr const char *sourceNames[numSources] = {"q",           "k_pages",     "v_pages",  "o",
+                                                 "lse",         "block_table", "seq_lens", "scale",
+                                                 "window_left", "window_right"};
 /// The values of PAGE_ROWS, without 0.
 constexpr int64_t pageRowsOfCode[] = {128, 64, 32, 16, 8, 1};
 constexpr int64_t mostRows = 16;
@@ -173,16 +173,10 @@ Status AttentionDecode::bind(const Variant &variant, const AttentionDecodeArgume
                                      : Argument::scalar(float(arguments.scale));
   bound.windowLeft = Argument::scalar(arguments.windowLeft);
   bound.windowRight = Argument::scalar(arguments.windowRight);
-  const Argument *places[numSources] = {&bound.q,
-                                        &arguments.cache.k,
-                                        &arguments.cache.v,
-                                        &bound.o,
-                                        &arguments.lse,
-                                        &arguments.cache.blockTable,
-                                        &arguments.cache.seqLens,
-                                        &bound.scale,
-                                        &bound.windowLeft,
-                                        &bound.windowRight};
+  const Argument *places[numSources] = {
+      &bound.q,          &arguments.cache.k,          &arguments.cache.v,       &bound.o,
+      &arguments.lse,    &arguments.cache.blockTable, &arguments.cache.seqLens, &bound.scale,
+      &bound.windowLeft, &bound.windowRight};
   for (size_t i = 0; i < variant.sources.size(); ++i) {
     uint8_t source = variant.sources[i];
     bound.arguments[i] =

@@ -81,7 +81,8 @@ Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arg
 }
 
 /// Decoding: what is not supported yet has no place in the plan, and is rejected here.
-Status place(const tilewright_attention_decode *handle, const tilewright_attention_decode_args &args,
+Status place(const tilewright_attention_decode *handle,
+             const tilewright_attention_decode_args &args,
              Placed<AttentionDecodeArguments> &placed) {
   if (Status status = expectSize(args, "tilewright_attention_decode_args"); !status)
     return status;

@@ -159,7 +159,8 @@ struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
         loop.getLimit(), loop.getList(), loop.getListIndices(), loop.getCount(),
         loop.getOrderCondition(), loop.getMaskOperands(), inits, loop.getMaskAttr(),
         loop.getAgainstPosition(), loop.getBlockPosition(), loop.getRangesAttr(),
-        loop.getMaskConditionAttr(), loop.getListSpanAttr(), loop.getListConditionAttr(), loop.getOrder());
+        loop.getMaskConditionAttr(), loop.getListSpanAttr(), loop.getListConditionAttr(),
+        loop.getOrder());
     shorter->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
     rewriter.setInsertionPoint(yield);
     YieldOp::create(rewriter, yield.getLoc(), yielded);

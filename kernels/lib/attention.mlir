@@ -48,8 +48,8 @@ func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
   return %minus_inf : !acc
 }
 
-// The rows of a tile are queries of head %h, or with HEAD_ROWS those of consecutive heads from %h on: as many rows of each
-// head. The head and the query of a row.
+// The rows of a tile are queries of head %h, or with HEAD_ROWS those of consecutive heads from %h on: as many rows of
+// each head. The head and the query of a row.
 func.func private @query_of_row(%h: i32, %row: i32) -> (i32, i32) {
   %several = tile.param HEAD_ROWS > 0 : i1
   %each = tile.param max(HEAD_ROWS, 1) : i32

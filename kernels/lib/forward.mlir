@@ -18,10 +18,10 @@
 // scores and maxima stay natural until the maximum is subtracted, which costs a multiplication for each pair.
 //
 // @before_keys and @round_of_keys call the functions that other files may replace; @no_keys and @plain_round do not. A
-// kernel that links this file declares T, ACC, BLOCK_M (rows), BLOCK_N (keys of an iteration), DP and DVP (padded widths
-// of a query and of a value), the parameters of attention.mlir and, for @before_keys, @round_of_keys and @lse_of_head,
-// NATURAL; for the last also SINKS: whether a sink is linked; for @round_of_keys also HEAD_ROWS (see @query_of_row); and
-// for it and the scaling of 8-bit types, FP8: whether T has 8 bits.
+// kernel that links this file declares T, ACC, BLOCK_M (rows), BLOCK_N (keys of an iteration), DP and DVP (padded
+// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @round_of_keys and
+// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @round_of_keys also HEAD_ROWS (see
+// @query_of_row); and for it and the scaling of 8-bit types, FP8: whether T has 8 bits.
 
 tile.link "attention.mlir"
 tile.link "softmax.mlir"

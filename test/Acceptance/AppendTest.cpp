@@ -37,7 +37,7 @@ std::vector<int64_t> permutation(int64_t n, uint64_t seed) {
 }
 
 /// How a cache lies in memory.
-enum class Cache {
+enum class PoolLayout {
   Nhd,         ///< [pages, rows, heads, D]
   Hnd,         ///< [pages, heads, rows, D]
   Interleaved, ///< [pages, K or V, rows, heads, D]
@@ -45,9 +45,9 @@ enum class Cache {
   Padded,      ///< gaps between pages, rows and heads; rows are not aligned
   Columns      ///< [pages, rows, D, heads]
 };
-constexpr Cache allCaches[] = {Cache::Nhd,   Cache::Hnd,    Cache::Interleaved,
-                               Cache::Fused, Cache::Padded, Cache::Columns};
-const char *cacheName(Cache cache) {
+constexpr PoolLayout allCaches[] = {PoolLayout::Nhd,   PoolLayout::Hnd,    PoolLayout::Interleaved,
+                                    PoolLayout::Fused, PoolLayout::Padded, PoolLayout::Columns};
+const char *cacheName(PoolLayout cache) {
   const char *names[] = {"NHD", "HND", "interleaved", "fused", "padded", "columns"};
   return names[static_cast<int>(cache)];
 }
@@ -55,29 +55,29 @@ const char *cacheName(Cache cache) {
 struct Problem {
   int64_t keys, heads, D, DV, pages, rows;
   Type type;
-  Cache cache = Cache::Nhd;
+  PoolLayout cache = PoolLayout::Nhd;
 
   /// The layouts of the caches of keys and values.
   std::pair<Layout, Layout> layouts() const {
     auto dense = [&](int64_t width) {
       switch (cache) {
-      case Cache::Hnd:
+      case PoolLayout::Hnd:
         return Layout{{heads * rows * width, width, rows * width, 1}, nullptr, 0};
-      case Cache::Padded:
+      case PoolLayout::Padded:
         return Layout{{rows * (heads * (width + 3) + 5) + 7, heads * (width + 3) + 5, width + 3, 1},
                       nullptr,
                       0};
-      case Cache::Columns:
+      case PoolLayout::Columns:
         return Layout{{rows * width * heads, width * heads, 1, heads}, nullptr, 0};
       default:
         return Layout();
       }
     };
-    if (cache != Cache::Interleaved && cache != Cache::Fused)
+    if (cache != PoolLayout::Interleaved && cache != PoolLayout::Fused)
       return {dense(D), dense(DV)};
     auto buffer = std::make_shared<Buffer>(pages * rows * heads * (D + DV) * bytesOf(type));
     int64_t both = D + DV, page = rows * heads * both;
-    if (cache == Cache::Fused)
+    if (cache == PoolLayout::Fused)
       return {{{page, both, rows * both, 1}, buffer, 0}, {{page, both, rows * both, 1}, buffer, D}};
     return {{{page, heads * D, D, 1}, buffer, 0},
             {{page, heads * DV, DV, 1}, buffer, rows * heads * D}};
@@ -239,7 +239,7 @@ struct AppendCall {
 TEST_P(Append, Slots) {
   Type type = GetParam();
   uint64_t seed = 1;
-  for (Cache cache : allCaches)
+  for (PoolLayout cache : allCaches)
     for (int64_t rows : {1, 16, 64}) {
       MatrixCase matrixCase("attention_append", std::string("slots, ") + cacheName(cache), type);
       bool isWide = seed % 2 == 0; // widths that are no multiple of 8, several blocks of heads
@@ -321,7 +321,7 @@ struct Sequences {
 TEST_P(Append, BehindSequences) {
   Type type = GetParam();
   uint64_t seed = 1;
-  for (Cache cache : {Cache::Nhd, Cache::Hnd, Cache::Fused})
+  for (PoolLayout cache : {PoolLayout::Nhd, PoolLayout::Hnd, PoolLayout::Fused})
     for (int64_t rows : {1, 16, 64})
       for (int64_t each : {0, 1, 3})
         for (bool hasTable : {true, false}) {
@@ -402,8 +402,9 @@ TEST_P(Append, Rotary) {
         auto count = static_cast<int64_t>(sequences.lengths.size());
         Type ofAngles = seed % 2 ? type : type == Type::F64 ? Type::F64 : Type::F32;
         Rotation rotation = makeRotation(columns, pairs, ofAngles, positions);
-        Problem problem{count * each,      heads, D,    seed % 2 ? D : 16,
-                        sequences.pages(), rows,  type, seed % 3 ? Cache::Nhd : Cache::Padded};
+        Problem problem{
+            count * each,      heads, D,    seed % 2 ? D : 16,
+            sequences.pages(), rows,  type, seed % 3 ? PoolLayout::Nhd : PoolLayout::Padded};
         // Without positions, the number of queries is independent of that of keys.
         int64_t queriesEach = hasPositions ? each : 3;
         std::vector<int64_t> slots, given = permutation(positions, seed);

@@ -114,7 +114,8 @@ ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, in
   const AttentionProblem &problem = arrays.problem;
   const PagedKeys &keys = arrays.keys;
   Params params = attentionParams(problem, type);
-  for (auto [name, value] : {std::pair("GROUP", group), {"PAGE_ROWS", pageRows}, {"SPLITS", splits}})
+  for (auto [name, value] :
+       {std::pair("GROUP", group), {"PAGE_ROWS", pageRows}, {"SPLITS", splits}})
     params.emplace_back(name, std::to_string(value));
   params.insert(params.end(), options.params.begin(), options.params.end());
   KernelCall call("attention_decode", params, options.with);
@@ -243,7 +244,8 @@ TEST_P(Decode, QueriesAndModifiers) {
           };
         }
         MatrixCase matrixCase("attention_decode", modified ? "modifiers" : maskName(problem), type);
-        expectForward(arrays.oracle(type), runDecode(arrays, type, group, pageRows, splits, options),
+        expectForward(arrays.oracle(type),
+                      runDecode(arrays, type, group, pageRows, splits, options),
                       describe(problem, type) + ", " + std::to_string(rows) + " rows, " +
                           std::to_string(splits) + " splits" + (modified ? ", modified" : ""));
       }
