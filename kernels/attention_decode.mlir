@@ -166,8 +166,8 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
 tile.kernel @attention_decode_part
     params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, PAGE_ROWS: int, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
-           let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D), let DVP: int = padded(DV),
-           let ACC: type = accumulator(T), let FP8: flag = false, let PACKED: flag = false,
+           let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
+           let DVP: int = padded(DV), let ACC: type = accumulator(T), let FP8: flag = false, let PACKED: flag = false,
            let CACHED: flag = true,
            // A single query attends all keys under bottom_right.
            let MASKED: flag = or(or(WINDOW, replaced("mask_mod")),
