@@ -231,7 +231,7 @@ TEST_F(DecodePlan, NamesWhatIsMissing) {
   EXPECT_C_FAILURE(
       create(), TILEWRIGHT_MISSING_VARIANT,
       "'bundle' has no variant of 'attention_decode' for D = 64, DV = 32, T = bf16, "
-      "CAUSAL = bottom_right, WINDOW = true, GROUP = 4, ROWS = 4, PAGE_ROWS = 64, SPLITS = 4; "
+      "CAUSAL = \"bottom_right\", WINDOW = true, GROUP = 4, ROWS = 4, PAGE_ROWS = 64, SPLITS = 4; "
       "compile it with: tilewrightc kernels/attention_decode.mlir "
       "--kernel=attention_decode --param=D=64 --param=DV=32 --param=T=bf16 "
       "--param=CAUSAL=bottom_right --param=WINDOW=true --param=GROUP=4 --param=ROWS=4 "
