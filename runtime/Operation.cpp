@@ -32,12 +32,21 @@ struct PreparedDevice {
 };
 
 /// Whether one of the two lists has each wanted value.
+/// Whether a value of a parameter is the wanted one, which a caller may have given as text: a word
+/// that names a type may be a value of an enum, too.
+bool isValue(const Expr &value, const Expr &wanted) {
+  auto isWord = [](const Expr &expr) {
+    return expr.kind() == Expr::Kind::Type || expr.kind() == Expr::Kind::Enum;
+  };
+  return value == wanted || (isWord(value) && isWord(wanted) && value.text() == wanted.text());
+}
+
 bool haveParams(const Params &have, const Params &more, const Params &wanted) {
   for (const auto &param : wanted) {
     bool same = false;
     for (const Params *list : {&have, &more})
       for (const auto &candidate : *list)
-        same |= candidate.first == param.first && candidate.second == param.second;
+        same |= candidate.first == param.first && isValue(candidate.second, param.second);
     if (!same)
       return false;
   }

@@ -328,6 +328,30 @@ TEST_F(CApi, RunsAKernelInC) {
   tilewright_bundle_close(kernels);
 }
 
+/// A value of an enum may spell the name of a type.
+TEST_F(CApi, FindsVariantsByWords) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.params = {{"T", Expr::symbol(Expr::Kind::Type, "f16")},
+                   {"INDICES", Expr::symbol(Expr::Kind::Enum, "i64")}};
+  std::string bytes = *writer.bytes();
+  tilewright_bundle *words = nullptr;
+  ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &words), TILEWRIGHT_OK);
+  tilewright_param params[] = {{"T", "f16"}, {"INDICES", "i64"}};
+  EXPECT_EQ(tilewright_operation_create(words, kernel.name.c_str(), params, 2, &operation),
+            TILEWRIGHT_OK)
+      << tilewright_last_error();
+  tilewright_operation_destroy(operation);
+  operation = nullptr;
+  for (auto [value, index] : {std::pair("f32", 0), {"i32", 1}}) {
+    tilewright_param other[] = {{"T", "f16"}, {"INDICES", "i64"}};
+    other[index].value = value;
+    EXPECT_EQ(tilewright_operation_create(words, kernel.name.c_str(), other, 2, &operation),
+              TILEWRIGHT_MISSING_VARIANT);
+  }
+  tilewright_bundle_close(words);
+}
+
 TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   tilewright_param param = {"D", "64"};
   ASSERT_EQ(tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
