@@ -220,6 +220,14 @@ Value RoleWriter::getSlot(size_t channel, size_t copy) {
   return type ? SlotOp::create(b, type.getSlot(), ring, uses[channel]).getResult() : ring;
 }
 
+/// Whether it writes what products of the whole tile read. Other warps may still be in a product of
+/// the previous tile.
+static bool isOperandOfTile(Operation &op) {
+  auto write = dyn_cast<WriteSharedOp>(op);
+  return write && isa<KernelOp>(op.getParentOp()) &&
+         llvm::any_of(write.getBuffer().getUsers(), llvm::IsaPred<WgmmaOp>);
+}
+
 void RoleWriter::writeForCompute(Operation &op) {
   if (isa<CopyAsyncOp, CopyCommitOp, CopyWaitOp>(op))
     return;
@@ -237,6 +245,8 @@ void RoleWriter::writeForCompute(Operation &op) {
   }
   if (auto add = dyn_cast<AtomicAddOp>(op); add && writeReduction(add))
     return;
+  if (barrier && isPersistent() && isOperandOfTile(op))
+    SyncOp::create(b, barrier);
   auto stores = old.getBody().getOps<StoreOp>();
   if (!stores.empty() && *stores.begin() == &op)
     waitForSlots();
