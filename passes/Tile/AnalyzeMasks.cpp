@@ -341,7 +341,8 @@ std::optional<int64_t> getPeriod(func::FuncOp function, int64_t argument, Symbol
         other = divisor.getSExtValue();
     } else if (auto call = dyn_cast<func::CallOp>(use.getOwner())) {
       auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (callee && callee.getArgument(use.getOperandNumber()).use_empty())
+      if (callee && !callee.isDeclaration() &&
+          callee.getArgument(use.getOperandNumber()).use_empty())
         continue;
       other = callee ? getPeriod(callee, use.getOperandNumber(), symbols, levels) : std::nullopt;
     }

@@ -191,8 +191,11 @@ Linear MaskBoundsBuilder::ascending(const Linear &index, Value extent,
                                     llvm::function_ref<Value(Value)> read) {
   auto [first, last] = getRange(index);
   Value count = create<arith::ExtSIOp>(builder.getI64Type(), extent);
+  // Rows that are numbered by a remainder may be more than the array has, as a tile may have more
+  // rows for each head than there are queries: they get the last element.
+  Value end = hasAllRows ? addConstant(count, -1) : count;
   auto at = [&](Value place) {
-    Value inside = max(constant(0), min(place, count));
+    Value inside = max(constant(0), min(place, end));
     Value value = read(create<arith::TruncIOp>(builder.getI32Type(), inside));
     return create<arith::ExtSIOp>(builder.getI64Type(), value);
   };
