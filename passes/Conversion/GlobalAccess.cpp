@@ -61,7 +61,8 @@ Value tgpu::clampPart(ThreadBuilder &b, Value offset, Value asked, Value extent)
 // Pages
 //===----------------------------------------------------------------------===//
 
-/// An extent of an argument, or the one of an earlier argument that constraints equate with it.
+/// An extent of an argument, or the one of an earlier argument that constraints equate with it. An
+/// argument that is absent has no extents, and its constraints do not count.
 static Value getEqualExtent(KernelEmitter &e, Value view, int64_t dim) {
   Value own = getView(e, view).extents[dim];
   auto argument = dyn_cast<BlockArgument>(view);
@@ -82,7 +83,7 @@ static Value getEqualExtent(KernelEmitter &e, Value view, int64_t dim) {
     for (auto [left, right] : {std::pair(sides[0], sides[1]), std::pair(sides[1], sides[0])})
       if (left.getName() == nameOf(argument.getArgNumber()) && left.getValue() == dim)
         for (unsigned before = 0; before < argument.getArgNumber(); ++before)
-          if (right.getName() == nameOf(before))
+          if (right.getName() == nameOf(before) && !e.kernel.getArgOptional()[before])
             return getView(e, e.kernel.getBody().getArgument(before)).extents[right.getValue()];
   }
   return own;
