@@ -42,6 +42,9 @@ def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, pos
               "q_out": None if q is None else rotated, "total_lens": None if seq_lens is None else lengths}
     values = {name: value for name, value in values.items() if value is not None}
     launch(plan(choice, k.device), values, ("q_out", "total_lens"), k.device, updates=("k_pages", "v_pages"))
+    for cache in (k_cache, v_cache):
+        if cache is not None and cache.device.type != "cpu":  # the interpreter's copies count themselves
+            torch.autograd.graph.increment_version(cache)
     return rotated, lengths
 
 
