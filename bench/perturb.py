@@ -29,8 +29,8 @@ class Forward:
     before, reads = "p", "%below"
     # Weights are at least 0. The peak repeats the maximum.
     edits = [
-        ("%p_weighted = tile.map @weight_mod(%p,",
-         "%bounded = math.absf %p : !s\n    %p_weighted = tile.map @weight_mod(%bounded,"),
+        ("%p_queries = tile.map @weight_mod(%p,",
+         "%bounded = math.absf %p : !s\n    %p_queries = tile.map @weight_mod(%bounded,"),
         ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
         ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
          "iter_args(%acc_old = %no_o : !o, %peak_old = %no_max : !row, %max_old = %no_max : !row,\n"

@@ -294,12 +294,14 @@ typedef struct tilewright_attention_decode_desc {
   size_t struct_size;
   tilewright_type type;       /* of q and o */
   tilewright_type cache_type; /* equal to type: other caches are not supported yet */
-  tilewright_causal causal;   /* none and bottom_right are the same for one query */
+  tilewright_causal causal;   /* that of the code, also where one query makes none and bottom_right
+                                 the same */
   int has_window;
   int64_t head_dim;
   int64_t value_dim;     /* 0: head_dim */
   int64_t group;         /* query heads that share a key head */
-  int64_t max_rows;      /* queries of a sequence, 1 to 16, and 128 with those of a group; 0: 1 */
+  int64_t max_rows;      /* queries of a sequence, 1 to 16, and 128 with those of a group; 0: 1.
+                            The code is that of ROWS, the next power of two */
   int32_t num_splits;    /* at most so many parts of a sequence; 0: any. Not 0: its result does not
                             depend on other sequences */
   int overlap_previous;  /* 0: not supported yet */

@@ -251,6 +251,86 @@ TEST_P(Decode, QueriesAndModifiers) {
       }
 }
 
+/// Two warpgroups read the queries of a tile, by loops whose rounds depend on data, and by those
+/// for a negative scale: the queries of the next tile are written when both are done.
+TEST_P(Decode, QueriesOfSeveralWarpgroups) {
+  Type type = GetParam();
+  for (bool hasDocuments : {false, true}) {
+    DecodeArrays arrays({200, 130, 3}, 64, 8, 64, 64, type, /*seed=*/3, /*queries=*/16);
+    AttentionProblem &problem = arrays.problem;
+    problem.causal = Causal::BottomRight;
+    CallOptions options;
+    options.params = {{"ROWS", "16"}};
+    if (hasDocuments) {
+      constexpr int64_t queries = 16, keys = 256;
+      auto ofQuery = [](int64_t i) { return i % 3; };
+      auto ofKey = [](int64_t j) { return j / 20 % 3; };
+      problem.mask = [=](int64_t, int64_t, int64_t i, int64_t j) { return ofQuery(i) == ofKey(j); };
+      std::vector<int64_t> queryDocuments, keyDocuments;
+      for (int64_t b = 0; b < problem.B; ++b) {
+        for (int64_t i = 0; i < queries; ++i)
+          queryDocuments.push_back(ofQuery(i));
+        for (int64_t j = 0; j < keys; ++j)
+          keyDocuments.push_back(ofKey(j));
+      }
+      options.with = {"mods/document"};
+      options.bind = [=, batch = problem.B](KernelCall &call) {
+        call.integers("query_document", {batch, queries}, queryDocuments);
+        call.integers("key_document", {batch, keys}, keyDocuments);
+      };
+    } else {
+      problem.scale = -problem.scale;
+    }
+    MatrixCase matrixCase("attention_decode", hasDocuments ? "documents" : "a negative scale",
+                          type);
+    for (int64_t splits : {0, 2})
+      expectForward(arrays.oracle(type), runDecode(arrays, type, 8, 64, splits, options),
+                    describe(problem, type) + (hasDocuments ? ", documents" : ""));
+  }
+}
+
+/// Spans of fewer queries than rows for each head.
+TEST_P(Decode, SpansOfFewQueries) {
+  Type type = GetParam();
+  const std::vector<int64_t> lengths = {200, 64};
+  constexpr int64_t queries = 3, keys = 256;
+  DecodeArrays arrays(lengths, 32, 4, 64, 64, type, /*seed=*/4, queries);
+  AttentionProblem &problem = arrays.problem;
+  auto begin = [](int64_t i) { return 10 * i; };
+  auto end = [](int64_t i) { return 25 + 12 * i; };
+  problem.mask = [=](int64_t, int64_t, int64_t i, int64_t j) {
+    return begin(i) <= j && j < end(i);
+  };
+  std::vector<int64_t> keyBegin, keyEnd, queryBegin, queryEnd;
+  for (int64_t b = 0; b < problem.B; ++b) {
+    for (int64_t i = 0; i < queries; ++i) {
+      keyBegin.push_back(begin(i));
+      keyEnd.push_back(end(i));
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      int64_t first = 0, behind = 0;
+      while (first < queries && end(first) <= j)
+        ++first;
+      while (behind < queries && begin(behind) <= j)
+        ++behind;
+      queryBegin.push_back(first);
+      queryEnd.push_back(std::max(first, behind));
+    }
+  }
+  CallOptions options;
+  options.params = {{"ROWS", "8"}};
+  options.with = {"mods/spans"};
+  options.bind = [=, batch = problem.B](KernelCall &call) {
+    call.integers("key_begin", {batch, queries}, keyBegin);
+    call.integers("key_end", {batch, queries}, keyEnd);
+    call.integers("query_begin", {batch, keys}, queryBegin);
+    call.integers("query_end", {batch, keys}, queryEnd);
+  };
+  MatrixCase matrixCase("attention_decode", "spans", type);
+  expectForward(arrays.oracle(type), runDecode(arrays, type, 4, 32, 0, options),
+                describe(problem, type) + ", spans");
+}
+
 ForwardResult runSplit(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
                        int64_t splits, const Params &params = {}) {
   Params all = attentionParams(problem, type, /*hasWindow=*/false);

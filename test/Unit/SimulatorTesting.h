@@ -214,7 +214,7 @@ struct CallExtents {
       return {rows, pagesOfSequence()};
     if (name == "seq_lens")
       return {rows};
-    llvm::SmallVector<int64_t> shape{rows, 2};
+    llvm::SmallVector<int64_t> shape{rows, 2, 1};
     if (name != "lse")
       shape.push_back(depth);
     return shape;
