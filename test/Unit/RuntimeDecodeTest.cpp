@@ -346,6 +346,21 @@ TEST_F(DecodePlan, ChecksWindowsAndCaptures) {
                    "'attention_decode' has other captures for pages of 16 rows than for others");
 }
 
+TEST_F(DecodePlan, CountsTheCapturesOfACallInCxx) {
+  AttentionDecodeDesc wanted;
+  wanted.headDim = 64;
+  wanted.valueDim = 32;
+  wanted.causal = AttentionDesc::Causal::BottomRight;
+  wanted.hasWindow = true;
+  wanted.group = 4;
+  wanted.maxRows = 3;
+  Result<AttentionDecode> created = AttentionDecode::create(driver, manifest, wanted);
+  ASSERT_TRUE(created.ok()) << created.status().message();
+  uint64_t bytes = 0;
+  EXPECT_EQ(created->workspaceSize(AttentionDecodeArguments(), 0, bytes).message(),
+            "decoding takes 1 captures, but got 0");
+}
+
 TEST_F(DecodePlan, ChecksDescriptions) {
   auto refuses = [&](auto &field, auto value, const char *text,
                      tilewright_code code = TILEWRIGHT_UNSUPPORTED) {
