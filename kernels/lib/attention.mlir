@@ -61,18 +61,6 @@ func.func private @query_of_row(%h: i32, %row: i32) -> (i32, i32) {
   return %row_h, %row_i : i32, i32
 }
 
-func.func private @score_mod_of_row(%s: !acc, %b: i32, %h: i32, %row: i32, %j: i32) -> !acc {
-  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
-  %modified = func.call @score_mod(%s, %b, %row_h, %i, %j) : (!acc, i32, i32, i32, i32) -> !acc
-  return %modified : !acc
-}
-
-func.func private @weight_mod_of_row(%p: !acc, %b: i32, %h: i32, %row: i32, %j: i32) -> !acc {
-  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
-  %modified = func.call @weight_mod(%p, %b, %row_h, %i, %j) : (!acc, i32, i32, i32, i32) -> !acc
-  return %modified : !acc
-}
-
 func.func private @sink_of_row(%h: i32, %row: i32) -> !acc {
   %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
   %sink = func.call @sink(%row_h) : (i32) -> !acc

@@ -170,6 +170,26 @@ func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
+// The heads and queries of rows, as @query_of_row gives them. With one row of each head, the head is a sum of positions,
+// so that captures by head are loaded as tiles.
+func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
+  %c0 = arith.constant 0 : i32
+  %first = tile.full %h : !pos
+  %one = tile.param HEAD_ROWS == 1 : i1
+  %number, %query = scf.if %one -> (!pos, !pos) {
+    %zeros = tile.full %c0 : !pos
+    scf.yield %rows, %zeros : !pos, !pos
+  } else {
+    %each = tile.param max(HEAD_ROWS, 1) : i32
+    %each_tile = tile.full %each : !pos
+    %quotient = arith.divsi %rows, %each_tile : !pos
+    %rest = arith.remsi %rows, %each_tile : !pos
+    scf.yield %quotient, %rest : !pos, !pos
+  }
+  %head = arith.addi %first, %number : !pos
+  return %head, %query : !pos, !pos
+}
+
 // One iteration: the queries from %m on with the keys from %n on, for the pairs of %keep. The fastmath flags allow to
 // combine the two factors of a score, and a product with its difference. With 8-bit types, P is multiplied by 2^8
 // before it is rounded.
@@ -184,7 +204,8 @@ func.func private @round_of_keys(
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %has_heads = tile.param HEAD_ROWS > 0 : i1
-  %modified_rows = tile.map @score_mod_of_row(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %heads, %queries = func.call @queries_of_rows(%h, %rows) : (i32, !pos) -> (!pos, !pos)
+  %modified_rows = tile.map @score_mod(%natural, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
   %modified_queries = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %modified = arith.select %has_heads, %modified_rows, %modified_queries : !s
   %stays_natural = tile.param NATURAL : i1
@@ -200,7 +221,7 @@ func.func private @round_of_keys(
         : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
     scf.yield %p_2, %max_2, %sum_2, %acc_2 : !s, !row, !row, !o
   }
-  %p_rows = tile.map @weight_mod_of_row(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %p_rows = tile.map @weight_mod(%p, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
   %p_queries = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %p_weighted = arith.select %has_heads, %p_rows, %p_queries : !s
 
