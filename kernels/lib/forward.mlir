@@ -170,8 +170,8 @@ func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
-// The heads and queries of rows, as @query_of_row gives them. With one row of each head, the head is a sum of positions,
-// so that captures by head are loaded as tiles.
+// The heads and queries of rows, as @query_of_row gives them. With one row of each head, the head is a sum of
+// positions, so that captures by head are loaded as tiles.
 func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
   %c0 = arith.constant 0 : i32
   %first = tile.full %h : !pos
