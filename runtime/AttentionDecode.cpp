@@ -155,8 +155,12 @@ Result<const AttentionDecode::Variant *> AttentionDecode::choose(const KvCache &
                              "; compile it with --param=PAGE_ROWS=" + std::to_string(wanted));
 }
 
-Status AttentionDecode::bind(const Variant &variant, const AttentionDecodeArguments &arguments,
-                             Bound &bound) const {
+Status AttentionDecode::bind(const AttentionDecodeArguments &arguments, Bound &bound) const {
+  Result<const Variant *> chosen = choose(arguments.cache);
+  if (!chosen)
+    return chosen.status();
+  const Variant &variant = **chosen;
+  bound.variant = &variant;
   if (!hasWindow && (arguments.windowLeft != -1 || arguments.windowRight != -1))
     return Status::failure("window_left and window_right must be -1 for a plan without windows, "
                            "but got " +
@@ -206,24 +210,19 @@ void AttentionDecode::checkIndices(bool isWanted) {
 
 Status AttentionDecode::workspaceSize(const AttentionDecodeArguments &arguments, int device,
                                       uint64_t &bytes) const {
-  Result<const Variant *> variant = choose(arguments.cache);
-  if (!variant)
-    return variant.status();
   Bound bound;
-  if (Status status = bind(**variant, arguments, bound); !status)
+  if (Status status = bind(arguments, bound); !status)
     return status;
-  return (*variant)->operation.workspaceSize(bound.arguments, (*variant)->sources.size(), device,
-                                             bytes);
+  const Variant &variant = *bound.variant;
+  return variant.operation.workspaceSize(bound.arguments, variant.sources.size(), device, bytes);
 }
 
 Status AttentionDecode::run(const AttentionDecodeArguments &arguments, uint64_t workspace,
                             uint64_t workspaceBytes, cuda::Stream stream) const {
-  Result<const Variant *> variant = choose(arguments.cache);
-  if (!variant)
-    return variant.status();
   Bound bound;
-  if (Status status = bind(**variant, arguments, bound); !status)
+  if (Status status = bind(arguments, bound); !status)
     return status;
-  return (*variant)->operation.run(bound.arguments, (*variant)->sources.size(), workspace,
-                                   workspaceBytes, stream);
+  const Variant &variant = *bound.variant;
+  return variant.operation.run(bound.arguments, variant.sources.size(), workspace, workspaceBytes,
+                               stream);
 }

@@ -62,6 +62,7 @@ private:
     std::vector<uint8_t> sources; // source of each argument of the contract, then captures in order
   };
   struct Bound {
+    const Variant *variant = nullptr;
     Argument q, o, scale, windowLeft, windowRight;
     const Argument *arguments[maxArguments];
   };
@@ -69,8 +70,7 @@ private:
       : entry(std::move(entry)), hasWindow(hasWindow) {}
   Status add(int64_t pageRows, Operation operation);
   Result<const Variant *> choose(const KvCache &cache) const;
-  Status bind(const Variant &variant, const AttentionDecodeArguments &arguments,
-              Bound &bound) const;
+  Status bind(const AttentionDecodeArguments &arguments, Bound &bound) const;
 
   std::string entry, bundleName;
   bool hasWindow;

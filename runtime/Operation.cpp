@@ -31,7 +31,6 @@ struct PreparedDevice {
   std::vector<PreparedForm> forms;                      // in order of preference
 };
 
-/// Whether one of the two lists has each wanted value.
 /// Whether a value of a parameter is the wanted one, which a caller may have given as text: a word
 /// that names a type may be a value of an enum, too.
 bool isValue(const Expr &value, const Expr &wanted) {
@@ -41,6 +40,7 @@ bool isValue(const Expr &value, const Expr &wanted) {
   return value == wanted || (isWord(value) && isWord(wanted) && value.text() == wanted.text());
 }
 
+/// Whether one of the two lists has each wanted value.
 bool haveParams(const Params &have, const Params &more, const Params &wanted) {
   for (const auto &param : wanted) {
     bool same = false;
