@@ -183,6 +183,9 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     length because it is an extent of an argument, the limit becomes a constraint of the kernel. It cannot where the
     loop ends at a number read from memory, or its mask depends on a scalar argument, such as the size of a window.
 
+    A structure without a row has blocks by a cost model of its loop (`BlockModel.h`), for operands of 16 bits on a GPU;
+    others by rows for any structure, whose tiles are small. A remark says that these blocks are not measured.
+
     `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
     "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (bytes of the
     shortest row), elements, mask ("none", "some", or "ascending" for a mask that reads captures whose values ascend),
@@ -221,6 +224,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     Option<"shared", "shared", "int64_t", /*default=*/"0",
            "bytes of shared memory that a block may take; 0: as many as the target has">,
     Option<"table", "table", "std::string", /*default=*/"\"\"", "file of rows that go first">,
+    Option<"byModel", "by-model", "bool", /*default=*/"false",
+           "choose by the cost model also where the table has a row for the structure">,
   ];
 }
 

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,9 @@ struct BlockRow : BlockNumbers {
 struct BlockChoice {
   const BlockRow *row = nullptr;
   bool isUsers = false; ///< from the user's file
+  /// Holds the row if the cost model made it (BlockModel.h), since the table has none for the
+  /// structure.
+  std::shared_ptr<const BlockRow> modeled;
   /// Ascending lengths for which earlier rows would match; each becomes an entry of a bundle.
   std::vector<int64_t> shorter;
 };

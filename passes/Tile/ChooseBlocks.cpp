@@ -5,6 +5,7 @@
 // kernel of this structure.
 
 #include "passes/Passes.h"
+#include "passes/Tile/BlockModel.h"
 #include "passes/Tile/KernelQuery.h"
 #include "passes/Tile/LaunchLets.h"
 
@@ -41,9 +42,9 @@ struct Reached : ExaminedKernel {
 class Chooser {
 public:
   Chooser(ModuleOp module, Operation *entry, const BlockTable &table, StringRef target,
-          int64_t length, int64_t shared)
+          int64_t length, int64_t shared, bool byModel)
       : module(module), entry(entry), signature(entry), table(table), target(target),
-        length(length), shared(shared) {}
+        length(length), shared(shared), byModel(byModel) {}
 
   LogicalResult run(ArrayRef<std::string> assignments) {
     FailureOr<llvm::StringMap<ExprAttr>> given = parseBindings(signature, assignments);
@@ -91,6 +92,8 @@ private:
       each.query.length = length;
       each.query.shared = shared;
       each.choice = table.choose(each.query);
+      if (byModel || (each.choice.row->structure.empty() && !each.choice.isUsers))
+        chooseWithoutRow(each, *inKernel);
       reached.push_back(std::move(each));
       return success();
     };
@@ -105,6 +108,19 @@ private:
              std::pair(b.isLeftOut, -b.structure.products);
     });
     return success();
+  }
+
+  /// The blocks of a structure that the table does not have, by the cost model where it applies.
+  void chooseWithoutRow(Reached &each, const Bindings &bindings) {
+    std::optional<ModelChoice> chosen = chooseByModel(each, bindings, each.query);
+    if (!chosen)
+      return;
+    BlockRow row;
+    row.target = target.str();
+    std::tie(row.rows, row.columns, row.step) =
+        std::tuple(chosen->rows, chosen->columns, chosen->step);
+    each.choice.modeled = std::make_shared<const BlockRow>(row);
+    each.choice.row = each.choice.modeled.get();
   }
 
   /// Whether the condition of a launch is known not to hold.
@@ -249,10 +265,26 @@ private:
     return ExprAttr::getInt(module.getContext(), extent);
   }
 
+  /// Says that no measurement is behind the blocks of a kernel.
+  void remark(Reached &reached) {
+    if (target == "cpu")
+      return;
+    std::string extents;
+    for (NamedAttribute each : reached.report)
+      extents += (extents.empty() ? "" : ", ") + cast<StringAttr>(each.getValue()).str();
+    reached.kernel->emitRemark("blocks by ")
+        << (reached.choice.modeled ? "model" : "general rule") << ", not measured: " << extents
+        << "; the table of blocks has no row for the structure '" << reached.query.structure
+        << "'; measure others and pass them as parameters or by --blocks";
+  }
+
   /// Records the input and the result of the choice, for reports and tools.
   void describe(Reached &reached) {
     if (reached.report.empty())
       return;
+    if (reached.usesTable && !byModel && reached.choice.row->structure.empty() &&
+        !reached.choice.isUsers)
+      remark(reached);
     Builder builder(module.getContext());
     auto add = [&](StringRef name, Attribute value) {
       reached.report.push_back(builder.getNamedAttr(name, value));
@@ -266,9 +298,11 @@ private:
     if (query.narrowest < query.elements)
       add("narrow_bytes", builder.getI64IntegerAttr(query.getLeastBytes()));
     add("mask", builder.getStringAttr(getName(query.mask)));
-    std::string by = (choice.isUsers ? "the file of blocks: " : "the table: ");
     add("by",
-        builder.getStringAttr(reached.usesTable ? by + choice.row->describe() : "the caller"));
+        builder.getStringAttr(!reached.usesTable ? "the caller"
+                              : choice.modeled   ? "a model, not measured"
+                              : choice.isUsers   ? "the file of blocks: " + choice.row->describe()
+                                                 : "the table: " + choice.row->describe()));
     if (reached.usesTable && !choice.shorter.empty())
       add("shorter", builder.getI64ArrayAttr(choice.shorter));
     auto all = builder.getDictionaryAttr(reached.report);
@@ -283,6 +317,7 @@ private:
   const BlockTable &table;
   StringRef target;
   int64_t length, shared;
+  bool byModel;
   std::vector<Reached> reached; ///< sorted by the number of products, descending
 };
 
@@ -306,7 +341,7 @@ struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseB
     if (failed(readTable(blocks)))
       return signalPassFailure();
     std::vector<std::string> assignments(params.begin(), params.end());
-    Chooser chooser(getOperation(), chosen, blocks, target.getValue(), length, shared);
+    Chooser chooser(getOperation(), chosen, blocks, target.getValue(), length, shared, byModel);
     if (failed(chooser.run(assignments)))
       signalPassFailure();
   }

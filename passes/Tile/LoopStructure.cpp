@@ -196,12 +196,17 @@ private:
     return isAdded ? "add" : isStored ? "store" : "sum";
   }
 
-  std::string getKey() {
+  llvm::DenseSet<DotOp> getReadProducts() {
     llvm::DenseSet<DotOp> isRead;
     for (DotOp product : products)
       for (Value operand : {product.getLhs(), product.getRhs()})
         for (DotOp source : getSources(operand).products)
           isRead.insert(source);
+    return isRead;
+  }
+
+  std::string getKey() {
+    llvm::DenseSet<DotOp> isRead = getReadProducts();
     SmallVector<std::string> ends;
     for (DotOp product : products)
       if (!isRead.contains(product))
@@ -210,14 +215,46 @@ private:
     return llvm::join(ends, ", ");
   }
 
-  /// Determined by the first product whose operands are both loaded.
+  /// Whether an extent is one of the results of the loop.
+  bool isOfResult(Dim dim) {
+    llvm::DenseSet<DotOp> isRead = getReadProducts();
+    return llvm::any_of(products, [&](DotOp product) {
+      Extents extents = getExtents(product);
+      return !isRead.contains(product) && (dim == extents.m || dim == extents.n);
+    });
+  }
+
+  /// Determined by the first product whose operands are both loaded, and whose resident operand has
+  /// rows of the results; else by the first product of a resident operand and a computed one. So a
+  /// resident matrix that the loop multiplies with what it streams has no rows, but widths.
   void readRoles(LoopStructure &structure) {
+    bool found = false;
+    for (bool mayBeComputed : {false, true})
+      found = found || readRoles(structure, mayBeComputed);
+    for (DotOp product : products) {
+      Extents extents = getExtents(product);
+      for (Dim dim : {extents.m, extents.n, extents.k})
+        if (dim != structure.rows && dim != structure.columns && dim != structure.step)
+          structure.widths.push_back(dim);
+    }
+  }
+
+  bool readRoles(LoopStructure &structure, bool mayBeComputed) {
     for (DotOp product : products) {
       Sources a = getSources(product.getLhs()), b = getSources(product.getRhs());
-      if (!a.products.empty() || !b.products.empty())
+      bool isComputed = !a.products.empty() || !b.products.empty();
+      if (isComputed && (!mayBeComputed || a.products.empty() == b.products.empty()))
         continue;
-      structure.element = getElementType(product.getLhs().getType());
+      a.isStreamed |= !a.products.empty();
+      b.isStreamed |= !b.products.empty();
       Extents extents = getExtents(product);
+      if (a.isStreamed != b.isStreamed) {
+        Dim rows = a.isStreamed ? extents.n : extents.m;
+        Value streamed = a.isStreamed ? product.getLhs() : product.getRhs();
+        if (!isOfResult(rows) || llvm::is_contained(getDims(streamed.getType()), rows))
+          continue;
+      }
+      structure.element = getElementType(product.getLhs().getType());
       if (a.isStreamed == b.isStreamed) {
         structure.rows = extents.m;
         structure.columns = extents.n;
@@ -228,14 +265,9 @@ private:
         structure.rows = a.isStreamed ? extents.n : extents.m;
         structure.step = a.isStreamed ? extents.m : extents.n;
       }
-      break;
+      return true;
     }
-    for (DotOp product : products) {
-      Extents extents = getExtents(product);
-      for (Dim dim : {extents.m, extents.n, extents.k})
-        if (dim != structure.rows && dim != structure.columns && dim != structure.step)
-          structure.widths.push_back(dim);
-    }
+    return false;
   }
 
   const Flow &flow;

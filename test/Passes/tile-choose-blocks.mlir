@@ -12,6 +12,13 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16" | FileCheck %s --check-prefix=CPU
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=turned params=T=e4m3 target=sm_90a" | FileCheck %s --check-prefix=PRODUCT
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64 target=sm_80" | FileCheck %s --check-prefix=OTHER
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64 target=sm_80" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=128 target=sm_90a" | FileCheck %s --check-prefix=HOPPER
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64,N=32 target=sm_90a" | FileCheck %s --check-prefix=ONE-GIVEN
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=2048 target=sm_80 shared=101376" 2>&1 | FileCheck %s --check-prefix=ROWS-OF-4096
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64" 2>&1 | FileCheck %s --check-prefix=ON-CPU --implicit-check-not=remark
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=computed params=W=128 target=sm_90a" | FileCheck %s --check-prefix=COMPUTED
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a by-model" 2>&1 | FileCheck %s --check-prefix=BY-MODEL --implicit-check-not=remark
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=twice params=T=f16 target=sm_80" | FileCheck %s --check-prefix=PROGRAM
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=either params=T=f16,FEW=false target=sm_80" | FileCheck %s --check-prefix=EITHER
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=either params=T=f16,FEW=true target=sm_80" 2>&1 | FileCheck %s --check-prefix=FEW
@@ -155,11 +162,23 @@ tile.kernel @turned params(T: type, A: int = block(), B: int = block(), C: int =
   tile.store %sum, %z[%n, %m] : !tile.tile<[C, A], f32>, !tile.view<[?, ?], f32>
 }
 
-// Not measured.
+// The table has no row for the structure: the cost model chooses, where it applies.
 // OTHER-LABEL: tile.kernel @squares
-// OTHER: R: int = 64, N: int = 64
-// OTHER: by = "the table: any structure, gpu, rows up to 256 bytes"
-// OTHER-SAME: structure = "store R S"
+// OTHER: R: int = [[R:[0-9]+]], N: int = [[N:[0-9]+]]
+// OTHER: by = "a model, not measured"
+// OTHER-SAME: rows = "R = [[R]]", step = "N = [[N]]", structure = "store R S"
+// REMARK: kernels.mlir:[[#]]:1: remark: blocks by model, not measured: R = {{[0-9]+}}, N = {{[0-9]+}}; the table of blocks has no row for the structure 'store R S'; measure others and pass them as parameters or by --blocks
+// Warpgroups multiply 64 rows each.
+// HOPPER: R: int = {{64|128|192|256}}, N: int = {{[0-9]+}})
+// HOPPER: by = "a model, not measured"
+// ONE-GIVEN: by = "a model, not measured"
+// ONE-GIVEN-SAME: step = "N = 32, as given"
+// No tile of that width fits into the shared memory of a small chip.
+// ROWS-OF-4096-DAG: remark: blocks by general rule, not measured: R = 16, N = 16;
+// ROWS-OF-4096-DAG: by = "the table: any structure"
+// ON-CPU: by = "the table: any structure, cpu, rows up to 128 elements"
+// The table, which has a row for this structure, is not asked.
+// BY-MODEL: by = "a model, not measured"
 tile.kernel @squares params(W: int, R: int = block(), N: int = block())
     (%x: !tile.view<[?, W], f16>, %y: !tile.view<[?, ?], f32>)
     grid(%i = ceildiv(dim(x, 0), R)) {
@@ -175,6 +194,34 @@ tile.kernel @squares params(W: int, R: int = block(), N: int = block())
         : !tile.tile<[R, W], f16>, !tile.tile<[N, W], f16> -> !tile.tile<[R, N], f32>
     tile.store %s, %y[%m, %k] : !tile.tile<[R, N], f32>, !tile.view<[?, ?], f32>
   }
+}
+
+// The keys of a product are computed from what is streamed: its resident operand has the rows.
+// COMPUTED-LABEL: tile.kernel @computed
+// COMPUTED: R: int = {{[0-9]+}}, N: int = {{[0-9]+}})
+// COMPUTED: structure = "sum ((R S) R) S"
+tile.kernel @computed params(W: int, R: int = block(), N: int = block())
+    (%x: !tile.view<[?, W], f16>, %w: !tile.view<[W, W], f16>, %y: !tile.view<[?, W], f32>)
+    grid(%i = ceildiv(dim(x, 0), R)) {
+  %c0 = arith.constant 0 : i32
+  %r = tile.param R : i32
+  %n = tile.param N : i32
+  %m = arith.muli %i, %r : i32
+  %all = tile.dim %x, 0 : !tile.view<[?, W], f16>
+  %none = tile.constant 0 : !tile.tile<[R, W], f32>
+  %matrix = tile.load %w[0, 0] : !tile.view<[W, W], f16> -> !tile.tile<[W, W], f16>
+  %mine = tile.load %x[%m, 0] : !tile.view<[?, W], f16> -> !tile.tile<[R, W], f16>
+  %sum = scf.for %k = %c0 to %all step %n iter_args(%old = %none) -> (!tile.tile<[R, W], f32>) : i32 {
+    %other = tile.load %x[%k, 0] : !tile.view<[?, W], f16> -> !tile.tile<[N, W], f16>
+    %turned = tile.dot %other, %matrix : !tile.tile<[N, W], f16>, !tile.tile<[W, W], f16> -> !tile.tile<[N, W], f32>
+    %rounded = tile.cast %turned : !tile.tile<[N, W], f32> -> !tile.tile<[N, W], f16>
+    %s = tile.dot %mine, %rounded transpose_b
+        : !tile.tile<[R, W], f16>, !tile.tile<[N, W], f16> -> !tile.tile<[R, N], f32>
+    %p = tile.cast %s : !tile.tile<[R, N], f32> -> !tile.tile<[R, N], f16>
+    %new = tile.dot %p, %other, %old : !tile.tile<[R, N], f16>, !tile.tile<[N, W], f16> -> !tile.tile<[R, W], f32>
+    scf.yield %new : !tile.tile<[R, W], f32>
+  }
+  tile.store %sum, %y[%m, 0] : !tile.tile<[R, W], f32>, !tile.view<[?, W], f32>
 }
 
 // A program has the blocks of the kernels that it launches, possibly under other names.
