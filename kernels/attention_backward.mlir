@@ -215,7 +215,8 @@ tile.program @attention_backward
            // block() chooses by the products of a kernel: it would give dV alone the blocks of a forward, and delta
            // none.
            DV_BLOCK_M: int = select(or(LISTED, not(SPLIT)), BLOCK_M,
-                                    select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
+                                    select(ROW_BYTES > 512, 16, select(not(HOPPER), 64,
+                                                                       select(ROW_BYTES <= 384, 96, 80)))),
            DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
            SCORE_BLOCK_M: int = select(and(HOPPER, and(ROW_BYTES > 64, ROW_BYTES <= 128)), 128,
                                        select(or(not(on_gpu()), and(bits(T) == 16, ROW_BYTES <= 256)), 64,
@@ -232,7 +233,7 @@ tile.program @attention_backward
            let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
                                          select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
            let NATURAL: flag = replaced("score_mod.unbounded"), let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
+    require(D <= 512, DV <= 512, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
             or(not(ORDERED), and(DETERMINISTIC, not(CAPTURE_GRADIENTS))),
             or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
             or(not(ORDERED), and(MAY_ORDER, and(max(D, DV) <= 128, not(LISTED)))),
@@ -348,7 +349,8 @@ tile.kernel @attention_backward_keys
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
            let DW: int = select(ORDERED, padded_for("ordered_rows", D, DV, T),
-                                padded_for("transposed_rows", D, DV, T)),
+                                select(and(WITH_DQ, ne(mod(BLOCK_M, 128), 0)), padded_for("shared_rows", D, DV, T),
+                                       padded_for("transposed_rows", D, DV, T))),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,

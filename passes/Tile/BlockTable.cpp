@@ -125,7 +125,10 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 448, 0, none, 0, 128, 0, 64, 0, 0, /*narrow=*/400},
     {"sm_90a", 16, 448, 0, some, 1024, 128, 0, 64},
     {"sm_90a", 16, 448, 0, anyMask, 0, 128, 0, 80},
-    {"sm_90a", 16, 0, 0, anyMask, 0, 128, 0, 64},
+    {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 64},
+    // Not measured, D 320 to 512: blocks that fit, without spills or with few of them.
+    {"sm_90a", 16, 768, 0, anyMask, 0, 128, 0, 32},
+    {"sm_90a", 16, 1024, 0, anyMask, 0, 32, 0, 32},
     // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
     // FlashAttention-2, where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a
     // mask.
@@ -187,8 +190,9 @@ constexpr Entry backwardWithQueries[] = {
 
 // The same with a random number per element.
 constexpr Entry backwardWithWork[] = {
-    // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 232 TFLOP/s, by 96 queries 229,
-    // by 128, which spill 1216 bytes, 197; D 128 401, by 64 queries 416, which spill 104 bytes.
+    // One H200, dropout, S 4096 (performance-log). D 64, 2026-11-28: 306 TFLOP/s, by 80 and 96
+    // queries 295 and 300, causal 299, 269 and 265; by 128, which spilled 1216 bytes, 197. D 128,
+    // 2026-11-23: 401, by 64 queries 416, which spill 104 bytes.
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 64},
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 48},
 };

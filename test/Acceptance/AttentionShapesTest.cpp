@@ -63,7 +63,10 @@ INSTANTIATE_TEST_SUITE_P(Odd, Widths,
                                                                 {104, 104},
                                                                 {144, 144},
                                                                 {208, 208},
-                                                                {251, 251}}),
+                                                                {251, 251},
+                                                                {320, 320},
+                                                                {392, 392},
+                                                                {512, 512}}),
                          [](const auto &info) { return "D" + std::to_string(info.param.D); });
 INSTANTIATE_TEST_SUITE_P(Different, Widths,
                          ::testing::ValuesIn(std::vector<Width>{{64, 128},
@@ -74,7 +77,9 @@ INSTANTIATE_TEST_SUITE_P(Different, Widths,
                                                                 {256, 1},
                                                                 {65, 7},
                                                                 {7, 100},
-                                                                {80, 96}}),
+                                                                {80, 96},
+                                                                {512, 64},
+                                                                {128, 384}}),
                          [](const auto &info) {
                            return "D" + std::to_string(info.param.D) + "_DV" +
                                   std::to_string(info.param.DV);

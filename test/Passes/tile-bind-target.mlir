@@ -9,6 +9,8 @@
 // RUN: tilewright-opt %t/widths.mlir --tile-bind-target=target=sm_90a --tile-specialize="entry=w params=D=72,DV=24,T=bf16" | FileCheck %s --check-prefix=NARROW
 // RUN: tilewright-opt %t/widths.mlir --tile-bind-target=target=sm_90a --tile-specialize="entry=w params=D=24,DV=72,T=f16" | FileCheck %s --check-prefix=WIDE-VALUES
 // RUN: tilewright-opt %t/widths.mlir --tile-bind-target=target=sm_90a --tile-specialize="entry=w params=D=24,DV=64,T=f16" | FileCheck %s --check-prefix=ALL-NARROW
+// RUN: tilewright-opt %t/widths.mlir --tile-bind-target=target=sm_90a --tile-specialize="entry=w params=D=40,DV=40,T=bf16" | FileCheck %s --check-prefix=SHARED-ROWS
+// RUN: tilewright-opt %t/widths.mlir --tile-bind-target=target=sm_80 --tile-specialize="entry=w params=D=40,DV=40,T=bf16" | FileCheck %s --check-prefix=UNSHARED-ROWS
 // RUN: not tilewright-opt %t/functions.mlir --tile-specialize="entry=p" 2>&1 | FileCheck %s --check-prefix=UNBOUND
 // RUN: not tilewright-opt %t/unknown.mlir --tile-bind-target 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not tilewright-opt %t/kinds.mlir 2>&1 | FileCheck %s --check-prefix=KINDS
@@ -40,11 +42,11 @@ tile.program @p params(N: int = 1) (%x: !tile.view<[?], f32>) {
 //--- widths.mlir
 // HALF-ROLES: COLUMNS = 136 : i64
 // HALF-ROLES-SAME: DEPTH = 128 : i64
-// HALF-ROLES-SAME: GRADIENTS = 128 : i64, GRADIENT_ROWS = 128 : i64, ORDERED = 128 : i64, PLAIN = 104 : i64, SCORES = 112 : i64, SHARES = 256 : i64, STATE = 128 : i64
+// HALF-ROLES-SAME: GRADIENTS = 128 : i64, GRADIENT_ROWS = 128 : i64, ORDERED = 128 : i64, PLAIN = 104 : i64, SCORES = 112 : i64, SHARED = 128 : i64, SHARES = 256 : i64, STATE = 128 : i64
 // HALF-ROLES-SAME: TRANSPOSED = 128 : i64
 // HALF:       COLUMNS = 144 : i64
 // HALF-SAME:  DEPTH = 112 : i64
-// HALF-SAME:  GRADIENTS = 128 : i64, GRADIENT_ROWS = 128 : i64, ORDERED = 128 : i64, PLAIN = 104 : i64, SCORES = 112 : i64, SHARES = 256 : i64, STATE = 128 : i64
+// HALF-SAME:  GRADIENTS = 128 : i64, GRADIENT_ROWS = 128 : i64, ORDERED = 128 : i64, PLAIN = 104 : i64, SCORES = 112 : i64, SHARED = 128 : i64, SHARES = 256 : i64, STATE = 128 : i64
 // HALF-SAME:  TRANSPOSED = 128 : i64
 // WORD:       COLUMNS = 32 : i64
 // WORD-SAME:  DEPTH = 80 : i64
@@ -59,13 +61,16 @@ tile.program @p params(N: int = 1) (%x: !tile.view<[?], f32>) {
 // WIDE-VALUES:      GRADIENT_ROWS = 32 : i64, ORDERED = 128 : i64
 // WIDE-VALUES-SAME: TRANSPOSED = 32 : i64
 // ALL-NARROW:       GRADIENT_ROWS = 32 : i64, ORDERED = 32 : i64
-// ALL-NARROW-SAME:  TRANSPOSED = 32 : i64
+// ALL-NARROW-SAME:  SHARED = 32 : i64, {{.*}}TRANSPOSED = 32 : i64
+// SHARED-ROWS:   SHARED = 128 : i64, {{.*}}TRANSPOSED = 48 : i64
+// UNSHARED-ROWS: SHARED = 48 : i64, {{.*}}TRANSPOSED = 48 : i64
 tile.kernel @w
     params(D: int, DV: int, T: type, let PLAIN: int = padded(D), let DEPTH: int = padded_for("depth", D, DV, T),
            let COLUMNS: int = padded_for("columns", DV, D, T), let GRADIENTS: int = padded_for("gradients", D, DV, T),
            let GRADIENT_ROWS: int = padded_for("gradient_rows", D, DV, T),
            let TRANSPOSED: int = padded_for("transposed_rows", D, DV, T),
            let ORDERED: int = padded_for("ordered_rows", D, DV, T),
+           let SHARED: int = padded_for("shared_rows", D, DV, T),
            let SCORES: int = padded_for("scores", D, DV, T), let STATE: int = padded_for("state", D, DV, T),
            let SHARES: int = padded_for("shares", D, DV, T))
     (%x: !tile.view<[?, D], T>) grid(%i = dim(x, 0)) {
