@@ -75,7 +75,24 @@ const std::vector<Refusal> &getRefusals() {
       {"attention_paged_decode",
        {{"T", "f64"}, {"PAGE", "256"}},
        "",
-       "needs 270336 bytes of shared memory"},
+       "bytes of shared memory, but the limit"},
+      // The smallest blocks are 16 x 16.
+      {"attention_backward",
+       {{"T", "f64"}, {"D", "512"}},
+       "",
+       "bytes of shared memory, but the limit"},
+      {"attention_backward",
+       {{"T", "f64"}, {"D", "392"}},
+       "sm_80",
+       "bytes of shared memory, but the limit"},
+      {"attention_backward",
+       {{"T", "f64"}, {"D", "320"}},
+       "sm_80",
+       "bytes of shared memory, but the limit"},
+      {"attention_forward",
+       {{"T", "f64"}, {"D", "512"}},
+       "sm_80",
+       "bytes of shared memory, but the limit"},
   };
   return refusals;
 }
