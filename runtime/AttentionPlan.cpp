@@ -67,12 +67,15 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   if (!operation)
     return operation.status();
   AttentionPlan plan(std::move(*operation), signature, entry);
+  plan.ranks.resize(signature.numViews);
   plan.hasWindow = desc.hasWindow;
   for (const ArgumentSpec &argument : plan.operation.arguments()) {
     uint8_t source = FromCapture;
     for (size_t i = 0; i < signature.numViews; ++i)
-      if (argument.name == signature.views[i].name)
+      if (argument.name == signature.views[i].name) {
         source = uint8_t(i);
+        plan.ranks[i] = uint8_t(argument.extents.size());
+      }
     for (unsigned i = 0; i < std::size(scalarNames); ++i)
       if (argument.name == scalarNames[i])
         source = uint8_t(FromScale + i);
@@ -98,21 +101,24 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   return plan;
 }
 
-/// Checks that the contract of the entry cannot express: equal extents. Ranks are checked later,
-/// and missing extents of a view of smaller rank are zero here.
+/// Checks that the contract of the entry cannot express: equal extents. Absent views and other ranks
+/// are not compared here: the contract rejects them with the name of the view that is wrong.
 Status AttentionPlan::checkViews(const Argument *const *views) const {
+  auto isComparable = [&](size_t view) {
+    return views[view]->kind == Argument::Kind::View && views[view]->rank == ranks[view];
+  };
   auto quoted = [&](size_t view) { return std::string("'") + signature->views[view].name + "'"; };
   for (size_t i = 0; i < signature->numViews; ++i)
     for (size_t dim = 0; dim < std::size(signature->views[i].like); ++dim) {
       size_t like = signature->views[i].like[dim];
       int64_t wanted = views[like]->extents[dim], got = views[i]->extents[dim];
-      if (views[i]->kind == Argument::Kind::View && got != wanted)
+      if (isComparable(i) && isComparable(like) && got != wanted)
         return Status::failure("argument " + quoted(i) + " of attention must have extent " +
                                std::to_string(wanted) + " along dimension " + std::to_string(dim) +
                                ", as " + quoted(like) + " has, but got " + std::to_string(got));
     }
   int64_t heads = views[0]->extents[1], keyHeads = views[1]->extents[1];
-  if (heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
+  if (isComparable(0) && isComparable(1) && heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
     return Status::failure("the heads of 'q' must be a multiple of those of 'k', but got " +
                            std::to_string(heads) + " and " + std::to_string(keyHeads));
   for (size_t i = 0; i < signature->numViews; ++i)

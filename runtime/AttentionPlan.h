@@ -81,6 +81,7 @@ private:
   const AttentionSignature *signature;
   std::string entry;
   std::vector<uint8_t> sources; // source of each argument of the contract: a view, or a SourceKind
+  std::vector<uint8_t> ranks;   // of the views of the signature
   std::vector<std::string> captureNames;
   std::vector<std::pair<size_t, size_t>> gradients; // indices of d_x and x in the captures
 };

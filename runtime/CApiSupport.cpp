@@ -148,8 +148,13 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
       place = 0;
       while (place < numPlaces && nameOf(context, place) != name)
         ++place;
-      if (place == numPlaces)
-        return Status::failure("there is no argument '" + std::string(name) + "'");
+      if (place == numPlaces) {
+        std::string names;
+        for (size_t known = 0; known < numPlaces; ++known)
+          names += (known ? ", " : "") + nameOf(context, known);
+        return Status::failure("there is no argument '" + std::string(name) + "'; " +
+                               (names.empty() ? "none is given by name" : "the names are: " + names));
+      }
     }
     if (place >= numPlaces)
       return Status::failure("expected " + std::to_string(numPlaces) + " arguments, but got " +

@@ -100,6 +100,7 @@ struct Operation::Impl {
   }
   Status check(const Argument *const *arguments, size_t numArguments) const;
   Status checkConditions(const ExprInputs &inputs) const;
+  Status checkCommonConditions(const ExprInputs &inputs) const;
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
                 bool checksIndices) const;
   Status missing(const std::string &reason, const std::string &arch) const {
@@ -344,6 +345,30 @@ Status Operation::Impl::checkConditions(const ExprInputs &inputs) const {
                              "' cannot take these arguments: " + ExprCode::describe(end, inputs));
 }
 
+/// The conditions that all variants of a kernel have are those of the kernel: no other variant
+/// could take arguments that break one. Only called where no variant takes the arguments.
+Status Operation::Impl::checkCommonConditions(const ExprInputs &inputs) const {
+  const std::vector<const KernelSpec *> &variants = forms[0]->steps[0].variants;
+  if (variants.size() < 2) // its conditions could be those of the variant
+    return Status::success();
+  std::vector<Expr> common;
+  for (const Expr &condition : variants[0]->conditions)
+    if (std::all_of(variants.begin() + 1, variants.end(), [&](const KernelSpec *variant) {
+          const std::vector<Expr> &own = variant->conditions;
+          return std::find(own.begin(), own.end(), condition) != own.end();
+        }))
+      common.push_back(condition);
+  ExprCode code(common, *contract);
+  ExprCode::End end = code.findBroken(inputs);
+  if (!end.expr)
+    return Status::success();
+  if (end.fault != expr::Fault::None)
+    return ExprCode::failure(end);
+  return Status::failure(Code::InvalidArgument,
+                         "kernel '" + name +
+                             "' cannot take these arguments: " + ExprCode::describe(end, inputs));
+}
+
 Status Operation::Impl::launch(const PreparedKernel &kernel, const ExprInputs &inputs,
                                cuda::Stream stream, bool checksIndices) const {
   if (checksIndices)
@@ -530,10 +555,13 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
     Result<const PreparedKernel *> kernel = chooseKernel(kernels, inputs);
     if (!kernel)
       return kernel.status();
-    if (!*kernel)
+    if (!*kernel) {
+      if (Status status = impl->checkCommonConditions(inputs); !status)
+        return status;
       return Status::failure(Code::Unsupported,
                              "no variant of kernel '" + impl->name +
                                  "' takes these arguments: " + explainRejections(kernels, inputs));
+    }
     return impl->launch(**kernel, inputs, stream,
                         impl->checksIndices.load(std::memory_order_relaxed));
   }

@@ -10,6 +10,7 @@
 #include "lib/Interpreter/Arguments.h"
 #include "lib/Support/ElementTypes.h"
 #include "lib/Support/MakeError.h"
+#include "passes/Tile/BindParameters.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -52,23 +53,14 @@ std::string listNames(llvm::ArrayRef<ArgumentInfo> arguments) {
 /// The argument of that name.
 llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> arguments,
                                                   llvm::StringRef name) {
-  const ArgumentInfo *nearest = nullptr;
-  unsigned best = 3;
+  llvm::SmallVector<llvm::StringRef> names;
   for (const ArgumentInfo &argument : arguments) {
     if (argument.name == name)
       return &argument;
-    unsigned distance = name.edit_distance(argument.name, /*AllowReplacements=*/true, best);
-    if (distance < best) {
-      best = distance;
-      nearest = &argument;
-    }
+    names.push_back(argument.name);
   }
-  std::string message = ("there is no argument '" + name + "'").str();
-  if (nearest)
-    message += "; did you mean '" + nearest->name + "'?";
-  else
-    message += "; the arguments are: " + listNames(arguments);
-  return makeError(message);
+  return makeError("there is no argument '" + name + "'" +
+                   suggest(name, names, "; the arguments are: " + listNames(arguments)));
 }
 
 /// Scalars and views have separate options.

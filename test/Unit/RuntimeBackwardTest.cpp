@@ -329,6 +329,11 @@ TEST_F(Backward, RejectsShapesThatDoNotMatch) {
        },
        "the heads of 'q' must be a multiple of those of 'k', but got 8 and 5"},
       {[](auto &a) { a.numCaptures = 1; }, "attention takes 2 captures, but got 1"},
+      // Not "argument 'k' must have extent 0, as 'q' has".
+      {[](auto &a) { a.q = Argument::absent(); },
+       "argument 'q' of program 'attention_backward' is missing; it is not an optional argument"},
+      {[](auto &a) { a.v = Argument::absent(); },
+       "argument 'v' of program 'attention_backward' is missing; it is not an optional argument"},
       {[](auto &a) { a.dO = Argument::absent(); },
        "argument 'do' of program 'attention_backward' is missing; it is not an optional argument"},
       {[](auto &a) { a.lse = Argument::absent(); },
@@ -505,7 +510,8 @@ TEST_F(BackwardCApi, ChecksStructs) {
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "lse has rank 9; the limit is 8");
   lse.rank = 3;
   list[0].name = "d_bias";
-  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "there is no argument 'd_bias'");
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "there is no argument 'd_bias'; the names are: slopes, d_slopes");
   list[0].name = "slopes";
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'slopes' is given twice");
   EXPECT_TRUE(fake().launches.empty());

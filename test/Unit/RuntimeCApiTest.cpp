@@ -233,6 +233,27 @@ TEST_F(Attention, RejectsShapesThatDoNotMatch) {
       "but got 299");
   EXPECT_FAILURE(run([](auto &a) { a.k.extents[1] = a.v.extents[1] = 3; }), Code::InvalidArgument,
                  "the heads of 'q' must be a multiple of those of 'k', but got 8 and 3");
+  // Extents of absent views and of other ranks say nothing about those of the others.
+  const std::string attention = " of kernel 'attention_forward' ";
+  EXPECT_FAILURE(run([](auto &a) { a.q = Argument::absent(); }), Code::InvalidArgument,
+                 "argument 'q'" + attention + "is missing; it is not an optional argument");
+  EXPECT_FAILURE(run([](auto &a) { a.k = Argument::absent(); }), Code::InvalidArgument,
+                 "argument 'k'" + attention + "is missing; it is not an optional argument");
+  EXPECT_FAILURE(run([](auto &a) { a.q.bits = 0; }), Code::InvalidArgument,
+                 "argument 'q'" + attention + "is a null pointer, but its view has elements");
+  auto rows = [](std::initializer_list<int64_t> extents) {
+    return Argument::dense(0x60000, ElementType::BF16, extents);
+  };
+  EXPECT_FAILURE(run([&](auto &a) { a.q = rows({8, 300, 64}); }), Code::InvalidArgument,
+                 "argument 'q'" + attention + "must have rank 4, but got rank 3");
+  EXPECT_FAILURE(run([&](auto &a) { a.k = rows({2, 500, 64}); }), Code::InvalidArgument,
+                 "argument 'k'" + attention + "must have rank 4, but got rank 3");
+  EXPECT_FAILURE(run([&](auto &a) {
+                   a.q = a.o = rows({8, 300, 64});
+                   a.k = a.v = rows({2, 500, 64});
+                 }),
+                 Code::InvalidArgument,
+                 "argument 'q'" + attention + "must have rank 4, but got rank 3");
   EXPECT_FAILURE(run([](auto &a) { a.numCaptures = 0; }), Code::InvalidArgument,
                  "attention takes 1 captures, but got 0");
   EXPECT_FAILURE(run([](auto &a) {
@@ -405,7 +426,9 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   list[4] = scalar("scale", &scale, TILEWRIGHT_F32);
   list[7].name = "out";
-  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "there is no argument 'out'");
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, 
+                   "there is no argument 'out'; the names are: q, k, v, o, lse, scale, "
+                   "window_left, window_right, slopes");
   list[7].name = "q";
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'q' is given twice");
   list[7].name = "o";

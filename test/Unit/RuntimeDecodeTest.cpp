@@ -326,7 +326,7 @@ TEST_F(DecodePlan, ChecksWindowsAndCaptures) {
   fails("argument 'cap' of kernel 'attention_decode' is missing; it is not an optional argument");
   args.num_captures = 1;
   capture.name = "slope";
-  fails("there is no argument 'slope'");
+  fails("there is no argument 'slope'; the names are: cap");
   capture.name = "cap";
   // Code without windows.
   BundleWriter writer = decodeBundle();

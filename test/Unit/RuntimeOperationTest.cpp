@@ -5,6 +5,8 @@
 
 #include "RuntimeTesting.h"
 
+#include <cmath>
+
 using namespace tilewright;
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::testing;
@@ -310,6 +312,37 @@ TEST_F(Operations, ChoosesTheVariantThatFits) {
   EXPECT_EQ(entryOf(arguments), "fast");
   arguments.values[4] = Argument::scalar(int32_t(-1));
   EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
+}
+
+// What no variant of a kernel takes is wrong, and is said once, however many variants there are and
+// whatever else each of them requires.
+TEST_F(Operations, RejectsWhatNoVariantCouldTake) {
+  BundleWriter writer = scaleBundle();
+  Expr positive = *Expr::call(">", {Expr::name("rows"), Expr::integer(0)});
+  Expr small = *Expr::call("<", {Expr::name("rows"), Expr::integer(100)});
+  Expr finite = *Expr::call("finite", {Expr::name("scale")});
+  KernelSpec &general = writer.manifest.kernels[0];
+  general.conditions = {positive, finite};
+  KernelSpec fast = general;
+  fast.entry = "fast";
+  fast.requirements = {{0, 16, true}};
+  fast.conditions = {small, positive, finite};
+  writer.manifest.kernels.insert(writer.manifest.kernels.begin(), fast);
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  const std::string prefix = "kernel 'scale' cannot take these arguments: its condition ";
+  Arguments arguments = scaleArguments();
+  arguments.values[0].bits += 8; // what only the fast one requires is not mentioned
+  arguments.values[3] = Argument::scalar(float(NAN));
+  EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument,
+                 prefix + "'finite(scale)' does not hold, but got scale = nan");
+  arguments = scaleArguments();
+  arguments.values[4] = Argument::scalar(int32_t(0));
+  EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument,
+                 prefix + "'rows > 0' does not hold, but got rows = 0");
+  EXPECT_TRUE(fake().launches.empty());
+  arguments.values[4] = Argument::scalar(int32_t(100)); // which the general one takes
+  EXPECT_OK(run(operation, arguments));
 }
 
 TEST_F(Operations, SaysWhyNoVariantFits) {
