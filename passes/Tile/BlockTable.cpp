@@ -32,6 +32,10 @@ struct Entry {
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
 // shared memory as two operands.
 constexpr Entry forwardWithCaptures[] = {
+    // 8-bit operands, as below (forwardRows): by the rows for 16 bits, registers of D 64 to 256 are
+    // spilled, at D 128 8,578 bytes.
+    {"sm_90a", 8, 128, 0, anyMask, 0, 128, 0, 64},
+    {"sm_90a", 8, 0, 0, anyMask, 0, 128, 0, 32},
     // One H200, 2026-11-23, a bias, S 2048 and 4096 (performance-log): D 64 362 and 372 TFLOP/s, by
     // 128 x 128 339 and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80
     // keys 559 and 591.
@@ -46,6 +50,7 @@ constexpr Entry forwardWithCaptures[] = {
 // The forward with a random number per element. A thread's elements share a block of random numbers
 // only if LLVM knows the low bits of their positions, which requires a power of two keys.
 constexpr Entry forwardWithWork[] = {
+    {"sm_90a", 8, 0, 0, anyMask, 0, 128, 0, 32}, // as in forwardRows
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 268 TFLOP/s, by 192 x 128 273,
     // which spills 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
@@ -53,6 +58,9 @@ constexpr Entry forwardWithWork[] = {
 
 // The forward with a function mapped over scores.
 constexpr Entry forwardWithFunctions[] = {
+    // 8-bit operands become f16 in registers: with 192 rows by 80 keys, threads of 168 registers
+    // spill 6,668 bytes at D 256, with 128 by 64 none of 248.
+    {"sm_90a", 8, 256, 0, none, 0, 128, 0, 64, 0, /*above=*/192},
     // One H200, 2026-11-26 (performance-log), softcap and ALiBi, D 128, S 2048 and 8192, over 128
     // by
     // 128: 1.07, 1.11 and 0.99, 1.01; by 64 keys causal 1.07, 1.08 and 1.06, 1.07. Shorter 0.92 to
