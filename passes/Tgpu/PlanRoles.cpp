@@ -297,7 +297,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (!target.hasRoles())
     return reject("the target must be " + Target::getNamesWithRoles());
   if (warps % Target::warpsOfGroup != 0 || warps + loadWarps > Target::warpsOfBlock)
-    return reject("the warps must be a multiple of 4, and at most 28");
+    return reject("the warps must be a multiple of 4, and at most 28, but there are " +
+                  Twine(warps) + "; use tiles of 64 rows or more");
   FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/must);
   if (failed(slice))
     return must ? FailureOr<bool>(failure()) : false;
@@ -391,6 +392,10 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
           overrides.reduceStages || overrides.scratchStages;
   if (stages < 2)
     return reject("rings of two stages do not fit into shared memory; use smaller blocks");
+  if (overrides.stages && stages < *overrides.stages)
+    return reject("rings of " + Twine(*overrides.stages) +
+                  " stages do not fit into shared memory, which has room for " + Twine(stages) +
+                  "; give fewer stages, or use smaller blocks");
 
   constexpr int64_t few = RegisterLimits::ofLoadRole, enough = RegisterLimits::ofDeepLoadRole;
   auto isDeep = [](scf::ForOp loop) {
