@@ -101,8 +101,8 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   return plan;
 }
 
-/// Checks that the contract of the entry cannot express: equal extents. Absent views and other ranks
-/// are not compared here: the contract rejects them with the name of the view that is wrong.
+/// Checks that the contract of the entry cannot express: equal extents. Absent views and other
+/// ranks are not compared here: the contract rejects them with the name of the view that is wrong.
 Status AttentionPlan::checkViews(const Argument *const *views) const {
   auto isComparable = [&](size_t view) {
     return views[view]->kind == Argument::Kind::View && views[view]->rank == ranks[view];

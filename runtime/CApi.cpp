@@ -69,7 +69,7 @@ tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bun
     Result<std::shared_ptr<const Bundle>> opened = Bundle::open(path);
     if (!opened)
       return opened.status();
-    *bundle = new tilewright_bundle{*opened};
+    *bundle = new tilewright_bundle(*opened);
     return Status::success();
   });
 }
@@ -82,12 +82,16 @@ tilewright_code tilewright_bundle_load(const void *bytes, size_t size, tilewrigh
         Bundle::fromBytes(std::string(static_cast<const char *>(bytes), size));
     if (!loaded)
       return loaded.status();
-    *bundle = new tilewright_bundle{*loaded};
+    *bundle = new tilewright_bundle(*loaded);
     return Status::success();
   });
 }
 
 void tilewright_bundle_close(tilewright_bundle *bundle) { delete bundle; }
+
+const char *tilewright_bundle_remarks(const tilewright_bundle *bundle) {
+  return bundle ? bundle->remarks.c_str() : "";
+}
 
 tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle, const void *timeline,
                                           size_t bytes, const char *path) {

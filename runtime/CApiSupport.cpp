@@ -26,6 +26,16 @@ static_assert(int(ElementType::I1) == TILEWRIGHT_I1 && int(ElementType::BF16) ==
 
 } // namespace
 
+tilewright_bundle::tilewright_bundle(std::shared_ptr<const Bundle> given)
+    : bundle(std::move(given)) {
+  for (const KernelSpec &kernel : bundle->manifest().kernels)
+    for (const std::string &remark : kernel.remarks) {
+      std::string line = "kernel '" + kernel.name + "' " + remark + "\n";
+      if (remarks.find(line) == std::string::npos)
+        remarks += line;
+    }
+}
+
 void tilewright::runtime::setDriverForTesting(const DriverTable *driver) { testDriver = driver; }
 
 const char *tilewright_last_error(void) {
@@ -152,8 +162,9 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
         std::string names;
         for (size_t known = 0; known < numPlaces; ++known)
           names += (known ? ", " : "") + nameOf(context, known);
-        return Status::failure("there is no argument '" + std::string(name) + "'; " +
-                               (names.empty() ? "none is given by name" : "the names are: " + names));
+        return Status::failure(
+            "there is no argument '" + std::string(name) + "'; " +
+            (names.empty() ? "none is given by name" : "the names are: " + names));
       }
     }
     if (place >= numPlaces)

@@ -10,7 +10,9 @@
 #include "runtime/tilewright.h"
 
 struct tilewright_bundle {
+  explicit tilewright_bundle(std::shared_ptr<const tilewright::runtime::Bundle> bundle);
   std::shared_ptr<const tilewright::runtime::Bundle> bundle;
+  std::string remarks; // those of all kernels
 };
 
 namespace tilewright::runtime::capi {

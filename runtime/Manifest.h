@@ -144,6 +144,8 @@ struct KernelSpec {
   /// extent of an absent view holds.
   std::vector<Expr> conditions;
   std::vector<ElementRuleSpec> elements;
+  /// Why this code is slower than the chip allows; for people.
+  std::vector<std::string> remarks;
   TimelineSpec timeline;
 
   ParamLayout layout; // computed by finalize

@@ -269,7 +269,7 @@ public:
     expectKeys(json, where,
                {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
                 "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when",
-                "elements", "timeline"});
+                "elements", "remarks", "timeline"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     spec.entry = text(json, "entry", where);
@@ -285,6 +285,11 @@ public:
     if (const Json *bytes = json.find("static_shared_bytes"))
       spec.staticSharedBytes =
           uint32_t(count(*bytes, "'static_shared_bytes' of " + where, 1 << 30));
+    for (const Json &remark : optionalList(json, "remarks", where)) {
+      if (remark.kind != Json::Kind::String)
+        fail("a remark of " + where + " must be a string, but got '" + remark.quote() + "'");
+      spec.remarks.push_back(remark.text);
+    }
     for (const Json &item : optionalList(json, "tensor_maps", where)) {
       std::string which = "a tensor map of " + where;
       expectKeys(item, which, {"argument", "box", "swizzle", "stored", "ragged", "paged"});

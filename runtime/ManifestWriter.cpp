@@ -149,6 +149,11 @@ Json toJson(const KernelSpec &kernel) {
   json.set("requires", std::move(requirements));
   json.set("when", toJson(kernel.conditions));
   json.set("elements", toJson(kernel.elements, kernel.arguments));
+  Json remarks = Json::array();
+  for (const std::string &remark : kernel.remarks)
+    remarks.items.push_back(Json::string(remark));
+  if (!kernel.remarks.empty())
+    json.set("remarks", std::move(remarks));
   if (kernel.timeline.words)
     json.set("timeline", toJson(kernel.timeline));
   return json;

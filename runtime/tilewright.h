@@ -100,6 +100,9 @@ TILEWRIGHT_API tilewright_code tilewright_bundle_open(const char *path, tilewrig
 TILEWRIGHT_API tilewright_code tilewright_bundle_load(const void *bytes, size_t size,
                                                       tilewright_bundle **bundle);
 TILEWRIGHT_API void tilewright_bundle_close(tilewright_bundle *bundle);
+/* Why kernels are slower than the chip allows, a line for each reason, as the compiler found; "" if
+ * there is none. The text lives as long as the bundle. */
+TILEWRIGHT_API const char *tilewright_bundle_remarks(const tilewright_bundle *bundle);
 
 /* Kernels and programs by name. Parameters that are not listed may have any value. */
 TILEWRIGHT_API tilewright_code tilewright_operation_create(const tilewright_bundle *bundle,

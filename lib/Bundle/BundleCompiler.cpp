@@ -81,10 +81,10 @@ struct Entry {
 /// Adds the parts of one call to a manifest, which the bundle gets when all is done.
 class PartsCompiler {
 public:
-  PartsCompiler(runtime::BundleWriter &bundle, const BundleScope &scope,
+  PartsCompiler(runtime::BundleWriter &bundle, const BundleScope &scope, LeftOut &leftOut,
                 llvm::ThreadPoolInterface *pool)
       : bundle(bundle), scope(scope), jobs(pool), manifest(bundle.manifest),
-        firstProgram(manifest.programs.size()) {}
+        firstProgram(manifest.programs.size()), leftOut(leftOut) {}
 
   llvm::Error run(ArrayRef<BundlePart> parts);
   runtime::Manifest &getManifest() { return manifest; }
@@ -121,6 +121,7 @@ private:
   size_t firstProgram;
   /// Where the kernels of a unit are in the manifest, one after the other.
   llvm::DenseMap<const CodeUnit *, size_t> places;
+  LeftOut &leftOut;
 };
 
 } // namespace
@@ -177,6 +178,12 @@ llvm::Error PartsCompiler::check(Part &part, bool &isLeftOut) {
       (llvm::any_of(general.jobs, [](const auto &job) { return job->error.has_value(); }) ||
        llvm::none_of(general.jobs, [](const auto &job) { return job->hasRoles(); }))) {
     isLeftOut = true;
+    for (const auto &job : general.jobs)
+      if (job->mapped)
+        for (auto kernel : job->mapped->getOps<tgpu::KernelOp>())
+          if (auto reason = kernel->getAttrOfType<StringAttr>(tgpu::noRolesName))
+            leftOut[kernel.getSymName()].push_back(
+                ("has no code for " + kernel.getTarget() + ": " + reason.getValue()).str());
     return llvm::Error::success();
   }
   for (Entry &entry : part.entries)
@@ -236,6 +243,9 @@ llvm::Error PartsCompiler::addEntry(const Entry &entry) {
           continue;
         manifest.kernels.push_back(kernel);
         manifest.kernels.back().codes = codes;
+        auto &remarks = manifest.kernels.back().remarks;
+        if (auto missing = leftOut.find(kernel.name); missing != leftOut.end())
+          remarks.insert(remarks.end(), missing->second.begin(), missing->second.end());
       }
     }
   for (auto program : entry.getPrograms().getOps<tile::ProgramOp>()) {
@@ -393,13 +403,14 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
 }
 
 llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> parts,
-                                    const BundleScope &scope) {
+                                    const BundleScope &scope, LeftOut *leftOut) {
   if (parts.empty())
     return llvm::Error::success();
   MLIRContext *context = ModuleOp(parts.front().module).getContext();
   ThreadedContext threads(*context);
   loadGpuDialects(*context);
-  PartsCompiler compiler(bundle, scope, threads.getPool());
+  LeftOut ofThisCall;
+  PartsCompiler compiler(bundle, scope, leftOut ? *leftOut : ofThisCall, threads.getPool());
   if (llvm::Error error = compiler.run(parts))
     return error;
   bundle.manifest.kernels.swap(compiler.getManifest().kernels);

@@ -11,6 +11,7 @@
 #include "runtime/Bundle.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ThreadPool.h"
 
 #include <functional>
@@ -46,19 +47,23 @@ struct BundleScope {
   int64_t sharedLimit = 0;
 };
 
+/// By kernel: why it has no code for a target, if it would have no roles there.
+using LeftOut = llvm::StringMap<std::vector<std::string>>;
+
 /// Adds the kernels, and the program if there is one, of an entry that was bound once for each
 /// target, in the order of preference at run time: exact targets first. Calls for other bindings
 /// add variants. A program has a form for each, and the same arguments for all. If kernels need
 /// more shared memory than smaller chips of their target have, a form that these chips can run,
 /// without rings or with smaller blocks, is added last, if there is one. On targets with roles,
 /// kernels that can copy captures by tensor maps are added in that form first. Kernels are compiled
-/// by the threads of the context, if it has threads.
+/// by the threads of the context, if it has threads. `leftOut` goes from call to call of an entry;
+/// its texts become remarks of the kernels.
 ///
 /// Errors: those of the compiler (whose diagnostics the context emits); a fill that no 32-bit
 /// pattern can write; a tensor map over anything but an argument; those of Manifest::finalize. The
 /// manifest is then unchanged.
 llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart> parts,
-                        const BundleScope &scope = {});
+                        const BundleScope &scope = {}, LeftOut *leftOut = nullptr);
 
 /// Threads for jobs of a context, unless the stages of the compilation are written or a crash must
 /// be reproduced. While it exists, the context is ready for them.

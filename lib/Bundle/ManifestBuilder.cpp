@@ -12,6 +12,7 @@
 #include "lib/Support/MakeError.h"
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/Timeline.h"
+#include "passes/Tgpu/ScheduleNames.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -211,6 +212,9 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
       spec.timeline.events.push_back(
           {event.kind, event.name, event.line, event.pending, event.commits});
   }
+  if (auto reason = kernel->getAttrOfType<StringAttr>(tgpu::noRolesName))
+    spec.remarks.push_back(
+        ("has no roles on " + kernel.getTarget() + ": " + reason.getValue()).str());
   if (!aligned.empty())
     spec.entry = tgpu::getAlignedEntry(spec.name);
   for (auto [argument, alignment] : aligned)

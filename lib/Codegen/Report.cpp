@@ -9,6 +9,7 @@
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
+#include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/SyncCoverage.h"
 #include "passes/Tile/BindParameters.h"
 
@@ -238,6 +239,8 @@ public:
     report.kernel = kernel.getSymName().str();
     report.target = kernel.getTarget().str();
     report.blocks = describeBlocks(kernel->getAttrOfType<DictionaryAttr>(blocksAttrName));
+    if (auto reason = kernel->getAttrOfType<StringAttr>(noRolesName))
+      report.noRoles = reason.str();
     report.warps = kernel.getWarps();
     report.sharedBytes = kernel.getSharedBytes().value_or(0);
     kernel.walk([&](AllocRingOp op) {
@@ -407,6 +410,8 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
     os << kernel.kernel << " for " << kernel.target << '\n';
     if (!kernel.blocks.empty())
       os << "  blocks          " << kernel.blocks << '\n';
+    if (!kernel.noRoles.empty())
+      os << "  no roles        " << kernel.noRoles << '\n';
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
     os << "  registers       ";
     if (known)

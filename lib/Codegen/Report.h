@@ -59,7 +59,8 @@ struct Occupancy {
 
 struct KernelReport {
   std::string kernel, target;
-  std::string blocks; ///< the chosen blocks, and the reason; empty if none were chosen
+  std::string blocks;  ///< the chosen blocks, and the reason; empty if none were chosen
+  std::string noRoles; ///< why a kernel has no roles on a target that has them
   int64_t warps = 0;
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;

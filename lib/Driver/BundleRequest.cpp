@@ -88,6 +88,7 @@ public:
           "variant " + std::to_string(i + 1) + " of " + std::to_string(variants.size());
       // For a device: one target after the other, until there is code.
       size_t step = request.device ? 1 : targets.size(), before = writer.manifest.kernels.size();
+      LeftOut leftOut;
       for (size_t first = 0; first < targets.size() && writer.manifest.kernels.size() == before;
            first += step) {
         modules.clear();
@@ -103,7 +104,7 @@ public:
         if (request.device)
           scope.assemble &= Target::find(targets[first])
                                 ->cubinServes(request.device->major, request.device->minor);
-        if (llvm::Error error = addToBundle(writer, parts, scope))
+        if (llvm::Error error = addToBundle(writer, parts, scope, &leftOut))
           return error;
       }
     }

@@ -18,6 +18,9 @@
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/Threading.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUPLANSCHEDULE
@@ -58,6 +61,8 @@ struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSch
           return signalPassFailure();
         if (*planned)
           continue;
+        if (!isRoleWish)
+          noteNoRoles(kernel, overrides.roles);
       }
       kernel.walk([&](scf::ForOp loop) { planLoop(kernel, loop, overrides); });
       if (overrides.keepInRegisters.value_or(true))
@@ -66,6 +71,53 @@ struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSch
   }
 
 private:
+  /// Whether the kernel has loops that the roles of a target are for: with products by wgmma, or by
+  /// mma of operands of 16 bits that are copied ahead, since its warps are too few for wgmma.
+  static bool couldUseRoles(KernelOp kernel) {
+    bool hasFewWarps = kernel.getWarps() % Target::warpsOfGroup != 0, found = false;
+    kernel.walk([&](scf::ForOp loop) {
+      bool hasCopy = false, hasProduct = false;
+      loop.getBody()->walk([&](Operation *op) {
+        found |= isa<WgmmaOp>(op);
+        hasCopy |= isa<CopyAsyncOp>(op);
+        auto product = dyn_cast<MmaOp>(op);
+        hasProduct |=
+            product &&
+            getElementBits(cast<RankedTensorType>(product.getA().getType()).getElementType()) <= 16;
+      });
+      found |= hasFewWarps && hasCopy && hasProduct;
+    });
+    return found;
+  }
+
+  /// Records why a kernel gets no roles, for reports and for the users of bundles.
+  static void noteNoRoles(KernelOp kernel, const RoleOverrides &overrides) {
+    if (!getTargetOf(kernel).hasRoles() || !couldUseRoles(kernel))
+      return;
+    auto reason = kernel->getAttrOfType<StringAttr>(noRolesName); // of an earlier pass
+    if (!reason) {
+      std::string text;
+      {
+        ScopedDiagnosticHandler held(kernel.getContext(),
+                                     [&, thread = llvm::get_threadid()](Diagnostic &diagnostic) {
+                                       if (llvm::get_threadid() != thread)
+                                         return failure(); // for the handler of that thread
+                                       text = diagnostic.str();
+                                       return success();
+                                     });
+        (void)planRoles(kernel, overrides, /*must=*/true); // is rejected as before
+      }
+      StringRef why = text;
+      why = why.split("roles: ").second.split("; use the schedule").first; // without the remedy
+      reason = StringAttr::get(kernel.getContext(), why.empty() ? StringRef(text) : why);
+      kernel->setAttr(noRolesName, reason);
+    }
+    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("no-roles")
+                                        .category("tgpu-plan-schedule")
+                                        .function(kernel.getSymName()))
+        << remark::reason("{0}", reason.getValue());
+  }
+
   LogicalResult parse(Overrides &overrides) {
     for (StringRef entry : schedule) {
       // Not a structured binding, which a lambda may not capture in C++17.

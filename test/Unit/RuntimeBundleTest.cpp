@@ -53,6 +53,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/true, /*ragged=*/0}};
   kernel.requirements = {{1, 16, true}};
   kernel.conditions = {*Expr::call("lt", {Expr::name("rows"), Expr::integer(5)})};
+  kernel.remarks = {"has no roles on sm_90a: \"why\"", "is slow"};
   ProgramSpec program;
   program.name = "twice";
   program.arguments = kernel.arguments;
@@ -83,6 +84,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   EXPECT_EQ(bundle->blob(0), std::string_view(scalePtx, sizeof(scalePtx)));
   EXPECT_EQ(bundle->blob(1), cubin);
   const KernelSpec &read = bundle->manifest().kernels[0];
+  EXPECT_EQ(read.remarks, kernel.remarks);
   EXPECT_TRUE(read.tensorMaps[0].isStored);
   EXPECT_EQ(read.tensorMaps[0].ragged, 0);
   EXPECT_EQ(read.layout.params.size(), 16u);
@@ -229,6 +231,10 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
        "'argument' of a tensor map of kernel 'scale' must name an argument, but got 'z'"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":16}])",
        "the swizzle of a tensor map of kernel 'scale' must be 0, 32, 64 or 128 bytes, but got 16"},
+      {R"("elements":[])", R"("elements":[],"remarks":"slow")",
+       "'remarks' of kernel 'scale' must be a list, but got '\"slow\"'"},
+      {R"("elements":[])", R"("elements":[],"remarks":[3])",
+       "a remark of kernel 'scale' must be a string, but got '3'"},
       {R"("grid":[["ceildiv")", R"("grid":[["cdiv")", "unknown function 'cdiv' in an expression"},
       {R"("grid":[["ceildiv",)", R"("grid":[["ceildiv",1,)",
        "function 'ceildiv' of an expression takes 2 operands, but got 3"},

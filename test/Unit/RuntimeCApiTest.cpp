@@ -325,6 +325,23 @@ TEST_F(CApi, RunsAttention) {
   EXPECT_EQ(fake().launches.size(), 1u);
 }
 
+TEST_F(CApi, SaysWhyKernelsAreSlow) {
+  EXPECT_STREQ(tilewright_bundle_remarks(bundle), "");
+  EXPECT_STREQ(tilewright_bundle_remarks(nullptr), "");
+  BundleWriter writer = attentionBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.remarks = {"has no code for sm_90a: why", "has no tensor maps: why not"};
+  KernelSpec other = kernel; // the same remark of another variant
+  other.remarks.pop_back();
+  writer.manifest.kernels.push_back(other);
+  bytes = *writer.bytes();
+  tilewright_bundle_close(bundle);
+  ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+  EXPECT_STREQ(tilewright_bundle_remarks(bundle),
+               "kernel 'attention_forward' has no code for sm_90a: why\n"
+               "kernel 'attention_forward' has no tensor maps: why not\n");
+}
+
 TEST_F(CApi, IsC) {
   EXPECT_EQ(tilewrightCheckFromC(bytes.data(), bytes.size()), 0) << tilewright_last_error();
 }
@@ -426,7 +443,7 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   list[4] = scalar("scale", &scale, TILEWRIGHT_F32);
   list[7].name = "out";
-  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, 
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
                    "there is no argument 'out'; the names are: q, k, v, o, lse, scale, "
                    "window_left, window_right, slopes");
   list[7].name = "q";
