@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import pathlib
 import re
 import sys
 import tempfile
@@ -17,6 +18,23 @@ from tilewright import compiler, places, runtime  # noqa: E402
 FORWARD = os.path.join(places.KERNELS, "attention_forward.mlir")
 BACKWARD = os.path.join(places.KERNELS, "attention_backward.mlir")
 SOFTCAP = os.path.join(places.KERNELS, "mods", "softcap.mlir")
+
+
+class Whole:
+    """An integer of another library."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+class Number(Whole):
+    def __float__(self):
+        return self.value
+
+    __index__ = None
 
 
 class Tensor:
@@ -72,7 +90,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.forward.workspace_size(self.forward.pack(self.values(softcap=30.0))), 0)
         self.expect("argument 'softcap' of kernel 'attention_forward' must be a scalar of type f32, but got i32",
                     self.forward.workspace_size, self.forward.pack(self.values(softcap=30)))
-        error = self.expect("there is no argument 'cap'", self.forward.workspace_size,
+        error = self.expect("there is no argument 'cap'; the names are: softcap", self.forward.workspace_size,
                             self.forward.pack(self.values(cap=30.0)))
         self.assertEqual(error.code, "invalid argument")
         with self.assertRaisesRegex(runtime.TilewrightError, "elements must be of one of .*, but got torch.int16"):
@@ -118,7 +136,7 @@ class RuntimeTest(unittest.TestCase):
         self.expect("argument 'd_relative_bias' of attention must have extent 41 along dimension 1, as the capture "
                     "'relative_bias' has, but got 40", plan.workspace_size,
                     plan.pack(values | {"d_relative_bias": Tensor(8, 40, dtype="torch.float32")}))
-        self.expect("there is no argument 'd_relative_radius'", self.backward.workspace_size,
+        self.expect("there is no argument 'd_relative_radius'; none is given by name", self.backward.workspace_size,
                     self.backward.pack(self.gradients(d_relative_radius=1.0)))
 
     def test_check_indices(self):
@@ -160,14 +178,31 @@ class RuntimeTest(unittest.TestCase):
                    self.forward.pack(self.values(softcap=30.0)), wrong)
             expect(f"minor must be an integer of 32 bits, but got {wrong}", self.forward.check_support, 9, wrong)
         expect("window_right must be an integer of 32 bits, but got 0.5", self.forward.pack, self.values(window_right=0.5))
+        expect("window_right must be an integer of 32 bits, but got True", self.forward.pack, self.values(window_right=True))
+        for wrong in ("0.5", None, True, [0.5]):  # "0.5" was a TypeError of ctypes
+            expect(f"scale must be a number, but got {wrong!r}", self.forward.pack, self.values(scale=wrong))
+        expect("argument 'softcap' must be an array, a number or None, but got True", self.forward.pack, self.values(softcap=True))
         expect("argument 'softcap' must be an array, a number or None, but got '30'", self.forward.pack,
                self.values(softcap="30"))
         expect("parameter 'D' must be text, an integer or a flag, but got 32.0", runtime.Operation, self.library, self.bundle,
                "attention_backward", {"D": 32.0})
+        for by_protocol in (Number(30.0), 30.0):  # it was an error
+            packed = self.forward.pack(self.values(softcap=by_protocol, scale=Number(0.5), window_left=Whole(-1)))
+            self.assertEqual((packed[1][0].scale, packed[1][0].exact_scale), (0.5, 0.5))
+            self.assertEqual(self.forward.workspace_size(packed, Whole(0)), 0)
+            with self.assertRaises(runtime.TilewrightError):  # not prepared, or no driver; it was a TypeError of ctypes
+                self.forward.run(packed, Whole(0), Whole(0), Whole(0))
+        for name in ("workspace", "workspace_bytes", "stream"):
+            given = {"workspace": None, "workspace_bytes": 0, "stream": None}
+            for wrong in ("0", -1, 0.5, True, 2**64):
+                expect(f"{name} must be an integer of 64 bits from 0, or None, but got {wrong!r}", self.forward.run, packed,
+                       *{**given, name: wrong}.values())
+        with self.assertRaisesRegex(runtime.TilewrightError, "cannot open 'nowhere/a.twb'"):
+            self.library.open(pathlib.Path("nowhere", "a.twb"))
         for device in (77, -1):
             self.expect(f"device must be from 0 to 63, but got {device}", self.forward.workspace_size,
                         self.forward.pack(self.values(softcap=30.0)), device)
-        named = runtime.Operation(self.library, self.bundle, "attention_backward", {"D": 32, "WINDOW": False})
+        named = runtime.Operation(self.library, self.bundle, "attention_backward", {"D": Whole(32), "WINDOW": False})
         self.assertTrue(named.takes("dq"))
 
     def test_warns_of_a_cache_that_others_may_write(self):
@@ -188,6 +223,16 @@ class RuntimeTest(unittest.TestCase):
             os.chmod(folder, 0o700)
             self.assertEqual(compile_one(), [])
             self.assertEqual(len(os.listdir(folder)), 1)
+
+    def test_says_why_kernels_are_slow(self):
+        """Remarks of the compiler come with a bundle."""
+        def remarks(**params):
+            return self.library.remarks(self.library.load(compiler.compile_bundle(FORWARD, {"D": 64, **params})))
+
+        self.assertEqual(remarks(T="f16"), [])
+        self.assertEqual(remarks(T="e4m3"), ["kernel 'attention_forward' has no code for sm_90a: 8-bit operands are converted to f16 "
+                                             "in registers, so no copy runs ahead of them; where speed matters, use 16-bit arrays"])
+        self.assertEqual(self.library.remarks(None), [])
 
     def test_reports_what_does_not_compile(self):
         with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):

@@ -152,8 +152,8 @@ class AppendTest(TorchTest):
         for name, value in (("rotary_sin", sin), ("positions", slots), ("q", k)):
             self.refuses(f"{name} must be None where there is no rotary_cos", k, k, cache, cache, slots, **{name: value})
         rotary = {"rotary_cos": cos, "rotary_sin": sin, "positions": slots}
-        self.refuses("positions must be a tensor .* but got NoneType", k, k, cache, cache, slots, **(rotary | {"positions": None}))
-        self.refuses("rotary_sin must be a tensor .* but got NoneType", k, k, cache, cache, slots,
+        self.refuses("positions must be a tensor .* but got None", k, k, cache, cache, slots, **(rotary | {"positions": None}))
+        self.refuses("rotary_sin must be a tensor, but got NoneType", k, k, cache, cache, slots,
                      **(rotary | {"rotary_sin": None}))
         self.refuses("rotary_cos must be of torch.float32, as k is, or float32, but got torch.float16", k, k, cache, cache, slots,
                      **(rotary | {"rotary_cos": cos.half()}))
@@ -234,7 +234,7 @@ class NewKeysTest(TorchTest):
         refuses("k_cache must have the type and the device of k", k.double(), v.double())
         refuses("q must have at most as many rows as k, 0, but got 1", k[:, :0], v[:, :0])
         refuses(r"v must have the heads and the width of v_cache, \[2, 32\], but got \[2, 16\]", k, v[..., :16])
-        refuses("rotary_cos must be a tensor .* but got NoneType", k, v, rotary_sin=sin)
+        refuses("rotary_cos must be a tensor, but got NoneType", k, v, rotary_sin=sin)
 
 
 if __name__ == "__main__":

@@ -188,18 +188,18 @@ class CachedTest(TorchTest):
         self.refuses("k and v must agree in all but their width, and k and q in their width", q=lambda q: q[..., :8])
         self.refuses("q must have a multiple of the 2 heads of k, but got 5", q=lambda q: q[:, :5])
         self.refuses("v must have a width from 1 to 256, but got 0", v=lambda v: v[..., :0])
-        self.refuses("cu_seqlens_q must be an int32 tensor of 1 dimension on cpu, but got NoneType", cu_seqlens_q=None)
+        self.refuses(r"cu_seqlens_q must be a tensor \[sequences \+ 1\] of int32 on cpu, but got None", cu_seqlens_q=None)
         self.refuses("max_seqlen_q must be an integer", max_seqlen_q=None)
-        self.refuses("cu_seqlens_k must be an int32 tensor of 1 dimension on cpu, but got NoneType", cu_seqlens_k=None)
-        self.refuses("must have one element more than there are sequences, but got 5 and 4", cu_seqlens_k=lambda x: x[1:])
-        self.refuses("block_table must be an int32 tensor of 2 dimensions on cpu, but got torch.int64",
+        self.refuses(r"cu_seqlens_k must be a tensor \[5\] of int32 on cpu, but got None", cu_seqlens_k=None)
+        self.refuses(r"cu_seqlens_k must be a tensor \[5\] of int32 on cpu, but got torch.int32 \[4\]", cu_seqlens_k=lambda x: x[1:])
+        self.refuses(r"block_table must be a tensor \[sequences, pages\] of int32 on cpu, but got torch.int64",
                      block_table=lambda x: x.long())
         self.refuses("block_table must have the batch of q, 4, and pages at least 1 row", block_table=lambda x: x[1:])
         self.refuses("block_table must have the batch of q, 4, and pages at least 1 row", k=lambda k: k[:, :0],
                      v=lambda v: v[:, :0])
-        self.refuses("seqused_k must have a length for each of the 4 sequences, but got 3", seqused_k=int32(1, 2, 3))
-        self.refuses("seqused_k must be an int32 tensor of 1 dimension on cpu", seqused_k=torch.ones(4))
-        self.refuses(r"seqused_q must be a tensor of int32 and shape \[4\]", seqused_q=int32(1, 2, 3))
+        self.refuses(r"seqused_k must be a tensor \[4\] of int32 on cpu, but got torch.int32 \[3\]", seqused_k=int32(1, 2, 3))
+        self.refuses(r"seqused_k must be a tensor \[4\] of int32 on cpu, but got torch.float32 \[4\]", seqused_k=torch.ones(4))
+        self.refuses(r"seqused_q must be a tensor \[4\] of int32 on cpu, but got torch.int32 \[3\]", seqused_q=int32(1, 2, 3))
         self.refuses("return_attn_probs must be False where there is dropout", return_attn_probs=True, dropout_p=0.5)
         self.refuses("alibi_slopes must have shape", alibi_slopes=torch.ones(5))
         # The elements, which the interpreter checks and a GPU does not.

@@ -207,9 +207,10 @@ class RejectionTest(unittest.TestCase):
                     bias=torch.zeros(5, 9))
         self.expect("bias must have extents of [2, 4, 5, 9] or 1, but got shape [1, 3, 5, 9]",
                     bias=torch.zeros(3, 5, 9, dtype=torch.float64))
-        self.expect("bias must be a tensor, but got 3", bias=3)
+        self.expect("bias must be a tensor, but got int", bias=3)
         self.expect("attn_mask must have at most the four dimensions", attn_mask=torch.zeros(1, 1, 1, 1, 9) > 0)
-        self.expect("attn_mask must be of bool where there is a bias, but got a tensor of torch.float64; add the two",
+        self.expect("attn_mask must be of bool where there is a bias, but got a tensor of torch.float64 and shape [5, 9]; add the "
+                    "two",
                     bias=make(5, 9), attn_mask=make(5, 9))
         self.expect("attn_mask must be on the device of q, cpu, but got meta; move it with .to()",
                     attn_mask=torch.zeros(5, 9, device="meta") > 0)
@@ -218,18 +219,69 @@ class RejectionTest(unittest.TestCase):
                     sinks=torch.zeros(4, dtype=torch.int64))
         self.expect("alibi_slopes must have shape [4] or [2, 4], but got [3, 4]", alibi_slopes=torch.zeros(3, 4))
         self.expect("generator must be on the device of q, cpu, but got meta", dropout_p=0.1,
-                    generator=mock.Mock(device=torch.device("meta")))
+                    generator=mock.Mock(spec=torch.Generator, device=torch.device("meta")))
+        self.expect("generator must be a torch.Generator, but got 3", dropout_p=0.1, generator=3)
+
+    def test_numbers(self):
+        """Tensors with dimensions, or with a gradient, are no numbers."""
+        self.expect("window must be two integers (left, right), each the number of keys that a query sees on that side, or -1 for "
+                    "all of them, but got a tensor of torch.int64 and shape [3]", window=torch.tensor([1, 2, 3]))
+        self.expect("but got a tensor of torch.float32 and shape [2]", window=torch.tensor([1.0, 2.0]))
+        self.expect("scale must be a finite number of f32, or None for 1 / sqrt(D), but got a tensor of torch.float32 and shape [], "
+                    "which requires a gradient; a factor that has a gradient, or differs between rows or heads, belongs into q",
+                    scale=torch.tensor(0.5, requires_grad=True))
+        self.expect("scale must be a finite number of f32, or None for 1 / sqrt(D), but got a tensor of torch.float64 and shape [4]",
+                    scale=make(4))
+        self.expect("scale must be a finite number of f32", scale=torch.tensor(0.5, device="meta"))
+        self.expect("softcap must be positive and at most 1e18, or None or 0 for none, but got a tensor of torch.float64 and shape "
+                    "[1]", softcap=make(1))
+        self.expect("dropout_p must be a number from 0 to less than 1, but got a tensor of torch.bool and shape []",
+                    dropout_p=torch.tensor(True))
+        self.expect("causal must be True, False or one of none, top_left, bottom_right, but got a tensor of torch.bool and shape [2]",
+                    causal=torch.tensor([True, False]))
+        for name, wrong, shown in (("width", 300, "300"), ("width", True, "True"), ("value_width", "64", "'64'")):
+            with self.assertRaisesRegex(ValueError, f"{name} must be a number from 1 to 256, but got {shown}"):
+                tilewright.prepare("cuda", torch.float16, **{"width": 64, name: wrong})
+
+    def test_tensors_that_are_not_dense(self):
+        """They were internal errors of PyTorch: "NestedTensorImpl doesn't support sizes. Please file an issue"."""
+        q, k, v = qkv()
+        rows = [make(3, 4, 8), make(5, 4, 8)]
+        nested = "{} must be a dense tensor, but got a nested one; pass values() and, as cu_seqlens, offsets() of one of the layout " \
+                 "torch.jagged as packed sequences"
+        for layout in (torch.strided, torch.jagged):
+            x = torch.nested.nested_tensor(rows, layout=layout)
+            self.expect(nested.format("q"), inputs=(x, k, v))
+            self.expect(nested.format("v"), inputs=(q, k, x))
+            self.expect(nested.format("bias"), bias=x)
+        sparse = "{} must be a dense tensor, but got torch.sparse_coo; convert it with .to_dense()"
+        self.expect(sparse.format("k"), inputs=(q, k.to_sparse(), v))
+        self.expect(sparse.format("bias"), bias=make(5, 9).to_sparse())
+        self.expect(sparse.format("attn_mask"), attn_mask=(make(5, 9) > 0).to_sparse())
+        self.expect(sparse.format("sinks"), sinks=make(4).to_sparse())
+        self.expect(sparse.format("alibi_slopes"), alibi_slopes=make(4).to_sparse())
+        self.expect(sparse.format("seqused_q"), seqused_q=torch.ones(2, dtype=torch.int32).to_sparse())
+        self.expect(sparse.format("capture 'prefix_length'"), modifier="prefix_lm",
+                    captures={"prefix_length": torch.ones(2, dtype=torch.int32).to_sparse()})
+        self.expect("q must be a dense tensor, but got torch._mkldnn; convert it with .to_dense()",
+                    inputs=(q.float().to_mkldnn(), k.float(), v.float()))
+        # What the remedy says.
+        jagged = [torch.nested.nested_tensor(rows, layout=torch.jagged) for _ in range(3)]
+        starts = jagged[0].offsets().int()
+        o = attention(*(x.values() for x in jagged), cu_seqlens_q=starts, max_seqlen_q=5)
+        alone = torch.cat([attention(*[x.transpose(0, 1)[None]] * 3)[0].transpose(0, 1) for x in rows])
+        torch.testing.assert_close(o, alone)
 
     def test_used_lengths(self):
-        self.expect("seqused_q must be a tensor of int32 and shape [2], a length for each batch, but got a tensor of "
-                    "torch.int64 and shape [2]", seqused_q=torch.tensor([1, 2]))
-        self.expect("seqused_k must be a tensor of int32 and shape [2], a length for each batch, but got a tensor of "
-                    "torch.int32 and shape [3]", seqused_k=torch.zeros(3, dtype=torch.int32))
-        self.expect("seqused_q must be a tensor of int32 and shape [2], a length for each batch, but got [1, 2]",
-                    seqused_q=[1, 2])
-        self.expect("seqused_k must be on the device of q, cpu, but got meta; move it with .to()",
+        self.expect("seqused_q must be a tensor [2] of int32 on cpu, but got torch.int64 [2] on cpu; convert it with .to()",
+                    seqused_q=torch.tensor([1, 2]))
+        self.expect("seqused_k must be a tensor [2] of int32 on cpu, but got torch.int32 [3] on cpu",
+                    seqused_k=torch.zeros(3, dtype=torch.int32))
+        self.expect("seqused_q must be a tensor [2] of int32 on cpu, but got [1, 2]", seqused_q=[1, 2])
+        self.expect("seqused_k must be a tensor [2] of int32 on cpu, but got torch.int32 [2] on meta; convert it with .to()",
                     seqused_k=torch.zeros(2, dtype=torch.int32, device="meta"))
-        self.expect("but got a tensor of torch.int32 and shape [3]", inputs=[make(5, heads, 8) for heads in (4, 2, 2)],
+        self.expect("seqused_q must be a tensor [2] of int32 on cpu, but got torch.int32 [3] on cpu",
+                    inputs=[make(5, heads, 8) for heads in (4, 2, 2)],
                     cu_seqlens_q=torch.tensor([0, 2, 5], dtype=torch.int32), max_seqlen_q=3,
                     seqused_q=torch.zeros(3, dtype=torch.int32))
         self.expect("modifier must not name 'used_lengths', which an argument of attention links already",
@@ -242,11 +294,11 @@ class RejectionTest(unittest.TestCase):
         for wrong in (0, (4, 2, 1), (4, 0), True, "4"):
             self.expect("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, but "
                         f"got {wrong!r}", block_mask=(counts, indices, wrong))
-        self.expect("kv_num_blocks of block_mask must be a tensor of int32 with 3 dimensions, but got a tensor of torch.int64 "
-                    "and 3 dimensions", block_mask=(counts.long(), indices, 4))
-        self.expect("kv_indices of block_mask must be a tensor of int32 with 4 dimensions, but got [0]",
-                    block_mask=(counts, [0], 4))
-        self.expect("kv_indices of block_mask must be on the device of q, cpu, but got meta; move it with .to()",
+        self.expect("kv_num_blocks of block_mask must be a tensor [batch, heads, blocks of queries] of int32 on cpu, but got "
+                    "torch.int64 [1, 1, 2] on cpu; convert it with .to()", block_mask=(counts.long(), indices, 4))
+        self.expect("kv_indices of block_mask must be a tensor [batch, heads, blocks of queries, blocks of keys] of int32 on cpu, "
+                    "but got [0]", block_mask=(counts, [0], 4))
+        self.expect("of int32 on cpu, but got torch.int32 [1, 1, 2, 3] on meta; convert it with .to()",
                     block_mask=(counts, indices.to("meta"), 4))
         self.expect("kv_num_blocks of block_mask must have extents of [2, 4, 1], or 1 for batches and heads, with blocks of "
                     "128 queries, but got shape [1, 1, 2]", block_mask=(counts, indices))
@@ -261,7 +313,16 @@ class RejectionTest(unittest.TestCase):
         self.expect("captures must not hold 'bias', which an argument of attention gives already", bias=make(5, 9),
                     modifier="relative_bias", captures={"bias": make(5, 9)})
         self.expect("modifier must be one of alibi, alibi_aligned, bias,", modifier="tanh")
-        self.expect("capture 'relative_radius' is missing", modifier="relative_bias")
+        # The remedy was that of the tool: "give it with --in prefix_length=..."; 'b' suggested 'q'.
+        table = {"relative_bias": make(4, 9).float()}
+        self.expect("capture 'relative_radius' is missing; it is a scalar of type i32; give it in captures", modifier="relative_bias",
+                    captures=table)
+        self.expect("capture 'prefix_length' is missing; it is a view [?] of i32; give it in captures", modifier="prefix_lm")
+        self.expect("there is no argument 'b'; the arguments are: q, k, v, o, lse,", modifier="relative_bias",
+                    captures=table | {"relative_radius": 4, "b": 3})
+        self.expect("there is no argument 'relativ_radius'; did you mean 'relative_radius'?", modifier="relative_bias",
+                    captures=table | {"relativ_radius": 4})
+        self.expect("captures must be a dict of values by name, but got list", modifier="prefix_lm", captures=[3])
 
     def test_packed(self):
         starts = torch.tensor([0, 2, 5], dtype=torch.int32)
@@ -271,9 +332,17 @@ class RejectionTest(unittest.TestCase):
             self.expect(message, inputs=flat, **({"cu_seqlens_q": starts, "max_seqlen_q": 3} | options))
 
         self.expect("cu_seqlens_q must be given with cu_seqlens_k, max_seqlen_k", cu_seqlens_k=starts, max_seqlen_k=3)
-        rejects("cu_seqlens_q must be a tensor of int32 with one dimension, but got a tensor of torch.int64 and 1 dimensions",
-                cu_seqlens_q=starts.long())
-        rejects("cu_seqlens_q must be a tensor of int32 with one dimension, but got [0, 5]", cu_seqlens_q=[0, 5])
+        rejects("cu_seqlens_q must be a tensor [sequences + 1] of int32 on cpu, but got torch.int64 [3] on cpu; convert it with "
+                ".to()", cu_seqlens_q=starts.long())
+        rejects("cu_seqlens_q must be a tensor [sequences + 1] of int32 on cpu, but got [0, 5]", cu_seqlens_q=[0, 5])
+        rejects("cu_seqlens_q must be a tensor [sequences + 1] of int32 on cpu, but got torch.int32 [1, 3] on cpu",
+                cu_seqlens_q=starts[None])
+        rejects("cu_seqlens_q must be a dense tensor, but got torch.sparse_coo; convert it with .to_dense()",
+                cu_seqlens_q=starts.to_sparse())
+        for wrong, shown in ((torch.tensor([3]), "a tensor of torch.int64 and shape [1]"), (3.0, "3.0"), (True, "True"),
+                             (torch.tensor(3.0), "a tensor of torch.float32 and shape []")):
+            rejects(f"max_seqlen_q must be an integer, the length of the longest sequence or more, but got {shown}",
+                    max_seqlen_q=wrong)
         rejects("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got 3 and 2",
                 cu_seqlens_k=starts[:2], max_seqlen_k=3)
         rejects("max_seqlen_q must be an integer, the length of the longest sequence or more, but got None",

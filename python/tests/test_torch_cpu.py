@@ -77,6 +77,23 @@ class AttentionTest(TorchTest):
             self.assert_right(lambda *x: attention(*x, attn_mask=mask),
                               lambda *x: torch.nn.functional.scaled_dot_product_attention(*x, attn_mask=mask), inputs)
 
+    def test_lse_beside_a_large_maximum(self):
+        """What docs/pytorch.md says of f32: LSE is off by up to half a unit in the last place, but the gradients, for which the
+        backward sums such rows again, are right."""
+        q, k, v, do = (make(1, 1, 64, 16, dtype=torch.float32, seed=seed) for seed in range(4))
+        for large, unit in ((1e5, 2**-7), (1e6, 2**-4), (1e7, 1.0)):
+            bias = torch.full((64, 64), -large)
+            o, lse = attention(q, k, v, bias=bias, return_lse=True)
+            dv, = torch.autograd.grad(o, [v], do)
+            with torch.no_grad():
+                scores = (q @ k.transpose(-1, -2) / 4 + bias).double()
+                p = scores.softmax(-1)
+                error = (lse - torch.logsumexp(scores, -1)).abs().max().item()
+            self.assertLessEqual(error, unit / 2)
+            self.assertGreater(error, unit / 8)  # there is a loss
+            for got, wanted in (o, p @ v.double()), (dv, p.transpose(-1, -2) @ do.double()):
+                self.assertLess(((got - wanted).norm() / wanted.norm()).item(), 1e-6)
+
     def test_the_scale_of_f64(self):
         inputs = qkv(width=24, value_width=24)
         for mine, wanted in zip(gradients(lambda *x: attention(*x, return_lse=True), inputs),
@@ -130,7 +147,7 @@ class AttentionTest(TorchTest):
 
     def test_block_masks_of_flex_attention(self):
         """Full and partial blocks; the mask within partial blocks is given separately."""
-        from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+        from torch.nn.attention.flex_attention import BlockMask, create_block_mask, noop_mask
         inputs = qkv(rows=24, keys=40)
 
         def causal(b, h, i, j):
@@ -146,8 +163,24 @@ class AttentionTest(TorchTest):
         self.assert_right(lambda *x: attention(*x, block_mask=partial, return_lse=True),
                           lambda *x: reference(*x, block_mask=partial), inputs)
         with self.assertRaisesRegex(ValueError, "block_mask must not have a mask_mod, which no kernel can apply, but got "
-                                                "'causal'; rebuild it by BlockMask.from_kv_blocks without one"):
+                                                "'causal'; set its mask_mod to torch.nn.attention.flex_attention.noop_mask"):
             attention(*inputs, block_mask=made)
+        # A slice of `rebuilt`, which has no mask_mod, was told to be rebuilt without one.
+        sliced = rebuilt[:, :, [0, 1]]
+        upper = [inputs[0][:, :, :8], *inputs[1:]]
+        with self.assertRaises(ValueError) as caught:
+            attention(*upper, block_mask=sliced)
+        self.assertEqual(str(caught.exception), "block_mask must not be a slice of a BlockMask as it is, whose mask_mod PyTorch "
+                         "replaces by one that raises: its lists are right; set its mask_mod to "
+                         "torch.nn.attention.flex_attention.noop_mask, and give the mask within blocks by causal, window, attn_mask "
+                         "or modifier, where there is one")
+        for mask in sliced, made:  # as the remedy says
+            mask.mask_mod = noop_mask
+        kept = torch.ones(8, 40, dtype=torch.bool).tril(16)
+        self.assert_right(lambda *x: attention(*x, block_mask=sliced, attn_mask=kept, return_lse=True),
+                          lambda *x: reference(*x, attn_mask=kept), upper)
+        self.assert_right(lambda *x: attention(*x, block_mask=made, causal="bottom_right", return_lse=True),
+                          lambda *x: reference(*x, causal="bottom_right"), inputs)
 
     def test_used_lengths_by_the_names_of_others(self):
         starts = torch.tensor([0, 4, 4, 9], dtype=torch.int32)

@@ -110,15 +110,22 @@ class DecodeTest(TorchTest):
         self.refuses("k_cache and v_cache must agree in all but their width", self.k, self.v[:, :39])
         self.refuses("q must have a multiple of the 2 heads of k_cache, but got 5", q=self.q[:, :, :5])
         self.refuses("k_cache must have the batch of q, 3, where there is no block_table, but got 2", self.k[:2], self.v[:2])
-        self.refuses("block_table must be an int32 tensor of 2 dimensions on cpu, but got torch.int64", block_table=table.long())
+        self.refuses(r"block_table must be a tensor \[sequences, pages\] of int32 on cpu, but got torch.int64 \[3, 1\] on cpu; "
+                     r"convert it with .to\(\)", block_table=table.long())
         self.refuses("block_table must have the batch of q, 3", block_table=table[:2])
         self.refuses("cache_batch_idx must be None where there is a block_table", block_table=table,
                      cache_batch_idx=table[:, 0])
-        self.refuses("cache_seqlens must be an int32 tensor of 1 dimension on cpu, but got torch.int32",
-                     cache_seqlens=table)
-        self.refuses("cache_seqlens must have the batch of q, 3, but got 2", cache_seqlens=self.seqlens[:2])
-        self.refuses("cache_seqlens must be a tensor or a number from 0 to 40, but got 41", cache_seqlens=41)
-        self.refuses("num_splits must be a number from 0 to 1024, but got -1", num_splits=-1)
+        self.refuses(r"cache_seqlens must be a tensor \[3\] of int32 on cpu, but got torch.int32 \[3, 1\]", cache_seqlens=table)
+        self.refuses(r"cache_seqlens must be a tensor \[3\] of int32 on cpu, but got torch.int32 \[2\]",
+                     cache_seqlens=self.seqlens[:2])
+        self.refuses(r"cache_batch_idx must be a tensor \[3\] of int32 on cpu, but got torch.int32 \[2\]",
+                     cache_batch_idx=table[:2, 0])
+        for wrong in (41, 4.5, "4", True):
+            self.refuses(f"cache_seqlens must be a tensor or a number from 0 to 40, but got {wrong!r}", cache_seqlens=wrong)
+        for wrong in (-1, 1.5, True):
+            self.refuses(f"num_splits must be a number from 0 to 1024, but got {wrong!r}", num_splits=wrong)
+        self.refuses("k_cache must be a dense tensor, but got torch.sparse_coo; convert it with .to_dense", self.k.to_sparse(), self.v)
+        self.refuses("q must be a tensor, but got list", q=[1])
         self.refuses("v_cache must have a width from 1 to 256, but got 300", self.k, normal(3, 40, 2, 300))
 
 

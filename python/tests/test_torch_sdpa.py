@@ -2,6 +2,7 @@
 """tilewright.sdpa_compatible and use_for_sdpa against PyTorch's scaled_dot_product_attention, and the functions of
 tilewright.flash against the formulas. Runs on the interpreter: needs PyTorch and tilewright-run, but no GPU."""
 
+import itertools
 import os
 import re
 import sys
@@ -12,6 +13,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import TorchTest, interpret_module, make, torch  # noqa: E402
 
 import torch.nn.functional as F  # noqa: E402
+try:
+    import numpy as np
+except ImportError:
+    np = None
 
 import tilewright  # noqa: E402
 from tilewright import ops, sdpa  # noqa: E402
@@ -174,6 +179,26 @@ class SdpaTest(TorchTest):
             self.assertIs(F.scaled_dot_product_attention, pytorch_sdpa)
             del switch
 
+    @unittest.skipUnless(np, "there is no NumPy")
+    def test_numbers_by_protocol(self):
+        """A scale or dropout_p of NumPy or in a tensor, which PyTorch takes, fell back in silence."""
+        inputs = three()
+        scales = np.float32(0.5), np.int64(2), torch.tensor(0.25), None
+        for scale, p in itertools.product(scales, (np.float64(0), torch.tensor(0.0))):
+            with self.subTest(scale=scale, p=p):
+                self.assertIsNone(tilewright.why_not_sdpa(*inputs, scale=scale, dropout_p=p))
+                with CountedLaunches() as launches, tilewright.use_for_sdpa(fallback="raise"):
+                    got = F.scaled_dot_product_attention(*inputs, scale=scale, dropout_p=p)
+                self.assertEqual(launches.count, 1)
+                self.assert_same([got], [pytorch_sdpa(*inputs, scale=scale, dropout_p=p)], rtol=1e-5, atol=1e-5)
+        for options, reason in (({"scale": torch.tensor(0.5, requires_grad=True)}, "scale must be a finite number of f32, but got "
+                                 "a tensor of torch.float32 and shape [], which requires a gradient"),
+                                ({"scale": True}, "scale must be a finite number of f32, but got True"),
+                                ({"dropout_p": torch.zeros(1)}, "dropout_p must be a number, but got a tensor of torch.float32 and "
+                                 "shape [1]"),
+                                ({"dropout_p": "0.1"}, "dropout_p must be a number, but got '0.1'")):
+            self.assertEqual(tilewright.why_not_sdpa(*inputs, **options), reason)
+
     def test_falls_back_with_a_reason(self):
         reasons = tilewright.sdpa_fallbacks()
         reasons.clear()
@@ -329,8 +354,46 @@ class FlashTest(TorchTest):
         self.assertTrue(torch.equal(first, tilewright.flash_attn_func(q, q, q, dropout_p=0.5)))
         self.assertFalse(torch.equal(first, tilewright.flash_attn_func(q, q, q)))
 
+    @unittest.skipUnless(np, "there is no NumPy")
+    def test_numbers_by_protocol(self):
+        """flash_attn takes what has __index__ or __float__: its tests pass window_size=torch.randint(0, n, (2,))."""
+        q, starts = make(2, 6, 4, 8).detach(), torch.tensor([0, 6, 12], dtype=torch.int32)
+        windows = (torch.tensor([2, 1]), [torch.tensor(2), np.int32(1)], np.array([2, 1]))
+        others = {"softmax_scale": (np.float32(0.5), torch.tensor(0.5)), "softcap": (np.float16(2), torch.tensor(2.0)),
+                  "dropout_p": (np.float64(0), torch.tensor(0)), "causal": (np.bool_(True),)}
+        plain = {"window_size": (2, 1), "softmax_scale": 0.5, "softcap": 2.0, "dropout_p": 0.0, "causal": True}
+        for name, given in {"window_size": windows, **others}.items():
+            wanted = tilewright.flash_attn_func(q, q, q, **{name: plain[name]})
+            for each in given:
+                with self.subTest(name, given=each):
+                    self.assertTrue(torch.equal(tilewright.flash_attn_func(q, q, q, **{name: each}), wanted))
+        flat = [q.flatten(0, 1)] * 3
+        wanted = tilewright.flash_attn_varlen_func(*flat, starts, starts, 6, 6, window_size=(2, 1))
+        for longest in (np.int64(6), torch.tensor(6), starts.diff().max()):
+            got = tilewright.flash_attn_varlen_func(*flat, starts, starts, longest, longest, window_size=windows[0])
+            self.assertTrue(torch.equal(got, wanted))
+        cache = make(2, 8, 4, 8, seed=2).detach()
+        wanted = tilewright.flash_attn_with_kvcache(q[:, :1], cache, cache, cache_seqlens=5, num_splits=2, window_size=(3, -1))
+        got = tilewright.flash_attn_with_kvcache(q[:, :1], cache, cache, cache_seqlens=np.int64(5), num_splits=np.int8(2),
+                                                 window_size=torch.tensor([3, -1]))
+        self.assertTrue(torch.equal(got, wanted))
+
+    @unittest.skipUnless(np, "there is no NumPy")
     def test_rejects(self):
+        """In the terms of flash_attn's layout; q without an attribute `transpose` was an AttributeError."""
         q = make(2, 6, 4, 8)
+        for message, *inputs in (
+                ("q must be a tensor, but got NoneType", None, q, q), ("k must be a tensor, but got ndarray", q, q.detach().numpy(), q),
+                ("q must have the four dimensions [batch, rows, heads, width], but got shape [6, 4, 8]; flash_attn_varlen_func takes "
+                 "packed sequences", q[0], q, q),
+                ("v must have the rows and heads of k, [6, 4], but got [6, 2]", q, q, q[:, :, :2]),
+                ("the heads of q must be a multiple of those of k, but got 4 and 3; arrays are [batch, rows, heads, width]: use "
+                 "transpose(1, 2) on [batch, heads, rows, width]", q, q[:, :, :3], q[:, :, :3])):
+            with self.assertRaises(ValueError) as caught:
+                tilewright.flash_attn_func(*inputs)
+            self.assertEqual(str(caught.exception), message)
+        with self.assertRaisesRegex(ValueError, "dropout_p must be a number from 0 to less than 1, but got '0.1'"):
+            tilewright.flash_attn_func(q, q, q, "0.1")
         with self.assertRaisesRegex(ValueError, "return_attn_probs must be False where there is dropout"):
             tilewright.flash_attn_func(q, q, q, 0.1, return_attn_probs=True)
 

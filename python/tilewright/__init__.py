@@ -7,6 +7,7 @@
     tilewright.flash_attn_func         attention with the arguments of flash_attn's function (tilewright.flash)
     tilewright.flash_attn_with_kvcache queries of each sequence over a cache, in pages or not (tilewright.decode)
     tilewright.append_kv               new keys and values into a cache, rotated or not (tilewright.append)
+    tilewright.PerformanceWarning      the category of warnings of calls that are slower than they need be
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
     tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library
@@ -19,7 +20,7 @@ import importlib
 _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "interpret": "torch", "sdpa_compatible": "sdpa",
          "use_for_sdpa": "sdpa", "why_not_sdpa": "sdpa", "sdpa_fallbacks": "sdpa", "flash_attn_func": "flash",
          "flash_attn_varlen_func": "flash", "flash_attn_with_kvcache": "decode", "append_kv": "append",
-         "cache_info": "cache", "clear_cache": "cache"}
+         "cache_info": "cache", "clear_cache": "cache", "PerformanceWarning": "performance"}
 
 
 def __getattr__(name):

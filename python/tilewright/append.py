@@ -8,11 +8,12 @@ from tilewright.choice import AppendChoice
 from tilewright.ops import dense_rows
 from tilewright.plans import TYPES, launch, plan
 from tilewright.registration import operator
+from tilewright.tensors import check_dense, check_integers
 
 __all__ = ["append_kv"]
 
 MAX_WIDTH = 1024  # kernels/attention_append.mlir requires it
-INDICES = {torch.int32: "i32", torch.int64: "i64"}
+INDICES = (torch.int32, torch.int64)
 
 
 def _results(k, seq_lens, q):
@@ -54,12 +55,13 @@ def _append_fake(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlen
 
 
 def _described(x):
-    return f"{x.dtype} {list(x.shape)} on {x.device}" if isinstance(x, torch.Tensor) else type(x).__name__
+    return f"{x.dtype} {list(x.shape)} on {x.device}"
 
 
 def _check_rows(name, x, dims, like, of):
     """Checks a tensor of T with `dims` dimensions; `like` is named `of`."""
-    if not isinstance(x, torch.Tensor) or x.dim() != dims or x.dtype not in TYPES:
+    check_dense(name, x)
+    if x.dim() != dims or x.dtype not in TYPES:
         raise ValueError(f"{name} must be a tensor of {dims} dimensions, of float16, bfloat16, float32 or float64, but got "
                          f"{_described(x)}")
     if x.dtype != like.dtype or x.device != like.device:
@@ -94,15 +96,11 @@ def _check_new(k, v, k_cache, v_cache, dims):
         raise ValueError(f"k_cache must have less than 2**31 rows in all pages, but got {k_cache.shape[0]} * {k_cache.shape[1]}")
 
 
-def _check_numbers(name, x, count, device):
-    if not isinstance(x, torch.Tensor) or x.dtype not in INDICES or x.shape != (count,) or x.device != device:
-        raise ValueError(f"{name} must be a tensor [{count}] of int32 or int64 on {device}, but got {_described(x)}")
-
-
 def _check_rotary(cos, sin, k):
     """Checks the tables of a rotation; returns them with rows that lie dense."""
     for name, x in (("rotary_cos", cos), ("rotary_sin", sin)):
-        if not isinstance(x, torch.Tensor) or x.dim() != 2 or x.device != k.device:
+        check_dense(name, x)
+        if x.dim() != 2 or x.device != k.device:
             raise ValueError(f"{name} must be a tensor [positions, half of the columns that are rotated] on {k.device}, but "
                              f"got {_described(x)}")
         if x.dtype not in (k.dtype, torch.float32):
@@ -130,14 +128,14 @@ def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_co
     replays read what slot_mapping and positions then hold. Raises ValueError for invalid arguments, and for tensors that
     require gradients."""
     _check_new(k, v, k_cache, v_cache, 3)
-    _check_numbers("slot_mapping", slot_mapping, k.shape[0], k.device)
+    check_integers("slot_mapping", slot_mapping, k.device, (k.shape[0],), INDICES)
     if rotary_cos is None:
         for name, x in (("rotary_sin", rotary_sin), ("positions", positions), ("q", q)):
             if x is not None:
                 raise ValueError(f"{name} must be None where there is no rotary_cos")
     else:
         rotary_cos, rotary_sin = _check_rotary(rotary_cos, rotary_sin, k)
-        _check_numbers("positions", positions, k.shape[0], k.device)
+        check_integers("positions", positions, k.device, (k.shape[0],), INDICES)
         positions = positions.to(slot_mapping.dtype)
     if q is not None:
         _check_rows("q", q, 3, k, "k")

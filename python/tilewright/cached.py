@@ -9,6 +9,7 @@ from tilewright.choice import Choice, DecodeChoice
 from tilewright.ops import as_batch, dense_rows, named_values, new_results
 from tilewright.plans import TYPES, launch, plan
 from tilewright.registration import operator
+from tilewright.tensors import check_dense, check_device, check_integers
 
 
 def page_rows(rows):
@@ -95,26 +96,17 @@ class _Shape(features.Shape):
         return self.seq_lens if of == "k" else super().rows(of)
 
 
-def check_numbers(name, x, device, dims):
-    """Raises ValueError unless x is a tensor of int32 with `dims` dimensions on the device."""
-    if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or x.dim() != dims or x.device != device:
-        got = f"{x.dtype} {list(x.shape)} on {x.device}" if isinstance(x, torch.Tensor) else type(x).__name__
-        what = f"an int32 tensor of {dims} dimension{'s' * (dims > 1)} on {device}"
-        raise ValueError(f"{name} must be {what}, but got {got}")
-
-
 def check_caches(function, q, dims, named_caches):
     """Raises ValueError unless q, of `dims` dimensions [..., heads, width], and the caches, [(name, tensor)] of keys and of
     values, belong together."""
     words = {3: "three", 4: "four"}
     for name, x, wanted in (("q", q, dims), *((name, x, 4) for name, x in named_caches)):
-        if not isinstance(x, torch.Tensor) or x.dim() != wanted:
-            got = f"shape {list(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-            raise ValueError(f"{name} must be a tensor of {words[wanted]} dimensions, but got {got}")
+        check_dense(name, x)
+        if x.dim() != wanted:
+            raise ValueError(f"{name} must be a tensor of {words[wanted]} dimensions, but got shape {list(x.shape)}")
         if x.dtype != q.dtype or x.dtype not in TYPES:
             raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is, but got {x.dtype}")
-        if x.device != q.device:
-            raise ValueError(f"{name} must be on the device of q, {q.device}, but got {x.device}; move it with .to()")
+        check_device(name, x, q.device)
         if torch.is_grad_enabled() and x.requires_grad:
             raise ValueError(f"{name} must not require a gradient: {function} has none; use torch.no_grad()")
     (k_name, k), (v_name, v) = named_caches
@@ -131,7 +123,7 @@ def check_caches(function, q, dims, named_caches):
 
 def check_table(block_table, k, batch, device):
     """Raises ValueError unless the table has a row for each sequence, and pages have rows."""
-    check_numbers("block_table", block_table, device, 2)
+    check_integers("block_table", block_table, device, ("sequences", "pages"))
     if block_table.shape[0] != batch or k.shape[1] == 0:
         raise ValueError(f"block_table must have the batch of q, {batch}, and pages at least 1 row, but got "
                          f"{list(block_table.shape)} and {k.shape[1]}")
@@ -141,8 +133,9 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seq
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are."""
+    left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
-        causal, window_size = True, (checks.window_of(window_size)[0], -1)
+        causal, right = True, -1
     shape = _Shape(q, cu_seqlens_q, seq_lens)
     asked = features.Features(shape, q.dtype)
     asked.add_softcap(softcap)
@@ -150,7 +143,7 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seq
         asked.add_used_lengths(seqused_q, None)
     if alibi_slopes is not None:
         asked.add_alibi(alibi_slopes, from_corner=True)
-    mode, left, right = asked.align_to_corner("bottom_right" if causal else "none", *checks.window_of(window_size))
+    mode, left, right = asked.align_to_corner("bottom_right" if causal else "none", left, right)
     dropout_p = checks.dropout_of(dropout_p)
     if dropout_p > 0:
         asked.add_dropout(dropout_p, None)

@@ -1,10 +1,14 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Argument checks of attention. Does not need PyTorch: arrays are described by shape, type and device."""
+"""Argument checks of attention. Does not need PyTorch: arrays are described by shape, type and device.
+
+Numbers are given by protocol: an integer is whatever has __index__, a float whatever has __float__ or __index__, such as
+numbers of NumPy and tensors without dimensions. A bool is not a number. A path is whatever has __fspath__."""
 
 import math
+import operator
 import os
 
-from tilewright import places
+from tilewright import performance, places
 
 TYPES = ("f16", "bf16", "f32", "f64")
 CAUSAL = ("none", "top_left", "bottom_right")
@@ -16,14 +20,78 @@ SOFTCAP_MAX = 1e18  # kernels/mods/softcap.mlir requires it
 I32_MAX = 2**31 - 1
 
 
+def is_flag(x):
+    """Whether x is a bool, or an array of bools."""
+    return isinstance(x, bool) or str(getattr(x, "dtype", "")) in ("bool", "torch.bool")
+
+
+def _gives(x, *protocols):
+    """Whether x is a single number with one of these methods. A tensor that requires a gradient is not, since it would get
+    none, nor is one without data."""
+    if not any(hasattr(x, protocol) for protocol in protocols) or is_flag(x) or getattr(x, "ndim", 0):
+        return False
+    return not (getattr(x, "requires_grad", False) or getattr(x, "is_meta", False)
+                or "complex" in str(getattr(x, "dtype", "")))
+
+
+def _read(x, convert):
+    if getattr(x, "is_cuda", False):
+        performance.warn("number on a device", f"a number is a tensor on {x.device}, so each call waits for the device to read it, "
+                         "and cannot be captured in a graph; pass a number of Python, or a tensor on the CPU")
+    try:
+        return convert(x)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def integer_of(x):
+    """Returns the int that x gives, or None if it is no integer."""
+    if isinstance(x, (int, float)):  # not by protocol: torch.compile traces numbers whose value it does not know
+        return x if isinstance(x, int) and not isinstance(x, bool) else None
+    return _read(x, operator.index) if _gives(x, "__index__") else None
+
+
+def float_of(x):
+    """Returns the float that x gives, or None if it is no number."""
+    if isinstance(x, float):
+        return x * 1.0  # of a subclass, as numpy.float64 is
+    if isinstance(x, int):
+        return None if isinstance(x, bool) else _read(x, float) if abs(x) > F32_MAX else x * 1.0
+    return _read(x, float) if _gives(x, "__float__", "__index__") else None
+
+
+def flag_of(x):
+    """Returns x as True or False if it is a single bool, else None."""
+    if isinstance(x, bool):
+        return x
+    return _read(x, bool) if is_flag(x) and not getattr(x, "ndim", 0) and not getattr(x, "is_meta", False) else None
+
+
+def param_text(value):
+    """A parameter in the compiler's syntax, or None if the value is neither an integer, a bool nor a string."""
+    flag, number = flag_of(value), integer_of(value)
+    return value if isinstance(value, str) else str(flag).lower() if flag is not None else None if number is None else str(number)
+
+
+def shown(x):
+    """x in the text of an error. A tensor is described, since it may be large, or on a device."""
+    if hasattr(x, "data_ptr") and hasattr(x, "device"):
+        if getattr(x, "is_nested", False):
+            return "a nested tensor"
+        hint = ", which requires a gradient" if x.requires_grad and x.dim() == 0 else ""
+        return f"a tensor of {x.dtype} and shape {list(x.shape)}{hint}"
+    return repr(x)
+
+
 def causal_mode(causal):
     """Returns "none", "top_left" or "bottom_right" for the argument `causal`. False and None mean "none"; True means
     "top_left", as PyTorch's is_causal does."""
     mode = "none" if causal is None else causal
-    if isinstance(causal, bool):
-        mode = "top_left" if causal else "none"
+    flag = flag_of(causal)
+    if flag is not None:
+        mode = "top_left" if flag else "none"
     if not isinstance(mode, str) or mode not in CAUSAL:
-        raise ValueError(f"causal must be True, False or one of {', '.join(CAUSAL)}, but got {causal!r}")
+        raise ValueError(f"causal must be True, False or one of {', '.join(CAUSAL)}, but got {shown(causal)}")
     return mode
 
 
@@ -32,13 +100,13 @@ def window_of(window):
     if window is None:
         return -1, -1
     try:
-        left, right = window
-        whole = isinstance(left, int) and isinstance(right, int) and min(left, right) >= -1 and max(left, right) <= I32_MAX
+        left, right = map(integer_of, window)
+        whole = left is not None and right is not None and min(left, right) >= -1 and max(left, right) <= I32_MAX
     except (TypeError, ValueError):
         whole = False
     if not whole:
         raise ValueError("window must be two integers (left, right), each the number of keys that a query sees on that "
-                         f"side, or -1 for all of them, but got {window!r}")
+                         f"side, or -1 for all of them, but got {shown(window)}")
     return left, right
 
 
@@ -55,18 +123,20 @@ def align_of(align, causal):
 
 def softcap_of(softcap):
     """Returns the argument `softcap` as a positive float, or None if it is None or 0."""
-    if softcap is None or (not isinstance(softcap, bool) and isinstance(softcap, (int, float)) and softcap == 0):
+    if softcap is None:
         return None
-    if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap <= SOFTCAP_MAX:
-        raise ValueError(f"softcap must be positive and at most 1e18, or None or 0 for none, but got {softcap!r}")
-    return softcap * 1.0
+    value = float_of(softcap)
+    if value is None or not 0 <= value <= SOFTCAP_MAX:
+        raise ValueError(f"softcap must be positive and at most 1e18, or None or 0 for none, but got {shown(softcap)}")
+    return value or None
 
 
 def dropout_of(p):
     """Returns the argument `dropout_p` as a float from 0 to less than 1."""
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
-        raise ValueError(f"dropout_p must be a number from 0 to less than 1, but got {p!r}")
-    return p * 1.0
+    value = float_of(p)
+    if value is None or not 0 <= value < 1:
+        raise ValueError(f"dropout_p must be a number from 0 to less than 1, but got {shown(p)}")
+    return value
 
 
 def scale_of(scale, dim):
@@ -76,10 +146,24 @@ def scale_of(scale, dim):
         raise ValueError(f"scale must be given for heads of width {dim}, since 1 / sqrt(D) has no value")
     if scale is None:
         return 1 / math.sqrt(dim)
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not -F32_MAX <= scale <= F32_MAX:
-        raise ValueError(f"scale must be a finite number of f32, or None for 1 / sqrt(D), but got {scale!r}; a factor that is a "
-                         "tensor belongs into q")
-    return scale * 1.0
+    value = float_of(scale)
+    if value is None or not -F32_MAX <= value <= F32_MAX:
+        raise ValueError(f"scale must be a finite number of f32, or None for 1 / sqrt(D), but got {shown(scale)}; a factor that "
+                         "has a gradient, or differs between rows or heads, belongs into q")
+    return value
+
+
+def sizes_of(size):
+    """Returns the block sizes of a block mask, (queries, keys), from one number for both or a pair."""
+    both = integer_of(size)
+    try:
+        sizes = (both, both) if both is not None else tuple(map(integer_of, size))
+    except TypeError:
+        sizes = ()
+    if len(sizes) != 2 or None in sizes or min(sizes) < 1:
+        raise ValueError("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, "
+                         f"but got {shown(size)}")
+    return sizes
 
 
 def modifier_files(modifier):
@@ -100,23 +184,26 @@ def modifier_text(modifier):
     """Converts None, a name, a path, or a list of names and paths to one string, which modifier_files takes."""
     if modifier is None:
         return ""
-    if isinstance(modifier, str):
-        return modifier
-    if not isinstance(modifier, (list, tuple)) or not all(isinstance(name, str) for name in modifier):
+    names = modifier if isinstance(modifier, (list, tuple)) else [modifier]
+    if not all(isinstance(name, (str, os.PathLike)) for name in names):
         raise ValueError(f"modifier must be a name, a path or a list of them, but got {modifier!r}")
-    return SEPARATOR.join(modifier)
+    return SEPARATOR.join(map(os.fsdecode, names))
 
 
-def check_capture(name, value, device, q_device):
-    """Raises ValueError unless `value` can be passed to a capture. `device` is the device of a tensor, or None for a
-    number."""
+def capture_of(name, value, device, q_device):
+    """Returns what is passed for a capture: a tensor on `device`, or, if that is None, an int or a float. Raises ValueError
+    for other values."""
     if device is not None:
         if device != q_device:
             raise ValueError(f"capture '{name}' must be on the device of q, {q_device}, but got {device}; move it with .to()")
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    number = integer_of(value)
+    number = float_of(value) if number is None else number
+    if number is None:
         raise ValueError(f"capture '{name}' must be a tensor or a number, but got {type(value).__name__}")
-    elif isinstance(value, int) and not -I32_MAX - 1 <= value <= I32_MAX:
-        raise ValueError(f"capture '{name}' must be an i32, but got {value}; write {float(value)!r} where an f32 is meant")
+    if isinstance(number, int) and not -I32_MAX - 1 <= number <= I32_MAX:
+        raise ValueError(f"capture '{name}' must be an i32, but got {number}; write {float(number)!r} where an f32 is meant")
+    return number
 
 
 class Array:

@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
-from tilewright import cache, places, runtime
+from tilewright import cache, checks, places, runtime
 
 
 class CompileError(Exception):
@@ -124,24 +124,25 @@ def param_texts(params):
     for name, value in params.items():
         if not isinstance(name, str) or not name or "=" in name:
             raise ValueError(f"the name of a parameter must be a string such as 'BLOCK_M', but got {name!r}")
-        if isinstance(value, bool):
-            texts[name] = str(value).lower()
-        elif isinstance(value, (str, int)):
-            texts[name] = str(value)
-        elif hasattr(value, "__index__"):  # an integer of NumPy
-            texts[name] = str(value.__index__())
-        else:
+        text = checks.param_text(value)
+        if text is None:
             raise ValueError(f"parameter '{name}' must be an integer, a bool or a string, but got {value!r}")
+        texts[name] = text
     return texts
 
 
-def _checked(kernel, params, with_files, targets):
+def _checked(kernel, params, with_files, targets, device):
     kernel, params = os.fspath(kernel), param_texts(params)
+    if device is not None:
+        numbers = [checks.integer_of(x) for x in device] if isinstance(device, (list, tuple)) else []
+        if len(numbers) != 3 or None in numbers:
+            raise ValueError(f"device must be (major, minor, bytes of shared memory), three integers, but got {device!r}")
+        device = tuple(numbers)
     with_files, targets = _texts("with_files", with_files), _texts("targets", targets)
     for file in (kernel, *with_files):
         if not os.path.isfile(file):
             raise CompileError(f"there is no kernel file '{file}'")
-    return kernel, params, with_files, targets
+    return kernel, params, with_files, targets, device
 
 
 def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):
@@ -161,22 +162,22 @@ def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, pr
 
     Raises ValueError if an argument has the wrong type, and CompileError if a file does not exist or the compiler
     reports an error."""
-    kernel, params, with_files, targets = _checked(kernel, params, with_files, targets)
+    *arguments, device = _checked(kernel, params, with_files, targets, device)
     library = places.find_compiler()
     if library:
-        return _compile_here(library, kernel, params, with_files, targets, device, preferred_only)
-    return _compile_by_tool(kernel, params, with_files, targets)
+        return _compile_here(library, *arguments, device, preferred_only)
+    return _compile_by_tool(*arguments)
 
 
 def compile_shipped(folder, kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):
     """As compile_bundle, but writes the result to a folder, as `shipped` in this package's folder: compile_bundle takes
     it from there for the same arguments. Raises CompileError if there is no compiler library."""
-    arguments = _checked(kernel, params, with_files, targets)
+    arguments = _checked(kernel, params, with_files, targets, device)
     path = places.find_compiler()
     if not path:
         raise CompileError("there is no libtilewright-compiler.so; set TILEWRIGHT_COMPILER")
     library = _library(path)
-    request, kept = _request(*arguments, device, preferred_only)
+    request, kept = _request(*arguments, preferred_only)
     _check(library, library.tilewright_compile_shipped(byref(request), os.fspath(folder).encode()))
     del kept
 

@@ -6,6 +6,7 @@ import torch
 
 from tilewright import cached, checks
 from tilewright.append import append_to_sequences
+from tilewright.tensors import check_integers
 
 __all__ = ["flash_attn_with_kvcache"]
 
@@ -38,7 +39,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     support."""
     if cache_leftpad is not None:
         raise ValueError("cache_leftpad must be None: flash_attn_with_kvcache does not support it yet")
-    has_new = k is not None or v is not None
+    has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
     for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
         if value is not None and not has_new:
             raise ValueError(f"{name} must be None where there are no new keys, k and v")
@@ -48,7 +49,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if cache_batch_idx is not None:  # sequence b is page cache_batch_idx[b], of all rows
         if block_table is not None:
             raise ValueError("cache_batch_idx must be None where there is a block_table")
-        cached.check_numbers("cache_batch_idx", cache_batch_idx, q.device, 1)
+        check_integers("cache_batch_idx", cache_batch_idx, q.device, (q.shape[0],))
         block_table = cache_batch_idx[:, None]
     batch, rows = q.shape[0], k_cache.shape[1]
     if block_table is not None:
@@ -58,22 +59,21 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         raise ValueError(f"k_cache must have the batch of q, {batch}, where there is no block_table, but got "
                          f"{k_cache.shape[0]}")
     if isinstance(cache_seqlens, torch.Tensor):
-        cached.check_numbers("cache_seqlens", cache_seqlens, q.device, 1)
-        if cache_seqlens.shape[0] != batch:
-            raise ValueError(f"cache_seqlens must have the batch of q, {batch}, but got {cache_seqlens.shape[0]}")
+        check_integers("cache_seqlens", cache_seqlens, q.device, (batch,))
     else:
-        length = rows if cache_seqlens is None else cache_seqlens
-        if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length <= rows:
-            raise ValueError(f"cache_seqlens must be a tensor or a number from 0 to {rows}, but got {length!r}")
+        length = rows if cache_seqlens is None else checks.integer_of(cache_seqlens)
+        if length is None or not 0 <= length <= rows:
+            raise ValueError(f"cache_seqlens must be a tensor or a number from 0 to {rows}, but got {checks.shown(cache_seqlens)}")
         cache_seqlens = torch.full((batch,), length, dtype=torch.int32, device=q.device)
-    if isinstance(num_splits, bool) or not isinstance(num_splits, int) or not 0 <= num_splits <= 1024:
-        raise ValueError(f"num_splits must be a number from 0 to 1024, but got {num_splits!r}")
+    splits = checks.integer_of(num_splits)
+    if splits is None or not 0 <= splits <= 1024:
+        raise ValueError(f"num_splits must be a number from 0 to 1024, but got {checks.shown(num_splits)}")
     if has_new:
-        is_local = causal or checks.window_of(window_size) != (-1, -1)
+        is_local = causal or window_size != (-1, -1)
         q, cache_seqlens = append_to_sequences(q, k, v, k_cache, v_cache, cache_seqlens, block_table, rotary_cos, rotary_sin,
                                                rotary_interleaved, not is_local)
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
-                           softmax_scale=softmax_scale, num_splits=num_splits)
+                           softmax_scale=softmax_scale, num_splits=splits)
     o = o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o

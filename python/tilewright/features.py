@@ -4,10 +4,8 @@
 import torch
 
 from tilewright import checks
-
-
-def _shown(x):
-    return f"a tensor of {x.dtype}" if isinstance(x, torch.Tensor) else repr(x)
+from tilewright.checks import shown
+from tilewright.tensors import check_dense, check_device, check_integers
 
 
 class Shape:
@@ -53,6 +51,13 @@ class Shape:
         return torch.full((1,), number, dtype=torch.int32, device=self.device).expand(self.batch)
 
 
+def is_length(x):
+    """Whether x is an integer. A tensor is not read, so that one on a device costs nothing."""
+    if isinstance(x, torch.Tensor):
+        return x.dim() == 0 and not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+    return isinstance(x, torch.SymInt) or checks.integer_of(x) is not None
+
+
 def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
     """Returns the kernel arguments for packed sequences, {name: tensor}, or None if the call has no packed sequences.
     Arguments for keys may be omitted if they equal those for queries. The types of the maximum lengths are checked, but
@@ -67,17 +72,13 @@ def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
         cu_seqlens_k = cu_seqlens_q
         max_seqlen_k = max_seqlen_q if max_seqlen_k is None else max_seqlen_k
     for name, x in ("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k):
-        if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or x.dim() != 1:
-            what = f"{_shown(x)} and {x.dim()} dimensions" if isinstance(x, torch.Tensor) else repr(x)
-            raise ValueError(f"{name} must be a tensor of int32 with one dimension, but got {what}")
-        if x.device != device:
-            raise ValueError(f"{name} must be on the device of q, {device}, but got {x.device}; move it with .to()")
+        check_integers(name, x, device, ("sequences + 1",))
     if cu_seqlens_q.shape[0] < 1 or cu_seqlens_k.shape[0] != cu_seqlens_q.shape[0]:
         raise ValueError("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got "
                          f"{cu_seqlens_q.shape[0]} and {cu_seqlens_k.shape[0]}")
     for name, x in ("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k):
-        if isinstance(x, bool) or not isinstance(x, (int, torch.SymInt)):
-            raise ValueError(f"{name} must be an integer, the length of the longest sequence or more, but got {_shown(x)}")
+        if not is_length(x):
+            raise ValueError(f"{name} must be an integer, the length of the longest sequence or more, but got {shown(x)}")
     return {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
 
 
@@ -95,30 +96,16 @@ def _pairs_of(name, x, shape):
     return x
 
 
-def _on_device(name, x, device):
-    if x.device != device:
-        raise ValueError(f"{name} must be on the device of q, {device}, but got {x.device}; move it with .to()")
-    return x
-
-
 def _per_head(name, x, shape, rank):
     """Returns x, a tensor [Hq] or, if `rank` is 2, also [B, Hq], converted to f32. Raises ValueError for other shapes."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
-        raise ValueError(f"{name} must be a tensor of floats, one for each head, but got {_shown(x)}")
-    _on_device(name, x, shape.device)
+        raise ValueError(f"{name} must be a tensor of floats, one for each head, but got {shown(x)}")
+    check_dense(name, x)
+    check_device(name, x, shape.device)
     allowed = [(shape.heads,), (shape.batch, shape.heads)][:rank]
     if tuple(x.shape) not in allowed:
         raise ValueError(f"{name} must have shape {' or '.join(str(list(s)) for s in allowed)}, but got {list(x.shape)}")
     return x.float()
-
-
-def sizes_of(size):
-    """Returns the block sizes of a block mask, (queries, keys), from one number for both or a pair."""
-    sizes = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, (tuple, list)) else ()
-    if len(sizes) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
-        raise ValueError("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, "
-                         f"but got {size!r}")
-    return sizes
 
 
 def _joined(counts, indices, more_counts, more_indices):
@@ -136,18 +123,22 @@ def _lists_of(mask):
     """Returns the counts, indices and block sizes of a block mask: a BlockMask of FlexAttention, or a tuple."""
     if hasattr(mask, "kv_num_blocks") and hasattr(mask, "kv_indices"):
         modifier = getattr(mask, "mask_mod", None)
-        if modifier is not None and getattr(modifier, "__name__", "") != "noop_mask":
-            raise ValueError("block_mask must not have a mask_mod, which no kernel can apply, but got "
-                             f"{getattr(modifier, '__name__', modifier)!r}; rebuild it by BlockMask.from_kv_blocks without "
-                             "one, and give the mask within blocks by causal, window, attn_mask or modifier")
+        name = getattr(modifier, "__name__", str(modifier))
+        remedy = ("set its mask_mod to torch.nn.attention.flex_attention.noop_mask, and give the mask within blocks by causal, "
+                  "window, attn_mask or modifier")
+        if name == "_sliced_mask_mod_error":
+            raise ValueError("block_mask must not be a slice of a BlockMask as it is, whose mask_mod PyTorch replaces by one that "
+                             f"raises: its lists are right; {remedy}, where there is one")
+        if modifier is not None and name != "noop_mask":
+            raise ValueError(f"block_mask must not have a mask_mod, which no kernel can apply, but got {name!r}; {remedy}")
         lists = mask.kv_num_blocks, mask.kv_indices
         if getattr(mask, "full_kv_num_blocks", None) is not None:
             lists = _joined(*lists, mask.full_kv_num_blocks, mask.full_kv_indices)
-        return *lists, sizes_of(mask.BLOCK_SIZE)
+        return *lists, checks.sizes_of(mask.BLOCK_SIZE)
     if not isinstance(mask, (tuple, list)) or len(mask) not in (2, 3):
         raise ValueError("block_mask must be a BlockMask of FlexAttention, or (kv_num_blocks, kv_indices), or "
-                         f"(kv_num_blocks, kv_indices, block size), but got {_shown(mask)}")
-    return mask[0], mask[1], sizes_of(mask[2] if len(mask) == 3 else 128)
+                         f"(kv_num_blocks, kv_indices, block size), but got {shown(mask)}")
+    return mask[0], mask[1], checks.sizes_of(mask[2] if len(mask) == 3 else 128)
 
 
 class Features:
@@ -167,20 +158,21 @@ class Features:
             self.link("softcap", softcap=cap)
 
     def add_bias(self, name, bias):
-        if not isinstance(bias, torch.Tensor):
-            raise ValueError(f"{name} must be a tensor, but got {_shown(bias)}")
+        check_dense(name, bias)
         if bias.dtype != self.dtype:
             raise ValueError(f"{name} must have the type of q, {self.dtype}, but got {bias.dtype}; convert it with .to()")
-        self.link("bias", bias=_pairs_of(name, _on_device(name, bias, self.shape.device), self.shape))
+        check_device(name, bias, self.shape.device)
+        self.link("bias", bias=_pairs_of(name, bias, self.shape))
 
     def add_mask(self, mask):
         """Adds attn_mask with PyTorch's semantics: True keeps a pair, floats are added to the scores."""
-        if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
-            _on_device("attn_mask", mask, self.shape.device)
+        check_dense("attn_mask", mask)
+        if mask.dtype == torch.bool:
+            check_device("attn_mask", mask, self.shape.device)
             self.link("mask", mask=_pairs_of("attn_mask", mask, self.shape))
         elif "bias" in self.captures:
             raise ValueError("attn_mask must be of bool where there is a bias, but got "
-                             f"{_shown(mask)}; add the two")
+                             f"{shown(mask)}; add the two")
         else:
             self.add_bias("attn_mask", mask)
 
@@ -197,13 +189,8 @@ class Features:
         """Adds seqused_q, seqused_k, or both; if one is None, all rows of that side are used. Call it before add_alibi
         and add_window, since used lengths move the bottom right corner."""
         for name, x in ("seqused_q", seqused_q), ("seqused_k", seqused_k):
-            if x is None:
-                continue
-            if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or tuple(x.shape) != (self.shape.batch,):
-                what = f"{_shown(x)} and shape {list(x.shape)}" if isinstance(x, torch.Tensor) else repr(x)
-                raise ValueError(f"{name} must be a tensor of int32 and shape [{self.shape.batch}], a length for each "
-                                 f"{'sequence' if self.shape.is_packed else 'batch'}, but got {what}")
-            _on_device(name, x, self.shape.device)
+            if x is not None:
+                check_integers(name, x, self.shape.device, (self.shape.batch,))
         given = seqused_q, seqused_k
         self.shape.used = tuple(self.shape.rows(of) if x is None else x for of, x in zip("qk", given))
         self.link("used_lengths", seqused_q=self.shape.used[0], seqused_k=self.shape.used[1])
@@ -226,6 +213,8 @@ class Features:
     def add_dropout(self, p, generator):
         """Draws the seed and the offset as tensors on the device of q. A replayed CUDA graph then draws new ones, and the
         backward reads those of its forward."""
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise ValueError(f"generator must be a torch.Generator, but got {shown(generator)}")
         if generator is not None and generator.device.type != self.shape.device.type:
             raise ValueError(f"generator must be on the device of q, {self.shape.device}, but got {generator.device}")
         drawn = torch.randint(0, 2**62, (2,), dtype=torch.int64, device=self.shape.device, generator=generator)
@@ -233,11 +222,9 @@ class Features:
 
     def add_block_mask(self, mask):
         counts, indices, sizes = _lists_of(mask)
-        for name, x, rank in ("kv_num_blocks", counts, 3), ("kv_indices", indices, 4):
-            if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or x.dim() != rank:
-                what = f"{_shown(x)} and {x.dim()} dimensions" if isinstance(x, torch.Tensor) else repr(x)
-                raise ValueError(f"{name} of block_mask must be a tensor of int32 with {rank} dimensions, but got {what}")
-            _on_device(f"{name} of block_mask", x, self.shape.device)
+        extents = ("batch", "heads", "blocks of queries", "blocks of keys")
+        check_integers("kv_num_blocks of block_mask", counts, self.shape.device, extents[:3])
+        check_integers("kv_indices of block_mask", indices, self.shape.device, extents)
         rows = counts.shape[2] if self.shape.is_packed else -(-self.shape.queries // sizes[0])
         wanted = (self.shape.batch, self.shape.heads, rows)
         if counts.shape[2] != rows or any(n not in (1, full) for n, full in zip(counts.shape, wanted[:2])):
@@ -258,14 +245,18 @@ class Features:
         twice = [name for name in names if name in self.files]
         if twice:
             raise ValueError(f"modifier must not name '{twice[0]}', which an argument of attention links already")
+        if captures is not None and not isinstance(captures, dict):
+            raise ValueError(f"captures must be a dict of values by name, but got {type(captures).__name__}")
         if captures and not names:
             raise ValueError(f"captures must belong to a modifier, but got {', '.join(captures)} without one")
         for name, value in (captures or {}).items():
             if name in self.captures:
                 raise ValueError(f"captures must not hold '{name}', which an argument of attention gives already")
-            device = str(value.device) if isinstance(value, torch.Tensor) else None
-            checks.check_capture(name, value, device, str(self.shape.device))
-            self.captures[name] = value
+            device = None
+            if isinstance(value, torch.Tensor):
+                check_dense(f"capture '{name}'", value)
+                device = str(value.device)
+            self.captures[name] = checks.capture_of(name, value, device, str(self.shape.device))
         self.files += names
 
     def arguments(self):

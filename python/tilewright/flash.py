@@ -4,14 +4,16 @@
 windows and ALiBi are aligned to the bottom right corner. A side of window_size is a number of keys, or -1 for all; other
 negative numbers, which that package takes for -1, are an error."""
 
-from tilewright import cached
+from tilewright import cached, checks
 from tilewright.features import packed_of
+from tilewright.tensors import check_dense, check_integers
 from tilewright.torch import attention
 
 __all__ = ["flash_attn_func", "flash_attn_varlen_func"]
 
 
 def _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs):
+    dropout_p = checks.dropout_of(dropout_p)
     if return_attn_probs and dropout_p > 0:
         raise ValueError("return_attn_probs must be False where there is dropout: the kernels do not write probabilities; "
                          "for LSE call it without dropout, or tilewright.attention with return_lse")
@@ -20,12 +22,28 @@ def _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes
             "deterministic": deterministic or None, "return_lse": True}
 
 
+def _check_layout(q, k, v):
+    """Checks what the rules of `attention`, whose arrays have another order of dimensions, would say in its terms."""
+    for name, x in ("q", q), ("k", k), ("v", v):
+        check_dense(name, x)
+        if x.dim() != 4:
+            hint = "; flash_attn_varlen_func takes packed sequences" if x.dim() == 3 else ""
+            raise ValueError(f"{name} must have the four dimensions [batch, rows, heads, width], but got shape "
+                             f"{list(x.shape)}{hint}")
+    if v.shape[1:3] != k.shape[1:3]:
+        raise ValueError(f"v must have the rows and heads of k, {list(k.shape[1:3])}, but got {list(v.shape[1:3])}")
+    if q.shape[2] > 0 and (k.shape[2] == 0 or q.shape[2] % k.shape[2] != 0):
+        raise ValueError(f"the heads of q must be a multiple of those of k, but got {q.shape[2]} and {k.shape[2]}; arrays are "
+                         "[batch, rows, heads, width]: use transpose(1, 2) on [batch, heads, rows, width]")
+
+
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                     alibi_slopes=None, deterministic=False, return_attn_probs=False):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D], k [B, Skv, Hkv, D] and v [B, Skv, Hkv, DV]. With
     return_attn_probs, returns (O, LSE [B, Hq, Sq], None); LSE of a row without keys is -inf. Raises ValueError for
     invalid arguments, and for return_attn_probs with dropout."""
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
+    _check_layout(q, k, v)
     o, lse = attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **options)
     o = o.transpose(1, 2)
     return (o, lse, None) if return_attn_probs else o
@@ -57,17 +75,12 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
 
 def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, **options):
     cached.check_caches("flash_attn_varlen_func with a block_table", q, 3, [("k", k), ("v", v)])
-    cached.check_numbers("cu_seqlens_q", cu_seqlens_q, q.device, 1)
+    check_integers("cu_seqlens_q", cu_seqlens_q, q.device, ("sequences + 1",))
     packed_of(cu_seqlens_q, cu_seqlens_q, max_seqlen_q, max_seqlen_q, q.device)
     batch = cu_seqlens_q.shape[0] - 1
     cached.check_table(block_table, k, batch, q.device)
     if seqused_k is None:
-        cached.check_numbers("cu_seqlens_k", cu_seqlens_k, q.device, 1)
-        if cu_seqlens_k.shape[0] != batch + 1:
-            raise ValueError("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got "
-                             f"{batch + 1} and {cu_seqlens_k.shape[0]}")
+        check_integers("cu_seqlens_k", cu_seqlens_k, q.device, (batch + 1,))
         seqused_k = cu_seqlens_k.diff()
-    cached.check_numbers("seqused_k", seqused_k, q.device, 1)
-    if seqused_k.shape[0] != batch:
-        raise ValueError(f"seqused_k must have a length for each of the {batch} sequences, but got {seqused_k.shape[0]}")
+    check_integers("seqused_k", seqused_k, q.device, (batch,))
     return cached.attend(q, k, v, block_table, seqused_k, cu_seqlens_q=cu_seqlens_q, seqused_q=seqused_q, **options)

@@ -4,6 +4,7 @@ GPU, to test kernels and gradients without a GPU. A call is slow: it starts a pr
 
 import ctypes
 import os
+import re
 import struct
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ from tilewright.runtime import TORCH_TYPES, TilewrightError
 
 # The types of .npy files; types that NumPy does not have are converted to f32.
 _FILE_TYPES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i1": "|b1"}
+
+_OPTION = re.compile(r"; give it with --(in|scalar) \w+=\S+$")  # the remedy of the tool for a capture that is missing
 
 _device = None  # --device of tilewright-run; None: CPU tensors are rejected
 
@@ -110,6 +113,7 @@ class Plan:
                 raise TilewrightError(f"there is no tilewright-run ({command[0]}: {error.strerror}); set TILEWRIGHT_RUN",
                                       "io") from None
             if result.returncode:
-                raise TilewrightError(result.stdout.strip().removeprefix("tilewright-run: error: "), "invalid argument")
+                text = result.stdout.strip().removeprefix("tilewright-run: error: ")
+                raise TilewrightError(_OPTION.sub("; give it in captures", text), "invalid argument")
             for name, (path, kind) in written.items():
                 _read(path, values[name], kind)

@@ -4,8 +4,10 @@ attributes shape, stride(), data_ptr() and dtype of a PyTorch tensor; this modul
 raise TilewrightError if the C function reports an error."""
 
 import ctypes
-import operator
+import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+from tilewright import checks
 
 TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8}
 TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16",
@@ -65,16 +67,27 @@ class TilewrightError(Exception):
 def int32_of(value, name):
     """Returns an integer that the C interface takes in 32 bits; ctypes would cut others in silence. Raises ValueError for
     anything else; `name` says what it is."""
-    if not hasattr(value, "__index__") or not -2**31 <= operator.index(value) < 2**31:
-        raise ValueError(f"{name} must be an integer of 32 bits, but got {value!r}")
-    return operator.index(value)
+    number = checks.integer_of(value)
+    if number is None or not -2**31 <= number < 2**31:
+        raise ValueError(f"{name} must be an integer of 32 bits, but got {checks.shown(value)}")
+    return number
 
 
 def flag_of(value, name):
     """Returns a flag as 0 or 1. Raises ValueError unless it is True, False, 0 or 1: ctypes would cut 2**32 to False."""
-    if not hasattr(value, "__index__") or operator.index(value) not in (0, 1):
-        raise ValueError(f"{name} must be True or False, but got {value!r}")
-    return operator.index(value)
+    flag = checks.flag_of(value)
+    number = checks.integer_of(value) if flag is None else int(flag)
+    if number not in (0, 1):
+        raise ValueError(f"{name} must be True or False, but got {checks.shown(value)}")
+    return number
+
+
+def address_of(value, name):
+    """Returns an address or a size, an integer from 0, or None. Raises ValueError for anything else."""
+    number = checks.integer_of(value)
+    if value is not None and (number is None or not 0 <= number < 2**64):
+        raise ValueError(f"{name} must be an integer of 64 bits from 0, or None, but got {checks.shown(value)}")
+    return number
 
 
 def sized(struct, **fields):
@@ -99,14 +112,16 @@ def arguments_of(values, float_type="f32"):
     array, kept = (Argument * len(values))(), []
     for place, (name, value) in zip(array, values.items()):
         place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
-        if isinstance(value, (int, float)):
-            kind = float_type if isinstance(value, float) else "i32"
-            number = value if isinstance(value, float) else int32_of(value, f"argument '{name}'")
+        if value is not None and not hasattr(value, "data_ptr"):
+            number = value if isinstance(value, float) else checks.integer_of(value)
+            number = checks.float_of(value) if number is None else number
+            if number is None:
+                raise ValueError(f"argument '{name}' must be an array, a number or None, but got {value!r}")
+            kind = float_type if isinstance(number, float) else "i32"
+            number = number if isinstance(number, float) else int32_of(number, f"argument '{name}'")
             kept.append({"f32": c_float, "f64": c_double, "i32": c_int32}[kind](number))
             place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
             place.scalar_type = TYPES[kind]
-        elif value is not None and not hasattr(value, "data_ptr"):
-            raise ValueError(f"argument '{name}' must be an array, a number or None, but got {value!r}")
         elif value is not None:
             kept += [view_of(value), value]
             place.view = ctypes.pointer(kept[-2])
@@ -118,10 +133,10 @@ class Library:
 
     def __init__(self, path):
         try:
-            self.functions = ctypes.CDLL(path)
+            self.functions = ctypes.CDLL(os.fspath(path))
         except OSError as error:
             raise TilewrightError(f"cannot load {path}: {error}") from None
-        for name in ("last_error", "operation_argument_name", "attention_forward_capture_name",
+        for name in ("last_error", "bundle_remarks", "operation_argument_name", "attention_forward_capture_name",
                      "attention_backward_capture_name"):
             getattr(self.functions, "tilewright_" + name).restype = c_char_p
         for name in ("operation_num_arguments", "attention_forward_num_captures", "attention_backward_num_captures"):
@@ -138,7 +153,7 @@ class Library:
     def open(self, path):
         """Opens a bundle file, and returns its handle. Bundles are not closed before the process ends."""
         bundle = c_void_p()
-        self.call("bundle_open", str(path).encode(), byref(bundle))
+        self.call("bundle_open", os.fsencode(path), byref(bundle))
         return bundle
 
     def load(self, data):
@@ -147,10 +162,14 @@ class Library:
         self.call("bundle_load", data, c_size_t(len(data)), byref(bundle))
         return bundle
 
+    def remarks(self, bundle):
+        """Returns a list of the reasons why kernels of a bundle are slower than the chip allows."""
+        return self.functions.tilewright_bundle_remarks(bundle).decode().splitlines()
+
     def write_timeline(self, bundle, timeline, path):
         """Writes a trace for Perfetto to `path`; `timeline` holds the bytes of the array `timeline` after the launches."""
         words = (c_uint64 * (len(timeline) // 8)).from_buffer_copy(timeline)  # aligned
-        self.call("timeline_write", bundle, words, c_size_t(ctypes.sizeof(words)), str(path).encode())
+        self.call("timeline_write", bundle, words, c_size_t(ctypes.sizeof(words)), os.fsencode(path))
 
 
 class _Plan:
@@ -193,8 +212,9 @@ class _Plan:
     def run(self, packed, workspace, workspace_bytes, stream):
         """Enqueues the launches on a stream. `packed` is a result of `pack`; `workspace` and `stream` are addresses,
         integers or None."""
-        self.library.check(self._run(self.handle, *packed[0], c_void_p(workspace), c_uint64(workspace_bytes),
-                                     c_void_p(stream)))
+        workspace, stream = address_of(workspace, "workspace"), address_of(stream, "stream")
+        size = c_uint64(address_of(workspace_bytes, "workspace_bytes") or 0)
+        self.library.check(self._run(self.handle, *packed[0], c_void_p(workspace), size, c_void_p(stream)))
 
     def bind(self, values, allocate, stream, device=0):
         """Returns a function without parameters that enqueues the launches. `allocate` returns an array of the given
@@ -242,7 +262,10 @@ class _Attention(_Plan):
         given = {name: rest.pop(name) for name in self.views}
         views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
         scalars = {name: int32_of(rest.pop(name, -1), name) for name in ("window_left", "window_right")}
-        scalars["scale"] = rest.pop("scale")
+        scalars["scale"] = checks.float_of(rest["scale"])
+        if scalars["scale"] is None:
+            raise ValueError(f"scale must be a number, but got {checks.shown(rest['scale'])}")
+        del rest["scale"]
         captures, kept = arguments_of(rest)
         arguments = sized(self.struct, captures=captures, num_captures=len(rest), exact_scale=scalars["scale"], **scalars,
                           **{name: ctypes.pointer(view) for name, view in views.items()})
@@ -259,11 +282,14 @@ def _number_of(table, name, key):
 
 
 def _desc(struct, dtype, dim, causal, value_dim, has_window, entry, **more):
-    for name, value in ("dim", dim), ("value_dim", value_dim):
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+    dims = {"dim": dim, "value_dim": value_dim}
+    for name, value in dims.items():
+        dims[name] = checks.integer_of(value)
+        if dims[name] is None:
             raise ValueError(f"{name} must be an integer, but got {value!r}")
     flags = {name: flag_of(value, name) for name, value in {"has_window": has_window, **more}.items()}
-    return sized(struct, type=_number_of(TYPES, "dtype", dtype), causal=_number_of(CAUSAL, "causal", causal), head_dim=dim, value_dim=value_dim,
+    return sized(struct, type=_number_of(TYPES, "dtype", dtype), causal=_number_of(CAUSAL, "causal", causal),
+                 head_dim=dims["dim"], value_dim=dims["value_dim"],
                  entry=entry.encode() if entry else None, **flags)
 
 
@@ -298,9 +324,9 @@ class Operation(_Plan):
     def __init__(self, library, bundle, name, params):
         super().__init__(library, "operation")
         for key, value in params.items():
-            if not isinstance(value, (str, int)):
+            if checks.param_text(value) is None:
                 raise ValueError(f"parameter '{key}' must be text, an integer or a flag, but got {value!r}")
-        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in params.items()}
+        texts = {key: checks.param_text(value) for key, value in params.items()}
         array = (Param * len(params))(*[Param(key.encode(), text.encode()) for key, text in texts.items()])
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
 

@@ -95,9 +95,8 @@ def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enab
         return f"key and value must have as many heads, but got {heads[0]} and {heads[1]}"
     if dropout_p == 1:
         return "dropout_p must be less than 1"
-    if scale is not None and (isinstance(scale, bool) or not isinstance(scale, (int, float))
-                              or not -checks.F32_MAX <= scale <= checks.F32_MAX):
-        return f"scale must be a finite number of f32, but got {scale!r}"
+    if scale is not None and (not isinstance(scale, float) or not -checks.F32_MAX <= scale <= checks.F32_MAX):
+        return f"scale must be a finite number of f32, but got {checks.shown(scale)}"
     if attn_mask is not None:
         if attn_mask.dtype not in (torch.bool, query.dtype):
             return f"attn_mask must be of bool or have the dtype of query, {query.dtype}, but got {attn_mask.dtype}"
@@ -116,12 +115,18 @@ def _unusual(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_g
     for name, x in zip((*_NAMES, "attn_mask"), (query, key, value, attn_mask)):
         if x is not None and (x.is_nested or x.layout != torch.strided):
             return f"{name} must be a dense tensor, but got {'a nested one' if x.is_nested else x.layout}"
-    if isinstance(dropout_p, bool) or not isinstance(dropout_p, (int, float)):
-        return f"dropout_p must be a number, but got {dropout_p!r}"
+    if not isinstance(dropout_p, float):
+        return f"dropout_p must be a number, but got {checks.shown(dropout_p)}"
     for name, x in ("is_causal", is_causal), ("enable_gqa", enable_gqa):
         if not isinstance(x, bool):
             return f"{name} must be True or False, but got {x!r}"
     return None
+
+
+def _numbers(dropout_p, scale):
+    """The two as floats; what is no number remains."""
+    numbers = [None if x is None else checks.float_of(x) for x in (dropout_p, scale)]
+    return [x if number is None else number for x, number in zip((dropout_p, scale), numbers)]
 
 
 def _problem(*arguments):
@@ -140,6 +145,7 @@ def why_not_sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fal
     """Returns the reason why use_for_sdpa leaves a call with these arguments to PyTorch, or None if Tilewright's kernels
     compute it."""
     query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    dropout_p, scale = _numbers(dropout_p, scale)
     problem = _problem(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     return None if problem is None else problem[1]
 
@@ -179,6 +185,7 @@ def sdpa_compatible(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=
     arguments that PyTorch rejects too, and ValueError for those that only the kernels reject; the text is the reason that
     why_not_sdpa returns. A row whose keys are all masked gives 0 and zero gradients, as in PyTorch 2.5 and later."""
     query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    dropout_p, scale = _numbers(dropout_p, scale)
     arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     problem = _problem(*arguments)
     if problem is not None:
@@ -199,9 +206,10 @@ def _or_pytorch(fallback):
     def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
                                      enable_gqa=False):
         cast = autocast(query, key, value, attn_mask)
-        problem = _problem(*cast, dropout_p, is_causal, scale, enable_gqa)
+        number_p, number_scale = _numbers(dropout_p, scale)
+        problem = _problem(*cast, number_p, is_causal, number_scale, enable_gqa)
         if problem is None:
-            return _call(*cast, dropout_p, is_causal, scale, enable_gqa)
+            return _call(*cast, number_p, is_causal, number_scale, enable_gqa)
         if not torch.compiler.is_compiling():
             _reasons[problem[1]] += 1
             if fallback == "warn":

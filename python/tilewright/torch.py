@@ -21,6 +21,7 @@ import torch
 from tilewright import checks, features, interpreter, ops, plans
 from tilewright.interpreter import interpret
 from tilewright.plans import load_bundle
+from tilewright.tensors import check_dense
 from tilewright.transforms import check_transforms
 
 __all__ = ["attention", "prepare", "load_bundle", "interpret"]
@@ -38,8 +39,7 @@ def autocast(*operands):
 
 
 def _array(name, x):
-    if not isinstance(x, torch.Tensor):
-        raise ValueError(f"{name} must be a tensor, but got {type(x).__name__}")
+    check_dense(name, x)
     return checks.Array(name, x.shape, ops.TYPES.get(x.dtype, str(x.dtype)), str(x.device))
 
 
@@ -124,6 +124,13 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
     return (o, lse) if return_lse else o
 
 
+def _width(name, x):
+    width = checks.integer_of(x)
+    if width is None or not 1 <= width <= checks.MAX_DIM:
+        raise ValueError(f"{name} must be a number from 1 to {checks.MAX_DIM}, but got {checks.shown(x)}")
+    return width
+
+
 def prepare(device, dtype, width, *, value_width=None, causal=False, window=False, modifier=None, backward=True,
             deterministic=False, capture_gradients=False, packed=False, block_mask=None):
     """Compiles and loads the code for calls of attention, so that a CUDA graph can capture the first call. The arguments
@@ -148,11 +155,12 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
         raise ValueError(f"device must be a CUDA device, but got {device}")
     if dtype not in ops.TYPES:
         raise ValueError(f"dtype must be float16, bfloat16, float32 or float64, but got {dtype}")
-    lists = () if block_mask is None else features.sizes_of(block_mask)
+    lists = () if block_mask is None else checks.sizes_of(block_mask)
+    width, value_width = (_width(name, x) for name, x in (("width", width), ("value_width", value_width or width)))
     index = torch.cuda.current_device() if device.index is None else device.index
     for kernel in ("forward", "backward")[:1 + backward]:
         is_backward = kernel.endswith("backward")
-        how = ops.Choice(kernel, ops.TYPES[dtype], width, value_width or width, mode, bool(window), text,
+        how = ops.Choice(kernel, ops.TYPES[dtype], width, value_width, mode, bool(window), text,
                          is_backward and deterministic, is_backward and capture_gradients, bool(packed), False, lists)
         choices = [how]
         # The shape of a bias decides whether its gradient is that of the scores.
