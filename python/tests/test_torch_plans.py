@@ -9,13 +9,14 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import interpret_module, make, qkv, torch  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import compiler, ops, places, plans, runtime  # noqa: E402
+from tilewright import compiler, ops, performance, places, plans, runtime  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 from torch_reference import fill  # noqa: E402
 
@@ -268,8 +269,49 @@ class FallbackTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no variant"):
             self.launch(plan)
         plan.get_complete = lambda: complete
-        self.launch(plan)
+        with self.warnings():
+            self.launch(plan)
         self.assertEqual((plan.runs, complete.runs), (2, 1))
+
+    @contextlib.contextmanager
+    def warnings(self):
+        with mock.patch.object(performance, "_given", set()), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+
+    def test_warns_of_a_slower_kernel(self):
+        """Once for each reason, with the remedy; of whatever number. It was silent."""
+        def launch(reason, complete=None):
+            plan = self.Plan(runtime.TilewrightError(f"no variant of kernel 'k' takes these arguments: {reason}", "unsupported"))
+            plan.get_complete = lambda: complete or self.Plan()
+            self.launch(plan)
+
+        remedy = "; give arrays whose addresses, rows and strides are multiples of 16 bytes"
+        with self.warnings() as caught:
+            launch("'q' must be aligned to 16 bytes")
+            launch("'q' must be aligned to 16 bytes")
+            for stride in (65, 67):
+                launch(f"the stride {stride} along dimension 0 of 'k' must be a multiple of 16 bytes")
+            with self.assertRaisesRegex(ValueError, "finite"):  # no kernel takes the arguments
+                launch("its condition 'finite(scale)' does not hold", self.Plan(runtime.TilewrightError("finite", "invalid argument")))
+        self.assertEqual({each.category for each in caught}, {tilewright.PerformanceWarning})
+        self.assertEqual([str(each.message) for each in caught], [
+            "attention is slower than it need be, by a kernel for any view: 'q' must be aligned to 16 bytes" + remedy,
+            "attention is slower than it need be, by a kernel for any view: the stride 65 along dimension 0 of 'k' must be a multiple "
+            "of 16 bytes" + remedy])
+
+    def test_warns_of_a_kernel_without_roles(self):
+        """On a chip that has them."""
+        choice, device = ops.Choice("forward", "bf16", 64, 64, "none", False, "", lists=(16, 16)), torch.device("cuda", 0)
+        remark = "kernel 'attention_forward' has no code for sm_90a: the warps must be a multiple of 4, and at most 28, but there " \
+                 "are 2; use tiles of 64 rows or more"
+        for major, wanted in ((9, [f"attention is slower than it need be: {remark}"]), (8, [])):
+            with mock.patch.object(plans, "_describe", lambda index, major=major: (major, 0, 232448 if major == 9 else 166912)), \
+                    mock.patch.object(plans._code, "jobs", {}), mock.patch.object(runtime.Operation, "prepare"), \
+                    self.warnings() as caught:
+                for _ in range(2):
+                    plans._make(choice, (), device, complete=False)
+            self.assertEqual([str(each.message) for each in caught if each.category is tilewright.PerformanceWarning], wanted)
 
     def test_errors_after_the_choice_of_variants(self):
         plan = self.Plan(runtime.TilewrightError("the grid has too many blocks", "unsupported"))

@@ -4,11 +4,12 @@ different kernels at the same time."""
 
 import contextlib
 import functools
+import re
 import threading
 
 import torch
 
-from tilewright import checks, compiler, interpreter, places, progress, runtime
+from tilewright import checks, compiler, interpreter, performance, places, progress, runtime
 from tilewright.runtime import TilewrightError
 
 TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
@@ -156,8 +157,12 @@ def _make(choice, files, device, complete):
         else:
             found.prepare(device.index)
             return found
-    job = _code.get_job(choice, files, _describe(device.index), complete)
+    described = _describe(device.index)
+    job = _code.get_job(choice, files, described, complete)
     found = choice.create(library, job.get())
+    if described[0] == 9:  # the remarks are about its roles
+        for remark in library.remarks(job.get()):
+            performance.warn(remark, f"attention is slower than it need be: {remark}")
     found.prepare(device.index)
     if not complete:
         found.get_complete = functools.partial(plan, choice, device, complete=True)
@@ -193,6 +198,9 @@ def launch(plan, values, outputs, device, updates=()):
             if error.code != "unsupported" or "variant" not in str(error) or get_complete is None:
                 raise
             _enqueue(get_complete(), values, device)
+            reason = str(error).partition("takes these arguments: ")[2] or str(error)
+            performance.warn(re.sub(r"\d+", "", reason), f"attention is slower than it need be, by a kernel for any view: {reason}; "
+                             "give arrays whose addresses, rows and strides are multiples of 16 bytes")
 
 
 def _enqueue(plan, values, device):
