@@ -79,8 +79,8 @@ class ChecksTest(unittest.TestCase):
 
         shapes("q must have the four dimensions [batch, heads, rows, width], but got shape [8, 300, 64]; "
                "packed sequences have cu_seqlens_q", q=(8, 300, 64))
-        shapes("q must have a width from 1 to 256, but got 512", q=(2, 8, 300, 512))
-        shapes("v must have a width from 1 to 256, but got 0", v=(2, 2, 500, 0))
+        shapes("q must have a width from 1 to 512, but got 520", q=(2, 8, 300, 520))
+        shapes("v must have a width from 1 to 512, but got 0", v=(2, 2, 500, 0))
         shapes("k must have the width of q, 64, but got 128", k=(2, 2, 500, 128))
         shapes("k must have the batch of q, 2, but got 1; expand it", k=(1, 2, 500, 64))
         shapes("v must have the batch of q, 2, but got 3; expand it", v=(3, 2, 500, 64))

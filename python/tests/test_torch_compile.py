@@ -239,8 +239,8 @@ class RejectionTest(unittest.TestCase):
                     dropout_p=torch.tensor(True))
         self.expect("causal must be True, False or one of none, top_left, bottom_right, but got a tensor of torch.bool and shape [2]",
                     causal=torch.tensor([True, False]))
-        for name, wrong, shown in (("width", 300, "300"), ("width", True, "True"), ("value_width", "64", "'64'")):
-            with self.assertRaisesRegex(ValueError, f"{name} must be a number from 1 to 256, but got {shown}"):
+        for name, wrong, shown in (("width", 513, "513"), ("width", True, "True"), ("value_width", "64", "'64'")):
+            with self.assertRaisesRegex(ValueError, f"{name} must be a number from 1 to 512, but got {shown}"):
                 tilewright.prepare("cuda", torch.float16, **{"width": 64, name: wrong})
 
     def test_tensors_that_are_not_dense(self):

@@ -199,6 +199,40 @@ class AttentionTest(TorchTest):
 
         self.assert_right(ours, wanted, flat)
 
+    def test_arrays_side_by_side_by_the_names_of_others(self):
+        """The functions for q, k and v in one array have results and gradients of those for three arrays."""
+        qkv_one, kv_one, q_one = make(2, 9, 3, 4, 8, seed=1), make(2, 9, 2, 2, 8, seed=2), make(2, 9, 4, 8, seed=3)
+        starts = torch.tensor([0, 4, 9, 18], dtype=torch.int32)
+        options = {"causal": True, "window_size": (3, 0), "return_attn_probs": True}
+
+        def check(packed, separate, *inputs):
+            results = []
+            for function in (packed, separate):
+                leaves = [x.clone().requires_grad_() for x in inputs]
+                o, lse, _ = function(*leaves)
+                results.append((o, lse, *torch.autograd.grad(o.sin().sum() + lse.cos().sum(), leaves)))
+            for got, wanted in zip(*results):
+                self.assertTrue(torch.equal(got, wanted))
+                self.assertGreater(got.abs().max().item(), 0)
+
+        check(lambda x: tilewright.flash_attn_qkvpacked_func(x, **options),
+              lambda x: tilewright.flash_attn_func(*x.unbind(2), **options), qkv_one)
+        check(lambda q, x: tilewright.flash_attn_kvpacked_func(q, x, **options),
+              lambda q, x: tilewright.flash_attn_func(q, *x.unbind(2), **options), q_one, kv_one)
+        check(lambda x: tilewright.flash_attn_varlen_qkvpacked_func(x.flatten(0, 1), starts, 9, **options),
+              lambda x: tilewright.flash_attn_varlen_func(*x.flatten(0, 1).unbind(1), starts, starts, 9, 9, **options), qkv_one)
+        check(lambda q, x: tilewright.flash_attn_varlen_kvpacked_func(q.flatten(0, 1), x.flatten(0, 1), starts, starts, 9, 9,
+                                                                      **options),
+              lambda q, x: tilewright.flash_attn_varlen_func(q.flatten(0, 1), *x.flatten(0, 1).unbind(1), starts, starts, 9, 9,
+                                                             **options), q_one, kv_one)
+        for call, text in ((lambda: tilewright.flash_attn_qkvpacked_func(kv_one),
+                            "qkv must have 5 dimensions, of which the third from the end is 3, but got shape [2, 9, 2, 2, 8]"),
+                           (lambda: tilewright.flash_attn_varlen_kvpacked_func(q_one[0], kv_one, starts, starts, 9, 9),
+                            "kv must have 4 dimensions, of which the third from the end is 2, but got shape [2, 9, 2, 2, 8]")):
+            with self.assertRaises(ValueError) as caught:
+                call()
+            self.assertEqual(str(caught.exception), text)
+
     def test_used_lengths_that_are_the_same_have_the_mask_of_the_kernel(self):
         seen, plan, used = [], ops.plan, torch.tensor([3, 0], dtype=torch.int32)
         with mock.patch.object(ops, "plan", lambda choice, device: (seen.append(choice), plan(choice, device))[1]):

@@ -142,12 +142,12 @@ class SdpaTest(TorchTest):
         q, k, v = three()
         half = [x.detach().bfloat16() for x in (q, k, v)]
         nested = torch.nested.nested_tensor([torch.randn(2, 4, 8), torch.randn(2, 6, 8)])
-        wide = torch.zeros(1, 1, 3, 300)
+        wide = torch.zeros(1, 1, 3, 520)
         return (((q, k, v), {"dropout_p": 1.0}, "dropout_p must be less than 1"),
                 ((q, k[:, :2], v[:, :1]), {"enable_gqa": True}, "key and value must have as many heads, but got 2 and 1"),
                 (half, {"attn_mask": torch.zeros(5, 7)}, "attn_mask must be of bool or have the dtype of query, "
                                                          "torch.bfloat16, but got torch.float32"),
-                ((wide,) * 3, {}, "widths must be from 1 to 256, but got 300 and 300"),
+                ((wide,) * 3, {}, "widths must be from 1 to 512, but got 520 and 520"),
                 ((nested,) * 3, {}, "query must be a dense tensor, but got a nested one"),
                 ((q, k, v), {"scale": float("nan")}, "scale must be a finite number of f32, but got nan"))
 

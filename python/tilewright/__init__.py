@@ -19,8 +19,10 @@ import importlib
 
 _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "interpret": "torch", "sdpa_compatible": "sdpa",
          "use_for_sdpa": "sdpa", "why_not_sdpa": "sdpa", "sdpa_fallbacks": "sdpa", "flash_attn_func": "flash",
-         "flash_attn_varlen_func": "flash", "flash_attn_with_kvcache": "decode", "append_kv": "append",
-         "cache_info": "cache", "clear_cache": "cache", "PerformanceWarning": "performance"}
+         "flash_attn_qkvpacked_func": "flash", "flash_attn_kvpacked_func": "flash", "flash_attn_varlen_func": "flash",
+         "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",
+         "flash_attn_with_kvcache": "decode", "append_kv": "append", "cache_info": "cache", "clear_cache": "cache",
+         "PerformanceWarning": "performance"}
 
 
 def __getattr__(name):

@@ -12,6 +12,9 @@ from tilewright.registration import operator
 from tilewright.tensors import check_dense, check_device, check_integers
 
 
+MAX_DIM = 256  # of kernels/attention_decode.mlir
+
+
 def page_rows(rows):
     """How many rows of a page of `rows` rows one copy takes: a divisor."""
     return next(size for size in (128, 64, 32, 16, 8, 1) if rows % size == 0)
@@ -114,8 +117,8 @@ def check_caches(function, q, dims, named_caches):
         raise ValueError(f"{k_name} and {v_name} must agree in all but their width, and {k_name} and q in their width, but "
                          f"got {list(k.shape)}, {list(v.shape)} and {list(q.shape)}")
     for name, x in (("q", q), (v_name, v)):
-        if not 1 <= x.shape[-1] <= checks.MAX_DIM:
-            raise ValueError(f"{name} must have a width from 1 to {checks.MAX_DIM}, but got {x.shape[-1]}")
+        if not 1 <= x.shape[-1] <= MAX_DIM:
+            raise ValueError(f"{name} must have a width from 1 to {MAX_DIM}, but got {x.shape[-1]}")
     heads, key_heads = q.shape[-2], k.shape[2]
     if key_heads == 0 or heads % key_heads != 0:
         raise ValueError(f"q must have a multiple of the {key_heads} heads of {k_name}, but got {heads}")

@@ -9,7 +9,8 @@ from tilewright.features import packed_of
 from tilewright.tensors import check_dense, check_integers
 from tilewright.torch import attention
 
-__all__ = ["flash_attn_func", "flash_attn_varlen_func"]
+__all__ = ["flash_attn_func", "flash_attn_qkvpacked_func", "flash_attn_kvpacked_func", "flash_attn_varlen_func",
+           "flash_attn_varlen_qkvpacked_func", "flash_attn_varlen_kvpacked_func"]
 
 
 def _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs):
@@ -47,6 +48,41 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     o, lse = attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **options)
     o = o.transpose(1, 2)
     return (o, lse, None) if return_attn_probs else o
+
+
+def _unpacked(name, x, count, dims):
+    """The `count` arrays that x holds side by side along its third dimension from the end, as views."""
+    check_dense(name, x)
+    if x.dim() != dims or x.shape[-3] != count:
+        raise ValueError(f"{name} must have {dims} dimensions, of which the third from the end is {count}, but got shape "
+                         f"{list(x.shape)}")
+    return x.unbind(-3)
+
+
+def flash_attn_qkvpacked_func(qkv, *args, **kwargs):
+    """flash_attn_func of qkv [B, S, 3, H, D], which holds q, k and v; further arguments are those of flash_attn_func after
+    v. The gradient has the layout of qkv."""
+    return flash_attn_func(*_unpacked("qkv", qkv, 3, 5), *args, **kwargs)
+
+
+def flash_attn_kvpacked_func(q, kv, *args, **kwargs):
+    """flash_attn_func of q and kv [B, Skv, 2, Hkv, D], which holds k and v; further arguments are those of flash_attn_func
+    after v. The gradient has the layout of kv."""
+    return flash_attn_func(q, *_unpacked("kv", kv, 2, 5), *args, **kwargs)
+
+
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *args, **kwargs):
+    """flash_attn_varlen_func of qkv [rows, 3, H, D], which holds q, k and v with the same offsets; further arguments are
+    those of flash_attn_varlen_func after max_seqlen_k."""
+    return flash_attn_varlen_func(*_unpacked("qkv", qkv, 3, 4), cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *args,
+                                  **kwargs)
+
+
+def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *args, **kwargs):
+    """flash_attn_varlen_func of q and kv [keys, 2, Hkv, D], which holds k and v; further arguments are those of
+    flash_attn_varlen_func."""
+    return flash_attn_varlen_func(q, *_unpacked("kv", kv, 2, 4), cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+                                  *args, **kwargs)
 
 
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,

@@ -48,7 +48,7 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
               max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, block_mask=None, modifier=None,
               captures=None, return_lse=False, deterministic=None):
     """Computes softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], where Hq is a
-    multiple of Hkv, and D and DV are from 1 to 256. The arrays are all f16, bf16, f32 or f64. Strides are arbitrary; an
+    multiple of Hkv, and D and DV are from 1 to 512. The arrays are all f16, bf16, f32 or f64. Strides are arbitrary; an
     array is copied if its last dimension is not contiguous. Returns O [B, Hq, Sq, DV], or with return_lse (O, LSE), where
     LSE [B, Hq, Sq] is f32 (f64 if q is f64). Both have gradients. All of the following arguments can be combined.
 
