@@ -22,7 +22,7 @@ for component in runtime compiler runtime-cpp tools package; do
   cmake --install $build --prefix "$stage" --component $component >/dev/null
 done
 
-# At run time, the package may need only glibc, and no symbol that is newer than the glibc of Debian 12.
+# At run time, the package may need only glibc, and no symbol that is newer than 2.34.
 scripts/check-binaries.py "$stage"
 
 # The tools contain mostly the same code. With a dictionary larger than all tools together, xz stores that code once.

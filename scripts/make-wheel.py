@@ -4,8 +4,9 @@
 
     scripts/make-wheel.py [BUILD] [FOLDER]       defaults: build-package, dist
 
-The platform of the wheel is the oldest manylinux whose glibc has every symbol that the binaries need. The wheel
-supports every Python 3, since the package calls the libraries through ctypes."""
+The platform of the wheel is the oldest manylinux whose glibc has every symbol that the binaries need, at most
+manylinux_2_34 (scripts/check-binaries.py). The wheel supports every Python 3, since the package calls the libraries
+through ctypes."""
 
 import glob
 import importlib.util
