@@ -50,17 +50,21 @@ llvm::Error checkShape(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> st
 
 /// The number of elements from the first to the last, both included; 0 for an empty array.
 /// Dimensions are processed by increasing stride; each stride must exceed the span of the previous
-/// dimensions.
-llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape,
-                                    llvm::ArrayRef<int64_t> strides) {
+/// dimensions, or be 0 if the array is only read.
+llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides,
+                                    HostArray::Use use) {
   if (llvm::is_contained(shape, 0))
     return 0;
   auto order = llvm::to_vector(llvm::seq<size_t>(0, shape.size()));
   llvm::stable_sort(order, [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   int64_t span = 1;
   for (size_t dim : order) {
-    if (shape[dim] == 1)
+    if (shape[dim] == 1 || (strides[dim] == 0 && use == HostArray::Use::Read))
       continue;
+    if (strides[dim] == 0)
+      return makeError("elements of an array that is written must not share memory, but stride " +
+                       llvm::Twine(dim) + " is 0 where at least " + llvm::Twine(span) +
+                       " is needed; only an array that is read (--in) may repeat elements");
     if (strides[dim] < span)
       return makeError("elements must not share memory, but stride " + llvm::Twine(dim) + " is " +
                        llvm::Twine(strides[dim]) + " where at least " + llvm::Twine(span) +
@@ -130,7 +134,7 @@ void HostArray::Unmap::operator()(uint8_t *pointer) const {
 }
 
 llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int64_t> shape,
-                                            llvm::ArrayRef<int64_t> strides) {
+                                            llvm::ArrayRef<int64_t> strides, Use use) {
   llvm::SmallVector<int64_t> rowMajor;
   if (strides.empty() && !shape.empty()) {
     rowMajor.assign(shape.size(), 1);
@@ -141,7 +145,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
   }
   if (llvm::Error error = checkShape(shape, strides))
     return error;
-  llvm::Expected<int64_t> span = measureSpan(shape, strides);
+  llvm::Expected<int64_t> span = measureSpan(shape, strides, use);
   if (!span)
     return span.takeError();
   int64_t bytes;
@@ -213,7 +217,9 @@ void HostArray::copyTo(void *dense) const {
 }
 
 bool HostArray::gapsArePoisoned() const {
-  if (bytes > poisonUpTo || bytes == getNumElements() * byteWidth(type))
+  bool hasRepeats =
+      llvm::any_of(llvm::seq<size_t>(0, shape.size()), [&](size_t dim) { return repeats(dim); });
+  if (bytes > poisonUpTo || (!hasRepeats && bytes == getNumElements() * byteWidth(type)))
     return true;
   llvm::SmallVector<uint8_t> copy(memory.get(), memory.get() + bytes);
   forEachRun(copy.data(), shape, strides, byteWidth(type),

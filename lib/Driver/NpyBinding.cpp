@@ -21,6 +21,7 @@
 #include "llvm/Support/xxhash.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace tilewright {
 
@@ -142,6 +143,25 @@ static void roundElements(std::vector<uint8_t> &elements, ElementType declared) 
     values[i] = numeric::roundToType(values[i], declared);
 }
 
+/// Elements of a file that are to share memory are equal.
+static llvm::Error checkRepeats(const HostArray &memory, llvm::ArrayRef<uint8_t> dense) {
+  size_t width = byteWidth(memory.getType()), below = dense.size();
+  for (auto [dim, extent] : llvm::enumerate(memory.getShape())) {
+    size_t whole = below;
+    if (whole == 0)
+      break; // there are no elements
+    below /= extent;
+    if (!memory.repeats(dim))
+      continue;
+    for (size_t at = 0; at < dense.size(); at += width)
+      if (std::memcmp(&dense[at], &dense[at - at % whole + at % below], width) != 0)
+        return makeError("elements along dimension " + llvm::Twine(dim) +
+                         ", whose stride is 0, must be equal, but those at " +
+                         llvm::Twine(at % whole / below) + " and at 0 differ");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
                                   llvm::ArrayRef<int64_t> strides, const BindingRequest &all) {
   auto view = llvm::cast<tile::ViewType>(argument.type);
@@ -176,7 +196,8 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
     shape = file->shape;
   if (llvm::Error error = checkShape(argument, view, shape))
     return error;
-  llvm::Expected<HostArray> memory = HostArray::create(type, shape, strides);
+  HostArray::Use use = request.output.empty() ? HostArray::Use::Read : HostArray::Use::Written;
+  llvm::Expected<HostArray> memory = HostArray::create(type, shape, strides, use);
   if (!memory)
     return inArgument(memory.takeError());
 
@@ -185,6 +206,8 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
     bound.initial.resize(file->numElements() * byteWidth(type));
     if (Status status = convertFromNpy(*file, type, bound.initial.data()); !status)
       return makeError(describe(argument) + ": " + request.input + ": " + status.message());
+    if (llvm::Error error = checkRepeats(bound.memory, bound.initial))
+      return inArgument(std::move(error));
   }
   if (request.isRandom) {
     bound.initial.resize(bound.memory.getNumElements() * byteWidth(type));

@@ -67,6 +67,34 @@ TEST(HostArray, FindsWhatWasWrittenBetweenElements) {
   EXPECT_TRUE(array.gapsArePoisoned());
 }
 
+// Before, every stride of 0 was refused.
+TEST(HostArray, RepeatsElementsThatAreOnlyRead) {
+  HostArray array = llvm::cantFail(
+      HostArray::create(ElementType::F32, {2, 2, 3}, {0, 4, 1}, HostArray::Use::Read));
+  EXPECT_EQ(array.getNumBytes(), 7 * sizeof(float));
+  EXPECT_TRUE(array.repeats(0));
+  EXPECT_FALSE(array.repeats(1));
+  std::vector<float> values = {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}, out(12);
+  array.copyFrom(values.data());
+  EXPECT_EQ(at(array, 4), 3.0f);
+  array.copyTo(out.data());
+  EXPECT_EQ(out, values);
+  EXPECT_TRUE(array.gapsArePoisoned());
+  static_cast<float *>(array.getData())[3] = 0.0f;
+  EXPECT_FALSE(array.gapsArePoisoned());
+  // As many bytes as elements, and yet gaps.
+  HostArray even =
+      llvm::cantFail(HostArray::create(ElementType::F32, {2, 2}, {0, 3}, HostArray::Use::Read));
+  even.copyFrom(out.data());
+  static_cast<float *>(even.getData())[1] = 0.0f;
+  EXPECT_FALSE(even.gapsArePoisoned());
+  // Other overlaps remain errors.
+  EXPECT_EQ(
+      llvm::toString(
+          HostArray::create(ElementType::F32, {2, 3}, {2, 1}, HostArray::Use::Read).takeError()),
+      "elements must not share memory, but stride 0 is 2 where at least 3 is needed");
+}
+
 TEST(HostArray, HoldsNoElementsAndOne) {
   HostArray none = make({3, 0, 2});
   EXPECT_EQ(none.getNumElements(), 0);
@@ -103,6 +131,9 @@ TEST(HostArray, RejectsWhatCannotBeLaidOut) {
   EXPECT_EQ(rejection({2, 3}, {3, -1}), "stride 1 must not be negative but got -1");
   EXPECT_EQ(rejection({2, 3}, {2, 1}), "elements must not share memory, but stride 0 is 2 where at "
                                        "least 3 is needed");
+  EXPECT_EQ(rejection({2, 3}, {0, 1}),
+            "elements of an array that is written must not share memory, but stride 0 is 0 where "
+            "at least 1 is needed; only an array that is read (--in) may repeat elements");
   EXPECT_EQ(rejection({4}, {INT64_MAX / 2}),
             "the array must be addressable in 64 bits, but stride 0 "
             "is 4611686018427387903");
