@@ -388,6 +388,11 @@ bool tilewright::runtime::isUsable(const PreparedKernel &prepared, const ExprInp
   return false;
 }
 
+bool tilewright::runtime::canDescribe(const TensorMapSpec &map, const Argument &view,
+                                      Rejection &rejection) {
+  return !isRejected(map, view, rejection);
+}
+
 Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
                                          const ExprInputs &inputs, cuda::Stream stream) {
   const KernelSpec &kernel = *prepared.spec;

@@ -89,6 +89,10 @@ struct Rejection {
 /// gets the reason if not.
 bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Rejection &rejection);
 
+/// Whether the tensor map can describe the view; `rejection`, empty on entry, gets the reason if
+/// not.
+bool canDescribe(const TensorMapSpec &map, const Argument &view, Rejection &rejection);
+
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches
 /// nothing. The context must be current, and the arguments checked.
 Status launchKernel(const DriverTable &driver, const PreparedKernel &kernel,

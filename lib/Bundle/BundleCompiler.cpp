@@ -101,7 +101,7 @@ private:
 
   Entry makeEntry(const BundlePart &part, ModuleOp module);
   void addCopying(Part &part);
-  llvm::Error check(Part &part, bool &isLeftOut);
+  llvm::Error check(Part &part, ArrayRef<Part *> before, bool &isLeftOut);
   llvm::Error finish(Entry &entry);
   llvm::Error addEntry(const Entry &entry);
   llvm::StringSet<> listTooLarge(const Part &part) const;
@@ -171,9 +171,22 @@ void PartsCompiler::addCopying(Part &part) {
     });
 }
 
-/// After mapping: the first error of a part, or whether it is left out.
-llvm::Error PartsCompiler::check(Part &part, bool &isLeftOut) {
+/// After mapping: the first error of a part, or whether it is left out. `before` are the parts that
+/// are not.
+llvm::Error PartsCompiler::check(Part &part, ArrayRef<Part *> before, bool &isLeftOut) {
   const Entry &general = part.entries.back();
+  auto isAnyOf = [](ArrayRef<Entry> entries, auto holds) {
+    return llvm::any_of(entries, [&](const Entry &entry) {
+      return llvm::any_of(entry.jobs, [&](const auto &job) { return holds(*job); });
+    });
+  };
+  auto hasMaps = [](const KernelJob &job) { return job.hasTensorMaps(); };
+  if (part.source->isForOtherViews &&
+      (isAnyOf(part.entries, [](const KernelJob &job) { return job.error.has_value(); }) ||
+       llvm::none_of(before, [&](Part *other) { return isAnyOf(other->entries, hasMaps); }))) {
+    isLeftOut = true;
+    return llvm::Error::success();
+  }
   if (part.source->needsRoles &&
       (llvm::any_of(general.jobs, [](const auto &job) { return job->error.has_value(); }) ||
        llvm::none_of(general.jobs, [](const auto &job) { return job->hasRoles(); }))) {
@@ -371,16 +384,18 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
   jobs.map();
 
   std::vector<Part *> kept;
-  std::vector<KernelJob *> wanted;
+  std::vector<KernelJob *> preferred, others;
   for (Part &part : parts) {
     bool isLeftOut = false;
-    if (llvm::Error error = check(part, isLeftOut))
+    if (llvm::Error error = check(part, kept, isLeftOut))
       return error;
     if (isLeftOut)
       continue;
     kept.push_back(&part);
+    std::vector<KernelJob *> &wanted = part.source->isForOtherViews ? others : preferred;
     // Together with the others, so that no core waits.
-    part.smallForm = findSmall(part, 0).value_or(0);
+    if (!part.source->isForOtherViews)
+      part.smallForm = findSmall(part, 0).value_or(0);
     for (const Entry &entry : part.entries)
       for (const auto &job : entry.jobs)
         wanted.push_back(job.get());
@@ -388,7 +403,9 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
       for (const auto &job : part.small->jobs)
         wanted.push_back(job.get());
   }
-  jobs.makeCode(wanted, scope.assemble, scope.preferredOnly);
+  jobs.makeCode(preferred, scope.assemble, scope.preferredOnly);
+  // The devices for which the bundle is made would not take a cubin for the other target.
+  jobs.makeCode(others, /*assemble=*/false, scope.preferredOnly);
   for (Part *part : kept)
     for (Entry &entry : part->entries) {
       if (llvm::Error error = finish(entry))

@@ -32,6 +32,9 @@ struct BundlePart {
   /// Whether the part is left out, without a diagnostic, unless `module` can be mapped and a kernel
   /// then has roles.
   bool needsRoles = false;
+  /// The part only adds code for views that no tensor map can describe: PTX, left out without a
+  /// diagnostic if no kernel of the parts before has a tensor map, or if a kernel cannot be mapped.
+  bool isForOtherViews = false;
   /// Binds the entry again, with blocks that take at most this many bytes of shared memory; null if
   /// these are the blocks of the module. The result must live until addToBundle returns.
   std::function<mlir::ModuleOp(int64_t)> bindSmaller = nullptr;

@@ -208,6 +208,12 @@ bool KernelJob::hasRoles() const {
                        .wasInterrupted();
 }
 
+bool KernelJob::hasTensorMaps() const {
+  return mapped && ModuleOp(mapped.get())
+                       ->walk([](tgpu::TensorMapOp) { return WalkResult::interrupt(); })
+                       .wasInterrupted();
+}
+
 bool KernelJob::copiesCaptures() const {
   return mapped && ModuleOp(mapped.get())
                        ->walk([](tgpu::TensorMapOp map) {

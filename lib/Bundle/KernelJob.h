@@ -56,6 +56,7 @@ public:
   std::string describeCode() const;
 
   bool hasRoles() const;
+  bool hasTensorMaps() const;
   /// Whether it copies captures by tensor maps.
   bool copiesCaptures() const;
 

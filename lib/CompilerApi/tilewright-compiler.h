@@ -47,7 +47,9 @@ typedef struct tilewright_compile_request {
   size_t num_params;
   const char *const *with; /* nullable; files whose functions and captures replace the source's */
   size_t num_with;
-  const char *const *targets; /* nullable: sm_80, and sm_90a if kernels have roles there */
+  /* nullable: sm_80, and sm_90a if kernels have roles there. For sm_90a alone, PTX for sm_80 is
+   * added for views that no tensor map can describe. */
+  const char *const *targets;
   size_t num_targets;
   /* nullable; the file that the source was read from, in whose folder its tile.link may name
    * files. Without it, tile.link can name only files embedded in the compiler. */

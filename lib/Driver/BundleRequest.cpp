@@ -98,6 +98,8 @@ public:
           if (llvm::Error error = addParts(variants[i], target))
             return error;
         }
+        if (!forOtherViews.empty())
+          addPartForOtherViews(variants[i]);
         tell("code of " + number);
         BundleScope scope = request.scope;
         // Machine code for another generation would be of no use.
@@ -118,8 +120,13 @@ private:
   void chooseTargets() {
     targets = request.targets;
     // Schedules and code apply to one target.
-    isChosen = targets.empty() && request.ptx.empty() && request.gpu.schedule.empty() &&
-               request.gpu.warps == GpuOptions().warps;
+    bool appliesToAll = request.ptx.empty() && request.gpu.schedule.empty() &&
+                        request.gpu.warps == GpuOptions().warps;
+    isChosen = targets.empty() && appliesToAll;
+    auto hasRoles = [](llvm::StringRef name) { return Target::find(name)->hasRoles(); };
+    if (!targets.empty() && appliesToAll && !isReady && !request.device &&
+        !request.scope.preferredOnly && llvm::all_of(targets, hasRoles))
+      forOtherViews = Target::getDefault().name;
     if (targets.empty())
       targets.emplace_back(Target::getDefault().name);
     if (isChosen && !isReady)
@@ -171,6 +178,24 @@ private:
     }
     parts.push_back(std::move(part));
     return llvm::Error::success();
+  }
+
+  /// What the bundle also has if kernels turn out to have tensor maps. Nothing if the entry has no
+  /// binding for that target: the caller did not name it.
+  void addPartForOtherViews(const BundleRequest::Params &variant) {
+    HeldDiagnostics held(parsed.getContext());
+    TilePipelineOptions options = request.options;
+    options.target = forOtherViews;
+    llvm::append_range(options.params, variant);
+    llvm::Expected<mlir::ModuleOp> module = compile(options);
+    if (!module) {
+      llvm::consumeError(module.takeError());
+      return;
+    }
+    BundlePart part{*module, request.gpu, request.ptx};
+    part.gpu.target = forOtherViews;
+    part.isForOtherViews = true;
+    parts.push_back(std::move(part));
   }
 
   /// Prints the report of a part, or returns false if the bundle will not have it.
@@ -225,6 +250,7 @@ private:
   bool isReady;  ///< the source is mapped onto a target
   bool isChosen; ///< use only default targets for which code is useful
   std::vector<std::string> targets;
+  std::string forOtherViews; ///< target of code for views without tensor maps; empty: none
   std::vector<BundleRequest::Params> variants;
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< modules of the parts
   std::vector<BundlePart> parts;                          ///< parts of the variant

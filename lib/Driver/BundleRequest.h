@@ -34,7 +34,8 @@ struct BundleRequest {
   TilePipelineOptions options; ///< parameters that all variants have in common
   EntryKind kind = EntryKind::Any;
   /// In any order. None: the default target, and those with roles for kernels with a schedule of
-  /// roles there.
+  /// roles there. If all of them have roles, the code of kernels with tensor maps is followed by
+  /// that for the default target, for other views.
   std::vector<std::string> targets;
   /// If set, `targets` are those that this device prefers: the first for which there is code.
   std::optional<DeviceCapability> device;

@@ -6,8 +6,10 @@
 #include "lib/Driver/FileRun.h"
 
 #include "dialect/Tile/TextInput.h"
+#include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/ParamInference.h"
+#include "lib/Driver/UnmappedViews.h"
 #include "lib/Support/MakeError.h"
 #include "runtime/TimelineFormat.h"
 
@@ -62,21 +64,53 @@ llvm::Error FileRun::compile() {
   runOptions.timelineBytes = request.timelineBytes;
   if (!runOptions.timelineFile.empty())
     runOptions.gpu.timelineWords = timeline::defaultWords;
+  // A schedule, like an edited one, is for one target.
+  mlir::OwningOpRef<mlir::ModuleOp> parsed;
+  if (const Target *target = Target::find(device.target);
+      target && target->hasRoles() && !isMapped(*module) && request.schedule.empty() &&
+      request.warps == GpuOptions().warps)
+    parsed = module->clone();
   module = compileOrTakeMapped(std::move(module), *buffer, options, kind, runOptions.gpu);
-  if (!module)
-    return makeError("compilation failed");
-  mlir::Operation *entry = chooseEntry(*module, options.entry, kind, *buffer);
+  mlir::Operation *entry = module ? chooseEntry(*module, options.entry, kind, *buffer) : nullptr;
   if (!entry)
     return makeError("compilation failed");
   llvm::Expected<NpyBinding> bound = NpyBinding::create(getArguments(entry), request.binding);
   if (!bound)
     return bound.takeError();
   binding.emplace(std::move(*bound));
+  if (parsed && takesOtherTarget(entry, runOptions.gpu)) {
+    options.target = device.target = std::string(Target::getDefault().name);
+    module = compileModule(std::move(parsed), *buffer, options, kind);
+    entry = module ? chooseEntry(*module, options.entry, kind, *buffer) : nullptr;
+    if (!entry)
+      return makeError("compilation failed");
+  }
   llvm::Expected<std::unique_ptr<DeviceRun>> made = DeviceRun::create(device, entry, runOptions);
   if (!made)
     return made.takeError();
   deviceRun = std::move(*made);
   return llvm::Error::success();
+}
+
+bool FileRun::takesOtherTarget(mlir::Operation *entry, GpuOptions gpu) const {
+  if (areAligned(binding->getArguments()))
+    return false;
+  gpu.target = device.target;
+  mlir::OwningOpRef<mlir::ModuleOp> mapped =
+      llvm::cast<mlir::ModuleOp>(entry->getParentOfType<mlir::ModuleOp>()->clone());
+  {
+    HeldDiagnostics held(&context); // the device reports what cannot be mapped
+    if (mlir::failed(mapToGpu(*mapped, gpu)))
+      return false;
+  }
+  std::string reason = explainUnmappedView(
+      *mapped, mlir::SymbolTable::getSymbolName(entry).getValue(), binding->getArguments());
+  if (reason.empty())
+    return false;
+  emitWarning(entry->getLoc()) << "the code for " << device.target
+                               << " does not take these arrays: " << reason << "; that for "
+                               << Target::getDefault().name << " runs, as from a bundle";
+  return true;
 }
 
 llvm::Expected<double> FileRun::run(WatchList *watches) {

@@ -56,6 +56,10 @@ private:
   FileRun(mlir::MLIRContext &context, FileRunRequest request)
       : context(context), request(std::move(request)) {}
 
+  /// Whether the arrays have a view that no tensor map can describe, for which a bundle has the
+  /// code for the default target. Says so in a warning.
+  bool takesOtherTarget(mlir::Operation *entry, GpuOptions gpu) const;
+
   mlir::MLIRContext &context;
   FileRunRequest request;
   DeviceName device;

@@ -413,6 +413,128 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
   EXPECT_EQ(onGpu, onCpu);
 }
 
+/// Arrays of f16 [1, 1, 64, width] with rows of `stride` elements, and of f32 [1, 1, 64].
+class HalfArrays {
+public:
+  HalfArrays(int64_t width, int64_t stride) : tiles(64 * stride), rows(64) {
+    half = argument(ElementType::F16, tiles.data(), {1, 1, 64, width},
+                    {64 * stride, 64 * stride, stride, 1});
+    sums = argument(ElementType::F32, rows.data(), {1, 1, 64}, {64, 64, 1});
+  }
+  llvm::StringMap<Argument> named(llvm::ArrayRef<const char *> names) const {
+    llvm::StringMap<Argument> arguments;
+    for (const char *name : names)
+      arguments[name] = half;
+    arguments["scale"] = 1.0;
+    return arguments;
+  }
+  static ArrayArgument argument(ElementType type, void *data, llvm::ArrayRef<int64_t> shape,
+                                llvm::ArrayRef<int64_t> strides) {
+    ArrayArgument argument;
+    argument.type = type;
+    argument.shape.assign(shape.begin(), shape.end());
+    argument.strides.assign(strides.begin(), strides.end());
+    argument.data = data;
+    return argument;
+  }
+
+  ArrayArgument half, sums;
+
+private:
+  std::vector<uint16_t> tiles;
+  std::vector<float> rows;
+};
+
+// A bundle for sm_90a alone had no code for views that a tensor map cannot describe, and rejected
+// rows of 20 or 25 elements of 16 bits.
+TEST_F(DriverGpuDevice, ABundleForATargetWithTensorMapsTakesAllViews) {
+  const std::vector<const char *> ofForward = {"q", "k", "v", "o"};
+  const std::vector<const char *> ofBackward = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
+  for (llvm::StringRef entry : {"attention_forward", "attention_backward"}) {
+    bool isForward = entry == "attention_forward";
+    auto text = llvm::MemoryBuffer::getFile(("kernels/" + entry + ".mlir").str());
+    ASSERT_TRUE(static_cast<bool>(text));
+    BundleRequest wanted = request(entry.data(), {"sm_90a"});
+    wanted.options.params = {{"D", "24"}, {"T", "f16"}};
+    auto bundleOf = [&] {
+      llvm::Expected<std::string> bytes = compileBundle(context, **text, wanted);
+      if (!bytes)
+        ADD_FAILURE() << textOf(bytes.takeError()) << errors;
+      return *runtime::Bundle::fromBytes(*bytes);
+    };
+    fake() = runtime::testing::FakeDriver();
+    fake().major = 9;
+    fake().sharedLimit = 232448;
+    fake().driverVersion = 13000;
+    llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(driver, 0);
+    ASSERT_TRUE(static_cast<bool>(opened));
+    device = std::move(*opened);
+    auto run = [&](const std::shared_ptr<const runtime::Bundle> &bundle, int64_t stride) {
+      HalfArrays arrays(24, stride);
+      llvm::StringMap<Argument> arguments = arrays.named(isForward ? ofForward : ofBackward);
+      if (!isForward)
+        arguments["lse"] = arrays.sums;
+      arguments["window_left"] = arguments["window_right"] = int64_t(-1);
+      auto operation = GpuOperation::create(*device, bundle, entry);
+      if (!operation)
+        return textOf(operation.takeError());
+      auto call = GpuCall::create(*operation, arguments);
+      fake().maps.clear();
+      fake().launches.clear();
+      return textOf(call ? (*call)->run() : call.takeError());
+    };
+    std::shared_ptr<const runtime::Bundle> bundle = bundleOf();
+    EXPECT_EQ(run(bundle, 24), "");
+    EXPECT_GE(fake().maps.size(), 4u) << "rows of 48 bytes";
+    EXPECT_EQ(run(bundle, 25), "");
+    EXPECT_EQ(fake().maps.size(), 0u) << "rows of 50 bytes";
+    EXPECT_EQ(fake().launches.size(), isForward ? 1u : 3u);
+    for (const runtime::KernelSpec &kernel : bundle->manifest().kernels)
+      for (const runtime::CodeSpec &code : kernel.codes)
+        EXPECT_TRUE(code.arch.toString() == "sm_90a" || code.kind == runtime::CodeSpec::Kind::Ptx);
+
+    // A schedule is for one target.
+    wanted.gpu.schedule = {"stages=2"};
+    std::string rejection = run(bundleOf(), 25);
+    EXPECT_NE(rejection.find("must be a multiple of 16 bytes for a tensor map"), std::string::npos)
+        << rejection;
+    EXPECT_EQ(fake().launches.size(), 0u);
+  }
+  // Code without tensor maps takes all views.
+  auto plain = bundleOf(request("scale", {"sm_90a"}));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->manifest().kernels.size(), 1u);
+}
+
+// Without o, another kernel computes delta; both were required before.
+TEST_F(DriverGpuDevice, SavedProbabilitiesNeedNoResultOfTheForward) {
+  auto text = llvm::MemoryBuffer::getFile("kernels/attention_backward_saved_probs.mlir");
+  ASSERT_TRUE(static_cast<bool>(text));
+  BundleRequest wanted = request("attention_backward_saved_probs");
+  wanted.options.params = {{"D", "64"}, {"T", "f16"}};
+  llvm::Expected<std::string> bytes = compileBundle(context, **text, wanted);
+  ASSERT_TRUE(static_cast<bool>(bytes)) << textOf(bytes.takeError()) << errors;
+  llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(driver, 0);
+  ASSERT_TRUE(static_cast<bool>(opened));
+  device = std::move(*opened);
+  auto operation = GpuOperation::create(*device, *runtime::Bundle::fromBytes(*bytes),
+                                        "attention_backward_saved_probs");
+  ASSERT_TRUE(static_cast<bool>(operation)) << textOf(operation.takeError());
+  HalfArrays arrays(64, 64);
+  llvm::StringMap<Argument> arguments =
+      arrays.named({"q", "k", "v", "o", "do", "p", "dq", "dk", "dv"});
+  for (bool hasResult : {true, false}) {
+    if (!hasResult)
+      arguments.erase("o");
+    fake().launches.clear();
+    auto call = GpuCall::create(*operation, arguments);
+    ASSERT_TRUE(static_cast<bool>(call)) << textOf(call.takeError());
+    EXPECT_EQ(textOf((*call)->run()), "");
+    ASSERT_EQ(fake().launches.size(), 3u);
+    EXPECT_EQ(fake().launches[0].sharedBytes == 0, hasResult) << "only a product has buffers";
+  }
+}
+
 // GPUs with 99 KB per block run a backward with the smaller blocks that a bundle contains by
 // default.
 TEST_F(DriverGpuDevice, SmallChipsRunSmallerBlocks) {
