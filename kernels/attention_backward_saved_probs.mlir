@@ -1,17 +1,20 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention, backward from saved probabilities: P is an argument that a forward has stored, instead of being recomputed
-// from LSE. P may result from any mask and any additive bias.
+// Attention, backward from saved probabilities: P is an argument that a forward has stored
+// (attention_forward_saved_probs.mlir), instead of being recomputed from LSE. P may result from any mask and any
+// additive bias.
 //
-//   delta = rowsum(dO * O)
+//   dP    = dO V^T
+//   delta = rowsum(dO * O), or without O rowsum(P * dP), which is the same for O = P V
 //   dV    = P^T dO
-//   dS    = P * (dO V^T - delta)
+//   dS    = P * (dP - delta)
 //   dQ    = scale * dS K,   dK = scale * dS^T Q
 //
-// Arguments: q, k, v, o, do, dq, dk, dv and scale, as in attention_backward.mlir, and
+// Arguments: q, k, v, do, dq, dk, dv and scale, as in attention_backward.mlir, and
 //
 //   p   [B, Hq, Sq, Skv]   T   probabilities, zero where a pair is masked
+//   o   [B, Hq, Sq, DV]    T   result of the forward, optional: without it, dP is computed once more, for delta
 //
 // Parameters: D, DV and T, as in attention_backward.mlir. BLOCK_M and BLOCK_N (16, 32, 64 or 128) are the queries and
 // keys of a block; the queries kernel derives its block sizes from them.
@@ -58,10 +61,17 @@ tile.program @attention_backward_saved_probs
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2), same_dims(p, q, 0, 1, 2), dim(p, 3) == dim(k, 2),
             same_dims(dq, q, 0, 1, 2), same_dims(dk, k, 0, 1, 2), same_dims(dv, k, 0, 1, 2), finite(scale))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: optional !v_view, %do: !v_view, %p: !p_view,
      %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: !acc) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
-  tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) : !v_view, !v_view, !row_view
+  // One of the two: an absent o has no rows. Where there are no elements at all, either is right.
+  tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) when (dim(o, 3) > 0)
+      : !v_view, !v_view, !row_view
+  tile.launch @attention_backward_saved_probs_delta_of_p(%q, %k, %v, %do, %p, %delta)
+      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
+            BLOCK_N = select(or(not(on_gpu()), ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
+      when (dim(o, 3) == 0)
+      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view
   tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, !acc
   // The queries kernel has its own block sizes: often more queries than the keys kernel and, for long rows, fewer keys.
@@ -74,7 +84,7 @@ tile.program @attention_backward_saved_probs
 // delta = rowsum(dO * O)
 tile.kernel @attention_backward_saved_probs_delta
     params(DV: int, T: type, BLOCK_M: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %delta: !row_view)
+    (%o: optional !v_view, %do: !v_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
@@ -84,6 +94,33 @@ tile.kernel @attention_backward_saved_probs_delta
   %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
   %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
+  tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
+}
+
+// delta = rowsum(P * dP)
+tile.kernel @attention_backward_saved_probs_delta_of_p
+    params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %keys = tile.dim %v, 2 : !v_view
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %block_m = tile.param BLOCK_M : i32
+  %block_n = tile.param BLOCK_N : i32
+  %m = arith.muli %bm, %block_m : i32
+  %no_sum = tile.constant 0 : !row
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %sum = scf.for %n = %c0 to %keys step %block_n iter_args(%sum_old = %no_sum) -> (!row) : i32 {
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
+    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
+    %p_acc = tile.cast %p_tile : !ds -> !s
+    %product = arith.mulf %p_acc, %dp : !s
+    %sum_block = tile.reduce add %product dim 1 : !s -> !row
+    %sum_new = arith.addf %sum_old, %sum_block : !row
+    scf.yield %sum_new : !row
+  }
   tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
 }
 

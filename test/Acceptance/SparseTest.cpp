@@ -74,6 +74,31 @@ TEST_P(OtherForms, BlockSparse) {
     }
 }
 
+/// The backward from inputs.probabilities, with the result of the forward or without.
+BackwardResult runFromProbabilities(const AttentionProblem &problem, Type type,
+                                    const AttentionInputs &inputs, const std::vector<double> *o) {
+  MatrixCase matrixCase(o ? "attention_backward_saved_probs"
+                          : "attention_backward_saved_probs without o",
+                        maskName(problem), type);
+  KernelCall call("attention_backward_saved_probs", {{"D", std::to_string(problem.D)},
+                                                     {"DV", std::to_string(problem.DV)},
+                                                     {"T", typeName(type)}});
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  ElementType element = elementType(type);
+  const std::vector<int64_t> shapeO = {problem.B, problem.Hq, problem.Sq, problem.DV};
+  if (o)
+    call.input("o", element, shapeO, *o);
+  call.input("do", element, shapeO, inputs.dO);
+  call.input("p", element, {problem.B, problem.Hq, problem.Sq, problem.Skv}, inputs.probabilities);
+  call.output("dq", element, {problem.B, problem.Hq, problem.Sq, problem.D});
+  call.output("dk", element, {problem.B, problem.Hkv, problem.Skv, problem.D});
+  call.output("dv", element, {problem.B, problem.Hkv, problem.Skv, problem.DV});
+  call.runTwice();
+  BackwardResult result = readBackward(call);
+  expectBackward(BackwardOracle(problem, inputs, type), result, describe(problem, type));
+  return result;
+}
+
 TEST_P(OtherForms, SavedProbabilities) {
   Type type = GetParam();
   uint64_t seed = 1;
@@ -88,24 +113,55 @@ TEST_P(OtherForms, SavedProbabilities) {
       inputs.probabilities = probabilities(problem, inputs);
       roundTo(type, inputs.probabilities);
 
-      MatrixCase matrixCase("attention_backward_saved_probs", maskName(problem), type);
-      KernelCall call("attention_backward_saved_probs", {{"D", std::to_string(problem.D)},
-                                                         {"DV", std::to_string(problem.DV)},
-                                                         {"T", typeName(type)}});
-      bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
-      ElementType element = elementType(type);
-      const std::vector<int64_t> shapeO = {problem.B, problem.Hq, problem.Sq, problem.DV};
-      call.input("o", element, shapeO, saved.o);
-      call.input("do", element, shapeO, inputs.dO);
-      call.input("p", element, {problem.B, problem.Hq, problem.Sq, problem.Skv},
-                 inputs.probabilities);
-      call.output("dq", element, {problem.B, problem.Hq, problem.Sq, problem.D});
-      call.output("dk", element, {problem.B, problem.Hkv, problem.Skv, problem.D});
-      call.output("dv", element, {problem.B, problem.Hkv, problem.Skv, problem.DV});
-      call.runTwice();
-      expectBackward(BackwardOracle(problem, inputs, type), readBackward(call),
-                     describe(problem, type));
+      runFromProbabilities(problem, type, inputs, &saved.o);
+      runFromProbabilities(problem, type, inputs, nullptr);
     }
+}
+
+/// attention_forward_saved_probs: O, LSE and P, all of which the accuracy rule checks.
+struct SavedForward {
+  ForwardResult result;
+  std::vector<double> p;
+};
+SavedForward runSavingProbabilities(const AttentionProblem &problem, Type type,
+                                    const AttentionInputs &inputs) {
+  MatrixCase matrixCase("attention_forward_saved_probs", maskName(problem), type);
+  KernelCall call("attention_forward_saved_probs", attentionParams(problem, type));
+  bindInputs(call, problem, type, inputs);
+  bindForwardOutputs(call, problem, type);
+  call.output("p", elementType(type), {problem.B, problem.Hq, problem.Sq, problem.Skv});
+  call.runTwice();
+  SavedForward saved{readForward(call), call.read("p")};
+  expectForward(ForwardOracle(problem, inputs, type), saved.result, describe(problem, type));
+  expectOk(checkAccuracy("P", type, {problem.B * problem.Hq, problem.Sq, problem.Skv}, saved.p,
+                         probabilities(problem, inputs),
+                         probabilities(problem, inputs, Precision::lowp(type))),
+           describe(problem, type));
+  return saved;
+}
+
+TEST_P(OtherForms, SavesProbabilities) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
+    for (Window window : {Window{}, Window{25, 10}}) {
+      // Rows without a key: more queries than keys and a mask. Widths that are padded.
+      AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 1, seed % 2 ? 139 : 75,
+                                             seed % 3 ? 75 : 139, 64, 40, causal, window);
+      AttentionInputs inputs = randomInputs(problem, type, seed++);
+      inputs.dLse.clear(); // the backward has no such argument
+      SavedForward saved = runSavingProbabilities(problem, type, inputs);
+      for (int64_t row = 0, at = 0; row < problem.B * problem.Hq * problem.Sq; ++row)
+        for (int64_t j = 0; j < problem.Skv; ++j, ++at)
+          if (!problem.keeps(0, 0, row % problem.Sq, j)) // the same for all heads
+            ASSERT_EQ(saved.p[at], 0.0) << describe(problem, type) << " at " << row << ", " << j;
+      // What it stores is what the backward takes.
+      inputs.probabilities = saved.p;
+      runFromProbabilities(problem, type, inputs, nullptr);
+      runFromProbabilities(problem, type, inputs, &saved.result.o);
+    }
+  for (const AttentionProblem &problem : emptyProblems())
+    runSavingProbabilities(problem, type, randomInputs(problem, type, 1));
 }
 
 TEST_P(OtherForms, BlockSparseExtentsOfZeroAndNaN) {

@@ -309,7 +309,9 @@ TEST_P(OtherKernelMutationTest, EverySynchronizationIsNeeded) {
   ASSERT_TRUE(module);
   bool hasWindow =
       llvm::is_contained(params, std::pair<std::string, std::string>("WINDOW", "true"));
-  SimulatedCall call = CallExtents().makeCall(entryArguments, /*window=*/hasWindow ? 40 : -1);
+  CallExtents extents;
+  extents.hasResult = false; // without o, another kernel computes delta, by a product
+  SimulatedCall call = extents.makeCall(entryArguments, /*window=*/hasWindow ? 40 : -1);
   // With a bias, a kernel has work for rows of a large LSE only.
   if (auto lse = call.tensors.find("lse"); lse != call.tensors.end() && !kernel.with.empty())
     lse->second.fill([](int64_t i) { return i % 2 ? 1e6 : 0.5; });
@@ -351,7 +353,8 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"tgpu.copy_commit", kMergedGroups}}},
         OtherKernel{
             "attention_forward", {{"T", "e4m3"}, {"TO", "f32"}}, {{"tgpu.sync", kHeadOfRound}}},
-        OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}}),
+        OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}},
+        OtherKernel{"attention_forward_saved_probs", {{"T", "f16"}}, {}}),
     [](const auto &info) {
       std::string name = info.param.name;
       for (const std::string &file : info.param.with)

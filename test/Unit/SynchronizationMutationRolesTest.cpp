@@ -77,6 +77,15 @@ std::vector<Launch> ofDepth(std::vector<Launch> launches, int64_t depth) {
   return launches;
 }
 
+/// The launches, and each of them without the result of the forward.
+std::vector<Launch> withoutResult(std::vector<Launch> launches) {
+  for (size_t i = 0, n = launches.size(); i < n; ++i) {
+    launches.push_back(launches[i]);
+    launches.back().extents.hasResult = false;
+  }
+  return launches;
+}
+
 /// The launches, and each of them with a bias that all queries share.
 std::vector<Launch> withRowBias(std::vector<Launch> launches) {
   for (size_t i = 0, n = launches.size(); i < n; ++i) {
@@ -282,7 +291,9 @@ Kernel decode() {
 const std::vector<Kernel> kOtherKernels = {
     decode(),
     rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
-            {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2, kLaunches),
+            {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2,
+            withoutResult(kLaunches)),
+    rolesOf("saving_probs", "attention_forward_saved_probs", kHalf, {}, 0, kScaledLaunches),
     {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"linear",

@@ -294,14 +294,46 @@ def attention_append():
 
 
 def attention_backward_saved_probs():
+    """With the result of the forward, and without."""
     for kind, q, k, v, do, keep, params in cases():
         o, _, p = forward(q, k, v, SCALE, keep)
         params = {name: value for name, value in params.items() if name != "CAUSAL"}
-        got = run("attention_backward_saved_probs", params,
-                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "p": round_to(p, kind)},
-                  gradients(q, k, v, kind), {"scale": SCALE},
-                  entry=("program", "attention_backward_saved_probs"))
-        check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), kind)
+        for more in ({"o": round_to(o, kind)}, {}):
+            got = run("attention_backward_saved_probs", params,
+                      {"q": q, "k": k, "v": v, "do": do, "p": round_to(p, kind), **more},
+                      gradients(q, k, v, kind), {"scale": SCALE},
+                      entry=("program", "attention_backward_saved_probs"))
+            check_gradients(f"{params} {' '.join(more)}", got, backward(q, k, v, do, SCALE, keep), kind)
+
+
+def attention_forward_saved_probs():
+    """P, O and LSE, under each mask, and with an additive bias."""
+    for kind, q, k, v, _, keep, params in cases():
+        check_saved_probs(kind, q, k, v, keep, params)
+    for causal, left, right in (("none", 5, 3), ("bottom_right", 7, -1), ("top_left", -1, 0)):
+        q, k, v, _ = tensors(77, "f64", 1, 2, 1, 45, 70, 16)
+        check_saved_probs("f64", q, k, v, keep_mask(45, 70, causal, left, right),
+                          {"T": "f64", "D": 16, "CAUSAL": causal, "WINDOW": "true", **BLOCKS},
+                          windows={"window_left": left, "window_right": right})
+    for kind in ("bf16", "f16", "f32"):
+        q, k, v, _ = tensors(78, kind, 1, 2, 1, 150, 80, 64)
+        check_saved_probs(kind, q, k, v, keep_mask(150, 80, "bottom_right"),
+                          {"T": kind, "D": 64, "CAUSAL": "bottom_right"})
+    q, k, v, _ = tensors(79, "f32", 2, 2, 2, 40, 50, 32)
+    bias = normal(80, (1, 2, 40, 50), "f32")
+    check_saved_probs("f32", q, k, v, True, {"T": "f32", "D": 32}, bias=bias)
+
+
+def check_saved_probs(kind, q, k, v, keep, params, windows={}, bias=None):
+    wanted_o, wanted_lse, wanted_p = forward(q, k, v, SCALE, keep, bias)
+    got = run("attention_forward_saved_probs", params,
+              {"q": q, "k": k, "v": v, **({} if bias is None else {"bias": bias})},
+              {**forward_outputs(q, v, kind), "p": (wanted_p.shape, kind)}, {"scale": SCALE, **windows},
+              with_files=() if bias is None else ("bias",), kinds={"bias": None})
+    check_forward(str(params), got, wanted_o, wanted_lse, kind)
+    compare(f"{params} p", got["p"], wanted_p, kind)
+    # Exactly zero where a pair is masked.
+    compare(f"{params} masked p", np.where(keep, 0, got["p"]), np.zeros(wanted_p.shape), kind, allowed=0)
 
 
 def fp8_forward():
