@@ -7,8 +7,6 @@
 #include "runtime/CacheFolder.h"
 #include "runtime/Timeline.h"
 
-#include <charconv>
-
 using namespace tilewright;
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::capi;
@@ -17,50 +15,6 @@ struct tilewright_operation {
   Operation operation;
   Status driver; // why there is no driver; bundles can be queried without a GPU
 };
-
-namespace {
-
-struct PlacedArguments {
-  ArgumentArray values;
-  const Argument *pointers[maxArguments];
-};
-
-Status place(const tilewright_operation *operation, const tilewright_argument *given,
-             size_t numGiven, PlacedArguments &placed) {
-  const std::vector<ArgumentSpec> &contract = operation->operation.arguments();
-  auto nameOf = [](const void *specs, size_t i) -> const std::string & {
-    return (*static_cast<const std::vector<ArgumentSpec> *>(specs))[i].name;
-  };
-  Argument *values = placed.values.reset(contract.size());
-  for (size_t i = 0; i < contract.size(); ++i)
-    placed.pointers[i] = &values[i];
-  if (Status status = placeArguments(given, numGiven, nameOf, &contract, contract.size(), values);
-      !status)
-    return status;
-  // Callers need not know in which type of float a kernel takes a scalar.
-  for (size_t i = 0; i < contract.size(); ++i) {
-    if (values[i].kind != Argument::Kind::Scalar)
-      continue;
-    if (contract[i].type == ElementType::F64 && values[i].type == ElementType::F32)
-      values[i] = Argument::scalar(values[i].real());
-    else if (contract[i].type == ElementType::F32 && values[i].type == ElementType::F64)
-      values[i] = Argument::scalar(float(values[i].real()));
-  }
-  return Status::success();
-}
-
-Expr paramValue(const std::string &text) {
-  int64_t number;
-  const char *end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && rest == end)
-    return Expr::integer(number);
-  if (text == "true" || text == "false")
-    return Expr::flag(text == "true");
-  return Expr::symbol(parseElementType(text) ? Expr::Kind::Type : Expr::Kind::Enum, text);
-}
-
-} // namespace
 
 tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bundle) {
   return guard([&]() -> Status {
@@ -112,11 +66,8 @@ tilewright_code tilewright_operation_create(const tilewright_bundle *bundle, con
     if (!bundle || !name || !operation || (num_params && !params))
       return Status::failure("bundle, name, params and operation must not be null");
     Params wanted;
-    for (size_t i = 0; i < num_params; ++i) {
-      if (!params[i].name || !params[i].value)
-        return Status::failure("name and value of a parameter must not be null");
-      wanted.emplace_back(params[i].name, paramValue(params[i].value));
-    }
+    if (Status status = toParams(params, num_params, wanted); !status)
+      return status;
     Status driverStatus;
     const DriverTable &driver = findDriver(driverStatus);
     Result<Operation> created = Operation::create(driver, bundle->bundle, name, wanted);
@@ -176,10 +127,11 @@ tilewright_code tilewright_operation_workspace_size(const tilewright_operation *
     if (!operation || !bytes)
       return Status::failure("operation and bytes must not be null");
     PlacedArguments placed;
-    if (Status status = place(operation, arguments, num_arguments, placed); !status)
+    if (Status status =
+            placeByName(arguments, num_arguments, operation->operation.arguments(), placed);
+        !status)
       return status;
-    return operation->operation.workspaceSize(
-        placed.pointers, operation->operation.arguments().size(), device, *bytes);
+    return operation->operation.workspaceSize(placed.pointers, placed.count, device, *bytes);
   });
 }
 
@@ -192,10 +144,24 @@ tilewright_code tilewright_operation_run(const tilewright_operation *operation,
     if (!operation->driver.ok())
       return operation->driver;
     PlacedArguments placed;
-    if (Status status = place(operation, arguments, num_arguments, placed); !status)
+    if (Status status =
+            placeByName(arguments, num_arguments, operation->operation.arguments(), placed);
+        !status)
       return status;
     return operation->operation.run(placed.pointers, operation->operation.arguments().size(),
                                     toAddress(workspace), workspace_bytes, toStream(stream));
+  });
+}
+
+tilewright_code tilewright_operation_report(const tilewright_operation *operation,
+                                            const tilewright_argument *arguments,
+                                            size_t num_arguments, int device,
+                                            const tilewright_target *target,
+                                            tilewright_report **report) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(operation, "operation"); !status)
+      return status;
+    return makeReport(operation->operation, arguments, num_arguments, device, target, report);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/CApi.h"
 
 #include <atomic>
+#include <charconv>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -124,6 +125,38 @@ static Status toArgument(const tilewright_argument &given, const char *what, Arg
   if (Status status = expectType(given.scalar_type, what); !status)
     return status;
   argument = Argument::scalar(ElementType(given.scalar_type), given.scalar);
+  return Status::success();
+}
+
+Status capi::placeByName(const tilewright_argument *given, size_t numGiven,
+                         const std::vector<ArgumentSpec> &contract, PlacedArguments &placed) {
+  auto nameOf = [](const void *specs, size_t i) -> const std::string & {
+    return (*static_cast<const std::vector<ArgumentSpec> *>(specs))[i].name;
+  };
+  placed.count = contract.size();
+  Argument *values = placed.values.reset(placed.count);
+  for (size_t i = 0; i < placed.count; ++i)
+    placed.pointers[i] = &values[i];
+  return placeArguments(given, numGiven, nameOf, &contract, placed.count, values);
+}
+
+static Expr paramValue(const std::string &text) {
+  int64_t number;
+  const char *end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && rest == end)
+    return Expr::integer(number);
+  if (text == "true" || text == "false")
+    return Expr::flag(text == "true");
+  return Expr::symbol(parseElementType(text) ? Expr::Kind::Type : Expr::Kind::Enum, text);
+}
+
+Status capi::toParams(const tilewright_param *given, size_t numGiven, Params &params) {
+  for (size_t i = 0; i < numGiven; ++i) {
+    if (!given[i].name || !given[i].value)
+      return Status::failure("name and value of a parameter must not be null");
+    params.emplace_back(given[i].name, paramValue(given[i].value));
+  }
   return Status::success();
 }
 

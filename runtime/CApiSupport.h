@@ -52,6 +52,9 @@ template <typename Struct> inline constexpr size_t firstSize = 0;
 template <> inline constexpr size_t firstSize<tilewright_view> = 40;
 template <> inline constexpr size_t firstSize<tilewright_cache> = 48;
 template <> inline constexpr size_t firstSize<tilewright_argument> = 40;
+template <> inline constexpr size_t firstSize<tilewright_target> = 24;
+template <> inline constexpr size_t firstSize<tilewright_run_info> = 72;
+template <> inline constexpr size_t firstSize<tilewright_launch_info> = 96;
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_desc> = 48;
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_args> = 80;
 template <> inline constexpr size_t firstSize<tilewright_attention_backward_desc> = 56;
@@ -81,6 +84,44 @@ Status toArgument(const tilewright_view *view, const char *what, Argument &argum
 Status placeArguments(const tilewright_argument *given, size_t numGiven,
                       const std::string &(*nameOf)(const void *context, size_t i),
                       const void *context, size_t numPlaces, Argument *placed);
+
+/// Arguments of a call in the order of a contract.
+struct PlacedArguments {
+  ArgumentArray values;
+  const Argument *pointers[maxArguments];
+  size_t count;
+};
+Status placeByName(const tilewright_argument *given, size_t numGiven,
+                   const std::vector<ArgumentSpec> &contract, PlacedArguments &placed);
+
+/// Parameters in the syntax of tilewrightc.
+Status toParams(const tilewright_param *given, size_t numGiven, Params &params);
+
+tilewright_report *newReport(RunReport report);
+
+/// For operations and plans of attention, which have the same functions: `report` is that for
+/// `device`, or for `target` if it is not null.
+template <typename Plan>
+Status makeReport(const Plan &plan, const tilewright_argument *arguments, size_t numArguments,
+                  int device, const tilewright_target *target, tilewright_report **report) {
+  if (Status status = expectPointer(report, "report"); !status)
+    return status;
+  PlacedArguments placed;
+  if (Status status = placeByName(arguments, numArguments, plan.arguments(), placed); !status)
+    return status;
+  if (target)
+    if (Status status = expectSize(*target, "tilewright_target"); !status)
+      return status;
+  Result<RunReport> made = target
+                               ? plan.report(placed.pointers, placed.count,
+                                             {target->major, target->minor, target->shared_bytes},
+                                             target->multiprocessors)
+                               : plan.report(placed.pointers, placed.count, device);
+  if (!made)
+    return made.status();
+  *report = newReport(std::move(*made));
+  return Status::success();
+}
 
 inline cuda::Stream toStream(void *stream) { return static_cast<cuda::Stream>(stream); }
 inline uint64_t toAddress(void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }

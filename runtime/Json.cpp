@@ -265,7 +265,11 @@ void writeValue(std::string &out, const Json &value) {
     return;
   case Json::Kind::Real: {
     char buffer[40];
-    out.append(buffer, std::to_chars(buffer, buffer + sizeof(buffer), value.real).ptr);
+    std::string_view digits(
+        buffer, size_t(std::to_chars(buffer, buffer + sizeof(buffer), value.real).ptr - buffer));
+    out += digits;
+    if (digits.find_first_of(".e") == std::string_view::npos)
+      out += ".0"; // remains a real, also where it is -0
     return;
   }
   case Json::Kind::String:
@@ -304,6 +308,13 @@ Json Json::integer(int64_t value) {
   Json json;
   json.kind = Kind::Integer;
   json.number = value;
+  return json;
+}
+
+Json Json::floating(double value) {
+  Json json;
+  json.kind = Kind::Real;
+  json.real = value;
   return json;
 }
 

@@ -32,6 +32,7 @@ public:
   Json() = default;
   static Json flag(bool value);
   static Json integer(int64_t value);
+  static Json floating(double value); // a finite number
   static Json string(std::string value);
   static Json array(std::vector<Json> items = {});
   static Json object();

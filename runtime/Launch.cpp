@@ -393,11 +393,11 @@ bool tilewright::runtime::canDescribe(const TensorMapSpec &map, const Argument &
   return !isRejected(map, view, rejection);
 }
 
-Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
-                                         const ExprInputs &inputs, cuda::Stream stream) {
+Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInputs &inputs,
+                                   unsigned (&grid)[3], bool &isEmpty) {
   const KernelSpec &kernel = *prepared.spec;
-  unsigned grid[3] = {1, 1, 1};
-  bool empty = false;
+  std::fill_n(grid, 3, 1u);
+  isEmpty = false;
   for (unsigned axis = 0; axis < kernel.grid.size(); ++axis) {
     int64_t extent = 0;
     if (Status status = prepared.grid[axis].evaluate(inputs, extent); !status)
@@ -405,7 +405,7 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
     if (Status status = checkGrid(kernel, axis, extent); !status)
       return status;
     grid[axis] = unsigned(extent);
-    empty |= extent == 0;
+    isEmpty |= extent == 0;
     if (extent % kernel.cluster[axis] != 0)
       return Status::failure(Code::InvalidArgument,
                              "the grid of kernel '" + kernel.name + "' has " +
@@ -414,7 +414,17 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
                                  ", which is not a multiple of its clusters of " +
                                  std::to_string(kernel.cluster[axis]));
   }
-  if (empty)
+  return Status::success();
+}
+
+Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
+                                         const ExprInputs &inputs, cuda::Stream stream) {
+  const KernelSpec &kernel = *prepared.spec;
+  unsigned grid[3];
+  bool isEmpty;
+  if (Status status = gridOf(prepared, inputs, grid, isEmpty); !status)
+    return status;
+  if (isEmpty)
     return Status::success();
 
   PackedParams packed;

@@ -93,6 +93,10 @@ bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Rejection 
 /// not.
 bool canDescribe(const TensorMapSpec &map, const Argument &view, Rejection &rejection);
 
+/// Evaluates the grid; it is empty if an extent is 0.
+Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (&grid)[3],
+              bool &isEmpty);
+
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches
 /// nothing. The context must be current, and the arguments checked.
 Status launchKernel(const DriverTable &driver, const PreparedKernel &kernel,

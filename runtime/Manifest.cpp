@@ -38,6 +38,14 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
     if (!argument.isView && argument.isOptional)
       return bad("argument '" + argument.name + "' of " + owner +
                  " is a scalar, which cannot be optional");
+    if (argument.isView && argument.byDefault)
+      return bad("argument '" + argument.name + "' of " + owner +
+                 " is a view, which cannot have a default");
+    if (argument.byDefault && (argument.byDefault->kind != Argument::Kind::Scalar ||
+                               argument.byDefault->type != argument.type))
+      return bad("the default of argument '" + argument.name + "' of " + owner +
+                 " must be a scalar of " + std::string(elementTypeName(argument.type)) +
+                 ", but got one of " + std::string(elementTypeName(argument.byDefault->type)));
     if (!argument.isView && argument.isWritten)
       return bad("argument '" + argument.name + "' of " + owner +
                  " is a scalar, which cannot be written");
@@ -310,7 +318,9 @@ bool tilewright::runtime::haveOneContract(const std::vector<ArgumentSpec> &a,
   bool same = a.size() == b.size();
   for (size_t i = 0; same && i < a.size(); ++i)
     same = a[i].name == b[i].name && a[i].isView == b[i].isView && a[i].type == b[i].type &&
-           a[i].extents == b[i].extents && a[i].isOptional == b[i].isOptional;
+           a[i].extents == b[i].extents && a[i].isOptional == b[i].isOptional &&
+           a[i].byDefault.has_value() == b[i].byDefault.has_value() &&
+           (!a[i].byDefault || a[i].byDefault->bits == b[i].byDefault->bits);
   return same;
 }
 
@@ -404,6 +414,38 @@ std::optional<uint32_t> tilewright::runtime::fillPattern(ElementType type, doubl
   case ElementType::I1:
     return value != 0 ? 0x1010101u : 0u;
   }
+  return std::nullopt;
+}
+
+Argument tilewright::runtime::realScalar(ElementType type, double value) {
+  if (type == ElementType::F64)
+    return Argument::scalar(value);
+  uint32_t bits = fillPattern(type, value).value_or(0); // of narrower types, the element repeated
+  return Argument::scalar(type, &bits);
+}
+
+double tilewright::runtime::realValue(const Argument &scalar) {
+  switch (scalar.type) {
+  case ElementType::F16:
+    return numeric::f16ToFloat(uint16_t(scalar.bits));
+  case ElementType::BF16:
+    return numeric::bf16ToFloat(uint16_t(scalar.bits));
+  case ElementType::E4M3:
+    return numeric::e4m3ToFloat(uint8_t(scalar.bits));
+  case ElementType::E5M2:
+    return numeric::e5m2ToFloat(uint8_t(scalar.bits));
+  default:
+    return scalar.real();
+  }
+}
+
+std::optional<Argument> tilewright::runtime::integerScalar(ElementType type, int64_t value) {
+  if (type == ElementType::I64)
+    return Argument::scalar(value);
+  if (type == ElementType::I32 && value == int32_t(value))
+    return Argument::scalar(int32_t(value));
+  if (type == ElementType::I1 && (value == 0 || value == 1))
+    return Argument::scalar(value != 0);
   return std::nullopt;
 }
 

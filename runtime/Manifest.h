@@ -34,13 +34,15 @@ struct ArgumentSpec {
   bool isOptional = false;      // views only
   bool isCapture = false;       // belongs to a function that replaced a default, not to the kernel
   bool isWritten = false;       // the code writes to this view
+  std::optional<Argument> byDefault; // what a run that gets no value of this scalar takes
 
   static ArgumentSpec view(std::string name, ElementType type, std::vector<int64_t> extents,
                            bool isOptional = false) {
-    return {std::move(name), true, type, std::move(extents), isOptional, false, false};
+    return {std::move(name), true, type, std::move(extents), isOptional, false, false, {}};
   }
-  static ArgumentSpec scalar(std::string name, ElementType type) {
-    return {std::move(name), false, type, {}, false, false, false};
+  static ArgumentSpec scalar(std::string name, ElementType type,
+                             std::optional<Argument> byDefault = {}) {
+    return {std::move(name), false, type, {}, false, false, false, byDefault};
   }
 };
 
@@ -147,6 +149,11 @@ struct KernelSpec {
   /// Why this code is slower than the chip allows; for people.
   std::vector<std::string> remarks;
   TimelineSpec timeline;
+  /// The types in which its products are summed, each once; none without products.
+  std::vector<ElementType> sums;
+  /// Whether it adds floats to memory in an order that differs between runs, so that results may.
+  /// Before ABI 4, a manifest does not say.
+  std::optional<bool> addsInAnyOrder;
 
   ParamLayout layout; // computed by finalize
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
@@ -211,6 +218,12 @@ struct Manifest {
 
 /// The pattern that fills memory of this type with `value`; nothing if it does not fit in 32 bits.
 std::optional<uint32_t> fillPattern(ElementType type, double value);
+
+/// A scalar of a float type with the nearest value, and the value of one.
+Argument realScalar(ElementType type, double value);
+double realValue(const Argument &scalar);
+/// A scalar of i1, i32 or i64; nothing if the type does not have the value.
+std::optional<Argument> integerScalar(ElementType type, int64_t value);
 
 /// "D = 128, T = bf16".
 std::string toString(const Params &params);

@@ -115,11 +115,31 @@ public:
     return params;
   }
 
+  /// A default; the writer's valueOf.
+  std::optional<Argument> scalar(const Json &json, ElementType type, const std::string &name) {
+    std::optional<Argument> value;
+    if (isFloat(type)) {
+      if (json.kind == Json::Kind::Integer)
+        value = realScalar(type, double(json.number));
+      if (json.kind == Json::Kind::Real)
+        value = realScalar(type, json.real);
+      for (const char *word : {"nan", "inf", "-inf"})
+        if (json.kind == Json::Kind::String && json.text == word)
+          value = realScalar(type, std::strtod(word, nullptr));
+    } else if (json.kind == (type == ElementType::I1 ? Json::Kind::Flag : Json::Kind::Integer)) {
+      value = integerScalar(type, type == ElementType::I1 ? json.truth : json.number);
+    }
+    if (!value)
+      fail("the default of " + name + " must be a value of " + std::string(elementTypeName(type)) +
+           ", but got '" + json.quote() + "'");
+    return value;
+  }
+
   std::vector<ArgumentSpec> arguments(const Json &owner, const std::string &where) {
     std::vector<ArgumentSpec> arguments;
     for (const Json &json : list(owner, "arguments", where, maxArguments)) {
       expectKeys(json, "an argument of " + where,
-                 {"name", "kind", "type", "extents", "optional", "capture", "written"});
+                 {"name", "kind", "type", "extents", "optional", "capture", "written", "default"});
       ArgumentSpec spec;
       spec.name = text(json, "name", "an argument of " + where);
       std::string name = "argument '" + spec.name + "'";
@@ -137,6 +157,8 @@ public:
       spec.isOptional = optionalFlag(json, "optional", name);
       spec.isCapture = optionalFlag(json, "capture", name);
       spec.isWritten = optionalFlag(json, "written", name);
+      if (const Json *value = json.find("default"))
+        spec.byDefault = scalar(*value, spec.type, name);
       arguments.push_back(std::move(spec));
     }
     return arguments;
@@ -269,7 +291,7 @@ public:
     expectKeys(json, where,
                {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
                 "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when",
-                "elements", "remarks", "timeline"});
+                "elements", "remarks", "timeline", "sums", "adds_in_any_order"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     spec.entry = text(json, "entry", where);
@@ -322,6 +344,15 @@ public:
     }
     spec.conditions = conditions(json, where);
     spec.elements = elements(json, spec.arguments, where);
+    for (const Json &item : optionalList(json, "sums", where)) {
+      std::optional<ElementType> type = parseElementType(item.text);
+      if (item.kind != Json::Kind::String || !type)
+        fail("'sums' of " + where + " must be element types, such as f32, but got '" +
+             item.quote() + "'");
+      spec.sums.push_back(type.value_or(ElementType::F32));
+    }
+    if (json.find("adds_in_any_order"))
+      spec.addsInAnyOrder = optionalFlag(json, "adds_in_any_order", where);
     if (const Json *events = json.find("timeline"))
       spec.timeline = timeline(*events, "the timeline of " + where);
     return spec;

@@ -5,6 +5,8 @@
 
 #include "runtime/Manifest.h"
 
+#include <cmath>
+
 using namespace tilewright;
 using namespace tilewright::runtime;
 
@@ -15,6 +17,18 @@ Json toJson(const Params &params) {
   for (const auto &param : params)
     json.set(param.first, runtime::toJson(param.second));
   return json;
+}
+
+/// JSON has no number for infinities and NaN.
+Json valueOf(const Argument &scalar) {
+  if (scalar.type == ElementType::I1)
+    return Json::flag(scalar.bits != 0);
+  if (!isFloat(scalar.type))
+    return Json::integer(scalar.integer());
+  double value = realValue(scalar);
+  if (!std::isfinite(value))
+    return Json::string(std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+  return Json::floating(value);
 }
 
 Json toJson(const std::vector<ArgumentSpec> &arguments) {
@@ -36,6 +50,8 @@ Json toJson(const std::vector<ArgumentSpec> &arguments) {
       json.set("capture", Json::flag(true));
     if (argument.isWritten)
       json.set("written", Json::flag(true));
+    if (argument.byDefault)
+      json.set("default", valueOf(*argument.byDefault));
     list.items.push_back(std::move(json));
   }
   return list;
@@ -156,6 +172,14 @@ Json toJson(const KernelSpec &kernel) {
     json.set("remarks", std::move(remarks));
   if (kernel.timeline.words)
     json.set("timeline", toJson(kernel.timeline));
+  if (!kernel.sums.empty()) {
+    Json sums = Json::array();
+    for (ElementType type : kernel.sums)
+      sums.items.push_back(Json::string(std::string(elementTypeName(type))));
+    json.set("sums", std::move(sums));
+  }
+  if (kernel.addsInAnyOrder)
+    json.set("adds_in_any_order", Json::flag(*kernel.addsInAnyOrder));
   return json;
 }
 

@@ -3,33 +3,15 @@
 //
 // Operations: selection of variants, preparation for devices, and runs.
 
-#include "runtime/Operation.h"
-
-#include "runtime/Form.h"
 #include "runtime/IndexCheck.h"
-#include "runtime/Module.h"
-#include "runtime/SharedHeads.h"
+#include "runtime/OperationImpl.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
 
 namespace {
-
-constexpr int maxDevices = 64;
-
-/// The prepared state on one device.
-struct PreparedDevice {
-  DeviceInfo info;
-  PrimaryContext primary;
-  cuda::Context onlyContext = nullptr;            // context of modules, which are used in no other
-  std::vector<std::pair<size_t, Module>> modules; // indexed by blob
-  std::vector<std::unique_ptr<PreparedKernel>> kernels; // each once for all forms
-  std::vector<PreparedForm> forms;                      // in order of preference
-};
 
 /// Whether a value of a parameter is the wanted one, which a caller may have given as text: a word
 /// that names a type may be a value of an enum, too.
@@ -66,60 +48,6 @@ std::string whyNotOn(const KernelSpec &kernel, const FormSpec *form, const Devic
 }
 
 } // namespace
-
-struct Operation::Impl {
-  explicit Impl(const DriverTable &driver) : driver(driver) {
-    for (auto &device : devices)
-      device.store(nullptr, std::memory_order_relaxed);
-  }
-
-  const DriverTable &driver;
-  std::shared_ptr<const Bundle> bundle;
-  std::string name;
-  Params params;
-  const ProgramSpec *program = nullptr; // null: a kernel
-  const std::vector<ArgumentSpec> *contract = nullptr;
-  std::vector<std::unique_ptr<Form>> forms; // one for a kernel
-  // As flat code, compiled by finish.
-  std::optional<ContractCheck> contractCheck;
-  ExprCode conditions;
-  std::optional<SharedHeads> sharedHeads;
-
-  std::atomic<bool> checksIndices{checksIndicesByDefault()};
-
-  std::mutex mutex; // held by prepare
-  std::vector<std::unique_ptr<PreparedDevice>> owned;
-  std::atomic<const PreparedDevice *> devices[maxDevices]; // indexed by the handle of the driver
-  std::atomic<const PreparedDevice *> first{nullptr};
-
-  const char *kind() const { return program ? "program" : "kernel"; }
-
-  void finish();
-  bool haveSharedHeads(const Argument *const *arguments, size_t numArguments) const {
-    return sharedHeads && numArguments == contract->size() && sharedHeads->areIn(arguments);
-  }
-  Status check(const Argument *const *arguments, size_t numArguments) const;
-  Status checkConditions(const ExprInputs &inputs) const;
-  Status checkCommonConditions(const ExprInputs &inputs) const;
-  Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
-                bool checksIndices) const;
-  Status missing(const std::string &reason, const std::string &arch) const {
-    return Status::failure(Code::MissingVariant, reason + "; compile it with: " +
-                                                     bundle->compileCommand(name, params, arch));
-  }
-  Status expectDevice(int ordinal) const;
-  Status notPrepared(cuda::Stream stream) const;
-  Status prepareForm(PreparedDevice &device, const Form &form, const CubinCache &cache,
-                     Status &tooLarge);
-  Result<const PreparedKernel *> prepareKernel(PreparedDevice &device, const KernelSpec &kernel,
-                                               const CodeSpec &code, const CubinCache &cache);
-  Result<const Module *> loadModule(PreparedDevice &device, const KernelSpec &kernel,
-                                    const CodeSpec &code, const CubinCache &cache);
-  Status explainForms(const PreparedDevice &device, const ExprInputs &inputs,
-                      uint64_t workspace) const;
-  Status launchForm(const PreparedForm &form, const ExprInputs &inputs, const Argument *views,
-                    uint64_t workspaceEnd, const Choice *choices, cuda::Stream stream) const;
-};
 
 Operation::Operation(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Operation::Operation(Operation &&) noexcept = default;
@@ -180,6 +108,40 @@ void Operation::Impl::finish() {
   sharedHeads = SharedHeads::find(*contract);
   if (program)
     conditions = ExprCode(program->conditions, *contract);
+  for (size_t i = 0; i < contract->size(); ++i) {
+    const ArgumentSpec &spec = (*contract)[i];
+    if (!spec.isView &&
+        (spec.byDefault || spec.type == ElementType::F32 || spec.type == ElementType::F64))
+      scalars.push_back(i);
+  }
+}
+
+const Argument *const *Operation::Impl::complete(const Argument *const *arguments,
+                                                 size_t numArguments,
+                                                 CompletedArguments &completed) const {
+  if (numArguments != contract->size()) // the check reports it
+    return arguments;
+  size_t count = 0;
+  auto isReal = [](ElementType type) {
+    return type == ElementType::F32 || type == ElementType::F64;
+  };
+  for (size_t place : scalars) {
+    const Argument &given = *arguments[place];
+    const ArgumentSpec &spec = (*contract)[place];
+    bool isMissing = given.kind == Argument::Kind::Absent && spec.byDefault;
+    bool isOther = given.kind == Argument::Kind::Scalar && given.type != spec.type &&
+                   isReal(given.type) && isReal(spec.type);
+    if (!isMissing && !isOther)
+      continue;
+    if (count == 0)
+      std::copy_n(arguments, numArguments, completed.pointers);
+    Argument *value = completed.values.get() + count++;
+    new (value) Argument(isMissing                       ? *spec.byDefault
+                         : spec.type == ElementType::F64 ? Argument::scalar(given.real())
+                                                         : Argument::scalar(float(given.real())));
+    completed.pointers[place] = value;
+  }
+  return count ? completed.pointers : arguments;
 }
 
 Status Operation::Impl::check(const Argument *const *arguments, size_t numArguments) const {
@@ -249,6 +211,15 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
   for (const auto &known : device.kernels)
     if (known->spec == &kernel && known->code == &code)
       return known.get();
+  if (device.isImagined) {
+    if (std::string reason = whyNotOn(kernel, nullptr, device.info, device.info.sharedLimit);
+        !reason.empty())
+      return Status::failure(Code::Unsupported,
+                             "no code of kernel '" + kernel.name + "' fits: " + reason);
+    device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, nullptr));
+    device.kernels.back()->code = &code;
+    return device.kernels.back().get();
+  }
   Result<const Module *> module = loadModule(device, kernel, code, cache);
   if (!module)
     return module.status();
@@ -294,6 +265,19 @@ Status Operation::Impl::prepareForm(PreparedDevice &device, const Form &form,
   return Status::success();
 }
 
+Status Operation::Impl::prepareForms(PreparedDevice &device, const CubinCache &cache) {
+  Status tooLarge;
+  for (const auto &form : forms) {
+    if (std::any_of(device.forms.begin(), device.forms.end(),
+                    [&](const PreparedForm &earlier) { return earlier.form->replaces(*form); }))
+      continue;
+    if (Status status = prepareForm(device, *form, cache, tooLarge); !status)
+      return status;
+  }
+  // checkSupport does not know the limit of shared memory.
+  return device.forms.empty() ? tooLarge : Status::success();
+}
+
 Status Operation::prepare(int ordinal) {
   std::lock_guard<std::mutex> lock(impl->mutex);
   const DriverTable &driver = impl->driver;
@@ -314,16 +298,8 @@ Status Operation::prepare(int ordinal) {
   if (Status status = scope.enterDevice(*info, device->primary); !status)
     return status;
   CubinCache cache = CubinCache::fromEnvironment();
-  Status tooLarge;
-  for (const auto &form : impl->forms) {
-    if (std::any_of(device->forms.begin(), device->forms.end(),
-                    [&](const PreparedForm &earlier) { return earlier.form->replaces(*form); }))
-      continue;
-    if (Status status = impl->prepareForm(*device, *form, cache, tooLarge); !status)
-      return status;
-  }
-  if (device->forms.empty()) // since checkSupport does not know the limit of shared memory
-    return tooLarge;
+  if (Status status = impl->prepareForms(*device, cache); !status)
+    return status;
   for (const auto &module : device->modules)
     if (module.second.isOfOneContext())
       device->onlyContext = scope.get();
@@ -395,8 +371,10 @@ void Operation::checkIndices(bool isWanted) {
   impl->checksIndices.store(isWanted, std::memory_order_relaxed);
 }
 
-Status Operation::workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
+Status Operation::workspaceSize(const Argument *const *given, size_t numArguments, int device,
                                 uint64_t &bytes) const {
+  CompletedArguments completed;
+  const Argument *const *arguments = impl->complete(given, numArguments, completed);
   if (impl->haveSharedHeads(arguments, numArguments)) {
     UnitedHeads united(*impl->sharedHeads, arguments, numArguments);
     return workspaceSize(united.pointers, numArguments, device, bytes);
@@ -521,8 +499,59 @@ Status Operation::Impl::launchForm(const PreparedForm &form, const ExprInputs &i
   return Status::success();
 }
 
-Status Operation::run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
+Result<const PreparedKernel *> Operation::Impl::choose(const PreparedDevice &device,
+                                                       const ExprInputs &inputs) const {
+  const std::vector<const PreparedKernel *> &kernels = device.forms[0].steps[0];
+  Result<const PreparedKernel *> kernel = chooseKernel(kernels, inputs);
+  if (!kernel || *kernel)
+    return kernel;
+  if (Status status = checkCommonConditions(inputs); !status)
+    return status;
+  return Status::failure(Code::Unsupported,
+                         "no variant of kernel '" + name +
+                             "' takes these arguments: " + explainRejections(kernels, inputs));
+}
+
+/// The first form that takes the arguments, which satisfy the contract.
+Status Operation::Impl::chooseForm(const PreparedDevice &device, const ExprInputs &inputs,
+                                   uint64_t workspace, uint64_t workspaceBytes,
+                                   ChosenForm &chosen) const {
+  if (Status status = checkConditions(inputs); !status)
+    return status;
+  for (const PreparedForm &form : device.forms) {
+    ExprCode::End end = form.form->conditions.findBroken(inputs);
+    if (end.fault != expr::Fault::None)
+      return ExprCode::failure(end);
+    if (end.expr)
+      continue;
+    uint64_t needed = 0;
+    if (Status status = form.form->layOutWorkspaces(inputs, name, workspace, chosen.views, needed);
+        !status)
+      return status;
+    if (needed > workspaceBytes || (needed && !workspace))
+      return Status::failure(Code::InvalidArgument,
+                             "program '" + name + "' needs a workspace of " +
+                                 std::to_string(needed) + " bytes, but got " +
+                                 std::to_string(workspace ? workspaceBytes : 0));
+    if (needed && workspace % workspaceAlignment != 0)
+      return Status::failure(Code::InvalidArgument, "the workspace of program '" + name +
+                                                        "' must be aligned to 256 bytes");
+    Result<const Step *> rejected =
+        form.choose(inputs, chosen.views.get(), contract->size(), chosen.choices, chosen.passed);
+    if (!rejected)
+      return rejected.status();
+    chosen.form = &form;
+    chosen.workspaceBytes = needed;
+    if (!*rejected)
+      return Status::success();
+  }
+  return explainForms(device, inputs, workspace);
+}
+
+Status Operation::run(const Argument *const *given, size_t numArguments, uint64_t workspace,
                       uint64_t workspaceBytes, cuda::Stream stream) const {
+  CompletedArguments completed;
+  const Argument *const *arguments = impl->complete(given, numArguments, completed);
   if (impl->haveSharedHeads(arguments, numArguments)) {
     UnitedHeads united(*impl->sharedHeads, arguments, numArguments);
     return run(united.pointers, numArguments, workspace, workspaceBytes, stream);
@@ -551,52 +580,15 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
     return status;
   ExprInputs inputs{arguments, device->info.smCount};
   if (!impl->program) {
-    const std::vector<const PreparedKernel *> &kernels = device->forms[0].steps[0];
-    Result<const PreparedKernel *> kernel = chooseKernel(kernels, inputs);
+    Result<const PreparedKernel *> kernel = impl->choose(*device, inputs);
     if (!kernel)
       return kernel.status();
-    if (!*kernel) {
-      if (Status status = impl->checkCommonConditions(inputs); !status)
-        return status;
-      return Status::failure(Code::Unsupported,
-                             "no variant of kernel '" + impl->name +
-                                 "' takes these arguments: " + explainRejections(kernels, inputs));
-    }
     return impl->launch(**kernel, inputs, stream,
                         impl->checksIndices.load(std::memory_order_relaxed));
   }
-
-  if (Status status = impl->checkConditions(inputs); !status)
+  ChosenForm chosen;
+  if (Status status = impl->chooseForm(*device, inputs, workspace, workspaceBytes, chosen); !status)
     return status;
-  for (const PreparedForm &form : device->forms) {
-    ExprCode::End end = form.form->conditions.findBroken(inputs);
-    if (end.fault != expr::Fault::None)
-      return ExprCode::failure(end);
-    if (end.expr)
-      continue;
-    ArgumentArray viewArray;
-    uint64_t needed = 0;
-    if (Status status =
-            form.form->layOutWorkspaces(inputs, impl->name, workspace, viewArray, needed);
-        !status)
-      return status;
-    Argument *views = viewArray.get();
-    if (needed > workspaceBytes || (needed && !workspace))
-      return Status::failure(Code::InvalidArgument,
-                             "program '" + impl->name + "' needs a workspace of " +
-                                 std::to_string(needed) + " bytes, but got " +
-                                 std::to_string(workspace ? workspaceBytes : 0));
-    if (needed && workspace % workspaceAlignment != 0)
-      return Status::failure(Code::InvalidArgument, "the workspace of program '" + impl->name +
-                                                        "' must be aligned to 256 bytes");
-    Choice choices[maxLaunches];
-    const Argument *passed[maxLaunches * maxArguments];
-    Result<const Step *> rejected =
-        form.choose(inputs, views, impl->contract->size(), choices, passed);
-    if (!rejected)
-      return rejected.status();
-    if (!*rejected)
-      return impl->launchForm(form, inputs, views, workspace + needed, choices, stream);
-  }
-  return impl->explainForms(*device, inputs, workspace);
+  return impl->launchForm(*chosen.form, inputs, chosen.views.get(),
+                          workspace + chosen.workspaceBytes, chosen.choices, stream);
 }

@@ -22,6 +22,7 @@
 
 #include "runtime/Bundle.h"
 #include "runtime/Device.h"
+#include "runtime/Report.h"
 
 namespace tilewright::runtime {
 
@@ -43,6 +44,8 @@ public:
   Operation &operator=(Operation &&) noexcept;
   ~Operation();
 
+  /// Of functions that take arguments: they have this order, and none is null. A scalar that is
+  /// absent has its default, and one of f32 or f64 is converted to the type that the code takes.
   const std::vector<ArgumentSpec> &arguments() const;
 
   /// Whether there is code for such a device; the failure gives the reason. Needs no GPU.
@@ -64,6 +67,13 @@ public:
   /// rules of a program are checked first, those of each of its kernels before its launch. The
   /// change applies to the next run of every thread.
   void checkIndices(bool isWanted);
+
+  /// What a run with these arguments launches on a device that is prepared. Launches nothing.
+  Result<RunReport> report(const Argument *const *arguments, size_t numArguments, int device) const;
+  /// The same for any device, which need not exist; without a limit of shared memory, any code
+  /// fits. Needs no GPU.
+  Result<RunReport> report(const Argument *const *arguments, size_t numArguments,
+                           const Target &target, int multiprocessors) const;
 
   /// Launches on the stream. Nothing is launched unless each launch has a variant that accepts the
   /// arguments.

@@ -63,6 +63,7 @@ typedef enum tilewright_causal {
 
 typedef struct tilewright_bundle tilewright_bundle;
 typedef struct tilewright_operation tilewright_operation;
+typedef struct tilewright_report tilewright_report;
 typedef struct tilewright_attention_forward tilewright_attention_forward;
 typedef struct tilewright_attention_backward tilewright_attention_backward;
 typedef struct tilewright_attention_decode tilewright_attention_decode;
@@ -77,7 +78,7 @@ typedef struct tilewright_view {
   const int64_t *strides; /* null: row-major */
 } tilewright_view;
 
-/* An argument: a view, a scalar, or neither if the argument is optional. */
+/* An argument: a view, a scalar, or neither if the argument is optional or has a default. */
 typedef struct tilewright_argument {
   size_t struct_size;
   const char *name;            /* null: by position */
@@ -135,7 +136,7 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
 /* Does not allocate or synchronize and may be captured, unless it checks indices. The workspace
- * is aligned to 256 bytes, and null if none is needed.
+ * is aligned to 256 bytes, and null if none is needed. A scalar that is left out has its default.
  *
  * Elements of a view that is written must not share memory. The exception are the arguments dk and
  * dv, [batch, heads, rows, width], of a backward whose k and v also have a stride of 0 along the
@@ -144,6 +145,65 @@ TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operati
                                                         const tilewright_argument *arguments,
                                                         size_t num_arguments, void *workspace,
                                                         uint64_t workspace_bytes, void *stream);
+
+/* What a run would launch, from the bundle and the arguments alone. */
+
+/* A device, which need not exist. */
+typedef struct tilewright_target {
+  size_t struct_size;
+  int major, minor;    /* compute capability */
+  int shared_bytes;    /* of a block at most; 0: any */
+  int multiprocessors; /* some kernels divide their work by them */
+} tilewright_target;
+
+typedef enum tilewright_determinism {
+  TILEWRIGHT_DETERMINISM_UNKNOWN = 0, /* bundles of ABI 3 do not say */
+  TILEWRIGHT_DETERMINISM_YES = 1,     /* two runs on the same arguments have the same bits */
+  TILEWRIGHT_DETERMINISM_NO = 2       /* floats are added in an order that differs */
+} tilewright_determinism;
+
+typedef struct tilewright_run_info {
+  size_t struct_size;
+  const char *name;   /* of the kernel or program */
+  const char *target; /* of its code: "sm_90a" */
+  const char *params; /* that all launches have: "D=128,T=bf16" */
+  const char *sums;   /* types in which products are summed: "f32"; empty: no products */
+  /* Equal for calls that launch the same code in the same way, for caches: the signature of a plan
+   * or the name of an operation, then types, extents, strides and alignment of views, and values of
+   * scalars. */
+  const char *call;
+  tilewright_determinism determinism;
+  uint64_t workspace_bytes;
+  size_t num_launches;
+} tilewright_run_info;
+
+typedef struct tilewright_launch_info {
+  size_t struct_size;
+  const char *kernel;
+  const char *entry; /* symbol of the variant in the code */
+  const char *target;
+  const char *params; /* with those that the compiler chose: "...,BLOCK_M=128,BLOCK_N=64" */
+  const char *sums;
+  tilewright_determinism determinism;
+  int is_cubin;      /* 0: PTX, which the driver compiles */
+  uint32_t grid[3];  /* in thread blocks; if one is 0, nothing is launched */
+  uint32_t block[3]; /* in threads */
+  uint32_t cluster[3];
+  uint32_t shared_bytes; /* of a thread block */
+} tilewright_launch_info;
+
+/* For a device that is prepared, or for `target` if that is not null; then no GPU is needed. */
+TILEWRIGHT_API tilewright_code tilewright_operation_report(const tilewright_operation *operation,
+                                                           const tilewright_argument *arguments,
+                                                           size_t num_arguments, int device,
+                                                           const tilewright_target *target,
+                                                           tilewright_report **report);
+/* Strings live as long as the report. */
+TILEWRIGHT_API tilewright_code tilewright_report_run(const tilewright_report *report,
+                                                     tilewright_run_info *info);
+TILEWRIGHT_API tilewright_code tilewright_report_launch(const tilewright_report *report,
+                                                        size_t index, tilewright_launch_info *info);
+TILEWRIGHT_API void tilewright_report_destroy(tilewright_report *report);
 
 /* A kernel compiled with `tilewrightc --timeline` has an optional argument `timeline`, for
  * attention among the captures: an array of i64 of rank 1 in device memory, which the host clears

@@ -7,6 +7,7 @@
 
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
+#include "lib/Bundle/KernelSums.h"
 #include "lib/Bundle/WrittenViews.h"
 #include "lib/Support/ElementTypes.h"
 #include "lib/Support/MakeError.h"
@@ -113,6 +114,16 @@ llvm::Expected<runtime::ArgumentSpec> makeArgument(llvm::StringRef name, Type ty
   return runtime::ArgumentSpec::view(name.str(), *element, std::move(extents), isOptional);
 }
 
+runtime::Argument makeDefault(Attribute value, ElementType type) {
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return runtime::realScalar(type, number.getValueAsDouble());
+  APInt number = cast<IntegerAttr>(value).getValue();
+  // A flag is one bit, and not -1.
+  return *runtime::integerScalar(type, number.getBitWidth() == 1
+                                           ? static_cast<int64_t>(number.getZExtValue())
+                                           : number.getSExtValue());
+}
+
 /// Declared arguments, then captures.
 template <typename OpTy>
 llvm::Expected<std::vector<runtime::ArgumentSpec>>
@@ -124,6 +135,9 @@ makeArguments(OpTy op, ArrayRef<tile::CaptureOp> captures) {
     if (!spec)
       return spec.takeError();
     spec->isWritten = spec->isView && isWritten(argument);
+    if (DictionaryAttr defaults = op.getArgDefaultsAttr())
+      if (Attribute value = defaults.get(cast<StringAttr>(name)))
+        spec->byDefault = makeDefault(value, spec->type);
     arguments.push_back(std::move(*spec));
   }
   for (tile::CaptureOp capture : captures) {
@@ -200,6 +214,8 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   spec.grid = {makeGrid(kernel.getGrid())};
   spec.block = {static_cast<uint32_t>(32 * kernel.getWarps()), 1, 1};
   spec.sharedBytes = static_cast<uint32_t>(kernel.getSharedBytes().value_or(0));
+  spec.sums = getSumTypes(kernel);
+  spec.addsInAnyOrder = addsInAnyOrder(kernel);
   if (llvm::Error error = addTensorMaps(kernel, spec))
     return error;
   if (llvm::Error error = addConstraints(kernel.getSignature().constraints, spec))

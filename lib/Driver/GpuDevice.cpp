@@ -293,7 +293,7 @@ llvm::Error GpuCall::bind(const llvm::StringMap<Argument> &given) {
   for (const runtime::ArgumentSpec &spec : contract) {
     auto found = given.find(spec.name);
     if (found == given.end()) {
-      if (!spec.isOptional)
+      if (!spec.isOptional && !spec.byDefault)
         return makeError("argument '" + spec.name + "' is missing");
       arguments.push_back(runtime::Argument::absent());
       continue;

@@ -272,9 +272,9 @@ TEST_F(Operations, RejectsArguments) {
     EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument, wrong.message);
   }
   Arguments arguments = scaleArguments();
-  arguments.values[3] = Argument::scalar(0.5);
+  arguments.values[3] = Argument::scalar(int32_t(1));
   EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument,
-                 "argument 'scale' of kernel 'scale' must be a scalar of type f32, but got f64");
+                 "argument 'scale' of kernel 'scale' must be a scalar of type f32, but got i32");
   arguments.values[3] = arguments.values[0];
   EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument,
                  "argument 'scale' of kernel 'scale' must be a scalar, but got a view");
