@@ -7,16 +7,12 @@
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONBACKWARD_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONBACKWARD_H
 
-#include "runtime/AttentionPlan.h"
+#include "runtime/AttentionFields.h"
 
 namespace tilewright::runtime {
 
 struct AttentionBackwardDesc : AttentionDesc {
-  /// Runs are bit-identical, which costs two more products for each pair.
-  bool isDeterministic = false;
-  /// Accepts optional arrays for the gradients of captures: d_x for x, among the captures.
-  bool hasCaptureGradients = false;
-  std::string entry = "attention_backward"; // kernel or program of the bundle
+  AttentionBackwardDesc() { kind = Kind::Backward; }
 };
 
 struct AttentionBackwardArguments : AttentionArguments {
@@ -31,8 +27,7 @@ struct AttentionBackwardArguments : AttentionArguments {
 };
 
 std::array<const Argument *, 10> listViews(const AttentionBackwardArguments &arguments);
-Params paramsOf(const AttentionBackwardDesc &desc);
-const AttentionSignature &signatureOf(const AttentionBackwardDesc &desc);
+const std::array<AttentionField, 10> &fieldsOf(const AttentionBackwardDesc &desc);
 
 using AttentionBackward = Attention<AttentionBackwardDesc, AttentionBackwardArguments>;
 

@@ -7,17 +7,12 @@
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONDECODE_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONDECODE_H
 
-#include "runtime/AttentionPlan.h"
+#include "runtime/AttentionFields.h"
 
 namespace tilewright::runtime {
 
 struct AttentionDecodeDesc : AttentionDesc {
-  int64_t group = 1;   // query heads that share a key head
-  int64_t maxRows = 1; // queries of a sequence, 1 to 16
-  /// Into how many parts the keys of a sequence are divided at most. Not 0: the result of a
-  /// sequence does not depend on others.
-  int64_t numSplits = 0;
-  std::string entry = "attention_decode"; // kernel or program of the bundle
+  AttentionDecodeDesc() { kind = Kind::Decode; }
 };
 
 /// A cache in pages, or a page for each sequence.
@@ -35,47 +30,29 @@ struct AttentionDecodeArguments : AttentionArguments {
   KvCache cache;
 };
 
-/// The functions are those of the other plans. Of the code in a bundle, a plan holds what serves
-/// different sizes of pages, and a run takes what copies the most rows at once.
+/// The functions are those of the other plans. The entry has heads before queries.
 class AttentionDecode {
 public:
   static Result<AttentionDecode> create(const DriverTable &driver,
                                         std::shared_ptr<const Bundle> bundle,
                                         const AttentionDecodeDesc &desc);
 
-  Status checkSupport(const Target &target) const;
-  /// The captures of the functions that other files replaced.
-  const std::vector<std::string> &captures() const { return captureNames; }
-  Status prepare(int device);
-  void checkIndices(bool isWanted);
+  Status checkSupport(const Target &target) const { return plan.getPlan().checkSupport(target); }
+  const std::vector<std::string> &captures() const { return plan.captures(); }
+  const std::string &signature() const { return plan.getPlan().signature(); }
+  Status prepare(int device) { return plan.getPlan().prepare(device); }
+  void checkIndices(bool isWanted) { plan.getPlan().checkIndices(isWanted); }
   Status workspaceSize(const AttentionDecodeArguments &arguments, int device,
                        uint64_t &bytes) const;
   Status run(const AttentionDecodeArguments &arguments, uint64_t workspace, uint64_t workspaceBytes,
              cuda::Stream stream) const;
+  Result<RunReport> report(const AttentionDecodeArguments &arguments, const Target &target,
+                           int multiprocessors) const;
 
 private:
-  /// The code for pages whose rows are a multiple of `pageRows`; 0: without a table.
-  struct Variant {
-    int64_t pageRows;
-    Operation operation;
-    bool hasWideScale = false;    // in f64
-    std::vector<uint8_t> sources; // source of each argument of the contract, then captures in order
-  };
-  struct Bound {
-    const Variant *variant = nullptr;
-    Argument q, o, scale, windowLeft, windowRight;
-    const Argument *arguments[maxArguments];
-  };
-  AttentionDecode(std::string entry, bool hasWindow)
-      : entry(std::move(entry)), hasWindow(hasWindow) {}
-  Status add(int64_t pageRows, Operation operation);
-  Result<const Variant *> choose(const KvCache &cache) const;
-  Status bind(const AttentionDecodeArguments &arguments, Bound &bound) const;
-
-  std::string entry, bundleName;
-  bool hasWindow;
-  std::vector<Variant> variants; // those of the most rows first
-  std::vector<std::string> captureNames;
+  struct Views;
+  explicit AttentionDecode(AttentionFields plan) : plan(std::move(plan)) {}
+  AttentionFields plan;
 };
 
 } // namespace tilewright::runtime

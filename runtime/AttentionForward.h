@@ -6,12 +6,12 @@
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONFORWARD_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONFORWARD_H
 
-#include "runtime/AttentionPlan.h"
+#include "runtime/AttentionFields.h"
 
 namespace tilewright::runtime {
 
 struct AttentionForwardDesc : AttentionDesc {
-  std::string entry = "attention_forward"; // kernel or program of the bundle
+  AttentionForwardDesc() { kind = Kind::Forward; }
 };
 
 struct AttentionForwardArguments : AttentionArguments {
@@ -23,8 +23,7 @@ struct AttentionForwardArguments : AttentionArguments {
 };
 
 std::array<const Argument *, 5> listViews(const AttentionForwardArguments &arguments);
-inline Params paramsOf(const AttentionForwardDesc &desc) { return attentionParams(desc); }
-const AttentionSignature &signatureOf(const AttentionForwardDesc &desc);
+const std::array<AttentionField, 5> &fieldsOf(const AttentionForwardDesc &desc);
 
 using AttentionForward = Attention<AttentionForwardDesc, AttentionForwardArguments>;
 

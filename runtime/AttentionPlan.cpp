@@ -1,214 +1,331 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Binds the arguments of attention to the contract of an entry, by name.
+// Finds the code of a description, and binds arguments to it.
 
-#include "runtime/AttentionBackward.h"
+#include "runtime/AttentionPlan.h"
 
 #include <algorithm>
-#include <string_view>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
+using Kind = AttentionDesc::Kind;
 
 namespace {
 
-enum SourceKind : uint8_t { FromCapture = 252, FromScale, FromWindowLeft, FromWindowRight };
+constexpr const char *windowNames[] = {"window_left", "window_right"};
+const Argument openSide = Argument::scalar(int32_t(-1));
 
-constexpr const char *scalarNames[] = {"scale", "window_left", "window_right"};
+/// Of arrays that are no cache, the arguments that have the same extents along dimensions 0 to 2.
+/// The constraints of shipped kernels say the same; here it holds for custom entries too.
+struct Likeness {
+  const char *name, *like[3];
+};
+constexpr Likeness likenesses[] = {
+    {"k", {"q", nullptr, nullptr}}, {"v", {"q", "k", "k"}},   {"o", {"q", "q", "q"}},
+    {"do", {"q", "q", "q"}},        {"lse", {"q", "q", "q"}}, {"dlse", {"q", "q", "q"}},
+    {"dq", {"q", "q", "q"}},        {"dk", {"k", "k", "k"}},  {"dv", {"v", "v", "v"}}};
 
-/// The dense form, without lists of blocks, of an entry that also supports packed sequences or
-/// lists, which a bundle may also contain.
-Params ofDense(const Bundle &bundle, const std::string &entry, Params params) {
-  auto has = [&](const auto &specs, std::string_view name) {
-    return std::any_of(specs.begin(), specs.end(), [&](const auto &spec) {
-      return spec.name == entry &&
-             std::any_of(spec.params.begin(), spec.params.end(),
-                         [&](const auto &param) { return param.first == name; });
-    });
+/// The values of PAGE_ROWS in a bundle, the largest first.
+std::vector<int64_t> pageRowsIn(const Manifest &manifest, const std::string &entry) {
+  std::vector<int64_t> values;
+  auto add = [&](const Params &params) {
+    for (const auto &param : params)
+      if (param.first == "PAGE_ROWS" && param.second.kind() == Expr::Kind::Integer &&
+          std::find(values.begin(), values.end(), param.second.value()) == values.end())
+        values.push_back(param.second.value());
   };
-  const Manifest &manifest = bundle.manifest();
-  for (const char *name : {"PACKED", "LISTED"})
-    if (has(manifest.programs, name) || has(manifest.kernels, name))
-      params.emplace_back(name, Expr::flag(false));
-  return params;
+  for (const ProgramSpec &program : manifest.programs)
+    if (program.name == entry)
+      add(program.params);
+  for (const KernelSpec &kernel : manifest.kernels)
+    if (kernel.name == entry)
+      add(kernel.params);
+  std::sort(values.rbegin(), values.rend());
+  return values;
+}
+
+std::vector<std::string> capturesOf(const Operation &operation) {
+  std::vector<std::string> names;
+  for (const ArgumentSpec &argument : operation.arguments())
+    if (argument.isCapture)
+      names.push_back(argument.name);
+  return names;
 }
 
 } // namespace
 
-Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
-  static const char *const causal[] = {"none", "top_left", "bottom_right"};
-  return {{"D", Expr::integer(desc.headDim)},
-          {"DV", Expr::integer(desc.valueDim ? desc.valueDim : desc.headDim)},
-          {"T", Expr::symbol(Expr::Kind::Type, std::string(elementTypeName(desc.type)))},
-          {"CAUSAL", Expr::symbol(Expr::Kind::Enum, causal[unsigned(desc.causal)])},
-          {"WINDOW", Expr::flag(desc.hasWindow)}};
+AttentionPlan::AttentionPlan(const AttentionDesc &desc, std::string bundleName)
+    : desc(desc), bundleName(std::move(bundleName)), entry(entryOf(desc)), text(signatureOf(desc)) {
 }
 
-Params tilewright::runtime::paramsOf(const AttentionBackwardDesc &desc) {
-  Params params = attentionParams(desc);
-  params.emplace_back("DETERMINISTIC", Expr::flag(desc.isDeterministic));
-  if (desc.hasCaptureGradients) // otherwise both are suitable
-    params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
-  return params;
+int AttentionPlan::find(const char *name) const {
+  for (size_t i = 0; i < contract.size(); ++i)
+    if (contract[i].name == name)
+      return int(i);
+  return -1;
 }
 
 Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
                                             std::shared_ptr<const Bundle> bundle,
-                                            const std::string &entry, const AttentionDesc &desc,
-                                            const Params &params,
-                                            const AttentionSignature &signature) {
-  if (desc.headDim < 1 || desc.valueDim < 0)
-    return Status::failure("the head dimension of attention must be positive, but got " +
-                           std::to_string(desc.headDim) + " and, for values, " +
-                           std::to_string(desc.valueDim));
-  Params dense = ofDense(*bundle, entry, params);
-  Result<Operation> operation = Operation::create(driver, std::move(bundle), entry, dense);
-  if (!operation)
-    return operation.status();
-  AttentionPlan plan(std::move(*operation), signature, entry);
-  plan.ranks.resize(signature.numViews);
-  plan.hasWindow = desc.hasWindow;
-  for (const ArgumentSpec &argument : plan.operation.arguments()) {
-    uint8_t source = FromCapture;
-    for (size_t i = 0; i < signature.numViews; ++i)
-      if (argument.name == signature.views[i].name) {
-        source = uint8_t(i);
-        plan.ranks[i] = uint8_t(argument.extents.size());
-      }
-    for (unsigned i = 0; i < std::size(scalarNames); ++i)
-      if (argument.name == scalarNames[i])
-        source = uint8_t(FromScale + i);
-    if (source == FromCapture && !argument.isCapture && !argument.isOptional)
-      return Status::failure("'" + entry + "' takes '" + argument.name +
-                             "', which is not an argument of attention");
-    if (source == FromCapture)
-      plan.captureNames.push_back(argument.name);
-    if (source == FromScale)
-      plan.hasWideScale = argument.type == ElementType::F64;
-    plan.sources.push_back(source);
+                                            const AttentionDesc &desc) {
+  if (Status status = check(desc); !status)
+    return status;
+  AttentionPlan plan(desc, bundle->name());
+  const Manifest &manifest = bundle->manifest();
+  auto create = [&](const AttentionDesc &wanted) {
+    return Operation::create(driver, bundle, plan.entry, paramsOf(wanted, manifest));
+  };
+  std::vector<int64_t> sizes = {0};
+  if (hasCache(desc))
+    sizes = desc.pageRows ? std::vector<int64_t>{*desc.pageRows} : pageRowsIn(manifest, plan.entry);
+  for (int64_t pageRows : sizes) {
+    AttentionDesc wanted = desc;
+    if (hasCache(desc))
+      wanted.pageRows = pageRows;
+    Result<Operation> operation = create(wanted);
+    if (!operation && operation.status().code() != Code::MissingVariant)
+      return operation.status();
+    if (!operation)
+      continue;
+    if (Status status = plan.add(pageRows, std::move(*operation)); !status)
+      return status;
   }
-  const std::vector<std::string> &names = plan.captureNames;
-  for (size_t i = 0; i < names.size(); ++i)
-    for (size_t j = 0; j < names.size(); ++j)
-      if (names[i] == "d_" + names[j])
-        plan.gradients.emplace_back(i, j);
-  for (size_t i = 0; i < signature.numViews; ++i)
-    if (signature.views[i].isRequired &&
-        std::find(plan.sources.begin(), plan.sources.end(), i) == plan.sources.end())
-      return Status::failure("'" + entry + "' has no argument '" + signature.views[i].name +
-                             "', which attention requires");
+  if (plan.variants.empty())
+    return create(desc).status(); // names the command for a usual page
+  plan.finish();
   return plan;
 }
 
-/// Checks that the contract of the entry cannot express: equal extents. Absent views and other
-/// ranks are not compared here: the contract rejects them with the name of the view that is wrong.
-Status AttentionPlan::checkViews(const Argument *const *views) const {
-  auto isComparable = [&](size_t view) {
-    return views[view]->kind == Argument::Kind::View && views[view]->rank == ranks[view];
-  };
-  auto quoted = [&](size_t view) { return std::string("'") + signature->views[view].name + "'"; };
-  for (size_t i = 0; i < signature->numViews; ++i)
-    for (size_t dim = 0; dim < std::size(signature->views[i].like); ++dim) {
-      size_t like = signature->views[i].like[dim];
-      int64_t wanted = views[like]->extents[dim], got = views[i]->extents[dim];
-      if (isComparable(i) && isComparable(like) && got != wanted)
-        return Status::failure("argument " + quoted(i) + " of attention must have extent " +
-                               std::to_string(wanted) + " along dimension " + std::to_string(dim) +
-                               ", as " + quoted(like) + " has, but got " + std::to_string(got));
+Status AttentionPlan::add(int64_t pageRows, Operation operation) {
+  Variant variant{pageRows, std::move(operation), {}};
+  if (!variants.empty() && capturesOf(variant.operation) != capturesOf(variants[0].operation))
+    return Status::failure("'" + entry + "' has other captures for pages of " +
+                           std::to_string(pageRows) + " rows than for others");
+  for (const ArgumentSpec &argument : variant.operation.arguments()) {
+    int place = find(argument.name.c_str());
+    if (place < 0) {
+      if (contract.size() == maxArguments)
+        return Status::failure("'" + entry + "' has more than " + std::to_string(maxArguments) +
+                               " arguments for all sizes of pages");
+      place = int(contract.size());
+      contract.push_back(argument);
+      contract.back().isOptional |= argument.isView && !variants.empty();
     }
-  int64_t heads = views[0]->extents[1], keyHeads = views[1]->extents[1];
-  if (isComparable(0) && isComparable(1) && heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
-    return Status::failure("the heads of 'q' must be a multiple of those of 'k', but got " +
-                           std::to_string(heads) + " and " + std::to_string(keyHeads));
-  for (size_t i = 0; i < signature->numViews; ++i)
-    if (views[i]->kind != Argument::Kind::Absent && !signature->views[i].isRequired &&
-        std::find(sources.begin(), sources.end(), i) == sources.end())
-      return Status::failure("'" + entry + "' has no argument " + quoted(i) + ", but got one");
+    variant.sources.push_back(uint8_t(place));
+  }
+  for (size_t i = 0; i < contract.size(); ++i)
+    if (std::find(variant.sources.begin(), variant.sources.end(), i) == variant.sources.end())
+      contract[i].isOptional |= contract[i].isView;
+  variants.push_back(std::move(variant));
+  return Status::success();
+}
+
+void AttentionPlan::finish() {
+  q = find("q");
+  k = find(desc.kind == Kind::Decode ? "k_pages" : "k");
+  blockTable = find("block_table");
+  for (unsigned i = 0; i < 2; ++i) {
+    windows[i] = find(windowNames[i]);
+    if (windows[i] >= 0 && !contract[size_t(windows[i])].byDefault)
+      contract[size_t(windows[i])].byDefault = openSide; // a bundle of ABI 3 has no defaults
+  }
+  for (size_t i = 0; i < contract.size(); ++i)
+    for (size_t j = 0; j < contract.size(); ++j)
+      if (contract[j].isCapture && contract[i].name == "d_" + contract[j].name)
+        gradients.emplace_back(i, j);
+  if (desc.kind != Kind::Backward && (desc.kind != Kind::Forward || desc.isCached))
+    return;
+  for (const Likeness &row : likenesses)
+    for (uint8_t dim = 0; dim < 3; ++dim) {
+      int place = find(row.name), like = row.like[dim] ? find(row.like[dim]) : -1;
+      if (place >= 0 && like >= 0)
+        equalExtents.push_back({uint8_t(place), uint8_t(like), dim});
+    }
+}
+
+Result<const AttentionPlan::Variant *>
+AttentionPlan::choose(const Argument *const *arguments) const {
+  if (!hasCache(desc) || k < 0 || arguments[k]->kind != Argument::Kind::View)
+    return &variants[0];
+  bool hasTable = blockTable >= 0 && arguments[blockTable]->kind != Argument::Kind::Absent;
+  int64_t rows = arguments[k]->extents[1];
+  for (const Variant &variant : variants)
+    if (hasTable ? variant.pageRows > 0 && rows % variant.pageRows == 0 : variant.pageRows == 0)
+      return &variant;
+  std::string sizes;
+  for (const Variant &variant : variants)
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(variant.pageRows);
+  return Status::failure(Code::MissingVariant,
+                         "'" + bundleName + "' has no variant of '" + entry + "' for " +
+                             (hasTable ? "pages of " + std::to_string(rows) + " rows"
+                                       : std::string("a cache without a table")) +
+                             ", but PAGE_ROWS = " + sizes + "; compile it with --param=PAGE_ROWS=" +
+                             std::to_string(hasTable ? mostPageRows(rows) : 0));
+}
+
+/// Only of views of the ranks that these dimensions need: the contract, which a run checks later,
+/// rejects what is missing, or of another rank.
+Status AttentionPlan::checkExtents(const Argument *const *arguments) const {
+  auto hasDim = [](const Argument &view, unsigned dim) {
+    return view.kind == Argument::Kind::View && view.rank > dim;
+  };
+  for (const EqualExtent &equal : equalExtents) {
+    const Argument &view = *arguments[equal.place], &like = *arguments[equal.like];
+    if (!hasDim(view, equal.dim) || !hasDim(like, equal.dim) ||
+        view.rank != contract[equal.place].extents.size() ||
+        like.rank != contract[equal.like].extents.size() ||
+        view.extents[equal.dim] == like.extents[equal.dim])
+      continue;
+    return Status::failure("argument '" + contract[equal.place].name +
+                           "' of attention must have extent " +
+                           std::to_string(like.extents[equal.dim]) + " along dimension " +
+                           std::to_string(equal.dim) + ", as '" + contract[equal.like].name +
+                           "' has, but got " + std::to_string(view.extents[equal.dim]));
+  }
+  if (!equalExtents.empty() && q >= 0 && k >= 0 && hasDim(*arguments[q], 3) &&
+      hasDim(*arguments[k], 3)) {
+    int64_t heads = arguments[q]->extents[1], keyHeads = arguments[k]->extents[1];
+    if (heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
+      return Status::failure("the heads of 'q' must be a multiple of those of 'k', but got " +
+                             std::to_string(heads) + " and " + std::to_string(keyHeads));
+  }
+  if (desc.kind == Kind::Decode && q >= 0 && hasDim(*arguments[q], 3) &&
+      arguments[q]->extents[2] > desc.maxRows)
+    return Status::failure("the queries of a sequence must be at most " +
+                           std::to_string(desc.maxRows) +
+                           ", max_rows of the description of decoding, but got " +
+                           std::to_string(arguments[q]->extents[2]));
   return Status::success();
 }
 
 /// The gradient of a capture has the shape of the capture; that of a scalar has one element.
-Status AttentionPlan::checkGradients(const AttentionArguments &arguments) const {
+Status AttentionPlan::checkGradients(const Argument *const *arguments) const {
   for (auto [place, of] : gradients) {
-    const Argument &gradient = arguments.captures[place], &capture = arguments.captures[of];
+    const Argument &gradient = *arguments[place], &capture = *arguments[of];
     if (gradient.kind != Argument::Kind::View)
       continue;
     bool isView = capture.kind == Argument::Kind::View;
     for (unsigned dim = 0; dim < gradient.rank && dim < maxRank; ++dim) {
       int64_t wanted = isView ? capture.extents[dim] : 1;
       if (gradient.extents[dim] != wanted)
-        return Status::failure("argument '" + captureNames[place] +
+        return Status::failure("argument '" + contract[place].name +
                                "' of attention must have extent " + std::to_string(wanted) +
                                " along dimension " + std::to_string(dim) + ", as the capture '" +
-                               captureNames[of] + "' has, but got " +
+                               contract[of].name + "' has, but got " +
                                std::to_string(gradient.extents[dim]));
     }
   }
   return Status::success();
 }
 
-Status AttentionPlan::bind(const Argument *const *views, const AttentionArguments &arguments,
-                           Scalars &scalars, const Argument **bound) const {
-  if (Status status = checkViews(views); !status)
-    return status;
-  if (!hasWindow && (arguments.windowLeft != -1 || arguments.windowRight != -1))
-    return Status::failure(
-        "the window of attention must be -1 and -1, since it was planned without one, but got " +
-        std::to_string(arguments.windowLeft) + " and " + std::to_string(arguments.windowRight) +
-        "; set has_window in the description");
-  for (auto [name, side] : {std::pair("window_left", arguments.windowLeft),
-                            std::pair("window_right", arguments.windowRight)})
-    if (side < -1)
-      return Status::failure(
-          std::string(name) +
-          " of attention must be a number of keys, or -1 for no limit, but got " +
-          std::to_string(side));
-  if (arguments.numCaptures != captureNames.size())
-    return Status::failure("attention takes " + std::to_string(captureNames.size()) +
-                           " captures, but got " + std::to_string(arguments.numCaptures));
-  if (Status status = checkGradients(arguments); !status)
-    return status;
-  scalars.scale =
-      hasWideScale ? Argument::scalar(arguments.scale) : Argument::scalar(float(arguments.scale));
-  scalars.windowLeft = Argument::scalar(arguments.windowLeft);
-  scalars.windowRight = Argument::scalar(arguments.windowRight);
-  size_t capture = 0;
-  for (size_t i = 0; i < sources.size(); ++i)
-    switch (sources[i]) {
-    case FromCapture:
-      bound[i] = &arguments.captures[capture++];
-      break;
-    case FromScale:
-      bound[i] = &scalars.scale;
-      break;
-    case FromWindowLeft:
-      bound[i] = &scalars.windowLeft;
-      break;
-    case FromWindowRight:
-      bound[i] = &scalars.windowRight;
-      break;
-    default:
-      bound[i] = views[sources[i]];
-    }
+Status AttentionPlan::checkWindow(int64_t left, int64_t right) const {
+  const int64_t sides[] = {left, right};
+  if (!desc.hasWindow && (sides[0] != -1 || sides[1] != -1))
+    return Status::failure(std::string("the window of ") + nounOf(desc.kind) +
+                           " must be -1 and -1, since it was planned without one, but got " +
+                           std::to_string(sides[0]) + " and " + std::to_string(sides[1]) +
+                           "; set has_window in the description");
+  for (unsigned i = 0; i < 2; ++i)
+    if (sides[i] < -1)
+      return Status::failure(std::string(windowNames[i]) + " of " + nounOf(desc.kind) +
+                             " must be a number of keys, or -1 for no limit, but got " +
+                             std::to_string(sides[i]));
   return Status::success();
 }
 
-Status AttentionPlan::workspaceSize(const Argument *const *views,
-                                    const AttentionArguments &arguments, int device,
-                                    uint64_t &bytes) const {
-  Scalars scalars;
-  const Argument *bound[maxArguments];
-  if (Status status = bind(views, arguments, scalars, bound); !status)
+Status AttentionPlan::bind(const Argument *const *arguments, size_t numArguments,
+                           Bound &bound) const {
+  if (numArguments != contract.size())
+    return Status::failure("'" + entry + "' takes " + std::to_string(contract.size()) +
+                           " arguments, but got " + std::to_string(numArguments));
+  Result<const Variant *> chosen = choose(arguments);
+  if (!chosen)
+    return chosen.status();
+  bound.variant = *chosen;
+  if (Status status = checkExtents(arguments); !status)
     return status;
-  return operation.workspaceSize(bound, sources.size(), device, bytes);
+  int64_t sides[2] = {-1, -1};
+  for (unsigned i = 0; i < 2; ++i)
+    if (windows[i] >= 0 && arguments[windows[i]]->kind == Argument::Kind::Scalar &&
+        arguments[windows[i]]->type == ElementType::I32)
+      sides[i] = arguments[windows[i]]->integer();
+  if (Status status = checkWindow(sides[0], sides[1]); !status)
+    return status;
+  if (Status status = checkGradients(arguments); !status)
+    return status;
+  const std::vector<uint8_t> &sources = bound.variant->sources;
+  for (size_t i = 0; i < sources.size(); ++i)
+    bound.arguments[i] = arguments[sources[i]];
+  for (int window : windows)
+    if (window >= 0 && arguments[window]->kind == Argument::Kind::Absent)
+      for (size_t i = 0; i < sources.size(); ++i)
+        if (sources[i] == window)
+          bound.arguments[i] = &openSide;
+  if (sources.size() < contract.size())
+    for (size_t i = 0; i < contract.size(); ++i)
+      if (arguments[i]->kind != Argument::Kind::Absent &&
+          std::find(sources.begin(), sources.end(), i) == sources.end())
+        return Status::failure("'" + entry + "' has no argument '" + contract[i].name +
+                               "' for pages of this size, but got one");
+  return Status::success();
 }
 
-Status AttentionPlan::run(const Argument *const *views, const AttentionArguments &arguments,
-                          uint64_t workspace, uint64_t workspaceBytes, cuda::Stream stream) const {
-  Scalars scalars;
-  const Argument *bound[maxArguments];
-  if (Status status = bind(views, arguments, scalars, bound); !status)
+Status AttentionPlan::checkSupport(const Target &target) const {
+  for (const Variant &variant : variants)
+    if (Status status = variant.operation.checkSupport(target); !status)
+      return status;
+  return Status::success();
+}
+
+Status AttentionPlan::prepare(int device) {
+  for (Variant &variant : variants)
+    if (Status status = variant.operation.prepare(device); !status)
+      return status;
+  return Status::success();
+}
+
+void AttentionPlan::checkIndices(bool isWanted) {
+  for (Variant &variant : variants)
+    variant.operation.checkIndices(isWanted);
+}
+
+Status AttentionPlan::workspaceSize(const Argument *const *arguments, size_t numArguments,
+                                    int device, uint64_t &bytes) const {
+  Bound bound;
+  if (Status status = bind(arguments, numArguments, bound); !status)
     return status;
-  return operation.run(bound, sources.size(), workspace, workspaceBytes, stream);
+  return bound.variant->operation.workspaceSize(bound.arguments, bound.count(), device, bytes);
+}
+
+Status AttentionPlan::run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
+                          uint64_t workspaceBytes, cuda::Stream stream) const {
+  Bound bound;
+  if (Status status = bind(arguments, numArguments, bound); !status)
+    return status;
+  return bound.variant->operation.run(bound.arguments, bound.count(), workspace, workspaceBytes,
+                                      stream);
+}
+
+template <typename... Device>
+Result<RunReport> AttentionPlan::reportOn(const Argument *const *arguments, size_t numArguments,
+                                          Device... device) const {
+  Bound bound;
+  if (Status status = bind(arguments, numArguments, bound); !status)
+    return status;
+  Result<RunReport> report =
+      bound.variant->operation.report(bound.arguments, bound.count(), device...);
+  if (report)
+    report->call.replace(0, entry.size(), text); // it begins with the name
+  return report;
+}
+
+Result<RunReport> AttentionPlan::report(const Argument *const *arguments, size_t numArguments,
+                                        int device) const {
+  return reportOn(arguments, numArguments, device);
+}
+
+Result<RunReport> AttentionPlan::report(const Argument *const *arguments, size_t numArguments,
+                                        const Target &target, int multiprocessors) const {
+  return reportOn<const Target &, int>(arguments, numArguments, target, multiprocessors);
 }

@@ -1,125 +1,96 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The common part of the plans of attention: an operation whose arguments are known by name.
+// A call of attention, by one description for all shipped kernels: the code that serves it, and its
+// arguments by name. AttentionForward.h, AttentionBackward.h and AttentionDecode.h have structs for
+// the arguments of the plainest calls.
+//
+//   AttentionDesc desc;
+//   desc.headDim = 128;
+//   desc.isPacked = true;
+//   auto plan = AttentionPlan::create(**driver, *bundle, desc);
+//   for (const ArgumentSpec &argument : plan->arguments())
+//     ... // q, k, v, o, lse, cu_seqlens_q, cu_seqlens_k, scale, window_left, window_right
+//
+// A plan is a thin layer: what a kernel requires of its arguments is in the bundle, and an
+// Operation checks it. A plan adds what a bundle cannot say: which parameters describe a call,
+// which of several entries takes the pages of a cache, and equal extents of custom entries.
 
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H
 
+#include "runtime/AttentionDesc.h"
 #include "runtime/Operation.h"
-
-#include <array>
 
 namespace tilewright::runtime {
 
-struct AttentionDesc {
-  enum class Causal { None, TopLeft, BottomRight };
-
-  ElementType type = ElementType::BF16; // type of q, k, v, o and their gradients
-  int64_t headDim = 0;
-  int64_t valueDim = 0; // 0: headDim
-  Causal causal = Causal::None;
-  bool hasWindow = false;
-};
-
-/// The arguments of a call besides its views.
-struct AttentionArguments {
-  double scale = 1;                          // rounded to f32, unless the entry takes it in f64
-  int32_t windowLeft = -1, windowRight = -1; // -1: no limit; both are, unless hasWindow is set
-  /// Captures of replaced functions, and optional arguments of the entry that the plan does not
-  /// name, in the order of captures().
-  const Argument *captures = nullptr;
-  size_t numCaptures = 0;
-};
-
-/// Views that an entry takes by name, and the extents that must be equal.
-struct AttentionSignature {
-  struct View {
-    const char *name;
-    bool isRequired; // required of entries; in a call, the contract says which are optional
-    uint8_t like[3]; // numbers of the views that have the same extents along dimensions 0 to 2
-  };
-  const View *views; // the first are q and k
-  size_t numViews;
-};
-
-/// The parameters of an entry for a description.
-Params attentionParams(const AttentionDesc &desc);
-
 class AttentionPlan {
-public:
-  /// `signature` must outlive the plan.
-  static Result<AttentionPlan> create(const DriverTable &driver,
-                                      std::shared_ptr<const Bundle> bundle,
-                                      const std::string &entry, const AttentionDesc &desc,
-                                      const Params &params, const AttentionSignature &signature);
-
-  Status checkSupport(const Target &target) const { return operation.checkSupport(target); }
-  const std::vector<std::string> &captures() const { return captureNames; }
-  Status prepare(int device) { return operation.prepare(device); }
-  void checkIndices(bool isWanted) { operation.checkIndices(isWanted); }
-  /// `views` in the order of the signature.
-  Status workspaceSize(const Argument *const *views, const AttentionArguments &arguments,
-                       int device, uint64_t &bytes) const;
-  Status run(const Argument *const *views, const AttentionArguments &arguments, uint64_t workspace,
-             uint64_t workspaceBytes, cuda::Stream stream) const;
-
-private:
-  struct Scalars {
-    Argument scale, windowLeft, windowRight;
-  };
-  AttentionPlan(Operation operation, const AttentionSignature &signature, std::string entry)
-      : operation(std::move(operation)), signature(&signature), entry(std::move(entry)) {}
-  Status checkViews(const Argument *const *views) const;
-  Status checkGradients(const AttentionArguments &arguments) const;
-  Status bind(const Argument *const *views, const AttentionArguments &arguments, Scalars &scalars,
-              const Argument **bound) const;
-
-  Operation operation;
-  bool hasWindow = false;
-  bool hasWideScale = false; // in f64
-  const AttentionSignature *signature;
-  std::string entry;
-  std::vector<uint8_t> sources; // source of each argument of the contract: a view, or a SourceKind
-  std::vector<uint8_t> ranks;   // of the views of the signature
-  std::vector<std::string> captureNames;
-  std::vector<std::pair<size_t, size_t>> gradients; // indices of d_x and x in the captures
-};
-
-/// A plan for one direction. A call is an Arguments, of which listViews gives the views in the
-/// order of signatureOf a Desc; paramsOf gives the parameters of the entry.
-template <typename Desc, typename Arguments> class Attention {
 public:
   /// Needs no GPU. MissingVariant, with the command that compiles it, if the bundle has no such
   /// code.
-  static Result<Attention> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
-                                  const Desc &desc) {
-    Result<AttentionPlan> plan = AttentionPlan::create(driver, std::move(bundle), desc.entry, desc,
-                                                       paramsOf(desc), signatureOf(desc));
-    if (!plan)
-      return plan.status();
-    return Attention(std::move(*plan));
-  }
+  static Result<AttentionPlan> create(const DriverTable &driver,
+                                      std::shared_ptr<const Bundle> bundle,
+                                      const AttentionDesc &desc);
+
+  /// Of all functions that take arguments: they have this order, and none is null. Scalars may be
+  /// absent if they have a default, which windows always have: -1.
+  const std::vector<ArgumentSpec> &arguments() const { return contract; }
+  const std::string &signature() const { return text; }
 
   /// Whether there is code for such a device. Needs no GPU.
-  Status checkSupport(const Target &target) const { return plan.checkSupport(target); }
-  /// Names of the captures that run takes.
-  const std::vector<std::string> &captures() const { return plan.captures(); }
-
-  Status prepare(int device) { return plan.prepare(device); }
+  Status checkSupport(const Target &target) const;
+  Status prepare(int device);
   /// As Operation::checkIndices.
-  void checkIndices(bool isWanted) { plan.checkIndices(isWanted); }
-  Status workspaceSize(const Arguments &arguments, int device, uint64_t &bytes) const {
-    return plan.workspaceSize(listViews(arguments).data(), arguments, device, bytes);
-  }
-  Status run(const Arguments &arguments, uint64_t workspace, uint64_t workspaceBytes,
-             cuda::Stream stream) const {
-    return plan.run(listViews(arguments).data(), arguments, workspace, workspaceBytes, stream);
-  }
+  void checkIndices(bool isWanted);
+  Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
+                       uint64_t &bytes) const;
+  Status run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
+             uint64_t workspaceBytes, cuda::Stream stream) const;
+  /// Whether the description allows these sides of a window, also for an entry without arguments
+  /// for them.
+  Status checkWindow(int64_t left, int64_t right) const;
+  /// As Operation::report; `call` begins with the signature.
+  Result<RunReport> report(const Argument *const *arguments, size_t numArguments, int device) const;
+  Result<RunReport> report(const Argument *const *arguments, size_t numArguments,
+                           const Target &target, int multiprocessors) const;
 
 private:
-  explicit Attention(AttentionPlan plan) : plan(std::move(plan)) {}
-  AttentionPlan plan;
+  /// Code for pages whose rows are a multiple of `pageRows`; 0: without a table, or a cache.
+  struct Variant {
+    int64_t pageRows;
+    Operation operation;
+    std::vector<uint8_t> sources; // number in `contract` of each of its arguments
+  };
+  /// The arguments of one variant.
+  struct Bound {
+    const Variant *variant;
+    const Argument *arguments[maxArguments];
+    size_t count() const { return variant->sources.size(); }
+  };
+  /// An extent that must be that of another argument.
+  struct EqualExtent {
+    uint8_t place, like, dim;
+  };
+
+  AttentionPlan(const AttentionDesc &desc, std::string bundleName);
+  Status add(int64_t pageRows, Operation operation);
+  void finish();
+  int find(const char *name) const; // -1: no such argument
+  Result<const Variant *> choose(const Argument *const *arguments) const;
+  Status checkExtents(const Argument *const *arguments) const;
+  Status checkGradients(const Argument *const *arguments) const;
+  Status bind(const Argument *const *arguments, size_t numArguments, Bound &bound) const;
+  template <typename... Device>
+  Result<RunReport> reportOn(const Argument *const *arguments, size_t numArguments,
+                             Device... device) const;
+
+  AttentionDesc desc;
+  std::string bundleName, entry, text;
+  std::vector<Variant> variants; // those of the most rows first
+  std::vector<ArgumentSpec> contract;
+  std::vector<EqualExtent> equalExtents;
+  std::vector<std::pair<size_t, size_t>> gradients; // d_x and x of captures
+  int q = -1, k = -1, blockTable = -1, windows[2] = {-1, -1};
 };
 
 } // namespace tilewright::runtime

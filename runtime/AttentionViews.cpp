@@ -9,11 +9,11 @@ using namespace tilewright;
 using namespace tilewright::runtime;
 
 template <size_t n, typename Row>
-static constexpr std::array<AttentionSignature::View, n> viewsOf(const Row (&rows)[n]) {
-  std::array<AttentionSignature::View, n> views{};
+static constexpr std::array<AttentionField, n> fieldsIn(const Row (&rows)[n]) {
+  std::array<AttentionField, n> fields{};
   for (size_t i = 0; i < n; ++i)
-    views[i] = rows[i].view;
-  return views;
+    fields[i] = rows[i].view;
+  return fields;
 }
 
 template <size_t n, typename Row, typename Arguments>
@@ -24,15 +24,13 @@ static std::array<const Argument *, n> list(const Row (&rows)[n], const Argument
   return views;
 }
 
-const AttentionSignature &runtime::signatureOf(const AttentionForwardDesc &) {
-  static constexpr auto views = viewsOf(forward::views);
-  static constexpr AttentionSignature signature{views.data(), views.size()};
-  return signature;
+const std::array<AttentionField, 5> &runtime::fieldsOf(const AttentionForwardDesc &) {
+  static constexpr auto fields = fieldsIn(forward::views);
+  return fields;
 }
-const AttentionSignature &runtime::signatureOf(const AttentionBackwardDesc &) {
-  static constexpr auto views = viewsOf(backward::views);
-  static constexpr AttentionSignature signature{views.data(), views.size()};
-  return signature;
+const std::array<AttentionField, 10> &runtime::fieldsOf(const AttentionBackwardDesc &) {
+  static constexpr auto fields = fieldsIn(backward::views);
+  return fields;
 }
 
 std::array<const Argument *, 5> runtime::listViews(const AttentionForwardArguments &arguments) {

@@ -17,37 +17,33 @@ template <typename Arguments, typename Args> struct AttentionViewRow {
   Argument Arguments::*place;
   const tilewright_view *Args::*field;
   const char *fieldName;
-  AttentionSignature::View view;
+  AttentionField view;
 };
 
 namespace forward {
 using A = AttentionForwardArguments;
 using C = tilewright_attention_forward_args;
-enum Number : uint8_t { Q, K, V, O, Lse };
 inline constexpr AttentionViewRow<A, C> views[] = {
-    {&A::q, &C::q, "q", {"q", true, {Q, Q, Q}}},
-    {&A::k, &C::k, "k", {"k", true, {Q, K, K}}},
-    {&A::v, &C::v, "v", {"v", true, {Q, K, K}}},
-    {&A::o, &C::o, "o", {"o", true, {Q, Q, Q}}},
-    {&A::lse, &C::lse, "lse", {"lse", false, {Q, Q, Q}}},
+    {&A::q, &C::q, "q", {"q", true}},          {&A::k, &C::k, "k", {"k", true}},
+    {&A::v, &C::v, "v", {"v", true}},          {&A::o, &C::o, "o", {"o", true}},
+    {&A::lse, &C::lse, "lse", {"lse", false}},
 };
 } // namespace forward
 
 namespace backward {
 using A = AttentionBackwardArguments;
 using C = tilewright_attention_backward_args;
-enum Number : uint8_t { Q, K, V, O, DO, Lse, DLse, DQ, DK, DV };
 inline constexpr AttentionViewRow<A, C> views[] = {
-    {&A::q, &C::q, "q", {"q", true, {Q, Q, Q}}},
-    {&A::k, &C::k, "k", {"k", true, {Q, K, K}}},
-    {&A::v, &C::v, "v", {"v", true, {Q, K, K}}},
-    {&A::o, &C::o, "o", {"o", true, {Q, Q, Q}}},
-    {&A::dO, &C::d_o, "d_o", {"do", true, {Q, Q, Q}}},
-    {&A::lse, &C::lse, "lse", {"lse", true, {Q, Q, Q}}},
-    {&A::dLse, &C::d_lse, "d_lse", {"dlse", false, {Q, Q, Q}}},
-    {&A::dQ, &C::d_q, "d_q", {"dq", true, {Q, Q, Q}}},
-    {&A::dK, &C::d_k, "d_k", {"dk", true, {K, K, K}}},
-    {&A::dV, &C::d_v, "d_v", {"dv", true, {V, V, V}}},
+    {&A::q, &C::q, "q", {"q", true}},
+    {&A::k, &C::k, "k", {"k", true}},
+    {&A::v, &C::v, "v", {"v", true}},
+    {&A::o, &C::o, "o", {"o", true}},
+    {&A::dO, &C::d_o, "d_o", {"do", true}},
+    {&A::lse, &C::lse, "lse", {"lse", true}},
+    {&A::dLse, &C::d_lse, "d_lse", {"dlse", false}},
+    {&A::dQ, &C::d_q, "d_q", {"dq", true}},
+    {&A::dK, &C::d_k, "d_k", {"dk", true}},
+    {&A::dV, &C::d_v, "d_v", {"dv", true}},
 };
 } // namespace backward
 

@@ -55,6 +55,7 @@ template <> inline constexpr size_t firstSize<tilewright_argument> = 40;
 template <> inline constexpr size_t firstSize<tilewright_target> = 24;
 template <> inline constexpr size_t firstSize<tilewright_run_info> = 72;
 template <> inline constexpr size_t firstSize<tilewright_launch_info> = 96;
+template <> inline constexpr size_t firstSize<tilewright_attention_desc> = 184;
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_desc> = 48;
 template <> inline constexpr size_t firstSize<tilewright_attention_forward_args> = 80;
 template <> inline constexpr size_t firstSize<tilewright_attention_backward_desc> = 56;

@@ -64,6 +64,7 @@ typedef enum tilewright_causal {
 typedef struct tilewright_bundle tilewright_bundle;
 typedef struct tilewright_operation tilewright_operation;
 typedef struct tilewright_report tilewright_report;
+typedef struct tilewright_attention tilewright_attention;
 typedef struct tilewright_attention_forward tilewright_attention_forward;
 typedef struct tilewright_attention_backward tilewright_attention_backward;
 typedef struct tilewright_attention_decode tilewright_attention_decode;
@@ -235,6 +236,114 @@ TILEWRIGHT_API tilewright_code tilewright_cache_query(tilewright_cache *cache);
 /* Removes all entries, and fills the struct with what is left. */
 TILEWRIGHT_API tilewright_code tilewright_cache_clear(tilewright_cache *cache);
 
+/* Attention, by one description for all shipped kernels, kernels/attention_*.mlir. A plan takes the
+ * arguments of the kernel by name, as its file describes them: q, k, v, o, lse, scale and so on. A
+ * description that is all zero but for its size, type and head_dim is the plainest forward. A field
+ * of another kind must be zero. */
+typedef enum tilewright_attention_kind {
+  TILEWRIGHT_ATTENTION_FORWARD = 0,
+  TILEWRIGHT_ATTENTION_BACKWARD = 1,
+  TILEWRIGHT_ATTENTION_DECODE = 2,
+  TILEWRIGHT_ATTENTION_APPEND = 3
+} tilewright_attention_kind;
+
+/* How an append finds the row of a new key. */
+typedef enum tilewright_places {
+  TILEWRIGHT_PLACES_SLOTS = 0,    /* slots */
+  TILEWRIGHT_PLACES_TABLE = 1,    /* seq_lens and block_table: behind the keys of the sequence */
+  TILEWRIGHT_PLACES_SEQUENCES = 2 /* seq_lens; sequence b is page b */
+} tilewright_places;
+
+#define TILEWRIGHT_NO_TABLE (-1) /* for page_rows */
+
+typedef struct tilewright_attention_desc {
+  size_t struct_size;
+  tilewright_attention_kind kind;
+  tilewright_type type; /* of q, k, v and o */
+  int64_t head_dim;
+  int64_t value_dim; /* 0: head_dim */
+  const char *entry; /* null: attention_forward, and so on */
+  /* Further parameters of the entry, such as {"BLOCK_M", "64"}. */
+  const tilewright_param *params;
+  size_t num_params;
+
+  /* Forward, backward, decode. */
+  tilewright_causal causal;
+  int has_window; /* window_left and window_right, -1 by default, may have other values */
+  /* Forward, backward, append: sequences of different lengths, one after the other, in arrays of
+   * batch 1, with cu_seqlens_q and cu_seqlens_k; of an append, cu_seqlens. */
+  int packed;
+  /* Forward, backward. Not 0: queries attend listed blocks of keys, of this many queries and keys
+   * (list_block_n 0: as many): kv_indices and kv_num_blocks. */
+  int64_t list_block_m;
+  int64_t list_block_n;
+  /* Forward: keys are in a cache, with seq_lens, and block_table if there are pages. */
+  int cached;
+  /* Forward that is cached, decode. 0: any size of pages, and no table too, for which the bundle
+   * has code; a run takes what copies the most rows at once. Else the rows of a page that one copy
+   * takes, which divide those of a page, or TILEWRIGHT_NO_TABLE. */
+  int64_t page_rows;
+  /* Backward. */
+  int deterministic;     /* runs are bitwise equal, at the cost of two more products per pair */
+  int ordered;           /* the same with sums in order, where the kernel has them */
+  int score_gradient;    /* d_score, the gradient of the scores, for that of a bias */
+  int capture_gradients; /* optional d_x, for the gradient of capture x */
+  /* Decode. */
+  int32_t num_splits; /* at most so many parts of a sequence; 0: any. Not 0: its result does not
+                         depend on other sequences */
+  int64_t group;      /* query heads that share a key head; 0: 1 */
+  int64_t max_rows;   /* queries of a sequence at most, 1 to 16; 0: 1 */
+  /* Append. */
+  tilewright_places places;
+  int wide_indices;            /* slots_i64 and positions_i64 instead of slots and positions */
+  int positions;               /* of the new keys, for their rotation */
+  int64_t rotary;              /* columns that are rotated, by cos and sin */
+  int rotary_pairs;            /* columns 2 i and 2 i + 1 together, else i and i + rotary / 2 */
+  int rotary_first;            /* queries by the position of the first new key of their sequence */
+  tilewright_type rotary_type; /* of cos and sin; only with rotary */
+} tilewright_attention_desc;
+
+/* "attention_forward D=64,DV=64,T=bf16,CAUSAL=top_left": the entry, widths and type, the parameters
+ * of what is not off, and further ones by name. Equal for equal descriptions, however these state
+ * defaults, and the same in later versions: a key for caches of plans. Linked files are not part of
+ * it. Valid until the next call in the thread. */
+TILEWRIGHT_API tilewright_code tilewright_attention_signature(const tilewright_attention_desc *desc,
+                                                              const char **signature);
+/* All parameters, as tilewrightc --variant and tilewright-compiler.h take them: "D=64,DV=64,...".
+ * Valid until the next call in the thread. */
+TILEWRIGHT_API tilewright_code tilewright_attention_params(const tilewright_attention_desc *desc,
+                                                           const char **params);
+
+TILEWRIGHT_API tilewright_code tilewright_attention_create(const tilewright_bundle *bundle,
+                                                           const tilewright_attention_desc *desc,
+                                                           tilewright_attention **plan);
+TILEWRIGHT_API void tilewright_attention_destroy(tilewright_attention *plan);
+/* Captures come last. Returns null after the last. */
+TILEWRIGHT_API size_t tilewright_attention_num_arguments(const tilewright_attention *plan);
+TILEWRIGHT_API const char *tilewright_attention_argument_name(const tilewright_attention *plan,
+                                                              size_t index);
+/* The other functions are those of operations. */
+TILEWRIGHT_API tilewright_code tilewright_attention_check_support(const tilewright_attention *plan,
+                                                                  int major, int minor,
+                                                                  int shared_bytes);
+TILEWRIGHT_API tilewright_code tilewright_attention_prepare(tilewright_attention *plan, int device);
+TILEWRIGHT_API tilewright_code tilewright_attention_workspace_size(
+    const tilewright_attention *plan, const tilewright_argument *arguments, size_t num_arguments,
+    int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code tilewright_attention_check_indices(tilewright_attention *plan,
+                                                                  int wanted);
+TILEWRIGHT_API tilewright_code tilewright_attention_run(const tilewright_attention *plan,
+                                                        const tilewright_argument *arguments,
+                                                        size_t num_arguments, void *workspace,
+                                                        uint64_t workspace_bytes, void *stream);
+TILEWRIGHT_API tilewright_code tilewright_attention_report(const tilewright_attention *plan,
+                                                           const tilewright_argument *arguments,
+                                                           size_t num_arguments, int device,
+                                                           const tilewright_target *target,
+                                                           tilewright_report **report);
+
+/* The plainest calls of attention with structs instead of names. */
+
 /* Attention forward. */
 typedef struct tilewright_attention_forward_desc {
   size_t struct_size;
@@ -363,8 +472,9 @@ typedef struct tilewright_attention_decode_desc {
   int64_t head_dim;
   int64_t value_dim;     /* 0: head_dim */
   int64_t group;         /* query heads that share a key head */
-  int64_t max_rows;      /* queries of a sequence, 1 to 16, and 128 with those of a group; 0: 1.
-                            The code is that of ROWS, the next power of two */
+  int64_t max_rows;      /* queries of a sequence at most, 1 to 16, and 128 with those of a group;
+                            0: 1. The code is that of ROWS, the next power of two; a run with more
+                            queries than max_rows is rejected, also if ROWS has room for them */
   int32_t num_splits;    /* at most so many parts of a sequence; 0: any. Not 0: its result does not
                             depend on other sequences */
   int overlap_previous;  /* 0: not supported yet */

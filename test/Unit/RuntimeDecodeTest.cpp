@@ -210,6 +210,20 @@ TEST_F(DecodePlan, PassesHeadsBeforeRows) {
   EXPECT_EQ(paramAt<float>(launch, end - 1), 30.0f);
 }
 
+/// Code for 4 queries serves a plan of max_rows 3, and used to take 4.
+TEST_F(DecodePlan, TakesAtMostTheRowsOfTheDescription) {
+  createPlan();
+  for (int64_t rows : {1, 3}) {
+    qExtents[1] = oExtents[1] = rows;
+    EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  }
+  qExtents[1] = oExtents[1] = 4;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "the queries of a sequence must be at most 3, max_rows of the description of "
+                   "decoding, but got 4");
+  EXPECT_EQ(fake().launches.size(), 2u);
+}
+
 TEST_F(DecodePlan, NamesWhatIsMissing) {
   createPlan();
   kExtents[1] = vExtents[1] = 20;
@@ -336,7 +350,8 @@ TEST_F(DecodePlan, ChecksWindowsAndCaptures) {
   desc.has_window = 0;
   createPlan();
   args.window_left = 8;
-  fails("window_left and window_right must be -1 for a plan without windows, but got 8 and -1");
+  fails("the window of decoding must be -1 and -1, since it was planned without one, but got 8 and "
+        "-1; set has_window in the description");
   args.window_left = -1;
   EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   // Code with other captures for other pages.

@@ -3,8 +3,11 @@
 //
 // A successful run allocates no host memory, and runs of several threads do not interfere.
 
-#include "RuntimeBackwardBundle.h"
+#include "RuntimeAttentionBundle.h"
 #include "RuntimeQuietDriver.h"
+
+#include "runtime/CApi.h"
+#include "runtime/tilewright.h"
 
 #include "gtest/gtest.h"
 
@@ -88,6 +91,54 @@ TEST(RuntimeHotPath, AllocatesNothingInABackward) {
   EXPECT_TRUE(ok);
   EXPECT_EQ(allocated, 0);
   EXPECT_EQ(numQuietLaunches, 300u);
+}
+
+/// By name, through the C interface: a cache for which the plan has several kernels, windows that
+/// are left out, and a scale in another type.
+TEST(RuntimeHotPath, AllocatesNothingForArgumentsByName) {
+  setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  DriverTable driver = quietTable();
+  setDriverForTesting(&driver);
+  std::string bytes = *featureBundle().bytes();
+  tilewright_bundle *bundle = nullptr;
+  tilewright_attention *plan = nullptr;
+  ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+  tilewright_attention_desc desc = {};
+  desc.struct_size = sizeof(desc);
+  desc.type = TILEWRIGHT_BF16;
+  desc.head_dim = 64;
+  desc.cached = 1;
+  ASSERT_EQ(tilewright_attention_create(bundle, &desc, &plan), TILEWRIGHT_OK);
+  ASSERT_EQ(tilewright_attention_prepare(plan, 0), TILEWRIGHT_OK) << tilewright_last_error();
+  int64_t qExtents[] = {3, 8, 300, 64}, kExtents[] = {9, 16, 2, 64}, tableExtents[] = {3, 4};
+  auto *memory = reinterpret_cast<void *>(uintptr_t(0x10000));
+  tilewright_view q = {sizeof(q), memory, TILEWRIGHT_BF16, 4, qExtents, nullptr};
+  tilewright_view k = {sizeof(k), memory, TILEWRIGHT_BF16, 4, kExtents, nullptr};
+  tilewright_view table = {sizeof(table), memory, TILEWRIGHT_I32, 2, tableExtents, nullptr};
+  tilewright_view lengths = {sizeof(lengths), memory, TILEWRIGHT_I32, 1, tableExtents, nullptr};
+  double scale = 0.125;
+  const std::pair<const char *, const tilewright_view *> views[] = {
+      {"k", &k}, {"v", &k}, {"q", &q}, {"o", &q}, {"block_table", &table}, {"seq_lens", &lengths}};
+  std::vector<tilewright_argument> list;
+  for (auto [name, view] : views)
+    list.push_back({sizeof(list[0]), name, view, nullptr, TILEWRIGHT_F32});
+  list.push_back({sizeof(list[0]), "scale", nullptr, &scale, TILEWRIGHT_F64});
+  numQuietLaunches = 0;
+  long before = numAllocations;
+  bool ok = true;
+  for (int i = 0; i < 100; ++i) {
+    kExtents[1] = i % 2 ? 16 : 64;
+    uint64_t size = 0;
+    ok &= !tilewright_attention_workspace_size(plan, list.data(), list.size(), 0, &size);
+    ok &= !tilewright_attention_run(plan, list.data(), list.size(), nullptr, 0, nullptr);
+  }
+  long allocated = numAllocations - before;
+  EXPECT_TRUE(ok) << tilewright_last_error();
+  EXPECT_EQ(allocated, 0);
+  EXPECT_EQ(numQuietLaunches, 100u);
+  tilewright_attention_destroy(plan);
+  tilewright_bundle_close(bundle);
+  setDriverForTesting(nullptr);
 }
 
 TEST(RuntimeHotPath, ServesSeveralThreads) {

@@ -1,0 +1,236 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "runtime/AttentionDesc.h"
+
+#include "runtime/Report.h"
+
+#include <algorithm>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using Kind = AttentionDesc::Kind;
+
+namespace {
+
+constexpr const char *kindNames[] = {"forward", "backward", "decode", "append"};
+constexpr int64_t mostRows = 16;      // of a decode
+constexpr int64_t usualPageRows = 64; // what a user is told to compile
+/// The values of PAGE_ROWS, without 0.
+constexpr int64_t pageRowsOfCode[] = {128, 64, 32, 16, 8, 1};
+
+struct Row {
+  const char *name;
+  Expr value;
+  bool isOn;
+  /// For a feature that is off: whether code that has it on serves as well.
+  bool isAnyServed = false;
+};
+
+Row flag(const char *name, bool isOn) { return {name, Expr::flag(isOn), isOn}; }
+Row number(const char *name, int64_t value, bool isOn = true) {
+  return {name, Expr::integer(value), isOn};
+}
+Row type(const char *name, ElementType type, bool isOn = true) {
+  return {name, Expr::symbol(Expr::Kind::Type, std::string(elementTypeName(type))), isOn};
+}
+template <size_t n> Row word(const char *name, const char *const (&words)[n], size_t place) {
+  return {name, Expr::symbol(Expr::Kind::Enum, words[place]), place > 0};
+}
+
+/// In the order of messages. The first three are the widths and the type.
+std::vector<Row> rowsOf(const AttentionDesc &desc) {
+  static constexpr const char *causal[] = {"none", "top_left", "bottom_right"};
+  static constexpr const char *places[] = {"slots", "table", "sequences"};
+  static constexpr const char *indices[] = {"i32", "i64"};
+  std::vector<Row> rows = {number("D", desc.headDim),
+                           number("DV", desc.valueDim ? desc.valueDim : desc.headDim),
+                           type("T", desc.type)};
+  auto add = [&](Row row) { rows.push_back(std::move(row)); };
+  if (desc.kind == Kind::Append) {
+    add(word("PLACES", places, size_t(desc.places)));
+    add(word("INDICES", indices, desc.hasWideIndices));
+    add(flag("PACKED", desc.isPacked));
+    add(flag("POSITIONS", desc.hasPositions));
+    add(number("ROTARY", desc.rotary, desc.rotary > 0));
+    add(flag("PAIRS", desc.rotatesPairs));
+    add(flag("Q_FIRST", desc.rotatesFirst));
+    add(type("TR", desc.rotary ? desc.angleType : desc.type, desc.rotary > 0));
+    return rows;
+  }
+  add(word("CAUSAL", causal, size_t(desc.causal)));
+  add(flag("WINDOW", desc.hasWindow));
+  const int64_t pageRows = desc.pageRows.value_or(usualPageRows);
+  if (desc.kind == Kind::Decode) {
+    int64_t queries = 1;
+    while (queries < desc.maxRows)
+      queries *= 2;
+    add(number("GROUP", desc.group, desc.group > 1));
+    add(number("ROWS", queries, queries > 1));
+    add(number("PAGE_ROWS", pageRows, desc.pageRows.has_value()));
+    add(number("SPLITS", desc.numSplits, desc.numSplits > 0));
+    return rows;
+  }
+  if (desc.kind == Kind::Backward) {
+    add(flag("DETERMINISTIC", desc.isDeterministic));
+    add(flag("CAPTURE_GRADIENTS", desc.hasCaptureGradients));
+    rows.back().isAnyServed = true; // the arrays are optional
+  }
+  add(flag("PACKED", desc.isPacked));
+  add(flag("LISTED", desc.listBlockM > 0));
+  if (desc.listBlockM > 0) {
+    add(number("LIST_BLOCK_M", desc.listBlockM));
+    add(number("LIST_BLOCK_N", desc.listBlockN ? desc.listBlockN : desc.listBlockM));
+  }
+  if (desc.kind == Kind::Backward) {
+    add(flag("ORDERED", desc.isOrdered));
+    add(flag("SCORE_GRADIENT", desc.hasScoreGradient));
+    return rows;
+  }
+  add(flag("CACHED", desc.isCached));
+  if (desc.isCached)
+    add(number("PAGE_ROWS", pageRows, desc.pageRows.has_value()));
+  return rows;
+}
+
+/// Parameters that every kernel of a kind has, and its plans have always named.
+bool isAlwaysNamed(const Row &row, Kind kind) {
+  static constexpr const char *names[] = {"CAUSAL", "WINDOW", "DETERMINISTIC"};
+  return row.isOn || kind == Kind::Decode || kind == Kind::Append ||
+         std::any_of(std::begin(names), std::end(names),
+                     [&](const char *name) { return std::string_view(name) == row.name; });
+}
+
+bool hasParam(const Manifest &manifest, const std::string &entry, std::string_view name) {
+  auto isIn = [&](const Params &params) {
+    return std::any_of(params.begin(), params.end(),
+                       [&](const auto &param) { return param.first == name; });
+  };
+  auto has = [&](const auto &spec) { return spec.name == entry && isIn(spec.params); };
+  return std::any_of(manifest.programs.begin(), manifest.programs.end(), has) ||
+         std::any_of(manifest.kernels.begin(), manifest.kernels.end(), has);
+}
+
+} // namespace
+
+std::string runtime::entryOf(const AttentionDesc &desc) {
+  return desc.entry.empty() ? std::string("attention_") + kindNames[size_t(desc.kind)] : desc.entry;
+}
+
+const char *runtime::nounOf(Kind kind) {
+  static constexpr const char *nouns[] = {"attention", "attention", "decoding", "appending"};
+  return nouns[size_t(kind)];
+}
+
+int64_t runtime::mostPageRows(int64_t rows) {
+  return *std::find_if(std::begin(pageRowsOfCode), std::end(pageRowsOfCode),
+                       [&](int64_t size) { return rows % size == 0; });
+}
+
+Status runtime::check(const AttentionDesc &desc) {
+  const std::string of = std::string(" of ") + nounOf(desc.kind);
+  auto text = [](int64_t number) { return std::to_string(number); };
+  if (desc.headDim < 1 || desc.valueDim < 0)
+    return Status::failure("the head dimension" + of + " must be positive, but got " +
+                           text(desc.headDim) + " and, for values, " + text(desc.valueDim));
+  if (desc.group < 1)
+    return Status::failure("the group" + of +
+                           " must be a number of query heads for each key head, but got " +
+                           text(desc.group));
+  if (desc.numSplits < 0)
+    return Status::failure("the splits" + of +
+                           " must be a number of parts, or 0 for any, but got " +
+                           text(desc.numSplits));
+  if (desc.maxRows < 1 || desc.maxRows > mostRows)
+    return Status::failure("the rows" + of + " must be a number of queries from 1 to " +
+                           text(mostRows) + " for each sequence, but got " + text(desc.maxRows));
+  if (desc.listBlockM < 0 || desc.listBlockN < 0 || (desc.listBlockN && !desc.listBlockM))
+    return Status::failure("the blocks of the lists" + of +
+                           " must be numbers of queries and keys, or both 0 without lists, but "
+                           "got " +
+                           text(desc.listBlockM) + " and " + text(desc.listBlockN));
+  if (desc.pageRows && *desc.pageRows < 0)
+    return Status::failure("the page rows" + of +
+                           " must be a number of rows, or 0 without a table, but got " +
+                           text(*desc.pageRows));
+  if (desc.rotary < 0)
+    return Status::failure("the rotary columns" + of +
+                           " must be a number of columns, or 0 without a rotation, but got " +
+                           text(desc.rotary));
+  // A field of another kind is a mistake of the caller, which would have no effect.
+  constexpr unsigned forward = 1, backward = 2, decode = 4, append = 8;
+  struct Field {
+    bool isSet;
+    const char *name;
+    unsigned kinds;
+  };
+  const Field fields[] = {
+      {desc.causal != AttentionDesc::Causal::None, "causal", forward | backward | decode},
+      {desc.hasWindow, "has_window", forward | backward | decode},
+      {desc.isPacked, "packed", forward | backward | append},
+      {desc.listBlockM != 0, "list_block_m", forward | backward},
+      {desc.isCached, "cached", forward},
+      {desc.pageRows.has_value(), "page_rows", forward | decode},
+      {desc.isDeterministic, "deterministic", backward},
+      {desc.isOrdered, "ordered", backward},
+      {desc.hasScoreGradient, "score_gradient", backward},
+      {desc.hasCaptureGradients, "capture_gradients", backward},
+      {desc.group != 1, "group", decode},
+      {desc.maxRows != 1, "max_rows", decode},
+      {desc.numSplits != 0, "num_splits", decode},
+      {desc.places != AttentionDesc::Places::Slots, "places", append},
+      {desc.hasWideIndices, "wide_indices", append},
+      {desc.hasPositions, "positions", append},
+      {desc.rotary != 0, "rotary", append},
+      {desc.rotatesPairs, "rotary_pairs", append},
+      {desc.rotatesFirst, "rotary_first", append}};
+  for (const Field &field : fields) {
+    if (!field.isSet || (field.kinds >> unsigned(desc.kind) & 1))
+      continue;
+    std::string kinds;
+    for (unsigned kind = 0; kind < std::size(kindNames); ++kind)
+      if (field.kinds >> kind & 1)
+        kinds += (kinds.empty() ? "" : " or ") + std::string(kindNames[kind]);
+    return Status::failure(std::string(field.name) + " is of the description of a " + kinds +
+                           ", but this one is of a " + kindNames[size_t(desc.kind)]);
+  }
+  if (desc.pageRows && !hasCache(desc))
+    return Status::failure("page_rows is of a cache, but the description has none; set cached");
+  const std::vector<Row> rows = rowsOf(desc);
+  for (const auto &param : desc.more)
+    for (const Row &row : rows)
+      if (param.first == row.name)
+        return Status::failure("parameter '" + param.first +
+                               "' follows from the description, and must not be among the further "
+                               "parameters");
+  return Status::success();
+}
+
+Params runtime::paramsOf(const AttentionDesc &desc) {
+  Params params;
+  for (Row &row : rowsOf(desc))
+    params.emplace_back(row.name, std::move(row.value));
+  params.insert(params.end(), desc.more.begin(), desc.more.end());
+  return params;
+}
+
+Params runtime::paramsOf(const AttentionDesc &desc, const Manifest &manifest) {
+  const std::string entry = entryOf(desc);
+  Params params;
+  for (Row &row : rowsOf(desc))
+    if (isAlwaysNamed(row, desc.kind) || (!row.isAnyServed && hasParam(manifest, entry, row.name)))
+      params.emplace_back(row.name, std::move(row.value));
+  params.insert(params.end(), desc.more.begin(), desc.more.end());
+  return params;
+}
+
+std::string runtime::signatureOf(const AttentionDesc &desc) {
+  Params params, more = desc.more;
+  for (Row &row : rowsOf(desc))
+    if (row.isOn)
+      params.emplace_back(row.name, std::move(row.value));
+  std::sort(more.begin(), more.end(),
+            [](const auto &a, const auto &b) { return a.first < b.first; });
+  params.insert(params.end(), more.begin(), more.end());
+  return entryOf(desc) + " " + toVariantText(params);
+}

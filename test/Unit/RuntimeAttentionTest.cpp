@@ -1,0 +1,586 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention by one description, through the C interface; RuntimeAttentionTest.c is a part in C.
+
+#include "RuntimeAttentionBundle.h"
+#include "RuntimeTesting.h"
+
+#include "runtime/CApi.h"
+#include "runtime/tilewright.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+/// Defined in C, and shown in docs/runtime.md: attention of packed sequences.
+extern "C" tilewright_code tilewrightRunPackedFromC(const tilewright_bundle *bundle, void *memory,
+                                                    void *stream);
+
+namespace {
+
+constexpr tilewright_code invalid = TILEWRIGHT_INVALID_ARGUMENT;
+
+/// Arguments by name, with the storage of their views and scalars.
+class Call {
+public:
+  Call &view(const char *name, tilewright_type type, std::vector<int64_t> extents) {
+    remove(name);
+    Item &item = add(name);
+    item.extents = std::move(extents);
+    item.view = {sizeof(item.view),
+                 reinterpret_cast<void *>(0x10000 * items.size()),
+                 type,
+                 uint32_t(item.extents.size()),
+                 item.extents.data(),
+                 nullptr};
+    item.argument.view = &item.view;
+    return *this;
+  }
+  template <typename T> Call &scalar(const char *name, tilewright_type type, T value) {
+    remove(name);
+    Item &item = add(name);
+    std::memcpy(item.scalar, &value, sizeof(value));
+    item.argument.scalar = item.scalar;
+    item.argument.scalar_type = type;
+    return *this;
+  }
+  Call &remove(const char *name) {
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!std::strcmp(items[i]->argument.name, name))
+        items.erase(items.begin() + long(i));
+    return *this;
+  }
+  const tilewright_argument *data() {
+    list.clear();
+    for (const auto &item : items)
+      list.push_back(item->argument);
+    return list.data();
+  }
+  size_t size() const { return items.size(); }
+
+private:
+  struct Item {
+    tilewright_argument argument;
+    tilewright_view view;
+    std::vector<int64_t> extents;
+    char scalar[8];
+  };
+  Item &add(const char *name) {
+    items.push_back(std::make_shared<Item>());
+    items.back()->argument = {sizeof(tilewright_argument), name, nullptr, nullptr, TILEWRIGHT_F32};
+    return *items.back();
+  }
+  std::vector<std::shared_ptr<Item>> items;
+  std::vector<tilewright_argument> list;
+};
+
+Call forwardCall(int64_t batch = 2, int64_t rows = 300) {
+  Call call;
+  call.view("q", TILEWRIGHT_BF16, {batch, 8, rows, 64})
+      .view("k", TILEWRIGHT_BF16, {batch, 2, 500, 64})
+      .view("v", TILEWRIGHT_BF16, {batch, 2, 500, 64})
+      .view("o", TILEWRIGHT_BF16, {batch, 8, rows, 64})
+      .scalar("scale", TILEWRIGHT_F32, 0.125f);
+  return call;
+}
+
+/// Of attention_forward with a cache.
+Call cachedCall(int64_t rows, bool hasTable) {
+  Call call = forwardCall(3);
+  call.view("k", TILEWRIGHT_BF16, {hasTable ? 9 : 3, rows, 2, 64})
+      .view("v", TILEWRIGHT_BF16, {hasTable ? 9 : 3, rows, 2, 64})
+      .view("seq_lens", TILEWRIGHT_I32, {3});
+  if (hasTable)
+    call.view("block_table", TILEWRIGHT_I32, {3, 4});
+  return call;
+}
+
+class AttentionPlans : public RuntimeTest {
+protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    setDriverForTesting(&driver);
+    load(featureBundle());
+    desc.struct_size = sizeof(desc);
+    desc.type = TILEWRIGHT_BF16;
+    desc.head_dim = 64;
+  }
+  void TearDown() override {
+    tilewright_attention_destroy(plan);
+    tilewright_bundle_close(bundle);
+    setDriverForTesting(nullptr);
+  }
+  void load(const BundleWriter &writer) {
+    tilewright_bundle_close(bundle);
+    Result<std::string> bytes = writer.bytes();
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    ASSERT_EQ(tilewright_bundle_load(bytes->data(), bytes->size(), &bundle), TILEWRIGHT_OK);
+  }
+  tilewright_code create() {
+    tilewright_attention_destroy(plan);
+    plan = nullptr;
+    return tilewright_attention_create(bundle, &desc, &plan);
+  }
+  void createPlan() {
+    ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+    ASSERT_EQ(tilewright_attention_prepare(plan, 0), TILEWRIGHT_OK) << tilewright_last_error();
+  }
+  tilewright_code run(Call &call) {
+    uint64_t bytes = 0;
+    tilewright_code code =
+        tilewright_attention_workspace_size(plan, call.data(), call.size(), 0, &bytes);
+    return code ? code
+                : tilewright_attention_run(plan, call.data(), call.size(),
+                                           reinterpret_cast<void *>(0x1000000), bytes, streamOf(0));
+  }
+  /// The entry that a run launched, which is told by its threads.
+  unsigned launched(Call &call) {
+    fake().launches.clear();
+    EXPECT_EQ(run(call), TILEWRIGHT_OK) << tilewright_last_error();
+    return fake().launches.empty() ? 0 : fake().launches[0].block[0];
+  }
+  std::string names() {
+    std::string text;
+    for (size_t i = 0; i < tilewright_attention_num_arguments(plan); ++i)
+      text += (i ? " " : "") + std::string(tilewright_attention_argument_name(plan, i));
+    return text;
+  }
+  std::string signature() {
+    const char *text = nullptr;
+    tilewright_code code = tilewright_attention_signature(&desc, &text);
+    return code ? tilewright_last_error() : text;
+  }
+  std::string params() {
+    const char *text = nullptr;
+    tilewright_code code = tilewright_attention_params(&desc, &text);
+    return code ? tilewright_last_error() : text;
+  }
+
+  tilewright_bundle *bundle = nullptr;
+  tilewright_attention *plan = nullptr;
+  tilewright_attention_desc desc = {};
+};
+
+TEST_F(AttentionPlans, RunThePlainestForward) {
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse scale window_left window_right");
+  EXPECT_EQ(tilewright_attention_argument_name(plan, 8), nullptr);
+  Call call = forwardCall();
+  EXPECT_EQ(launched(call), threadsOf::plain);
+  EXPECT_EQ(tilewright_attention_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_check_indices(plan, 1), TILEWRIGHT_OK);
+  call.view("lse", TILEWRIGHT_F32, {2, 8, 300}).scalar("window_left", TILEWRIGHT_I32, int32_t(-1));
+  EXPECT_EQ(tilewright_attention_check_indices(plan, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(launched(call), threadsOf::plain);
+}
+
+/// These were operations that the caller had to put together from parameters.
+TEST_F(AttentionPlans, RunPackedSequencesAndLists) {
+  desc.packed = 1;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse cu_seqlens_q cu_seqlens_k scale window_left window_right");
+  Call packed = forwardCall(1);
+  packed.view("cu_seqlens_q", TILEWRIGHT_I32, {4}).view("cu_seqlens_k", TILEWRIGHT_I32, {4});
+  EXPECT_EQ(launched(packed), threadsOf::packed);
+  desc.packed = 0;
+  desc.list_block_m = 128;
+  desc.list_block_n = 64;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse kv_indices kv_num_blocks scale window_left window_right");
+  Call listed = forwardCall();
+  listed.view("kv_indices", TILEWRIGHT_I32, {2, 8, 3, 8})
+      .view("kv_num_blocks", TILEWRIGHT_I32, {2, 8, 3});
+  EXPECT_EQ(launched(listed), threadsOf::listed);
+  desc.list_block_n = 0; // as many keys as queries, for which there is no code
+  EXPECT_C_FAILURE(
+      create(), TILEWRIGHT_MISSING_VARIANT,
+      "'bundle' has no variant of 'attention_forward' for D = 64, DV = 64, T = bf16, "
+      "CAUSAL = \"none\", WINDOW = false, PACKED = false, LISTED = true, LIST_BLOCK_M = 128, "
+      "LIST_BLOCK_N = 128, CACHED = false; compile it with: tilewrightc "
+      "kernels/attention_forward.mlir --kernel=attention_forward --param=D=64 --param=DV=64 "
+      "--param=T=bf16 --param=CAUSAL=none --param=WINDOW=false --param=PACKED=false "
+      "--param=LISTED=true --param=LIST_BLOCK_M=128 --param=LIST_BLOCK_N=128 "
+      "--param=CACHED=false --target=sm_80 --emit=bundle -o FILE");
+}
+
+/// A prefill over pages: one plan for all sizes of pages, and for a cache without a table.
+TEST_F(AttentionPlans, RunAPrefillOverPages) {
+  desc.cached = 1;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse block_table seq_lens scale window_left window_right");
+  for (auto [rows, threads] : {std::pair(64, threadsOf::pages64),
+                               {128, threadsOf::pages64},
+                               {16, threadsOf::pages16},
+                               {48, threadsOf::pages16}}) {
+    Call call = cachedCall(rows, true);
+    EXPECT_EQ(launched(call), threads) << rows;
+  }
+  Call whole = cachedCall(512, false);
+  EXPECT_EQ(launched(whole), threadsOf::noTable);
+  Call odd = cachedCall(20, true);
+  EXPECT_C_FAILURE(run(odd), TILEWRIGHT_MISSING_VARIANT,
+                   "'bundle' has no variant of 'attention_forward' for pages of 20 rows, but "
+                   "PAGE_ROWS = 64, 16, 0; compile it with --param=PAGE_ROWS=1");
+  Call missing = cachedCall(64, true);
+  missing.remove("seq_lens");
+  EXPECT_C_FAILURE(run(missing), invalid,
+                   "argument 'seq_lens' of kernel 'attention_forward' is missing; it is not an "
+                   "optional argument");
+  // A size that is fixed.
+  desc.page_rows = 16;
+  createPlan();
+  Call call = cachedCall(64, true);
+  EXPECT_EQ(launched(call), threadsOf::pages16);
+  EXPECT_C_FAILURE(run(whole), TILEWRIGHT_MISSING_VARIANT,
+                   "'bundle' has no variant of 'attention_forward' for a cache without a table, "
+                   "but PAGE_ROWS = 16; compile it with --param=PAGE_ROWS=0");
+  desc.page_rows = TILEWRIGHT_NO_TABLE;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse seq_lens scale window_left window_right");
+  EXPECT_EQ(launched(whole), threadsOf::noTable);
+  desc.page_rows = 32;
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+}
+
+TEST_F(AttentionPlans, RunAnAppend) {
+  desc.kind = TILEWRIGHT_ATTENTION_APPEND;
+  createPlan();
+  EXPECT_EQ(names(), "k v k_pages v_pages slots q q_out");
+  Call call;
+  call.view("k", TILEWRIGHT_BF16, {5, 2, 64})
+      .view("v", TILEWRIGHT_BF16, {5, 2, 64})
+      .view("k_pages", TILEWRIGHT_BF16, {9, 64, 2, 64})
+      .view("v_pages", TILEWRIGHT_BF16, {9, 64, 2, 64})
+      .view("slots", TILEWRIGHT_I32, {5});
+  EXPECT_EQ(launched(call), threadsOf::append);
+  call.remove("slots");
+  EXPECT_C_FAILURE(run(call), invalid,
+                   "argument 'slots' of kernel 'attention_append' is missing; it is not an "
+                   "optional argument");
+  desc.places = TILEWRIGHT_PLACES_TABLE;
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+  EXPECT_NE(std::string(tilewright_last_error()).find("--param=PLACES=table"), std::string::npos);
+}
+
+TEST_F(AttentionPlans, RunABackwardWithAllItsFeatures) {
+  desc.kind = TILEWRIGHT_ATTENTION_BACKWARD;
+  desc.deterministic = desc.score_gradient = 1;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o do lse dlse dq dk dv d_score scale window_left window_right bias");
+  Call call = forwardCall();
+  call.view("do", TILEWRIGHT_BF16, {2, 8, 300, 64})
+      .view("lse", TILEWRIGHT_F32, {2, 8, 300})
+      .view("dq", TILEWRIGHT_BF16, {2, 8, 300, 64})
+      .view("dk", TILEWRIGHT_BF16, {2, 2, 500, 64})
+      .view("dv", TILEWRIGHT_BF16, {2, 2, 500, 64})
+      .view("d_score", TILEWRIGHT_F32, {1, 8, 300, 500})
+      .view("bias", TILEWRIGHT_F32, {1, 8, 300, 500});
+  EXPECT_EQ(launched(call), threadsOf::scoreGradient);
+  call.view("dk", TILEWRIGHT_BF16, {2, 2, 400, 64});
+  EXPECT_C_FAILURE(run(call), invalid,
+                   "argument 'dk' of attention must have extent 500 along dimension 2, as 'k' has, "
+                   "but got 400");
+  desc.score_gradient = 0;
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT); // the code with it needs d_score
+}
+
+/// A plan of max_rows 3 has code for 4, and used to take 4.
+TEST_F(AttentionPlans, DecodeAtMostTheRowsOfTheDescription) {
+  desc.kind = TILEWRIGHT_ATTENTION_DECODE;
+  desc.group = 4;
+  desc.max_rows = 3;
+  createPlan();
+  auto call = [](int64_t rows) {
+    Call made;
+    made.view("q", TILEWRIGHT_BF16, {3, 8, rows, 64})
+        .view("k_pages", TILEWRIGHT_BF16, {9, 64, 2, 64})
+        .view("v_pages", TILEWRIGHT_BF16, {9, 64, 2, 64})
+        .view("o", TILEWRIGHT_BF16, {3, 8, rows, 64})
+        .view("block_table", TILEWRIGHT_I32, {3, 4})
+        .view("seq_lens", TILEWRIGHT_I32, {3})
+        .scalar("scale", TILEWRIGHT_F64, 0.125);
+    return made;
+  };
+  Call three = call(3), four = call(4);
+  EXPECT_EQ(launched(three), threadsOf::decode);
+  EXPECT_C_FAILURE(run(four), invalid,
+                   "the queries of a sequence must be at most 3, max_rows of the description of "
+                   "decoding, but got 4");
+  desc.max_rows = 4;
+  createPlan();
+  EXPECT_EQ(launched(four), threadsOf::decode);
+}
+
+TEST_F(AttentionPlans, ChecksArguments) {
+  createPlan();
+  auto fails = [&](Call call, const char *text) { EXPECT_C_FAILURE(run(call), invalid, text); };
+  // Those of the contract come first: a missing q is not an extent of k.
+  fails(forwardCall().remove("q"),
+        "argument 'q' of kernel 'attention_forward' is missing; it is not an optional argument");
+  fails(forwardCall().view("k", TILEWRIGHT_BF16, {2, 500, 64}),
+        "argument 'k' of kernel 'attention_forward' must have rank 4, but got rank 3");
+  fails(forwardCall().view("k", TILEWRIGHT_BF16, {3, 2, 500, 64}),
+        "argument 'k' of attention must have extent 2 along dimension 0, as 'q' has, but got 3");
+  fails(
+      forwardCall().remove("scale"),
+      "argument 'scale' of kernel 'attention_forward' is missing; it is not an optional argument");
+  fails(
+      forwardCall().scalar("window_left", TILEWRIGHT_I32, int32_t(4)),
+      "the window of attention must be -1 and -1, since it was planned without one, but got 4 and "
+      "-1; set has_window in the description");
+  fails(
+      forwardCall().scalar("window_left", TILEWRIGHT_I64, int64_t(-1)),
+      "argument 'window_left' of kernel 'attention_forward' must be a scalar of type i32, but got "
+      "i64");
+  fails(forwardCall().view("cu_seqlens_q", TILEWRIGHT_I32, {4}),
+        "there is no argument 'cu_seqlens_q'");
+  fails(forwardCall()
+            .view("k", TILEWRIGHT_BF16, {2, 3, 500, 64})
+            .view("v", TILEWRIGHT_BF16, {2, 3, 500, 64}),
+        "the heads of 'q' must be a multiple of those of 'k', but got 8 and 3");
+  EXPECT_TRUE(fake().launches.empty());
+  Call call = forwardCall();
+  EXPECT_C_FAILURE(tilewright_attention_run(nullptr, call.data(), call.size(), nullptr, 0, nullptr),
+                   invalid, "plan must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_workspace_size(plan, call.data(), call.size(), 0, nullptr),
+                   invalid, "plan and bytes must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_run(plan, nullptr, 2, nullptr, 0, nullptr), invalid,
+                   "the list of arguments must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_check_indices(plan, 2), invalid,
+                   "wanted must be 0 or 1, but got 2");
+}
+
+TEST_F(AttentionPlans, ChecksDescriptions) {
+  tilewright_attention_desc plain = desc;
+  auto refuses = [&](auto tilewright_attention_desc::*field, auto value, const std::string &text) {
+    desc.*field = value;
+    EXPECT_C_FAILURE(create(), invalid, text.c_str());
+    EXPECT_EQ(signature(), text);
+    desc = plain;
+  };
+  using D = tilewright_attention_desc;
+  refuses(&D::struct_size, size_t(176),
+          "struct_size of tilewright_attention_desc is 176, less than 184");
+  refuses(&D::kind, tilewright_attention_kind(4),
+          "the description of attention has the unknown kind 4");
+  refuses(&D::type, tilewright_type(9),
+          "the description of attention has the unknown element type 9");
+  refuses(&D::causal, tilewright_causal(3),
+          "the description of attention has the unknown causal mode 3");
+  refuses(&D::places, tilewright_places(3),
+          "the description of attention has the unknown places 3");
+  refuses(&D::head_dim, 0,
+          "the head dimension of attention must be positive, but got 0 and, for values, 0");
+  refuses(&D::packed, 2, "packed must be 0 or 1, but got 2");
+  refuses(&D::list_block_n, 64,
+          "the blocks of the lists of attention must be numbers of queries and keys, or both 0 "
+          "without lists, but got 0 and 64");
+  refuses(&D::page_rows, -2,
+          "page_rows must be a number of rows, 0 for any, or TILEWRIGHT_NO_TABLE, but got -2");
+  refuses(&D::page_rows, 16, "page_rows is of a cache, but the description has none; set cached");
+  // Fields of another kind would have no effect.
+  for (auto [field, name, kinds] : {std::tuple(&D::deterministic, "deterministic", "backward"),
+                                    {&D::ordered, "ordered", "backward"},
+                                    {&D::score_gradient, "score_gradient", "backward"},
+                                    {&D::capture_gradients, "capture_gradients", "backward"},
+                                    {&D::wide_indices, "wide_indices", "append"},
+                                    {&D::positions, "positions", "append"},
+                                    {&D::rotary_pairs, "rotary_pairs", "append"},
+                                    {&D::rotary_first, "rotary_first", "append"}})
+    refuses(field, 1,
+            std::string(name) + " is of the description of a " + kinds +
+                ", but this one is of a forward");
+  refuses(&D::max_rows, 2,
+          "max_rows is of the description of a decode, but this one is of a forward");
+  refuses(&D::num_splits, 2,
+          "num_splits is of the description of a decode, but this one is of a forward");
+  plain.kind = TILEWRIGHT_ATTENTION_DECODE;
+  desc = plain;
+  refuses(&D::packed, 1,
+          "packed is of the description of a forward or backward or append, but this one is of a "
+          "decode");
+  refuses(
+      &D::max_rows, 17,
+      "the rows of decoding must be a number of queries from 1 to 16 for each sequence, but got "
+      "17");
+  plain.kind = TILEWRIGHT_ATTENTION_APPEND;
+  desc = plain;
+  refuses(&D::rotary, -16,
+          "the rotary columns of appending must be a number of columns, or 0 without a rotation, "
+          "but got -16");
+  refuses(&D::causal, TILEWRIGHT_CAUSAL_TOP_LEFT,
+          "causal is of the description of a forward or backward or decode, but this one is of a "
+          "append");
+  plain.kind = TILEWRIGHT_ATTENTION_FORWARD;
+  desc = plain;
+  tilewright_param param = {"D", "32"};
+  desc.params = &param;
+  desc.num_params = 1;
+  EXPECT_C_FAILURE(create(), invalid,
+                   "parameter 'D' follows from the description, and must not be among the further "
+                   "parameters");
+  param.value = nullptr;
+  EXPECT_C_FAILURE(create(), invalid, "name and value of a parameter must not be null");
+  desc.params = nullptr;
+  EXPECT_C_FAILURE(create(), invalid, "the list of parameters must not be null");
+  desc = plain;
+  EXPECT_C_FAILURE(tilewright_attention_create(nullptr, &desc, &plan), invalid,
+                   "bundle, desc and plan must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_signature(&desc, nullptr), invalid,
+                   "signature must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_params(&desc, nullptr), invalid, "params must not be null");
+}
+
+/// Strings that caches are keyed by: they must not change.
+TEST_F(AttentionPlans, HaveSignatures) {
+  EXPECT_EQ(signature(), "attention_forward D=64,DV=64,T=bf16");
+  EXPECT_EQ(params(), "D=64,DV=64,T=bf16,CAUSAL=none,WINDOW=false,PACKED=false,LISTED=false,"
+                      "CACHED=false");
+  desc.value_dim = 64; // as by default
+  EXPECT_EQ(signature(), "attention_forward D=64,DV=64,T=bf16");
+  desc.entry = "attention_forward";
+  EXPECT_EQ(signature(), "attention_forward D=64,DV=64,T=bf16");
+  desc.entry = nullptr;
+  desc.list_block_m = 128;
+  const std::string lists = signature();
+  desc.list_block_n = 128;
+  EXPECT_EQ(signature(), lists);
+  desc.causal = TILEWRIGHT_CAUSAL_TOP_LEFT;
+  desc.has_window = desc.packed = 1;
+  EXPECT_EQ(signature(), "attention_forward D=64,DV=64,T=bf16,CAUSAL=top_left,WINDOW=true,"
+                         "PACKED=true,LISTED=true,LIST_BLOCK_M=128,LIST_BLOCK_N=128");
+  // Further parameters in any order.
+  const tilewright_param more[] = {{"BLOCK_N", "64"}, {"BLOCK_M", "128"}, {"BLOCK_N", "64"}};
+  desc.num_params = 2;
+  desc.params = more;
+  const std::string first = signature();
+  desc.params = more + 1;
+  EXPECT_EQ(signature(), first);
+  EXPECT_EQ(first.substr(first.size() - 27), "=128,BLOCK_M=128,BLOCK_N=64");
+  desc = {};
+  desc.struct_size = sizeof(desc);
+  desc.type = TILEWRIGHT_F16;
+  desc.head_dim = 128;
+  desc.kind = TILEWRIGHT_ATTENTION_DECODE;
+  EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16");
+  desc.group = 1;
+  EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16");
+  desc.group = 8;
+  desc.max_rows = 3;
+  desc.page_rows = 16;
+  EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=16");
+  EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,GROUP=8,ROWS=4,PAGE_ROWS=16,"
+                      "SPLITS=0");
+  desc.page_rows = TILEWRIGHT_NO_TABLE;
+  EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=0");
+  desc = {};
+  desc.struct_size = sizeof(desc);
+  desc.type = TILEWRIGHT_F16;
+  desc.head_dim = 128;
+  desc.kind = TILEWRIGHT_ATTENTION_BACKWARD;
+  EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,DETERMINISTIC=false,"
+                      "CAPTURE_GRADIENTS=false,PACKED=false,LISTED=false,ORDERED=false,"
+                      "SCORE_GRADIENT=false");
+  desc.deterministic = desc.ordered = 1;
+  EXPECT_EQ(signature(), "attention_backward D=128,DV=128,T=f16,DETERMINISTIC=true,ORDERED=true");
+  desc.deterministic = desc.ordered = 0;
+  desc.kind = TILEWRIGHT_ATTENTION_APPEND;
+  desc.places = TILEWRIGHT_PLACES_TABLE;
+  EXPECT_EQ(params(), "D=128,DV=128,T=f16,PLACES=table,INDICES=i32,PACKED=false,POSITIONS=false,"
+                      "ROTARY=0,PAIRS=false,Q_FIRST=false,TR=f16");
+  desc.rotary = 64;
+  desc.rotary_type = TILEWRIGHT_F32;
+  desc.rotary_pairs = 1;
+  EXPECT_EQ(signature(), "attention_append D=128,DV=128,T=f16,PLACES=table,ROTARY=64,PAIRS=true,"
+                         "TR=f32");
+}
+
+TEST_F(AttentionPlans, ReportWhatTheyLaunch) {
+  desc.cached = 1;
+  ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+  const tilewright_target target = {sizeof(target), 9, 0, 232448, 132};
+  std::string calls[3];
+  for (int i = 0; i < 3; ++i) {
+    Call call = cachedCall(i == 2 ? 16 : 64, true);
+    tilewright_report *report = nullptr;
+    ASSERT_EQ(tilewright_attention_report(plan, call.data(), call.size(), 0, &target, &report),
+              TILEWRIGHT_OK)
+        << tilewright_last_error();
+    tilewright_run_info run = {};
+    run.struct_size = sizeof(run);
+    ASSERT_EQ(tilewright_report_run(report, &run), TILEWRIGHT_OK);
+    EXPECT_STREQ(run.name, "attention_forward");
+    EXPECT_STREQ(run.target, "sm_80");
+    EXPECT_EQ(run.num_launches, 1u);
+    EXPECT_STREQ(run.sums, "f32");
+    EXPECT_EQ(run.determinism, TILEWRIGHT_DETERMINISM_YES);
+    calls[i] = run.call;
+    tilewright_launch_info launch = {};
+    launch.struct_size = sizeof(launch);
+    ASSERT_EQ(tilewright_report_launch(report, 0, &launch), TILEWRIGHT_OK);
+    EXPECT_EQ(launch.block[0], i == 2 ? threadsOf::pages16 : threadsOf::pages64);
+    tilewright_report_destroy(report);
+  }
+  EXPECT_EQ(calls[0], calls[1]);
+  EXPECT_NE(calls[0], calls[2]);
+  // The window has its default here, also in the string.
+  EXPECT_EQ(calls[0].rfind(signature() + " q=bf16[3,8,300,64]/", 0), 0u) << calls[0];
+  EXPECT_NE(calls[0].find("window_left=i32:0xffffffff"), std::string::npos) << calls[0];
+  tilewright_report *report = nullptr;
+  Call call = cachedCall(64, true);
+  EXPECT_C_FAILURE(
+      tilewright_attention_report(plan, call.data(), call.size(), 0, nullptr, &report),
+      TILEWRIGHT_NOT_PREPARED,
+      "kernel 'attention_forward' is not prepared for device 0; call prepare before report, or "
+      "describe the device");
+}
+
+/// Bundles of ABI 3 have no defaults, but windows are open there, too.
+TEST_F(AttentionPlans, HaveOpenWindowsInOldBundles) {
+  BundleWriter writer = featureBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    for (ArgumentSpec &argument : kernel.arguments)
+      argument.byDefault.reset();
+  load(writer);
+  createPlan();
+  Call call = forwardCall();
+  EXPECT_EQ(launched(call), threadsOf::plain);
+}
+
+TEST_F(AttentionPlans, RejectOtherCapturesForOtherPages) {
+  BundleWriter writer = featureBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    if (kernel.entry == "pages16") {
+      kernel.arguments.push_back(ArgumentSpec::scalar("softcap", ElementType::F32));
+      kernel.arguments.back().isCapture = true;
+    }
+  load(writer);
+  desc.cached = 1;
+  EXPECT_C_FAILURE(create(), invalid,
+                   "'attention_forward' has other captures for pages of 16 rows than for others");
+  desc.page_rows = 16;
+  EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(names(), "q k v o lse block_table seq_lens scale window_left window_right softcap");
+}
+
+TEST_F(AttentionPlans, RunInC) {
+  EXPECT_EQ(tilewrightRunPackedFromC(bundle, reinterpret_cast<void *>(0x10000), streamOf(0)),
+            TILEWRIGHT_OK)
+      << tilewright_last_error();
+  ASSERT_EQ(fake().launches.size(), 1u);
+  EXPECT_EQ(fake().launches[0].block[0], threadsOf::packed);
+}
+
+TEST_F(AttentionPlans, AnswerWithoutADriver) {
+  setDriverForTesting(nullptr);
+  if (DriverTable::system().ok())
+    GTEST_SKIP() << "there is a driver";
+  ASSERT_EQ(create(), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_prepare(plan, 0), TILEWRIGHT_NO_DRIVER);
+  Call call = forwardCall();
+  EXPECT_EQ(run(call), TILEWRIGHT_NO_DRIVER);
+}
+
+} // namespace
