@@ -152,7 +152,8 @@ TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operati
 /* A device, which need not exist. */
 typedef struct tilewright_target {
   size_t struct_size;
-  int major, minor;    /* compute capability */
+  int major; /* compute capability */
+  int minor;
   int shared_bytes;    /* of a block at most; 0: any */
   int multiprocessors; /* some kernels divide their work by them */
 } tilewright_target;

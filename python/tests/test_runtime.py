@@ -158,6 +158,112 @@ class RuntimeTest(unittest.TestCase):
         self.expect("operation must not be null", operation.check_indices)
         operation.handle.value = handle
 
+    def compile_attention(self, kernel, desc, files=(), targets=("sm_80", "sm_90a")):
+        data = compiler.compile_bundle(os.path.join(places.KERNELS, f"attention_{kernel}.mlir"),
+                                       self.library.attention_params(desc), files, targets)
+        return runtime.Attention(self.library, self.library.load(data), desc)
+
+    def report(self, plan, values, target=(9, 0, 232448, 132)):
+        return plan.report(plan.pack(values), target=target)
+
+    def test_scalars_have_their_defaults(self):
+        """Through Operation they were missing: "argument 'window_left' of kernel 'attention_forward' is missing"."""
+        operation = runtime.Operation(self.library, self.bundle, "attention_backward", {"D": 32})
+        values = self.gradients()
+        del values["window_left"], values["window_right"]
+        size = operation.workspace_size(operation.pack(values))
+        self.assertGreater(size, 0)
+        self.assertEqual(operation.workspace_size(operation.pack(values | {"window_right": None})), size)
+        self.assertEqual(operation.report(operation.pack(values), target=(8, 0, 0, 108)).call.count("window_left=i32:0xffffffff"), 1)
+        self.expect("argument 'scale' of program 'attention_backward' is missing; it is not an optional argument",
+                    operation.workspace_size, operation.pack(values | {"scale": None}))
+
+    def test_packed_sequences(self):
+        desc = runtime.attention_desc("forward", "f16", 32, causal="bottom_right", has_window=True, packed=True)
+        self.assertEqual(self.library.attention_text("signature", desc),
+                         "attention_forward D=32,DV=32,T=f16,CAUSAL=bottom_right,WINDOW=true,PACKED=true")
+        plan = self.compile_attention("forward", desc)
+        self.assertEqual(plan.arguments(), ["q", "k", "v", "o", "lse", "cu_seqlens_q", "cu_seqlens_k", "scale", "window_left",
+                                            "window_right"])
+        offsets = Tensor(4, dtype="torch.int32")
+        q, k = Tensor(1, 8, 300, 32), Tensor(1, 2, 500, 32)
+        values = {"q": q, "k": k, "v": k, "o": q, "lse": None, "cu_seqlens_q": offsets, "cu_seqlens_k": offsets, "scale": 0.125}
+        report = self.report(plan, values | {"window_left": 8})
+        self.assertEqual((report.name, report.target, report.sums, report.deterministic, report.workspace_bytes),
+                         ("attention_forward", "sm_90a", ("f32",), True, 0))
+        self.assertEqual(report.params["PACKED"], "true")
+        launch, = report.launches
+        block_m = int(launch.params["BLOCK_M"])
+        self.assertEqual(launch.grid, ((-(-300 // block_m) + 4) * 8, 1, 1))  # one more block for each sequence
+        self.assertGreater(launch.shared_bytes, 0)
+        self.assertEqual(self.report(plan, values, (8, 0, 166912, 108)).target, "sm_80")
+        self.assertTrue(report.call.startswith(self.library.attention_text("signature", desc) + " q=f16[1,8,300,32]/"))
+        self.expect("there is no argument 'kv_indices'", self.report, plan, values | {"kv_indices": offsets})
+
+    def test_lists_of_blocks(self):
+        desc = runtime.attention_desc("forward", "f16", 32, list_block_m=128)
+        plan = self.compile_attention("forward", desc, targets=["sm_80"])
+        q, k = Tensor(2, 8, 300, 32), Tensor(2, 2, 500, 32)
+        values = {"q": q, "k": k, "v": k, "o": q, "kv_indices": Tensor(2, 8, 3, 4, dtype="torch.int32"),
+                  "kv_num_blocks": Tensor(2, 8, 3, dtype="torch.int32"), "scale": 0.125}
+        self.assertEqual(self.report(plan, values).launches[0].params["LIST_BLOCK_N"], "128")
+
+    def test_prefill_over_pages(self):
+        desc = runtime.attention_desc("forward", "f16", 32, cached=True, page_rows=16)
+        plan = self.compile_attention("forward", desc)
+        q, k = Tensor(3, 8, 300, 32), Tensor(9, 64, 2, 32)
+        values = {"q": q, "k": k, "v": k, "o": q, "block_table": Tensor(3, 4, dtype="torch.int32"),
+                  "seq_lens": Tensor(3, dtype="torch.int32"), "scale": 0.125}
+        for target in (9, 0, 232448, 132), (8, 0, 166912, 108):
+            report = self.report(plan, values, target)
+            self.assertEqual(report.params["PAGE_ROWS"], "16")
+            self.assertTrue(report.deterministic)
+        self.expect("'bundle' has no variant of 'attention_forward' for pages of 20 rows, but PAGE_ROWS = 16; compile it with "
+                    "--param=PAGE_ROWS=1", self.report, plan, values | {"k": Tensor(9, 20, 2, 32), "v": Tensor(9, 20, 2, 32)})
+
+    def test_append(self):
+        desc = runtime.attention_desc("append", "f16", 64, places="table", rotary=32, rotary_type="f32")
+        plan = self.compile_attention("append", desc, targets=["sm_80"])
+        new, pages, lengths, angles = Tensor(6, 2, 64), Tensor(9, 16, 2, 64), Tensor(3, dtype="torch.int32"), \
+            Tensor(100, 16, dtype="torch.float32")
+        values = {"k": new, "v": new, "k_pages": pages, "v_pages": pages, "seq_lens": lengths,
+                  "block_table": Tensor(3, 4, dtype="torch.int32"), "cos": angles, "sin": angles}
+        self.assertEqual(self.report(plan, values).params["PLACES"], "table")
+        self.expect("argument 'seq_lens' of kernel 'attention_append' is missing; it is not an optional argument",
+                    self.report, plan, values | {"seq_lens": None})
+
+    def test_backward_of_a_bias(self):
+        bias = os.path.join(places.KERNELS, "mods", "bias.mlir")
+        values = self.gradients(bias=Tensor(1, 8, 300, 500), d_score=Tensor(1, 8, 300, 500, dtype="torch.float32"))
+        for more in {}, {"deterministic": True}, {"deterministic": True, "ordered": True}:
+            desc = runtime.attention_desc("backward", "f16", 32, causal="top_left", score_gradient=True, **more)
+            plan = self.compile_attention("backward", desc, [bias], ["sm_90a"])
+            report = self.report(plan, values)
+            self.assertIn("attention_backward_scores", [launch.kernel for launch in report.launches])
+            self.assertEqual(report.workspace_bytes, plan.workspace_size(plan.pack(values)))
+            self.assertEqual(report.sums, ("f32",))
+            # Without DETERMINISTIC, sums of few queries are in order too, unless a launch adds atomically.
+            self.assertTrue(report.deterministic or not more)
+        plain = runtime.attention_desc("backward", "f16", 32, causal="top_left")
+        plan = self.compile_attention("backward", plain, targets=["sm_80"])
+        self.assertIs(self.report(plan, self.gradients(), (8, 0, 166912, 108)).deterministic, False)
+
+    def test_descriptions(self):
+        def expect(message, **more):
+            fields = dict(kind="forward", dtype="f16", dim=32) | more
+            with self.assertRaisesRegex(ValueError, re.escape(message)):
+                runtime.attention_desc(**fields)
+
+        expect("kind must be one of forward, backward, decode, append, but got 'prefill'", kind="prefill")
+        expect("places must be one of slots, table, sequences, but got 'rows'", places="rows")
+        expect("head_dim must be an integer, but got 32.0", dim=32.0)
+        expect("packed must be an integer, but got 'yes'", packed="yes")
+        expect(f"page_rows must be an integer of 32 bits, but got {2**40}", page_rows=2**40)
+        decode = runtime.attention_desc("decode", "f16", 32, max_rows=3, group=2, page_rows=runtime.NO_TABLE)
+        self.assertEqual(self.library.attention_params(decode)["ROWS"], "4")
+        with self.assertRaisesRegex(runtime.TilewrightError, "packed is of the description of a forward or backward or append"):
+            self.library.attention_params(runtime.attention_desc("decode", "f16", 32, packed=True))
+
     def test_numbers_of_other_kinds(self):
         """ctypes would pass the low bits of a large integer."""
         def expect(message, call, *arguments):
@@ -279,10 +385,14 @@ class HeaderTest(unittest.TestCase):
     views."""
     STRUCTS = {"view": runtime.View, "argument": runtime.Argument, "param": runtime.Param,
                "attention_forward_desc": runtime.ForwardDesc, "attention_backward_desc": runtime.BackwardDesc,
-               "attention_forward_args": runtime.ForwardArguments, "attention_backward_args": runtime.BackwardArguments}
+               "attention_forward_args": runtime.ForwardArguments, "attention_backward_args": runtime.BackwardArguments,
+               "attention_desc": runtime.AttentionDesc, "target": runtime.Target, "run_info": runtime.RunInfo,
+               "launch_info": runtime.LaunchInfo}
     TYPES = {"size_t": ctypes.c_size_t, "int": ctypes.c_int, "float": ctypes.c_float, "double": ctypes.c_double,
              "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64, "tilewright_type": ctypes.c_int,
-             "tilewright_causal": ctypes.c_int, "char *": ctypes.c_char_p, "void *": ctypes.c_void_p,
+             "tilewright_causal": ctypes.c_int, "tilewright_attention_kind": ctypes.c_int, "tilewright_places": ctypes.c_int,
+             "tilewright_determinism": ctypes.c_int, "uint64_t": ctypes.c_uint64, "uint32_t[3]": ctypes.c_uint32 * 3,
+             "tilewright_param *": ctypes.POINTER(runtime.Param), "char *": ctypes.c_char_p, "void *": ctypes.c_void_p,
              "int64_t *": ctypes.POINTER(ctypes.c_int64), "tilewright_view *": ctypes.POINTER(runtime.View),
              "tilewright_argument *": ctypes.POINTER(runtime.Argument)}
 
@@ -297,8 +407,8 @@ class HeaderTest(unittest.TestCase):
         header = self.read("tilewright.h")
         for name, struct in self.STRUCTS.items():
             body = re.search(rf"typedef struct tilewright_{name} {{(.*?)}}", header, re.DOTALL).group(1)
-            declared = re.findall(r"(?:const )?(\w+(?:\s+\*)?)\s*(\w+);", body)
-            fields = [(field, self.TYPES[re.sub(r"\s+", " ", kind)]) for kind, field in declared]
+            declared = re.findall(r"(?:const )?(\w+(?:\s+\*)?)\s*(\w+)(\[3\])?;", body)
+            fields = [(field, self.TYPES[re.sub(r"\s+", " ", kind) + array]) for kind, field, array in declared]
             if name.endswith("_args"):  # by the names of the kernel's arguments: dlse for d_lse
                 fields = [(re.sub("^d_", "d", field), kind) for field, kind in fields]
             self.assertEqual(fields, list(struct._fields_), name)
@@ -311,9 +421,10 @@ class HeaderTest(unittest.TestCase):
 
     def test_enumerations(self):
         header = self.read("tilewright.h")
-        for enum, names in ("type", runtime.TYPES), ("causal", runtime.CAUSAL), ("code", runtime.CODES):
+        for enum, names in (("type", runtime.TYPES), ("causal", runtime.CAUSAL), ("code", runtime.CODES),
+                            ("attention_kind", runtime.KINDS), ("places", runtime.PLACES)):
             body = re.search(rf"typedef enum tilewright_{enum} {{(.*?)}}", header, re.DOTALL).group(1)
-            declared = re.findall(r"TILEWRIGHT_(?:CAUSAL_)?(\w+) = (\d+)", body)
+            declared = re.findall(r"TILEWRIGHT_(?:CAUSAL_|ATTENTION_|PLACES_)?(\w+) = (\d+)", body)
             self.assertEqual(declared, [(name.upper().replace(" ", "_"), str(i)) for i, name in enumerate(names)])
 
 

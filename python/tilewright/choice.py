@@ -1,5 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which kernel serves a call of attention, and with which parameters. Does not need PyTorch."""
+"""Which kernel serves a call of attention. The library (runtime/AttentionDesc.h) says which parameters describe it. Does not
+need PyTorch."""
 
 from itertools import product
 from typing import NamedTuple, Tuple
@@ -7,10 +8,29 @@ from typing import NamedTuple, Tuple
 from tilewright import checks, places, runtime
 
 
-class Choice(NamedTuple):
-    """A kernel or program and its compile options: attention_KERNEL in kernels/attention_KERNEL.mlir, where KERNEL is
-    `kernel`."""
-    kernel: str
+class _Described:
+    """What the choices have in common: a description, of which the library makes parameters and plans."""
+
+    def entry(self):
+        return f"attention_{self.desc_fields()['kind']}"
+
+    def desc(self):
+        return runtime.attention_desc(**self.desc_fields())
+
+    def params(self):
+        """The parameters of the kernel, for a compiler."""
+        return runtime.library_at(places.find_library()).attention_params(self.desc())
+
+    def files(self):
+        """Returns the path of the kernel's file, and a list of the files to link."""
+        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
+
+    def create(self, library, bundle):
+        return runtime.Attention(library, bundle, self.desc())
+
+
+class _Choice(NamedTuple):
+    kernel: str  # forward or backward
     dtype: str
     dim: int
     value_dim: int
@@ -25,64 +45,44 @@ class Choice(NamedTuple):
     cached: bool = False  # whether keys and values are in a cache; only in a forward
     page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
 
-    def entry(self):
-        return f"attention_{self.kernel}"
 
-    def params(self):
-        params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "CAUSAL": self.causal}
-        params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower(),
-                   "LISTED": str(bool(self.lists)).lower()}
-        params |= {name: str(size) for name, size in zip(("LIST_BLOCK_M", "LIST_BLOCK_N"), self.lists)}
+class Choice(_Described, _Choice):
+    """A forward or backward, and its compile options."""
+
+    def desc_fields(self):
+        fields = dict(kind=self.kernel, dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
+                      has_window=self.window, packed=self.packed)
+        fields |= dict(zip(("list_block_m", "list_block_n"), self.lists))
         if self.cached:
-            params |= {"CACHED": "true", "PAGE_ROWS": str(self.page_rows)}
+            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE)
         if self.kernel == "backward":
-            params |= {"DETERMINISTIC": str(self.deterministic).lower(), "CAPTURE_GRADIENTS": str(self.captured).lower(),
-                       "SCORE_GRADIENT": str(self.score_gradient).lower()}
-        return params
-
-    def files(self):
-        """Returns the path of the kernel's file, and a list of the files to link."""
-        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
-
-    def create(self, library, bundle):
-        if self.kernel == "forward" and not (self.packed or self.lists or self.cached):
-            return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
-        if self.kernel == "backward" and not (self.packed or self.score_gradient or self.lists):
-            return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,
-                                             self.value_dim, self.window, self.captured)
-        return runtime.Operation(library, bundle, self.entry(), self.params())
+            fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
+        return fields
 
 
-class DecodeChoice(NamedTuple):
-    """The same for attention_decode."""
+class _DecodeChoice(NamedTuple):
     dtype: str
     dim: int
     value_dim: int
     group: int
-    rows: int  # of queries: a power of two, at least as many as there are
+    rows: int  # queries of a sequence at most
     causal: str
     window: bool
     page_rows: int
     splits: int
     modifier: str
 
-    def entry(self):
-        return "attention_decode"
 
-    def params(self):
-        return {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "GROUP": str(self.group),
-                "ROWS": str(self.rows), "CAUSAL": self.causal, "WINDOW": str(self.window).lower(),
-                "PAGE_ROWS": str(self.page_rows), "SPLITS": str(self.splits)}
+class DecodeChoice(_Described, _DecodeChoice):
+    """The same for attention_decode."""
 
-    def files(self):
-        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
-
-    def create(self, library, bundle):
-        return runtime.Operation(library, bundle, self.entry(), self.params())
+    def desc_fields(self):
+        return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
+                    has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
+                    page_rows=self.page_rows or runtime.NO_TABLE)
 
 
-class AppendChoice(NamedTuple):
-    """The same for attention_append."""
+class _AppendChoice(NamedTuple):
     dtype: str
     dim: int
     value_dim: int
@@ -96,20 +96,14 @@ class AppendChoice(NamedTuple):
     angles: str = ""  # the type of cos and sin, if there are any
     modifier: str = ""
 
-    def entry(self):
-        return "attention_append"
 
-    def params(self):
-        params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "PLACES": self.places,
-                  "INDICES": self.indices, "ROTARY": str(self.rotary), "TR": self.angles or self.dtype}
-        flags = {"PACKED": self.packed, "POSITIONS": self.positions, "PAIRS": self.pairs, "Q_FIRST": self.q_first}
-        return params | {name: str(value).lower() for name, value in flags.items()}
+class AppendChoice(_Described, _AppendChoice):
+    """The same for attention_append."""
 
-    def files(self):
-        return f"{places.KERNELS}/{self.entry()}.mlir", []
-
-    def create(self, library, bundle):
-        return runtime.Operation(library, bundle, self.entry(), self.params())
+    def desc_fields(self):
+        return dict(kind="append", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, places=self.places,
+                    wide_indices=self.indices == "i64", packed=self.packed, positions=self.positions, rotary=self.rotary,
+                    rotary_pairs=self.pairs, rotary_first=self.q_first, rotary_type=self.angles or self.dtype)
 
 
 def common_choices():

@@ -29,7 +29,7 @@ class _Code:
 
     def get_library(self):
         if self.library is None:
-            self.library = runtime.Library(places.find_library())
+            self.library = runtime.library_at(places.find_library())
         return self.library
 
     def get_job(self, choice, files, device, complete):

@@ -4,7 +4,9 @@ attributes shape, stride(), data_ptr() and dtype of a PyTorch tensor; this modul
 raise TilewrightError if the C function reports an error."""
 
 import ctypes
+import functools
 import os
+from typing import NamedTuple, Tuple
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from tilewright import checks
@@ -14,6 +16,10 @@ TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": 
                "torch.float8_e4m3fn": "e4m3", "torch.float8_e5m2": "e5m2", "torch.int64": "i64", "torch.int32": "i32",
                "torch.bool": "i1"}
 CAUSAL = {"none": 0, "top_left": 1, "bottom_right": 2}
+KINDS = {"forward": 0, "backward": 1, "decode": 2, "append": 3}
+PLACES = {"slots": 0, "table": 1, "sequences": 2}
+NO_TABLE = -1  # for page_rows of AttentionDesc
+DETERMINISM = [None, True, False]
 CODES = ["ok", "invalid argument", "unsupported", "missing variant", "bad bundle", "no driver", "not prepared",
          "out of memory", "driver", "compile", "io"]
 
@@ -30,6 +36,34 @@ class Argument(ctypes.Structure):
 
 class Param(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("value", c_char_p)]
+
+
+class AttentionDesc(ctypes.Structure):
+    """What the code of a call of attention depends on: tilewright_attention_desc, whose comments describe the fields. Made
+    by `attention_desc`."""
+    _fields_ = [("struct_size", c_size_t), ("kind", c_int), ("type", c_int), ("head_dim", c_int64), ("value_dim", c_int64),
+                ("entry", c_char_p), ("params", POINTER(Param)), ("num_params", c_size_t), ("causal", c_int),
+                ("has_window", c_int), ("packed", c_int), ("list_block_m", c_int64), ("list_block_n", c_int64),
+                ("cached", c_int), ("page_rows", c_int64), ("deterministic", c_int), ("ordered", c_int),
+                ("score_gradient", c_int), ("capture_gradients", c_int), ("num_splits", c_int32), ("group", c_int64),
+                ("max_rows", c_int64), ("places", c_int), ("wide_indices", c_int), ("positions", c_int), ("rotary", c_int64),
+                ("rotary_pairs", c_int), ("rotary_first", c_int), ("rotary_type", c_int)]
+
+
+class Target(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("major", c_int), ("minor", c_int), ("shared_bytes", c_int),
+                ("multiprocessors", c_int)]
+
+
+class RunInfo(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t)] + [(name, c_char_p) for name in ("name", "target", "params", "sums", "call")] + [
+        ("determinism", c_int), ("workspace_bytes", c_uint64), ("num_launches", c_size_t)]
+
+
+class LaunchInfo(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t)] + [(name, c_char_p) for name in ("kernel", "entry", "target", "params", "sums")] + [
+        ("determinism", c_int), ("is_cubin", c_int), ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
+        ("cluster", c_uint32 * 3), ("shared_bytes", c_uint32)]
 
 
 class ForwardDesc(ctypes.Structure):
@@ -128,6 +162,48 @@ def arguments_of(values, float_type="f32"):
     return array, kept
 
 
+class Launch(NamedTuple):
+    """A launch of a report; `grid` counts thread blocks, `block` threads."""
+    kernel: str
+    entry: str
+    target: str
+    params: dict
+    sums: Tuple[str, ...]
+    deterministic: object
+    is_cubin: bool
+    grid: Tuple[int, int, int]
+    block: Tuple[int, int, int]
+    cluster: Tuple[int, int, int]
+    shared_bytes: int
+
+
+class Report(NamedTuple):
+    """What a run launches. `sums` are the types in which products are summed; `deterministic` is True, False, or None for
+    bundles that do not say; `call` is equal for calls that launch the same code in the same way."""
+    name: str
+    target: str
+    params: dict
+    sums: Tuple[str, ...]
+    deterministic: object
+    workspace_bytes: int
+    call: str
+    launches: Tuple[Launch, ...]
+
+
+def _params_of(text):
+    return dict(param.split("=", 1) for param in text.decode().split(",") if param)
+
+
+def _words_of(text):
+    return tuple(word for word in text.decode().split(",") if word)
+
+
+@functools.lru_cache(maxsize=None)
+def library_at(path):
+    """The Library of a path, which is loaded once."""
+    return Library(path)
+
+
 class Library:
     """The loaded library, through which bundles and plans call its functions."""
 
@@ -136,10 +212,12 @@ class Library:
             self.functions = ctypes.CDLL(os.fspath(path))
         except OSError as error:
             raise TilewrightError(f"cannot load {path}: {error}") from None
-        for name in ("last_error", "bundle_remarks", "operation_argument_name", "attention_forward_capture_name",
+        for name in ("last_error", "bundle_remarks", "operation_argument_name", "attention_argument_name",
+                     "attention_forward_capture_name",
                      "attention_backward_capture_name"):
             getattr(self.functions, "tilewright_" + name).restype = c_char_p
-        for name in ("operation_num_arguments", "attention_forward_num_captures", "attention_backward_num_captures"):
+        for name in ("operation_num_arguments", "attention_num_arguments", "attention_forward_num_captures",
+                     "attention_backward_num_captures"):
             getattr(self.functions, "tilewright_" + name).restype = c_size_t
 
     def call(self, name, *arguments):
@@ -165,6 +243,16 @@ class Library:
     def remarks(self, bundle):
         """Returns a list of the reasons why kernels of a bundle are slower than the chip allows."""
         return self.functions.tilewright_bundle_remarks(bundle).decode().splitlines()
+
+    def attention_text(self, what, desc):
+        """Returns the signature or the params of a description, as text."""
+        text = c_char_p()
+        self.call(f"attention_{what}", byref(desc), byref(text))
+        return text.value.decode()
+
+    def attention_params(self, desc):
+        """Returns all parameters of the kernel for a description, {name: text}, as a compiler takes them."""
+        return _params_of(self.attention_text("params", desc).encode())
 
     def write_timeline(self, bundle, timeline, path):
         """Writes a trace for Perfetto to `path`; `timeline` holds the bytes of the array `timeline` after the launches."""
@@ -317,7 +405,76 @@ class AttentionBackward(_Attention):
                                    deterministic=deterministic, capture_gradients=capture_gradients))
 
 
-class Operation(_Plan):
+class _Named(_Plan):
+    """The common part of plans that take their arguments by name."""
+
+    def arguments(self):
+        """Returns the names of the arguments, with captures last."""
+        functions, prefix = self.library.functions, f"tilewright_{self.prefix}"
+        count = getattr(functions, prefix + "_num_arguments")(self.handle)
+        return [getattr(functions, prefix + "_argument_name")(self.handle, c_size_t(i)).decode() for i in range(count)]
+
+    def takes(self, name):
+        return name in self.arguments()
+
+    def pack(self, values):
+        """Packs `values`, {name: array, number or None}, for the C function; returns a tuple that `run` takes. None is left
+        out, as are scalars that are to have their default. The runtime rounds a float to f32 where the kernel takes it in
+        f32."""
+        values = {name: value for name, value in values.items() if value is not None}
+        array, kept = arguments_of(values, "f64")
+        return (array, c_size_t(len(values))), (array, kept)
+
+    def report(self, packed, device=0, target=None):
+        """Returns a Report of what a run with these arguments, a result of `pack`, launches: on a device that is prepared,
+        or for a `target`, (major, minor, shared_bytes, multiprocessors), which needs no GPU."""
+        wanted = None if target is None else sized(Target, **dict(zip(("major", "minor", "shared_bytes", "multiprocessors"),
+                                                                      (int32_of(x, "target") for x in target))))
+        handle, functions = c_void_p(), self.library.functions
+        self.library.call(f"{self.prefix}_report", self.handle, *packed[0], c_int(int32_of(device, "device")),
+                          None if wanted is None else byref(wanted), byref(handle))
+        try:
+            run, launches = sized(RunInfo), []
+            self.library.call("report_run", handle, byref(run))
+            for i in range(run.num_launches):
+                info = sized(LaunchInfo)
+                self.library.call("report_launch", handle, c_size_t(i), byref(info))
+                launches.append(Launch(info.kernel.decode(), info.entry.decode(), info.target.decode(), _params_of(info.params),
+                                       _words_of(info.sums), DETERMINISM[info.determinism], bool(info.is_cubin),
+                                       tuple(info.grid), tuple(info.block), tuple(info.cluster), info.shared_bytes))
+            return Report(run.name.decode(), run.target.decode(), _params_of(run.params), _words_of(run.sums),
+                          DETERMINISM[run.determinism], run.workspace_bytes, run.call.decode(), tuple(launches))
+        finally:
+            functions.tilewright_report_destroy(handle)
+
+
+def attention_desc(kind, dtype, dim, value_dim=0, causal="none", entry=None, params=None, **more):
+    """Returns an AttentionDesc: `kind` is one of KINDS, `dtype` of TYPES, `causal` of CAUSAL, `params` further parameters of
+    the kernel, {name: text}, and `more` its other fields; `places` is one of PLACES, and `rotary_type` of TYPES."""
+    tables = {"places": PLACES, "rotary_type": TYPES}
+    fields = {"head_dim": dim, "value_dim": value_dim}
+    for name, value in more.items():
+        fields[name] = _number_of(tables[name], name, value) if name in tables else value
+    for name, value in fields.items():
+        if not hasattr(value, "__index__"):
+            raise ValueError(f"{name} must be an integer, but got {value!r}")
+        fields[name] = int32_of(value, name)
+    array = (Param * len(params or ()))(*[Param(key.encode(), text.encode()) for key, text in (params or {}).items()])
+    return sized(AttentionDesc, kind=_number_of(KINDS, "kind", kind), type=_number_of(TYPES, "dtype", dtype),
+                 causal=_number_of(CAUSAL, "causal", causal), entry=entry.encode() if entry else None, params=array,
+                 num_params=len(array), **fields)
+
+
+class Attention(_Named):
+    """A call of attention, of any kind: code of a bundle for a description, a result of `attention_desc`. The arguments are
+    those of the kernel, by name."""
+
+    def __init__(self, library, bundle, desc):
+        super().__init__(library, "attention")
+        library.call("attention_create", bundle, byref(desc), byref(self.handle))
+
+
+class Operation(_Named):
     """Any kernel or program of a bundle, by its name and its compile-time parameters, {name: text, integer or flag}. Raises
     ValueError for other values."""
 
@@ -329,18 +486,3 @@ class Operation(_Plan):
         texts = {key: checks.param_text(value) for key, value in params.items()}
         array = (Param * len(params))(*[Param(key.encode(), text.encode()) for key, text in texts.items()])
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
-
-    def arguments(self):
-        """Returns the names of the arguments, with captures last."""
-        functions = self.library.functions
-        count = functions.tilewright_operation_num_arguments(self.handle)
-        return [functions.tilewright_operation_argument_name(self.handle, c_size_t(i)).decode() for i in range(count)]
-
-    def takes(self, name):
-        return name in self.arguments()
-
-    def pack(self, values):
-        """Packs `values`, {name: array, number or None}, for the C function; returns a tuple that `run` takes. The runtime
-        rounds a float to f32 where the kernel takes it in f32."""
-        array, kept = arguments_of(values, "f64")
-        return (array, c_size_t(len(values))), (array, kept)
