@@ -39,9 +39,25 @@ Status launch(const Operation &operation, cuda::DevicePtr x, cuda::DevicePtr y,
   // In the order of the kernel's arguments.
   const Argument xs = Argument::dense(x, ElementType::F16, {R, C});
   const Argument ys = Argument::dense(y, ElementType::F16, {R, C});
-  const Argument epsilon = Argument::scalar(1.0e-5f);
+  const Argument epsilon = Argument::absent(); // its default
   const Argument *arguments[] = {&xs, &ys, &epsilon};
   return operation.run(arguments, 3, /*workspace=*/0, /*workspaceBytes=*/0, stream);
+}
+
+/// Prints what a run would launch on an A100, from the alignment of addresses, but not from memory.
+Status describeRun(const Operation &operation) {
+  const Argument rows = Argument::dense(0x10000, ElementType::F16, {R, C}), epsilon;
+  const Argument *arguments[] = {&rows, &rows, &epsilon};
+  const Target a100 = {8, 0, /*sharedLimit=*/166912};
+  auto run = operation.report(arguments, 3, a100, /*multiprocessors=*/108);
+  if (!run)
+    return run.status();
+  std::printf("%s\n", run->call.c_str());
+  for (const LaunchReport &each : run->launches)
+    std::printf("%s for %s: %u blocks of %u threads, %u bytes of shared memory\n",
+                each.entry.c_str(), each.target.c_str(), each.grid[0], each.block[0],
+                each.sharedBytes);
+  return Status::success();
 }
 
 /// A call of the driver that is the application's own; a failure ends the function.
@@ -127,6 +143,8 @@ int main(int argc, char **argv) {
     return report(status);
 
   Status status = operation->prepare(0);
+  if (Status described = describeRun(*operation); !described)
+    return report(described);
   if (status.code() == Code::NoDriver) {
     if (!driver)
       status = driver.status(); // why there is none
