@@ -63,7 +63,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   const int64_t pageRows = desc.pageRows.value_or(usualPageRows);
   if (desc.kind == Kind::Decode) {
     int64_t queries = 1;
-    while (queries < desc.maxRows)
+    while (queries < std::min(desc.maxRows, mostRows))
       queries *= 2;
     add(number("GROUP", desc.group, desc.group > 1));
     add(number("ROWS", queries, queries > 1));
@@ -233,4 +233,104 @@ std::string runtime::signatureOf(const AttentionDesc &desc) {
             [](const auto &a, const auto &b) { return a.first < b.first; });
   params.insert(params.end(), more.begin(), more.end());
   return entryOf(desc) + " " + toVariantText(params);
+}
+
+namespace {
+
+/// The arguments of a call that a description follows from.
+class Call {
+public:
+  Call(Kind kind, const std::vector<std::pair<std::string, Argument>> &arguments)
+      : noun(nounOf(kind)), arguments(arguments) {}
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const Argument *find(std::string_view name) const {
+    for (const auto &argument : arguments)
+      if (argument.first == name && argument.second.kind != Argument::Kind::Absent)
+        return &argument.second;
+    return nullptr;
+  }
+  /// A view that every call has, of this rank.
+  Status expect(const char *name, unsigned rank, const Argument *&view) const {
+    view = find(name);
+    std::string got = !view                                ? "none"
+                      : view->kind != Argument::Kind::View ? "a scalar"
+                                                           : "rank " + std::to_string(view->rank);
+    if (view && view->kind == Argument::Kind::View && view->rank == rank)
+      return Status::success();
+    return Status::failure(std::string("the description of ") + noun + " follows from '" + name +
+                           "', a view of rank " + std::to_string(rank) + ", but got " + got);
+  }
+
+private:
+  const char *noun;
+  const std::vector<std::pair<std::string, Argument>> &arguments;
+};
+
+Status completeAppend(AttentionDesc &desc, const Call &call) {
+  const Argument *k, *v = call.find("v"), *cos = call.find("cos");
+  if (Status status = call.expect("k", 3, k); !status)
+    return status;
+  if (v)
+    if (Status status = call.expect("v", 3, v); !status)
+      return status;
+  if (cos)
+    if (Status status = call.expect("cos", 2, cos); !status)
+      return status;
+  desc.type = k->type;
+  desc.headDim = k->extents[2];
+  desc.valueDim = v ? v->extents[2] : 0;
+  desc.isPacked = call.has("cu_seqlens");
+  desc.hasWideIndices = call.has("slots_i64") || call.has("positions_i64");
+  desc.hasPositions = call.has("positions") || call.has("positions_i64");
+  desc.places = call.has("slots") || call.has("slots_i64") ? AttentionDesc::Places::Slots
+                : call.has("block_table")                  ? AttentionDesc::Places::Table
+                                                           : AttentionDesc::Places::Sequences;
+  desc.rotary = cos ? 2 * cos->extents[1] : 0;
+  if (cos)
+    desc.angleType = cos->type;
+  return Status::success();
+}
+
+} // namespace
+
+Status runtime::complete(AttentionDesc &desc,
+                         const std::vector<std::pair<std::string, Argument>> &arguments) {
+  const Call call(desc.kind, arguments);
+  if (desc.kind == Kind::Append)
+    return completeAppend(desc, call);
+  const bool isDecode = desc.kind == Kind::Decode;
+  const Argument *q, *k, *v;
+  if (Status status = call.expect("q", 4, q); !status)
+    return status;
+  if (Status status = call.expect(isDecode ? "k_pages" : "k", 4, k); !status)
+    return status;
+  if (Status status = call.expect(isDecode ? "v_pages" : "v", 4, v); !status)
+    return status;
+  desc.type = q->type;
+  desc.headDim = q->extents[3];
+  desc.valueDim = v->extents[3];
+  for (const char *name : {"window_left", "window_right"})
+    if (const Argument *side = call.find(name))
+      desc.hasWindow |= side->integer() != -1;
+  desc.isPacked = call.has("cu_seqlens_q");
+  desc.isCached = desc.kind == Kind::Forward && call.has("seq_lens");
+  if (hasCache(desc) && !desc.pageRows)
+    desc.pageRows = call.has("block_table") ? mostPageRows(k->extents[1]) : 0;
+  if (desc.kind == Kind::Backward) {
+    desc.hasScoreGradient = call.has("d_score");
+    desc.hasCaptureGradients = false;
+    for (const auto &argument : arguments)
+      desc.hasCaptureGradients |= argument.first.rfind("d_", 0) == 0 && call.has(argument.first) &&
+                                  call.has(argument.first.substr(2));
+  }
+  if (isDecode) {
+    int64_t heads = q->extents[1], keyHeads = k->extents[2];
+    if (keyHeads <= 0 || heads % keyHeads != 0)
+      return Status::failure("the heads of 'q' must be a multiple of those of 'k_pages', but got " +
+                             std::to_string(heads) + " and " + std::to_string(keyHeads));
+    desc.group = std::max<int64_t>(heads / keyHeads, 1);
+    desc.maxRows = std::max(desc.maxRows, q->extents[2]);
+  }
+  return Status::success();
 }

@@ -82,6 +82,13 @@ Params paramsOf(const AttentionDesc &desc, const Manifest &manifest);
 /// same in later versions, which only add parameters.
 std::string signatureOf(const AttentionDesc &desc);
 
+/// Sets what follows from the arguments of a call: type and widths; whether there are windows,
+/// packed sequences, a cache, and gradients of scores and captures; page rows, unless they are set;
+/// group and queries of a decode, at least as many as are set; places, indices and rotation of an
+/// append. Keeps all else. An argument is one of the kernel of this kind, by its name.
+Status complete(AttentionDesc &desc,
+                const std::vector<std::pair<std::string, Argument>> &arguments);
+
 /// Rows of a page that one copy takes where a page has `rows`.
 int64_t mostPageRows(int64_t rows);
 /// Whether a page of a cache may have other sizes than the description says.

@@ -63,7 +63,7 @@ private:
   const AttentionField *fields;
   size_t numFields;
   std::string entry, noun;
-  bool hasWindows = false; // whether the plan checks them
+  bool hasWindows = false;      // whether the plan checks them
   std::vector<uint8_t> sources; // source of each argument of the plan: a field, or a SourceKind
   std::vector<std::string> captureNames;
 };

@@ -172,10 +172,9 @@ Status AttentionPlan::checkExtents(const Argument *const *arguments) const {
   };
   for (const EqualExtent &equal : equalExtents) {
     const Argument &view = *arguments[equal.place], &like = *arguments[equal.like];
-    if (!hasDim(view, equal.dim) || !hasDim(like, equal.dim) ||
-        view.rank != contract[equal.place].extents.size() ||
-        like.rank != contract[equal.like].extents.size() ||
-        view.extents[equal.dim] == like.extents[equal.dim])
+    if (view.extents[equal.dim] == like.extents[equal.dim] || !hasDim(view, equal.dim) ||
+        !hasDim(like, equal.dim) || view.rank != contract[equal.place].extents.size() ||
+        like.rank != contract[equal.like].extents.size())
       continue;
     return Status::failure("argument '" + contract[equal.place].name +
                            "' of attention must have extent " +

@@ -130,6 +130,40 @@ tilewright_code tilewright_attention_params(const tilewright_attention_desc *des
                   [](const AttentionDesc &each) { return toVariantText(paramsOf(each)); });
 }
 
+tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
+                                              const tilewright_argument *arguments,
+                                              size_t num_arguments) {
+  return guard([&]() -> Status {
+    AttentionDesc desc;
+    if (Status status = toDesc(given, desc); !status)
+      return status;
+    std::vector<std::pair<std::string, Argument>> named;
+    if (Status status = toNamedArguments(arguments, num_arguments, named); !status)
+      return status;
+    if (Status status = complete(desc, named); !status)
+      return status;
+    if (Status status = check(desc); !status)
+      return status;
+    given->type = tilewright_type(desc.type);
+    given->head_dim = desc.headDim;
+    given->value_dim = desc.valueDim;
+    given->has_window = desc.hasWindow;
+    given->packed = desc.isPacked;
+    given->cached = desc.isCached;
+    given->page_rows = desc.pageRows ? (*desc.pageRows ? *desc.pageRows : TILEWRIGHT_NO_TABLE) : 0;
+    given->score_gradient = desc.hasScoreGradient;
+    given->capture_gradients = desc.hasCaptureGradients;
+    given->group = desc.group;
+    given->max_rows = desc.maxRows;
+    given->places = tilewright_places(desc.places);
+    given->wide_indices = desc.hasWideIndices;
+    given->positions = desc.hasPositions;
+    given->rotary = desc.rotary;
+    given->rotary_type = tilewright_type(desc.angleType);
+    return Status::success();
+  });
+}
+
 tilewright_code tilewright_attention_create(const tilewright_bundle *bundle,
                                             const tilewright_attention_desc *desc,
                                             tilewright_attention **plan) {

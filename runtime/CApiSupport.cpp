@@ -128,6 +128,44 @@ static Status toArgument(const tilewright_argument &given, const char *what, Arg
   return Status::success();
 }
 
+static Status expectList(const tilewright_argument *given, size_t numGiven) {
+  if (numGiven == 0)
+    return Status::success();
+  if (Status status = expectPointer(given, "the list of arguments"); !status)
+    return status;
+  if (Status status = expectSize(*given, "tilewright_argument"); !status)
+    return status;
+  constexpr size_t most = 4096, step = alignof(tilewright_argument);
+  if (given->struct_size > most || given->struct_size % step != 0)
+    return Status::failure("struct_size of tilewright_argument must be a multiple of " +
+                           std::to_string(step) + " up to " + std::to_string(most) + ", but got " +
+                           std::to_string(given->struct_size));
+  return Status::success();
+}
+
+/// A caller of a later version has longer structs, so their stride is larger.
+static const tilewright_argument &at(const tilewright_argument *given, size_t i) {
+  const char *first = reinterpret_cast<const char *>(given);
+  return *reinterpret_cast<const tilewright_argument *>(first + i * given->struct_size);
+}
+
+Status capi::toNamedArguments(const tilewright_argument *given, size_t numGiven,
+                              std::vector<std::pair<std::string, Argument>> &named) {
+  if (Status status = expectList(given, numGiven); !status)
+    return status;
+  for (size_t i = 0; i < numGiven; ++i) {
+    const tilewright_argument &argument = at(given, i);
+    if (Status status = expectSize(argument, "tilewright_argument"); !status)
+      return status;
+    if (Status status = expectPointer(argument.name, "the name of an argument"); !status)
+      return status;
+    named.emplace_back(argument.name, Argument());
+    if (Status status = toArgument(argument, argument.name, named.back().second); !status)
+      return status;
+  }
+  return Status::success();
+}
+
 Status capi::placeByName(const tilewright_argument *given, size_t numGiven,
                          const std::vector<ArgumentSpec> &contract, PlacedArguments &placed) {
   auto nameOf = [](const void *specs, size_t i) -> const std::string & {
@@ -163,26 +201,12 @@ Status capi::toParams(const tilewright_param *given, size_t numGiven, Params &pa
 Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
                             const std::string &(*nameOf)(const void *context, size_t i),
                             const void *context, size_t numPlaces, Argument *placed) {
-  if (numGiven > 0) {
-    if (Status status = expectPointer(given, "the list of arguments"); !status)
-      return status;
-    if (Status status = expectSize(*given, "tilewright_argument"); !status)
-      return status;
-    constexpr size_t most = 4096, step = alignof(tilewright_argument);
-    if (given->struct_size > most || given->struct_size % step != 0)
-      return Status::failure("struct_size of tilewright_argument must be a multiple of " +
-                             std::to_string(step) + " up to " + std::to_string(most) +
-                             ", but got " + std::to_string(given->struct_size));
-  }
-  // A caller of a later version has longer structs, so their stride is larger.
-  auto at = [&](size_t i) -> const tilewright_argument & {
-    const char *first = reinterpret_cast<const char *>(given);
-    return *reinterpret_cast<const tilewright_argument *>(first + i * given->struct_size);
-  };
+  if (Status status = expectList(given, numGiven); !status)
+    return status;
   uint64_t taken = 0;
   static_assert(maxArguments <= 64, "a bit for each argument");
   for (size_t i = 0; i < numGiven; ++i) {
-    const tilewright_argument &argument = at(i);
+    const tilewright_argument &argument = at(given, i);
     if (Status status = expectSize(argument, "tilewright_argument"); !status)
       return status;
     size_t place = i;

@@ -95,6 +95,10 @@ struct PlacedArguments {
 Status placeByName(const tilewright_argument *given, size_t numGiven,
                    const std::vector<ArgumentSpec> &contract, PlacedArguments &placed);
 
+/// Arguments that all have names.
+Status toNamedArguments(const tilewright_argument *given, size_t numGiven,
+                        std::vector<std::pair<std::string, Argument>> &named);
+
 /// Parameters in the syntax of tilewrightc.
 Status toParams(const tilewright_param *given, size_t numGiven, Params &params);
 

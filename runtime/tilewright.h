@@ -304,6 +304,14 @@ typedef struct tilewright_attention_desc {
   tilewright_type rotary_type; /* of cos and sin; only with rotary */
 } tilewright_attention_desc;
 
+/* Sets what follows from the arguments of a call, by name: type and widths; windows, packed
+ * sequences, a cache, and the gradients of scores and captures; page_rows, unless it is set; group,
+ * and max_rows unless it is more; places, indices and rotation of an append. Keeps the other
+ * fields: kind, causal, list_block_m and so on. */
+TILEWRIGHT_API tilewright_code tilewright_attention_describe(tilewright_attention_desc *desc,
+                                                             const tilewright_argument *arguments,
+                                                             size_t num_arguments);
+
 /* "attention_forward D=64,DV=64,T=bf16,CAUSAL=top_left": the entry, widths and type, the parameters
  * of what is not off, and further ones by name. Equal for equal descriptions, however these state
  * defaults, and the same in later versions: a key for caches of plans. Linked files are not part of

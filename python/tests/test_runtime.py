@@ -248,6 +248,23 @@ class RuntimeTest(unittest.TestCase):
         plan = self.compile_attention("backward", plain, targets=["sm_80"])
         self.assertIs(self.report(plan, self.gradients(), (8, 0, 166912, 108)).deterministic, False)
 
+    def test_descriptions_of_calls(self):
+        def described(kind, values, **fields):
+            desc = self.library.attention_describe(runtime.attention_desc(kind, "f64", 1, **fields), values)
+            return self.library.attention_text("signature", desc)
+
+        q, k, lengths = Tensor(3, 8, 2, 32), Tensor(9, 48, 2, 32), Tensor(3, dtype="torch.int32")
+        table = Tensor(3, 4, dtype="torch.int32")
+        values = {"q": q, "k": k, "v": k, "seq_lens": lengths, "scale": 0.125, "lse": None}
+        self.assertEqual(described("forward", values | {"block_table": table}, causal="top_left"),
+                         "attention_forward D=32,DV=32,T=f16,CAUSAL=top_left,CACHED=true,PAGE_ROWS=16")
+        self.assertEqual(described("forward", values | {"window_left": 3}),
+                         "attention_forward D=32,DV=32,T=f16,WINDOW=true,CACHED=true,PAGE_ROWS=0")
+        self.assertEqual(described("decode", {"q": q, "k_pages": k, "v_pages": k, "block_table": table}, num_splits=2),
+                         "attention_decode D=32,DV=32,T=f16,GROUP=4,ROWS=2,PAGE_ROWS=16,SPLITS=2")
+        self.expect("the description of decoding follows from 'k_pages', a view of rank 4, but got none",
+                    described, "decode", values)
+
     def test_descriptions(self):
         def expect(message, **more):
             fields = dict(kind="forward", dtype="f16", dim=32) | more

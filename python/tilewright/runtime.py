@@ -250,6 +250,14 @@ class Library:
         self.call(f"attention_{what}", byref(desc), byref(text))
         return text.value.decode()
 
+    def attention_describe(self, desc, values):
+        """Sets the fields of a description that follow from the arguments of a call, {name: array, number or None}, as
+        tilewright_attention_describe says, and returns it."""
+        values = {name: value for name, value in values.items() if value is not None}
+        array, _kept = arguments_of(values)
+        self.call("attention_describe", byref(desc), array, c_size_t(len(values)))
+        return desc
+
     def attention_params(self, desc):
         """Returns all parameters of the kernel for a description, {name: text}, as a compiler takes them."""
         return _params_of(self.attention_text("params", desc).encode())

@@ -9,7 +9,7 @@
 
 #include "runtime/CApi.h"
 #include "runtime/tilewright.h"
-#include "test/Unit/RuntimeBackwardBundle.h"
+#include "test/Unit/RuntimeAttentionBundle.h"
 #include "test/Unit/RuntimeQuietDriver.h"
 
 #include <deque>
@@ -22,7 +22,7 @@ namespace {
 
 const std::string &bundleFile(size_t index) {
   static const std::string files[] = {*scaleBundle().bytes(), *quietAttention().bytes(),
-                                      *backwardBundle().bytes()};
+                                      *backwardBundle().bytes(), *featureBundle().bytes()};
   return files[index];
 }
 
@@ -69,7 +69,9 @@ public:
     size_t room = step <= 256 ? step : sizeof(tilewright_argument);
     auto &bytes = lists.emplace_back(count * room / 8 + 8);
     for (size_t i = 0; i < count; ++i) {
-      static const char *const names[] = {"x", "y", "scale", "q", "slopes", "none", ""};
+      static const char *const names[] = {"x",      "y",        "scale",   "q",
+                                          "k",      "k_pages",  "v_pages", "slots",
+                                          "slopes", "d_slopes", "none",    ""};
       tilewright_argument made = {};
       made.struct_size = i == 0 || !rarely() ? step : sizeOf<tilewright_argument>();
       made.name = data.ConsumeBool() ? nullptr : data.PickValueInArray(names);
@@ -95,6 +97,36 @@ public:
     made.value_dim = rarely() ? data.ConsumeIntegral<int64_t>() : 0;
     made.has_window = rarely();
     made.entry = rarely() ? "scale" : nullptr;
+    return &made;
+  }
+
+  /// Of any kind; a call may change it.
+  tilewright_attention_desc *attention() {
+    if (rarely())
+      return nullptr;
+    static tilewright_attention_desc made;
+    static const tilewright_param more[] = {{"BLOCK_M", "64"}, {"D", "8"}, {nullptr, nullptr}};
+    made = {};
+    made.struct_size = sizeOf<tilewright_attention_desc>();
+    auto number = [&](int usual) { return rarely() ? data.ConsumeIntegral<int>() : usual; };
+    put(made.kind, number(data.ConsumeIntegralInRange(0, 3)));
+    put(made.type, number(TILEWRIGHT_BF16));
+    put(made.causal, number(0));
+    put(made.places, number(0));
+    put(made.rotary_type, number(0));
+    made.head_dim = rarely() ? data.ConsumeIntegral<int64_t>() : 64;
+    made.value_dim = rarely() ? data.ConsumeIntegral<int64_t>() : 0;
+    made.entry = rarely() ? "scale" : nullptr;
+    made.params = data.ConsumeBool() ? nullptr : more;
+    made.num_params = rarely() ? data.ConsumeIntegralInRange(0, 3) : 0;
+    for (int *flag : {&made.has_window, &made.packed, &made.cached, &made.deterministic,
+                      &made.ordered, &made.score_gradient, &made.capture_gradients,
+                      &made.wide_indices, &made.positions, &made.rotary_pairs, &made.rotary_first})
+      *flag = rarely() ? data.ConsumeIntegralInRange(-1, 2) : 0;
+    for (int64_t *size : {&made.list_block_m, &made.list_block_n, &made.page_rows, &made.group,
+                          &made.max_rows, &made.rotary})
+      *size = rarely() ? data.ConsumeIntegral<int64_t>() : 0;
+    made.num_splits = number(0);
     return &made;
   }
 
@@ -140,6 +172,7 @@ public:
     tilewright_operation_destroy(operation);
     tilewright_attention_forward_destroy(forward);
     tilewright_attention_backward_destroy(backward);
+    tilewright_attention_destroy(attention);
     tilewright_bundle_close(bundle);
   }
 
@@ -151,7 +184,7 @@ public:
     auto size = data.PickValueInArray<uint64_t>({0, 4096, uint64_t(1) << 40});
     auto *stream =
         reinterpret_cast<void *>(uintptr_t(data.PickValueInArray({0, 1, 2, 0x5000, 0x5001})));
-    switch (data.ConsumeIntegralInRange(0, 15)) {
+    switch (data.ConsumeIntegralInRange(0, 19)) {
     case 0:
       return load(structs);
     case 1:
@@ -204,6 +237,44 @@ public:
       return see(tilewright_timeline_write(
           bundle, structs.rarely() ? nullptr : buffer + (device & 7), 32, "/nowhere/trace.json"));
     }
+    case 15: {
+      tilewright_attention_destroy(attention);
+      attention = nullptr;
+      const char *text = nullptr;
+      tilewright_attention_desc *desc = structs.attention();
+      see(tilewright_attention_signature(desc, structs.rarely() ? nullptr : &text));
+      see(tilewright_attention_params(desc, &text));
+      see(tilewright_attention_create(bundle, desc, structs.rarely() ? nullptr : &attention));
+      return see(tilewright_attention_prepare(attention, device % 4));
+    }
+    case 16: {
+      auto [list, count] = structs.arguments();
+      see(tilewright_attention_describe(structs.attention(), list, count));
+      see(tilewright_attention_check_support(attention, 9, 0, device));
+      return see(tilewright_attention_check_indices(attention, device));
+    }
+    case 17: {
+      auto [list, count] = structs.arguments();
+      see(tilewright_attention_workspace_size(attention, list, count, device, bytesAt));
+      return see(tilewright_attention_run(attention, list, count, workspace, size, stream));
+    }
+    case 18: {
+      auto [list, count] = structs.arguments();
+      tilewright_target target = {structs.sizeOf<tilewright_target>(), 8 + (device & 1), 0,
+                                  structs.rarely() ? device : 0, device};
+      const tilewright_target *of = data.ConsumeBool() ? &target : nullptr;
+      tilewright_report *report = nullptr;
+      see(data.ConsumeBool()
+              ? tilewright_operation_report(operation, list, count, device, of, &report)
+              : tilewright_attention_report(attention, list, count, device, of, &report));
+      tilewright_run_info run = {};
+      run.struct_size = structs.sizeOf<tilewright_run_info>();
+      see(tilewright_report_run(report, &run));
+      tilewright_launch_info launch = {};
+      launch.struct_size = structs.sizeOf<tilewright_launch_info>();
+      see(tilewright_report_launch(report, size_t(device & 3), &launch));
+      return tilewright_report_destroy(report);
+    }
     default:
       tilewright_operation_destroy(operation);
       operation = nullptr;
@@ -216,7 +287,7 @@ private:
   void load(Structs &structs) {
     tilewright_bundle_close(bundle);
     bundle = nullptr;
-    std::string file = bundleFile(data.ConsumeIntegralInRange<size_t>(0, 2));
+    std::string file = bundleFile(data.ConsumeIntegralInRange<size_t>(0, 3));
     if (structs.rarely())
       file[data.ConsumeIntegralInRange<size_t>(0, file.size() - 1)] ^= 1;
     size_t size =
@@ -267,6 +338,8 @@ private:
     require((tilewright_operation_argument_name(operation, index % 8) != nullptr) ==
             (index % 8 < count));
     require(!tilewright_operation_argument_name(operation, count + index % 1000));
+    count = tilewright_attention_num_arguments(attention);
+    require(!tilewright_attention_argument_name(attention, count + index % 1000));
     count = tilewright_attention_forward_num_captures(forward);
     require(!tilewright_attention_forward_capture_name(forward, count + index % 1000));
     count = tilewright_attention_backward_num_captures(backward);
@@ -278,6 +351,7 @@ private:
   tilewright_operation *operation = nullptr;
   tilewright_attention_forward *forward = nullptr;
   tilewright_attention_backward *backward = nullptr;
+  tilewright_attention *attention = nullptr;
 };
 
 } // namespace

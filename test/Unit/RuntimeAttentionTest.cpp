@@ -6,6 +6,7 @@
 #include "RuntimeAttentionBundle.h"
 #include "RuntimeTesting.h"
 
+#include "runtime/AttentionDecode.h"
 #include "runtime/CApi.h"
 #include "runtime/tilewright.h"
 
@@ -496,6 +497,84 @@ TEST_F(AttentionPlans, HaveSignatures) {
                          "TR=f32");
 }
 
+/// A description from the arguments alone.
+TEST_F(AttentionPlans, AreDescribedByArguments) {
+  auto described = [&](tilewright_attention_kind kind, Call call) {
+    desc = {};
+    desc.struct_size = sizeof(desc);
+    desc.kind = kind;
+    tilewright_code code = tilewright_attention_describe(&desc, call.data(), call.size());
+    return code ? tilewright_last_error() : signature();
+  };
+  constexpr auto forward = TILEWRIGHT_ATTENTION_FORWARD, backward = TILEWRIGHT_ATTENTION_BACKWARD,
+                 decode = TILEWRIGHT_ATTENTION_DECODE, append = TILEWRIGHT_ATTENTION_APPEND;
+  EXPECT_EQ(described(forward, forwardCall()), "attention_forward D=64,DV=64,T=bf16");
+  EXPECT_EQ(described(forward, forwardCall()
+                                   .view("v", TILEWRIGHT_BF16, {2, 2, 500, 32})
+                                   .scalar("window_left", TILEWRIGHT_I32, int32_t(-1))
+                                   .scalar("window_right", TILEWRIGHT_I32, int32_t(0))),
+            "attention_forward D=64,DV=32,T=bf16,WINDOW=true");
+  Call packed = forwardCall(1).view("cu_seqlens_q", TILEWRIGHT_I32, {4});
+  EXPECT_EQ(described(forward, packed), "attention_forward D=64,DV=64,T=bf16,PACKED=true");
+  EXPECT_EQ(described(forward, cachedCall(48, true)),
+            "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=16");
+  EXPECT_EQ(described(forward, cachedCall(48, false)),
+            "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=0");
+  Call gradients = forwardCall()
+                       .view("d_score", TILEWRIGHT_F32, {1, 8, 300, 500})
+                       .view("slopes", TILEWRIGHT_F32, {8});
+  EXPECT_EQ(described(backward, gradients),
+            "attention_backward D=64,DV=64,T=bf16,SCORE_GRADIENT=true");
+  gradients.remove("d_score").view("d_slopes", TILEWRIGHT_F32, {8});
+  EXPECT_EQ(described(backward, gradients),
+            "attention_backward D=64,DV=64,T=bf16,CAPTURE_GRADIENTS=true");
+  Call few;
+  few.view("q", TILEWRIGHT_F16, {3, 8, 3, 64})
+      .view("k_pages", TILEWRIGHT_F16, {9, 128, 2, 64})
+      .view("v_pages", TILEWRIGHT_F16, {9, 128, 2, 64})
+      .view("block_table", TILEWRIGHT_I32, {3, 4});
+  EXPECT_EQ(described(decode, few),
+            "attention_decode D=64,DV=64,T=f16,GROUP=4,ROWS=4,PAGE_ROWS=128");
+  EXPECT_EQ(desc.max_rows, 3);
+  // What is set is kept where the arguments allow it.
+  desc.max_rows = 9;
+  desc.page_rows = 16;
+  desc.num_splits = 2;
+  ASSERT_EQ(tilewright_attention_describe(&desc, few.data(), few.size()), TILEWRIGHT_OK);
+  EXPECT_EQ(signature(), "attention_decode D=64,DV=64,T=f16,GROUP=4,ROWS=16,PAGE_ROWS=16,SPLITS=2");
+  Call rows;
+  rows.view("k", TILEWRIGHT_F32, {5, 2, 64})
+      .view("slots_i64", TILEWRIGHT_I64, {5})
+      .view("positions_i64", TILEWRIGHT_I64, {5})
+      .view("cos", TILEWRIGHT_F32, {100, 16});
+  EXPECT_EQ(described(append, rows), "attention_append D=64,DV=64,T=f32,INDICES=i64,"
+                                     "POSITIONS=true,ROTARY=32,TR=f32");
+  rows.remove("slots_i64").remove("positions_i64").remove("cos");
+  EXPECT_EQ(described(append, rows.view("seq_lens", TILEWRIGHT_I32, {3})),
+            "attention_append D=64,DV=64,T=f32,PLACES=sequences");
+  EXPECT_EQ(described(append, rows.view("block_table", TILEWRIGHT_I32, {3, 4})),
+            "attention_append D=64,DV=64,T=f32,PLACES=table");
+
+  EXPECT_EQ(described(forward, forwardCall().remove("v")),
+            "the description of attention follows from 'v', a view of rank 4, but got none");
+  EXPECT_EQ(described(decode, few.view("q", TILEWRIGHT_F16, {3, 8, 64})),
+            "the description of decoding follows from 'q', a view of rank 4, but got rank 3");
+  EXPECT_EQ(described(append, rows.scalar("k", TILEWRIGHT_F32, 1.0f)),
+            "the description of appending follows from 'k', a view of rank 3, but got a scalar");
+  EXPECT_EQ(described(decode, few.view("q", TILEWRIGHT_F16, {3, 7, 1, 64})),
+            "the heads of 'q' must be a multiple of those of 'k_pages', but got 7 and 2");
+  EXPECT_EQ(described(decode, few.view("q", TILEWRIGHT_F16, {3, 8, 20, 64})),
+            "the rows of decoding must be a number of queries from 1 to 16 for each sequence, but "
+            "got 20");
+  Call unnamed = forwardCall();
+  tilewright_argument first = *unnamed.data();
+  first.name = nullptr;
+  EXPECT_C_FAILURE(tilewright_attention_describe(&desc, &first, 1), invalid,
+                   "the name of an argument must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_describe(nullptr, &first, 1), invalid,
+                   "desc must not be null");
+}
+
 TEST_F(AttentionPlans, ReportWhatTheyLaunch) {
   desc.cached = 1;
   ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
@@ -562,6 +641,54 @@ TEST_F(AttentionPlans, RejectOtherCapturesForOtherPages) {
   desc.page_rows = 16;
   EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(names(), "q k v o lse block_table seq_lens scale window_left window_right softcap");
+}
+
+/// The plans with structs take what these have no fields for in the list of captures.
+TEST_F(AttentionPlans, StructsTakeFurtherArguments) {
+  std::shared_ptr<const Bundle> bundle = read(featureBundle());
+  AttentionForwardDesc forward;
+  forward.headDim = 64;
+  forward.isPacked = true;
+  Result<AttentionForward> plan = AttentionForward::create(driver, bundle, forward);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->captures(), (std::vector<std::string>{"cu_seqlens_q", "cu_seqlens_k"}));
+  EXPECT_EQ(plan->signature(), "attention_forward D=64,DV=64,T=bf16,PACKED=true");
+  EXPECT_OK(plan->prepare(0));
+  const Argument offsets[] = {Argument::dense(0x60000, ElementType::I32, {4}),
+                              Argument::dense(0x70000, ElementType::I32, {4})};
+  AttentionForwardArguments arguments;
+  arguments.q = arguments.o = Argument::dense(0x10000, ElementType::BF16, {1, 8, 300, 64});
+  arguments.k = arguments.v = Argument::dense(0x20000, ElementType::BF16, {1, 2, 500, 64});
+  arguments.captures = offsets;
+  arguments.numCaptures = 2;
+  EXPECT_OK(plan->run(arguments, 0, 0, streamOf(0)));
+  EXPECT_EQ(fake().launches.at(0).block[0], threadsOf::packed);
+  const Target target = {8, 0, 166912};
+  Result<RunReport> report = plan->report(arguments, target, 108);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->launches[0].block[0], threadsOf::packed);
+  EXPECT_EQ(report->call.rfind(plan->signature() + " q=bf16[1,8,300,64]", 0), 0u) << report->call;
+  arguments.numCaptures = 0;
+  EXPECT_FAILURE(plan->report(arguments, target, 108).status(), Code::InvalidArgument,
+                 "attention takes 2 captures, but got 0");
+
+  AttentionDecodeDesc decode;
+  decode.headDim = 64;
+  decode.group = decode.maxRows = 4;
+  Result<AttentionDecode> decoding = AttentionDecode::create(driver, bundle, decode);
+  ASSERT_TRUE(decoding.ok()) << decoding.status().message();
+  EXPECT_EQ(decoding->signature(), "attention_decode D=64,DV=64,T=bf16,GROUP=4,ROWS=4");
+  AttentionDecodeArguments call;
+  call.q = call.o = Argument::dense(0x10000, ElementType::BF16, {3, 2, 8, 64});
+  call.cache.k = call.cache.v = Argument::dense(0x20000, ElementType::BF16, {9, 64, 2, 64});
+  call.cache.blockTable = Argument::dense(0x30000, ElementType::I32, {3, 4});
+  call.cache.seqLens = Argument::dense(0x40000, ElementType::I32, {3});
+  report = decoding->report(call, target, 108);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->launches[0].entry, "decode");
+  // Heads before queries, as the kernel has them.
+  EXPECT_NE(report->call.find(" q=bf16[3,8,2,64]/1024,64,512,1@256"), std::string::npos)
+      << report->call;
 }
 
 TEST_F(AttentionPlans, RunInC) {
