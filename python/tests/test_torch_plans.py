@@ -17,6 +17,7 @@ from torch_on_cpu import interpret_module, make, qkv, torch  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import compiler, ops, performance, places, plans, runtime  # noqa: E402
+from tilewright.choice import AppendChoice, DecodeChoice  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 from torch_reference import fill  # noqa: E402
 
@@ -99,6 +100,30 @@ class PlansTest(unittest.TestCase):
             with self.assertRaises(runtime.TilewrightError) as caught:
                 other.create(library, bundle)
             self.assertEqual(caught.exception.code, "missing variant")
+
+
+    def test_all_kinds_are_described(self):
+        """Each is a plan of the library, and None is an argument that is absent: a prefill of a cache without a table failed
+        with "there is no argument 'block_table'"."""
+        library = plans._code.get_library()
+        q, pages, lengths = make(3, 4, 5, 16, dtype=torch.float16), make(3, 32, 2, 16, dtype=torch.float16), \
+            torch.tensor([3, 9, 32], dtype=torch.int32)
+        prefill = {"q": q, "k": pages, "v": pages, "o": q, "lse": None, "block_table": None, "seq_lens": lengths, "scale": 0.25}
+        decode = {"q": q[:, :, :1], "k_pages": pages, "v_pages": pages, "o": q[:, :, :1], "block_table": None,
+                  "seq_lens": lengths, "scale": 0.25, "window_left": -1, "window_right": -1}
+        new = {"k": pages[:, 0], "v": pages[:, 0], "k_pages": pages, "v_pages": pages, "seq_lens": lengths}
+        for choice, values, signature in (
+                (ops.Choice("forward", "f16", 16, 16, "none", False, "", cached=True), prefill,
+                 "attention_forward D=16,DV=16,T=f16,CACHED=true,PAGE_ROWS=0"),
+                (DecodeChoice("f16", 16, 16, 2, 1, "bottom_right", False, 0, 0, ""), decode,
+                 "attention_decode D=16,DV=16,T=f16,CAUSAL=bottom_right,GROUP=2,PAGE_ROWS=0"),
+                (AppendChoice("f16", 16, 16, "sequences"), new, "attention_append D=16,DV=16,T=f16,PLACES=sequences")):
+            plan = plans.compile_choice(choice, ["sm_80"])
+            self.assertIsInstance(plan, runtime.Attention)
+            self.assertEqual(library.attention_text("signature", choice.desc()), signature)
+            report = plan.report(plan.pack(values), target=(8, 0, 166912, 108))
+            self.assertTrue(report.call.startswith(signature + " "))
+            self.assertTrue(report.deterministic)
 
 
 class FilesTest(unittest.TestCase):

@@ -129,7 +129,8 @@ def plan(choice, device, complete=False):
             raise ValueError("tensors must be on a CUDA device where tilewright.interpret does not say otherwise, also in "
                              "the backward, but got cpu")
         kernel, linked = choice.files()
-        return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), linked, interpreted))
+        with _friendly():
+            return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), linked, interpreted))
     _check_capture()
     with _code.lock:
         making = _code.making.setdefault(key, threading.Lock())
