@@ -49,6 +49,17 @@ def elements(owner):
         print("elements", rule["rule"], json.dumps([short(operand) for operand in operands]))
 
 
+def sums():
+    for kernel in manifest["kernels"]:
+        order = {True: "any", False: "defined"}[kernel["adds_in_any_order"]]
+        defaults = [f"{argument['name']}={json.dumps(argument['default'])}" for argument in kernel["arguments"]
+                    if "default" in argument]
+        print(f"{kernel['entry']}: sums in {' '.join(kernel.get('sums', [])) or 'none'}, order {order}, defaults "
+              + (" ".join(defaults) or "none"))
+
+
+if sys.argv[2:] == ["sums"]:  # nothing else
+    sys.exit(sums())
 print("source", manifest["source"])
 for kernel in manifest["kernels"]:
     print(f"kernel {kernel['name']}: {params(kernel)}")
