@@ -93,14 +93,6 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   return rows;
 }
 
-/// Parameters that every kernel of a kind has, and its plans have always named.
-bool isAlwaysNamed(const Row &row, Kind kind) {
-  static constexpr const char *names[] = {"CAUSAL", "WINDOW", "DETERMINISTIC"};
-  return row.isOn || kind == Kind::Decode || kind == Kind::Append ||
-         std::any_of(std::begin(names), std::end(names),
-                     [&](const char *name) { return std::string_view(name) == row.name; });
-}
-
 bool hasParam(const Manifest &manifest, const std::string &entry, std::string_view name) {
   auto isIn = [&](const Params &params) {
     return std::any_of(params.begin(), params.end(),
@@ -218,7 +210,7 @@ Params runtime::paramsOf(const AttentionDesc &desc, const Manifest &manifest) {
   const std::string entry = entryOf(desc);
   Params params;
   for (Row &row : rowsOf(desc))
-    if (isAlwaysNamed(row, desc.kind) || (!row.isAnyServed && hasParam(manifest, entry, row.name)))
+    if (row.isOn || (!row.isAnyServed && hasParam(manifest, entry, row.name)))
       params.emplace_back(row.name, std::move(row.value));
   params.insert(params.end(), desc.more.begin(), desc.more.end());
   return params;

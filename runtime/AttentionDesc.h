@@ -71,7 +71,8 @@ const char *nounOf(AttentionDesc::Kind kind);
 /// Whether the description can be one of a kernel: no field is out of range, or of another kind.
 Status check(const AttentionDesc &desc);
 
-/// All parameters, for a compiler. Without a number of page rows, those of a usual page.
+/// All parameters of the shipped kernel of this kind, for a compiler. Without a number of page
+/// rows, those of a usual page.
 Params paramsOf(const AttentionDesc &desc);
 /// Those that choose the code in a bundle. A feature that is off is named only if the entry has its
 /// parameter, so that entries without the feature are found, too.
@@ -91,7 +92,7 @@ Status complete(AttentionDesc &desc,
 
 /// Rows of a page that one copy takes where a page has `rows`.
 int64_t mostPageRows(int64_t rows);
-/// Whether a page of a cache may have other sizes than the description says.
+/// Whether keys are in a cache, whose pages may have any size.
 inline bool hasCache(const AttentionDesc &desc) {
   return desc.isCached || desc.kind == AttentionDesc::Kind::Decode;
 }

@@ -248,6 +248,18 @@ class RuntimeTest(unittest.TestCase):
         plan = self.compile_attention("backward", plain, targets=["sm_80"])
         self.assertIs(self.report(plan, self.gradients(), (8, 0, 166912, 108)).deterministic, False)
 
+    def test_saved_probabilities(self):
+        """A kernel of another name, without masks, with an argument of its own."""
+        entry = "attention_backward_saved_probs"
+        data = compiler.compile_bundle(os.path.join(places.KERNELS, entry + ".mlir"), {"D": 32, "T": "f16"}, (), ["sm_80"])
+        plan = runtime.Attention(self.library, self.library.load(data),
+                                 runtime.attention_desc("backward", "f16", 32, entry=entry))
+        self.assertEqual(plan.arguments(), ["q", "k", "v", "o", "do", "p", "dq", "dk", "dv", "scale"])
+        values = self.gradients(p=Tensor(2, 8, 300, 500))
+        values = {name: x for name, x in values.items() if name in plan.arguments()}
+        self.assertGreater(plan.workspace_size(plan.pack(values)), 0)
+        self.assertEqual(self.report(plan, values).name, entry)
+
     def test_descriptions_of_calls(self):
         def described(kind, values, **fields):
             desc = self.library.attention_describe(runtime.attention_desc(kind, "f64", 1, **fields), values)

@@ -627,6 +627,35 @@ TEST_F(AttentionPlans, HaveOpenWindowsInOldBundles) {
   EXPECT_EQ(launched(call), threadsOf::plain);
 }
 
+/// A kernel without masks is found where none is wanted, and is given what only it takes.
+TEST_F(AttentionPlans, RunEntriesWithFewerParameters) {
+  BundleWriter writer = featureBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.name = "my_attention";
+  kernel.params.resize(3); // D, DV and T
+  kernel.params.emplace_back("GROUP", Expr::integer(4));
+  kernel.arguments.resize(6); // without windows
+  kernel.arguments.push_back(rows("weights"));
+  load(writer);
+  desc.entry = "my_attention";
+  const tilewright_param group = {"GROUP", "4"};
+  desc.params = &group;
+  desc.num_params = 1;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse scale weights");
+  EXPECT_EQ(signature(), "my_attention D=64,DV=64,T=bf16,GROUP=4");
+  Call call = forwardCall();
+  call.view("weights", TILEWRIGHT_F32, {2, 8, 300});
+  EXPECT_EQ(launched(call), threadsOf::plain);
+  desc.causal = TILEWRIGHT_CAUSAL_TOP_LEFT;
+  EXPECT_C_FAILURE(
+      create(), TILEWRIGHT_MISSING_VARIANT,
+      "'bundle' has no variant of 'my_attention' for D = 64, DV = 64, T = bf16, CAUSAL = "
+      "\"top_left\", GROUP = 4; compile it with: tilewrightc kernels/attention_forward.mlir "
+      "--kernel=my_attention --param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=top_left "
+      "--param=GROUP=4 --target=sm_80 --emit=bundle -o FILE");
+}
+
 TEST_F(AttentionPlans, RejectOtherCapturesForOtherPages) {
   BundleWriter writer = featureBundle();
   for (KernelSpec &kernel : writer.manifest.kernels)
