@@ -214,8 +214,7 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
   if (device.isImagined) {
     if (std::string reason = whyNotOn(kernel, nullptr, device.info, device.info.sharedLimit);
         !reason.empty())
-      return Status::failure(Code::Unsupported,
-                             "no code of kernel '" + kernel.name + "' fits: " + reason);
+      return Status::failure(Code::Unsupported, reason); // another variant may fit
     device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, nullptr));
     device.kernels.back()->code = &code;
     return device.kernels.back().get();

@@ -627,6 +627,39 @@ TEST_F(AttentionPlans, HaveOpenWindowsInOldBundles) {
   EXPECT_EQ(launched(call), threadsOf::plain);
 }
 
+/// Kernels for different pages may take different arguments, of which a call gets those of its own.
+TEST_F(AttentionPlans, TakeTheArgumentsOfThePages) {
+  auto bundleWith = [](int number, bool isForAll) {
+    BundleWriter writer = featureBundle();
+    for (KernelSpec &kernel : writer.manifest.kernels)
+      for (int i = 0; i < number; ++i)
+        if (kernel.entry == "pages16" || (isForAll && kernel.entry == "pages64"))
+          kernel.arguments.push_back(rows((kernel.entry + std::to_string(i)).c_str(), true));
+    return writer;
+  };
+  load(bundleWith(1, false));
+  desc.cached = 1;
+  createPlan();
+  EXPECT_EQ(names(), "q k v o lse block_table seq_lens scale window_left window_right pages160");
+  Call small = cachedCall(16, true).view("pages160", TILEWRIGHT_F32, {2, 8, 300});
+  EXPECT_EQ(launched(small), threadsOf::pages16);
+  Call large = cachedCall(64, true).view("pages160", TILEWRIGHT_F32, {2, 8, 300});
+  EXPECT_C_FAILURE(run(large), invalid,
+                   "'attention_forward' has no argument 'pages160' for pages of this size, but got "
+                   "one");
+  load(bundleWith(30, true));
+  EXPECT_C_FAILURE(create(), invalid,
+                   "'attention_forward' has more than 64 arguments for all sizes of pages");
+  AttentionDesc wrong;
+  wrong.headDim = 64;
+  wrong.isCached = true;
+  wrong.pageRows = -1;
+  EXPECT_FAILURE(
+      AttentionPlan::create(driver, read(featureBundle()), wrong).status(), Code::InvalidArgument,
+      "the page rows of attention must be a number of rows, or 0 without a table, but got "
+      "-1");
+}
+
 /// A kernel without masks is found where none is wanted, and is given what only it takes.
 TEST_F(AttentionPlans, RunEntriesWithFewerParameters) {
   BundleWriter writer = featureBundle();
