@@ -198,7 +198,8 @@ class RuntimeTest(unittest.TestCase):
         self.assertGreater(launch.shared_bytes, 0)
         self.assertEqual(self.report(plan, values, (8, 0, 166912, 108)).target, "sm_80")
         self.assertTrue(report.call.startswith(self.library.attention_text("signature", desc) + " q=f16[1,8,300,32]/"))
-        self.expect("there is no argument 'kv_indices'", self.report, plan, values | {"kv_indices": offsets})
+        self.expect("there is no argument 'kv_indices'; the names are: " + ", ".join(plan.arguments()), self.report, plan,
+                    values | {"kv_indices": offsets})
 
     def test_lists_of_blocks(self):
         desc = runtime.attention_desc("forward", "f16", 32, list_block_m=128)
@@ -283,8 +284,8 @@ class RuntimeTest(unittest.TestCase):
 
         expect("kind must be one of forward, backward, decode, append, but got 'prefill'", kind="prefill")
         expect("places must be one of slots, table, sequences, but got 'rows'", places="rows")
-        expect("head_dim must be an integer, but got 32.0", dim=32.0)
-        expect("packed must be an integer, but got 'yes'", packed="yes")
+        expect("head_dim must be an integer of 32 bits, but got 32.0", dim=32.0)
+        expect("packed must be an integer of 32 bits, but got 'yes'", packed="yes")
         expect(f"page_rows must be an integer of 32 bits, but got {2**40}", page_rows=2**40)
         decode = runtime.attention_desc("decode", "f16", 32, max_rows=3, group=2, page_rows=runtime.NO_TABLE)
         self.assertEqual(self.library.attention_params(decode)["ROWS"], "4")

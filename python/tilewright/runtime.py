@@ -464,9 +464,8 @@ def attention_desc(kind, dtype, dim, value_dim=0, causal="none", entry=None, par
     for name, value in more.items():
         fields[name] = _number_of(tables[name], name, value) if name in tables else value
     for name, value in fields.items():
-        if not hasattr(value, "__index__"):
-            raise ValueError(f"{name} must be an integer, but got {value!r}")
-        fields[name] = int32_of(value, name)
+        flag = checks.flag_of(value)
+        fields[name] = int32_of(value, name) if flag is None else int(flag)
     array = (Param * len(params or ()))(*[Param(key.encode(), text.encode()) for key, text in (params or {}).items()])
     return sized(AttentionDesc, kind=_number_of(KINDS, "kind", kind), type=_number_of(TYPES, "dtype", dtype),
                  causal=_number_of(CAUSAL, "causal", causal), entry=entry.encode() if entry else None, params=array,

@@ -335,7 +335,8 @@ TEST_F(AttentionPlans, ChecksArguments) {
       "argument 'window_left' of kernel 'attention_forward' must be a scalar of type i32, but got "
       "i64");
   fails(forwardCall().view("cu_seqlens_q", TILEWRIGHT_I32, {4}),
-        "there is no argument 'cu_seqlens_q'");
+        "there is no argument 'cu_seqlens_q'; the names are: q, k, v, o, lse, scale, window_left, "
+        "window_right");
   fails(forwardCall()
             .view("k", TILEWRIGHT_BF16, {2, 3, 500, 64})
             .view("v", TILEWRIGHT_BF16, {2, 3, 500, 64}),
