@@ -332,7 +332,7 @@ class FallbackTest(unittest.TestCase):
                  "are 2; use tiles of 64 rows or more"
         for major, wanted in ((9, [f"attention is slower than it need be: {remark}"]), (8, [])):
             with mock.patch.object(plans, "_describe", lambda index, major=major: (major, 0, 232448 if major == 9 else 166912)), \
-                    mock.patch.object(plans._code, "jobs", {}), mock.patch.object(runtime.Operation, "prepare"), \
+                    mock.patch.object(plans._code, "jobs", {}), mock.patch.object(runtime.Attention, "prepare"), \
                     self.warnings() as caught:
                 for _ in range(2):
                     plans._make(choice, (), device, complete=False)
