@@ -25,6 +25,8 @@ struct Row {
   bool isOn;
   /// For a feature that is off: whether code that has it on serves as well.
   bool isAnyServed = false;
+  /// In a signature, but off in a search: what entries without the parameter do.
+  bool isDefault = false;
 };
 
 Row flag(const char *name, bool isOn) { return {name, Expr::flag(isOn), isOn}; }
@@ -60,14 +62,17 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   }
   add(word("CAUSAL", causal, size_t(desc.causal)));
   add(flag("WINDOW", desc.hasWindow));
-  const int64_t pageRows = desc.pageRows.value_or(usualPageRows);
+  auto addPageRows = [&] {
+    add(number("PAGE_ROWS", desc.pageRows.value_or(usualPageRows), desc.pageRows.has_value()));
+    rows.back().isDefault = desc.pageRows == 0;
+  };
   if (desc.kind == Kind::Decode) {
     int64_t queries = 1;
     while (queries < std::min(desc.maxRows, mostRows))
       queries *= 2;
     add(number("GROUP", desc.group, desc.group > 1));
     add(number("ROWS", queries, queries > 1));
-    add(number("PAGE_ROWS", pageRows, desc.pageRows.has_value()));
+    addPageRows();
     add(number("SPLITS", desc.numSplits, desc.numSplits > 0));
     return rows;
   }
@@ -89,7 +94,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   }
   add(flag("CACHED", desc.isCached));
   if (desc.isCached)
-    add(number("PAGE_ROWS", pageRows, desc.pageRows.has_value()));
+    addPageRows();
   return rows;
 }
 
@@ -210,7 +215,7 @@ Params runtime::paramsOf(const AttentionDesc &desc, const Manifest &manifest) {
   const std::string entry = entryOf(desc);
   Params params;
   for (Row &row : rowsOf(desc))
-    if (row.isOn || (!row.isAnyServed && hasParam(manifest, entry, row.name)))
+    if ((row.isOn && !row.isDefault) || (!row.isAnyServed && hasParam(manifest, entry, row.name)))
       params.emplace_back(row.name, std::move(row.value));
   params.insert(params.end(), desc.more.begin(), desc.more.end());
   return params;

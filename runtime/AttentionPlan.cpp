@@ -76,9 +76,13 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   auto create = [&](const AttentionDesc &wanted) {
     return Operation::create(driver, bundle, plan.entry, paramsOf(wanted, manifest));
   };
-  std::vector<int64_t> sizes = {0};
+  std::vector<int64_t> sizes;
   if (hasCache(desc))
     sizes = desc.pageRows ? std::vector<int64_t>{*desc.pageRows} : pageRowsIn(manifest, plan.entry);
+  plan.choosesByPages = !sizes.empty();
+  if (sizes.empty()) // no cache, or an entry whose code does not depend on pages
+    sizes = {0};
+  Status missing;
   for (int64_t pageRows : sizes) {
     AttentionDesc wanted = desc;
     if (hasCache(desc))
@@ -86,13 +90,17 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
     Result<Operation> operation = create(wanted);
     if (!operation && operation.status().code() != Code::MissingVariant)
       return operation.status();
-    if (!operation)
+    if (!operation) {
+      missing = operation.status();
       continue;
+    }
     if (Status status = plan.add(pageRows, std::move(*operation)); !status)
       return status;
   }
-  if (plan.variants.empty())
-    return create(desc).status(); // names the command for a usual page
+  if (plan.variants.empty()) {
+    Status usual = create(desc).status(); // names the command for a usual page
+    return usual.ok() ? missing : usual;
+  }
   plan.finish();
   return plan;
 }
@@ -146,7 +154,7 @@ void AttentionPlan::finish() {
 
 Result<const AttentionPlan::Variant *>
 AttentionPlan::choose(const Argument *const *arguments) const {
-  if (!hasCache(desc) || k < 0 || arguments[k]->kind != Argument::Kind::View)
+  if (!choosesByPages || k < 0 || arguments[k]->kind != Argument::Kind::View)
     return &variants[0];
   bool hasTable = blockTable >= 0 && arguments[blockTable]->kind != Argument::Kind::Absent;
   int64_t rows = arguments[k]->extents[1];

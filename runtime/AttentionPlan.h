@@ -55,7 +55,8 @@ public:
                            const Target &target, int multiprocessors) const;
 
 private:
-  /// Code for pages whose rows are a multiple of `pageRows`; 0: without a table, or a cache.
+  /// Code for pages whose rows are a multiple of `pageRows`; 0: without a table, without a cache,
+  /// or independent of pages.
   struct Variant {
     int64_t pageRows;
     Operation operation;
@@ -87,6 +88,7 @@ private:
   AttentionDesc desc;
   std::string bundleName, entry, text;
   std::vector<Variant> variants; // those of the most rows first
+  bool choosesByPages = false;   // else there is one variant, for all pages that it takes
   std::vector<ArgumentSpec> contract;
   std::vector<EqualExtent> equalExtents;
   std::vector<std::pair<size_t, size_t>> gradients; // d_x and x of captures

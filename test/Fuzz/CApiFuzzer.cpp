@@ -244,7 +244,10 @@ public:
       tilewright_attention_desc *desc = structs.attention();
       see(tilewright_attention_signature(desc, structs.rarely() ? nullptr : &text));
       see(tilewright_attention_params(desc, &text));
-      see(tilewright_attention_create(bundle, desc, structs.rarely() ? nullptr : &attention));
+      tilewright_code code =
+          tilewright_attention_create(bundle, desc, structs.rarely() ? nullptr : &attention);
+      see(code);
+      require((code == TILEWRIGHT_OK) == (attention != nullptr));
       return see(tilewright_attention_prepare(attention, device % 4));
     }
     case 16: {

@@ -690,6 +690,62 @@ TEST_F(AttentionPlans, RunEntriesWithFewerParameters) {
       "--param=GROUP=4 --target=sm_80 --emit=bundle -o FILE");
 }
 
+/// A description of a cache used to find no code in an entry without PAGE_ROWS, and to report
+/// success without a plan. Such an entry takes all pages that its arguments describe.
+TEST_F(AttentionPlans, RunEntriesWithoutPageRows) {
+  BundleWriter writer = featureBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    if (kernel.name == "attention_decode") {
+      ASSERT_EQ(kernel.params[7].first, "PAGE_ROWS");
+      kernel.params.erase(kernel.params.begin() + 7);
+      kernel.name = "my_decode";
+      kernel.arguments[5].isOptional = true; // block_table
+    }
+  load(writer);
+  desc.kind = TILEWRIGHT_ATTENTION_DECODE;
+  desc.entry = "my_decode";
+  desc.group = desc.max_rows = 4;
+  Call call;
+  call.view("q", TILEWRIGHT_BF16, {3, 8, 4, 64})
+      .view("k_pages", TILEWRIGHT_BF16, {9, 20, 2, 64})
+      .view("v_pages", TILEWRIGHT_BF16, {9, 20, 2, 64})
+      .view("o", TILEWRIGHT_BF16, {3, 8, 4, 64})
+      .view("block_table", TILEWRIGHT_I32, {3, 4})
+      .view("seq_lens", TILEWRIGHT_I32, {3})
+      .scalar("scale", TILEWRIGHT_F64, 0.125);
+  Call whole = call;
+  whole.remove("block_table");
+  createPlan();
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(names(), "q k_pages v_pages o lse block_table seq_lens scale window_left window_right");
+  EXPECT_EQ(launched(call), threadsOf::decode);
+  EXPECT_EQ(launched(whole), threadsOf::decode);
+  // Without a table is what the entry does where it has no parameter for pages; 16 is not.
+  desc.page_rows = TILEWRIGHT_NO_TABLE;
+  createPlan();
+  EXPECT_EQ(launched(whole), threadsOf::decode);
+  EXPECT_EQ(signature(), "my_decode D=64,DV=64,T=bf16,GROUP=4,ROWS=4,PAGE_ROWS=0");
+  desc.page_rows = 16;
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+  desc.page_rows = 0;
+  desc.head_dim = 32;
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+
+  // Any entry may be named, also one that no decode is: its plan takes its arguments.
+  desc.head_dim = 64;
+  desc.group = desc.max_rows = 1;
+  desc.entry = "attention_backward";
+  ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(names(), "q k v o do lse dlse dq dk dv d_score scale window_left window_right bias");
+  AttentionDecodeDesc decode;
+  decode.headDim = 64;
+  decode.entry = "attention_backward";
+  EXPECT_FAILURE(AttentionDecode::create(driver, read(writer), decode).status(),
+                 Code::InvalidArgument,
+                 "'attention_backward' takes 'k', which is not an argument of decoding");
+}
+
 TEST_F(AttentionPlans, RejectOtherCapturesForOtherPages) {
   BundleWriter writer = featureBundle();
   for (KernelSpec &kernel : writer.manifest.kernels)
