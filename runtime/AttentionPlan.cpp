@@ -323,7 +323,7 @@ Result<RunReport> AttentionPlan::reportOn(const Argument *const *arguments, size
   Result<RunReport> report =
       bound.variant->operation.report(bound.arguments, bound.count(), device...);
   if (report)
-    report->call.replace(0, entry.size(), text); // it begins with the name
+    report->call.replace(0, bound.variant->operation.signature().size(), text);
   return report;
 }
 

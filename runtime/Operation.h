@@ -68,7 +68,10 @@ public:
   /// change applies to the next run of every thread.
   void checkIndices(bool isWanted);
 
-  /// What a run with these arguments launches on a device that is prepared. Launches nothing.
+  /// "scale D=64,T=bf16": the name, and the parameters that the operation was created with.
+  std::string signature() const;
+  /// What a run with these arguments launches on a device that is prepared. Launches nothing;
+  /// `call` begins with the signature.
   Result<RunReport> report(const Argument *const *arguments, size_t numArguments, int device) const;
   /// The same for any device, which need not exist; without a limit of shared memory, any code
   /// fits. Needs no GPU.

@@ -73,6 +73,7 @@ struct Operation::Impl {
   std::atomic<const PreparedDevice *> first{nullptr};
 
   const char *kind() const { return program ? "program" : "kernel"; }
+  std::string signature() const;
 
   void finish();
   bool haveSharedHeads(const Argument *const *arguments, size_t numArguments) const {

@@ -34,6 +34,12 @@ static Status addLaunch(const PreparedKernel &kernel, const ExprInputs &inputs, 
   return Status::success();
 }
 
+std::string Operation::Impl::signature() const {
+  return params.empty() ? name : name + " " + toVariantText(params);
+}
+
+std::string Operation::signature() const { return impl->signature(); }
+
 Result<RunReport> Operation::Impl::report(const PreparedDevice &device,
                                           const Argument *const *arguments,
                                           size_t numArguments) const {
@@ -46,7 +52,7 @@ Result<RunReport> Operation::Impl::report(const PreparedDevice &device,
   ExprInputs inputs{arguments, device.info.smCount};
   RunReport report;
   report.name = name;
-  report.call = name + " " + toCallText(*contract, arguments);
+  report.call = signature() + " " + toCallText(*contract, arguments);
   if (!program) {
     Result<const PreparedKernel *> kernel = choose(device, inputs);
     if (!kernel)
@@ -72,7 +78,7 @@ Result<RunReport> Operation::Impl::report(const PreparedDevice &device,
   }
   report.determinism = Determinism::Yes;
   for (const LaunchReport &launch : report.launches) {
-    report.target = launch.target;
+    report.target = launch.target; // all launches of a form have its target
     for (ElementType type : launch.sums)
       if (std::find(report.sums.begin(), report.sums.end(), type) == report.sums.end())
         report.sums.push_back(type);

@@ -28,13 +28,14 @@ struct LaunchReport {
 
 struct RunReport {
   std::string name;   // of the kernel or program
-  std::string target; // of the launches; empty if nothing is launched
+  std::string target; // of all launches; empty if nothing is launched
   std::string params; // those that all launches have in common
   std::vector<ElementType> sums;
   Determinism determinism = Determinism::Unknown;
   uint64_t workspaceBytes = 0;
-  /// Equal for calls that launch the same code in the same way: types, extents, strides and
-  /// alignment of views, and values of scalars.
+  /// Calls with equal strings launch the same code in the same way, on one device, with one bundle:
+  /// the signature of the operation or plan, then types, extents, strides and alignment of views,
+  /// and values of scalars.
   std::string call;
   std::vector<LaunchReport> launches; // those whose condition holds; an empty grid is not launched
 };

@@ -170,8 +170,9 @@ typedef struct tilewright_run_info {
   const char *target; /* of its code: "sm_90a" */
   const char *params; /* that all launches have: "D=128,T=bf16" */
   const char *sums;   /* types in which products are summed: "f32"; empty: no products */
-  /* Equal for calls that launch the same code in the same way, for caches: the signature of a plan
-   * or the name of an operation, then types, extents, strides and alignment of views, and values of
+  /* A key for caches: calls with equal strings launch the same code in the same way, on one device,
+   * with one bundle. It is the signature of a plan, or the name of an operation and the parameters
+   * that it was created with, then types, extents, strides and alignment of views, and values of
    * scalars. */
   const char *call;
   tilewright_determinism determinism;

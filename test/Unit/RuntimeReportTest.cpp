@@ -136,6 +136,7 @@ TEST_F(Reports, ListTheLaunchesOfAProgram) {
   writer.manifest.kernels[1].addsInAnyOrder = false;
   writer.manifest.kernels[1].sums = {ElementType::F32};
   writer.manifest.kernels[2].addsInAnyOrder = true;
+  std::string calls[2];
   for (bool isDeterministic : {true, false}) {
     Operation operation =
         create(writer, "attention_backward", {{"DETERMINISTIC", Expr::flag(isDeterministic)}});
@@ -153,7 +154,12 @@ TEST_F(Reports, ListTheLaunchesOfAProgram) {
     EXPECT_EQ(report->params, std::string("D=64,DV=64,T=bf16,CAUSAL=none,WINDOW=false,"
                                           "DETERMINISTIC=") +
                                   (isDeterministic ? "true" : "false"));
+    EXPECT_EQ(report->target, "sm_80");
+    calls[isDeterministic] = report->call;
   }
+  // These launch different code, and used to have equal strings.
+  EXPECT_NE(calls[0], calls[1]);
+  EXPECT_EQ(calls[1].rfind("attention_backward DETERMINISTIC=true q=bf16[", 0), 0u) << calls[1];
   // A kernel that does not say leaves it open.
   writer.manifest.kernels[0].addsInAnyOrder.reset();
   Operation operation = create(writer, "attention_backward", {{"DETERMINISTIC", Expr::flag(true)}});
