@@ -45,8 +45,8 @@ Result<AttentionFields> AttentionFields::create(const DriverTable &driver,
     for (unsigned i = 0; i < std::size(scalarNames); ++i)
       if (argument.name == scalarNames[i])
         source = uint8_t(FromScale + i);
-    if (source == FromCapture && !argument.isCapture && !argument.isOptional &&
-        !isFurther(argument.name))
+    bool mayBeAbsent = argument.isOptional || argument.byDefault;
+    if (source == FromCapture && !argument.isCapture && !mayBeAbsent && !isFurther(argument.name))
       return Status::failure("'" + result.entry + "' takes '" + argument.name +
                              "', which is not an argument of " + result.noun);
     if (source == FromCapture)

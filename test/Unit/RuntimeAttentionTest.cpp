@@ -791,6 +791,27 @@ TEST_F(AttentionPlans, StructsTakeFurtherArguments) {
   EXPECT_FAILURE(plan->report(arguments, target, 108).status(), Code::InvalidArgument,
                  "attention takes 2 captures, but got 0");
 
+  // A further scalar with a default was refused.
+  BundleWriter writer = featureBundle();
+  std::vector<ArgumentSpec> &specs = writer.manifest.kernels[0].arguments;
+  specs.push_back(ArgumentSpec::scalar("softcap", ElementType::F32, Argument::scalar(30.0f)));
+  forward.isPacked = false;
+  plan = AttentionForward::create(driver, read(writer), forward);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->captures(), std::vector<std::string>{"softcap"});
+  const Argument softcap[] = {Argument::absent(), Argument::scalar(50.0f)};
+  for (auto [capture, text] : {std::pair(0, " softcap=f32:0x41f00000"), {1, "0x42480000"}}) {
+    arguments.captures = softcap + capture;
+    arguments.numCaptures = 1;
+    report = plan->report(arguments, target, 108);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_NE(report->call.find(text), std::string::npos) << report->call;
+  }
+  specs.back().byDefault.reset();
+  EXPECT_FAILURE(AttentionForward::create(driver, read(writer), forward).status(),
+                 Code::InvalidArgument,
+                 "'attention_forward' takes 'softcap', which is not an argument of attention");
+
   AttentionDecodeDesc decode;
   decode.headDim = 64;
   decode.group = decode.maxRows = 4;
