@@ -6,6 +6,8 @@
 #include "runtime/AttentionPlan.h"
 #include "runtime/CApiSupport.h"
 
+#include <cstddef>
+
 using namespace tilewright;
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::capi;
@@ -27,11 +29,20 @@ Status toEnum(const From &from, unsigned last, const char *what, To &to) {
   return Status::success();
 }
 
+/// A field that is added later must not lie in the first version, where a caller may leave
+/// anything.
+static_assert(offsetof(tilewright_attention_desc, reserved) + sizeof(int32_t) ==
+                      firstSize<tilewright_attention_desc> &&
+                  sizeof(tilewright_attention_desc) == firstSize<tilewright_attention_desc>,
+              "the description of attention ends in padding, or its first version has changed");
+
 Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
   if (Status status = expectPointer(given, "desc"); !status)
     return status;
   if (Status status = expectSize(*given, "tilewright_attention_desc"); !status)
     return status;
+  if (given->reserved)
+    return Status::failure("reserved must be 0, but got " + std::to_string(given->reserved));
   const char *what = "the description of attention";
   for (const tilewright_type *type : {&given->type, &given->rotary_type})
     if (Status status = expectType(*type, what); !status)

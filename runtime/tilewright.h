@@ -302,7 +302,8 @@ typedef struct tilewright_attention_desc {
   int64_t rotary;              /* columns that are rotated, by cos and sin */
   int rotary_pairs;            /* columns 2 i and 2 i + 1 together, else i and i + rotary / 2 */
   int rotary_first;            /* queries by the position of the first new key of their sequence */
-  tilewright_type rotary_type; /* of cos and sin; only with rotary */
+  tilewright_type rotary_type; /* of cos and sin */
+  int32_t reserved;            /* 0 */
 } tilewright_attention_desc;
 
 /* Sets what follows from the arguments of a call, by name: type and widths; windows, packed

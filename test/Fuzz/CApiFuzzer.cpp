@@ -127,6 +127,7 @@ public:
                           &made.max_rows, &made.rotary})
       *size = rarely() ? data.ConsumeIntegral<int64_t>() : 0;
     made.num_splits = number(0);
+    made.reserved = number(0);
     return &made;
   }
 

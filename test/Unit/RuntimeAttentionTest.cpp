@@ -381,6 +381,8 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
   refuses(&D::page_rows, -2,
           "page_rows must be a number of rows, 0 for any, or TILEWRIGHT_NO_TABLE, but got -2");
   refuses(&D::page_rows, 16, "page_rows is of a cache, but the description has none; set cached");
+  // It was padding, of any content.
+  refuses(&D::reserved, 7, "reserved must be 0, but got 7");
   // Fields of another kind would have no effect.
   for (auto [field, name, kinds] : {std::tuple(&D::deterministic, "deterministic", "backward"),
                                     {&D::ordered, "ordered", "backward"},
