@@ -54,10 +54,11 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     add(word("INDICES", indices, desc.hasWideIndices));
     add(flag("PACKED", desc.isPacked));
     add(flag("POSITIONS", desc.hasPositions));
-    add(number("ROTARY", desc.rotary, desc.rotary > 0));
-    add(flag("PAIRS", desc.rotatesPairs));
-    add(flag("Q_FIRST", desc.rotatesFirst));
-    add(type("TR", desc.rotary ? desc.angleType : desc.type, desc.rotary > 0));
+    const bool rotates = desc.rotary > 0; // without it, how to rotate makes no difference
+    add(number("ROTARY", desc.rotary, rotates));
+    add(flag("PAIRS", rotates && desc.rotatesPairs));
+    add(flag("Q_FIRST", rotates && desc.rotatesFirst));
+    add(type("TR", rotates ? desc.angleType : desc.type, rotates));
     return rows;
   }
   add(word("CAUSAL", causal, size_t(desc.causal)));
@@ -258,6 +259,14 @@ public:
     return Status::failure(std::string("the description of ") + noun + " follows from '" + name +
                            "', a view of rank " + std::to_string(rank) + ", but got " + got);
   }
+  static Status expectInteger(const char *name, const Argument &argument) {
+    bool isScalar = argument.kind == Argument::Kind::Scalar;
+    if (isScalar && (argument.type == ElementType::I32 || argument.type == ElementType::I64))
+      return Status::success();
+    return Status::failure(std::string("argument '") + name +
+                           "' must be a scalar of type i32 or i64, but got " +
+                           (isScalar ? std::string(elementTypeName(argument.type)) : "a view"));
+  }
 
 private:
   const char *noun;
@@ -283,6 +292,11 @@ Status completeAppend(AttentionDesc &desc, const Call &call) {
   desc.places = call.has("slots") || call.has("slots_i64") ? AttentionDesc::Places::Slots
                 : call.has("block_table")                  ? AttentionDesc::Places::Table
                                                            : AttentionDesc::Places::Sequences;
+  constexpr int64_t mostColumns = int64_t(1) << 31;
+  if (cos && (cos->extents[1] < 0 || cos->extents[1] > mostColumns))
+    return Status::failure("the columns of 'cos' must be a number up to " +
+                           std::to_string(mostColumns) + ", but got " +
+                           std::to_string(cos->extents[1]));
   desc.rotary = cos ? 2 * cos->extents[1] : 0;
   if (cos)
     desc.angleType = cos->type;
@@ -307,9 +321,15 @@ Status runtime::complete(AttentionDesc &desc,
   desc.type = q->type;
   desc.headDim = q->extents[3];
   desc.valueDim = v->extents[3];
-  for (const char *name : {"window_left", "window_right"})
-    if (const Argument *side = call.find(name))
-      desc.hasWindow |= side->integer() != -1;
+  desc.hasWindow = false;
+  for (const char *name : {"window_left", "window_right"}) {
+    const Argument *side = call.find(name);
+    if (!side)
+      continue;
+    if (Status status = call.expectInteger(name, *side); !status)
+      return status;
+    desc.hasWindow |= side->integer() != -1;
+  }
   desc.isPacked = call.has("cu_seqlens_q");
   desc.isCached = desc.kind == Kind::Forward && call.has("seq_lens");
   if (hasCache(desc) && !desc.pageRows)

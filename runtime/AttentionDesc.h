@@ -54,7 +54,7 @@ struct AttentionDesc {
   Places places = Places::Slots;
   bool hasWideIndices = false; // slots and positions of i64
   bool hasPositions = false;
-  int64_t rotary = 0; // columns that are rotated
+  int64_t rotary = 0; // columns that are rotated; at 0, the fields below make no difference
   bool rotatesPairs = false;
   bool rotatesFirst = false;                // every query by the position of the first new key
   ElementType angleType = ElementType::F32; // of cos and sin

@@ -297,9 +297,10 @@ typedef struct tilewright_attention_desc {
   int64_t max_rows;   /* queries of a sequence at most, 1 to 16; 0: 1 */
   /* Append. */
   tilewright_places places;
-  int wide_indices;            /* slots_i64 and positions_i64 instead of slots and positions */
-  int positions;               /* of the new keys, for their rotation */
-  int64_t rotary;              /* columns that are rotated, by cos and sin */
+  int wide_indices; /* slots_i64 and positions_i64 instead of slots and positions */
+  int positions;    /* of the new keys, for their rotation */
+  int64_t rotary;   /* columns that are rotated, by cos and sin */
+  /* Only with rotary; without, they make no difference. */
   int rotary_pairs;            /* columns 2 i and 2 i + 1 together, else i and i + rotary / 2 */
   int rotary_first;            /* queries by the position of the first new key of their sequence */
   tilewright_type rotary_type; /* of cos and sin */

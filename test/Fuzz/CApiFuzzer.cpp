@@ -69,9 +69,9 @@ public:
     size_t room = step <= 256 ? step : sizeof(tilewright_argument);
     auto &bytes = lists.emplace_back(count * room / 8 + 8);
     for (size_t i = 0; i < count; ++i) {
-      static const char *const names[] = {"x",      "y",        "scale",   "q",
-                                          "k",      "k_pages",  "v_pages", "slots",
-                                          "slopes", "d_slopes", "none",    ""};
+      static const char *const names[] = {"x",       "y",           "scale", "q",      "k",
+                                          "k_pages", "v_pages",     "slots", "slopes", "d_slopes",
+                                          "cos",     "window_left", "none",  ""};
       tilewright_argument made = {};
       made.struct_size = i == 0 || !rarely() ? step : sizeOf<tilewright_argument>();
       made.name = data.ConsumeBool() ? nullptr : data.PickValueInArray(names);

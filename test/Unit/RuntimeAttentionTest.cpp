@@ -498,6 +498,12 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.rotary_pairs = 1;
   EXPECT_EQ(signature(), "attention_append D=128,DV=128,T=f16,PLACES=table,ROTARY=64,PAIRS=true,"
                          "TR=f32");
+  // How nothing is rotated makes no difference; it used to be another signature, and other code.
+  desc.rotary = 0;
+  desc.rotary_first = 1;
+  EXPECT_EQ(signature(), "attention_append D=128,DV=128,T=f16,PLACES=table");
+  EXPECT_EQ(params(), "D=128,DV=128,T=f16,PLACES=table,INDICES=i32,PACKED=false,POSITIONS=false,"
+                      "ROTARY=0,PAIRS=false,Q_FIRST=false,TR=f16");
 }
 
 /// A description from the arguments alone.
@@ -517,6 +523,14 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
                                    .scalar("window_left", TILEWRIGHT_I32, int32_t(-1))
                                    .scalar("window_right", TILEWRIGHT_I32, int32_t(0))),
             "attention_forward D=64,DV=32,T=bf16,WINDOW=true");
+  // A window of the call before is gone.
+  Call open = forwardCall();
+  desc.value_dim = 0;
+  ASSERT_EQ(desc.has_window, 1);
+  ASSERT_EQ(tilewright_attention_describe(&desc, open.data(), open.size()), TILEWRIGHT_OK);
+  EXPECT_EQ(signature(), "attention_forward D=64,DV=64,T=bf16");
+  EXPECT_EQ(described(forward, forwardCall().scalar("window_left", TILEWRIGHT_I64, int64_t(4))),
+            "attention_forward D=64,DV=64,T=bf16,WINDOW=true");
   Call packed = forwardCall(1).view("cu_seqlens_q", TILEWRIGHT_I32, {4});
   EXPECT_EQ(described(forward, packed), "attention_forward D=64,DV=64,T=bf16,PACKED=true");
   EXPECT_EQ(described(forward, cachedCall(48, true)),
@@ -569,6 +583,20 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
   EXPECT_EQ(described(decode, few.view("q", TILEWRIGHT_F16, {3, 8, 20, 64})),
             "the rows of decoding must be a number of queries from 1 to 16 for each sequence, but "
             "got 20");
+  // The bits of an address or of a float were read as a number of keys.
+  EXPECT_EQ(described(forward, forwardCall().view("window_left", TILEWRIGHT_I32, {1})),
+            "argument 'window_left' must be a scalar of type i32 or i64, but got a view");
+  EXPECT_EQ(described(forward, forwardCall().scalar("window_right", TILEWRIGHT_F32, -1.0f)),
+            "argument 'window_right' must be a scalar of type i32 or i64, but got f32");
+  // Twice as many columns overflowed: 2^62 + 8 columns were a rotation of 16.
+  rows.view("k", TILEWRIGHT_F32, {5, 2, 64});
+  for (int64_t columns : {(int64_t(1) << 62) + 8, (int64_t(1) << 31) + 1, INT64_MIN, int64_t(-1)}) {
+    Call cos = rows;
+    cos.view("cos", TILEWRIGHT_F32, {1, 1});
+    EXPECT_EQ(described(append, cos.view("cos", TILEWRIGHT_F32, {1, columns})),
+              "the columns of 'cos' must be a number up to 2147483648, but got " +
+                  std::to_string(columns));
+  }
   Call unnamed = forwardCall();
   tilewright_argument first = *unnamed.data();
   first.name = nullptr;
