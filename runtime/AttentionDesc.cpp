@@ -99,6 +99,11 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   return rows;
 }
 
+/// Of the name of a kind, or a list of them.
+std::string withArticle(const std::string &kinds) {
+  return (kinds[0] == 'a' ? "an " : "a ") + kinds;
+}
+
 bool hasParam(const Manifest &manifest, const std::string &entry, std::string_view name) {
   auto isIn = [&](const Params &params) {
     return std::any_of(params.begin(), params.end(),
@@ -189,8 +194,9 @@ Status runtime::check(const AttentionDesc &desc) {
     for (unsigned kind = 0; kind < std::size(kindNames); ++kind)
       if (field.kinds >> kind & 1)
         kinds += (kinds.empty() ? "" : " or ") + std::string(kindNames[kind]);
-    return Status::failure(std::string(field.name) + " is of the description of a " + kinds +
-                           ", but this one is of a " + kindNames[size_t(desc.kind)]);
+    return Status::failure(std::string(field.name) + " is of the description of " +
+                           withArticle(kinds) + ", but this one is of " +
+                           withArticle(kindNames[size_t(desc.kind)]));
   }
   if (desc.pageRows && !hasCache(desc))
     return Status::failure("page_rows is of a cache, but the description has none; set cached");

@@ -146,7 +146,7 @@ struct KernelSpec {
   /// extent of an absent view holds.
   std::vector<Expr> conditions;
   std::vector<ElementRuleSpec> elements;
-  /// Why this code is slower than the chip allows; for people.
+  /// Why this code is slower than the chip allows, as text.
   std::vector<std::string> remarks;
   TimelineSpec timeline;
   /// The types in which its products are summed, each once; none without products.

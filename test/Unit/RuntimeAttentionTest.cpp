@@ -384,16 +384,16 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
   // It was padding, of any content.
   refuses(&D::reserved, 7, "reserved must be 0, but got 7");
   // Fields of another kind would have no effect.
-  for (auto [field, name, kinds] : {std::tuple(&D::deterministic, "deterministic", "backward"),
-                                    {&D::ordered, "ordered", "backward"},
-                                    {&D::score_gradient, "score_gradient", "backward"},
-                                    {&D::capture_gradients, "capture_gradients", "backward"},
-                                    {&D::wide_indices, "wide_indices", "append"},
-                                    {&D::positions, "positions", "append"},
-                                    {&D::rotary_pairs, "rotary_pairs", "append"},
-                                    {&D::rotary_first, "rotary_first", "append"}})
+  for (auto [field, name, kinds] : {std::tuple(&D::deterministic, "deterministic", "a backward"),
+                                    {&D::ordered, "ordered", "a backward"},
+                                    {&D::score_gradient, "score_gradient", "a backward"},
+                                    {&D::capture_gradients, "capture_gradients", "a backward"},
+                                    {&D::wide_indices, "wide_indices", "an append"},
+                                    {&D::positions, "positions", "an append"},
+                                    {&D::rotary_pairs, "rotary_pairs", "an append"},
+                                    {&D::rotary_first, "rotary_first", "an append"}})
     refuses(field, 1,
-            std::string(name) + " is of the description of a " + kinds +
+            std::string(name) + " is of the description of " + kinds +
                 ", but this one is of a forward");
   refuses(&D::max_rows, 2,
           "max_rows is of the description of a decode, but this one is of a forward");
@@ -414,7 +414,7 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
           "the rotary columns of appending must be a number of columns, or 0 without a rotation, "
           "but got -16");
   refuses(&D::causal, TILEWRIGHT_CAUSAL_TOP_LEFT,
-          "causal is of the description of a forward or backward or decode, but this one is of a "
+          "causal is of the description of a forward or backward or decode, but this one is of an "
           "append");
   plain.kind = TILEWRIGHT_ATTENTION_FORWARD;
   desc = plain;
