@@ -122,13 +122,17 @@ tile.kernel @attention_forward_saved_probs
   %inverse_each = tile.expand %inverse dim 1 : !row -> !s
   %max_each = tile.expand %max dim 1 : !row -> !s
   %rows = tile.iota %m dim 0 : !pos
+  %all_cols = tile.full %keys : !pos
   %no_o = tile.constant 0 : !o
   %acc = scf.for %n = %c0 to %keys step %block_n iter_args(%acc_old = %no_o) -> (!o) : i32 {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %cols = tile.iota %n dim 1 : !pos
-    %keep = tile.map @attends(%b, %h, %rows, %cols, %shift, %window_left, %window_right)
+    // A mask may keep columns behind the last key.
+    %attends = tile.map @attends(%b, %h, %rows, %cols, %shift, %window_left, %window_right)
         : (i32, i32, !pos, !pos, i32, i32, i32) -> !keep
+    %is_key = arith.cmpi slt, %cols, %all_cols : !pos
+    %keep = arith.andi %attends, %is_key : !keep
     %x = func.call @scores_of(%q_tile, %k_tile, %keep, %b, %h, %m, %n, %scale)
         : (!q, !k, !keep, i32, i32, i32, i32, !acc) -> !s
     %below = arith.subf %x, %max_each : !s

@@ -178,6 +178,10 @@ class RuntimeTest(unittest.TestCase):
         self.expect("argument 'scale' of program 'attention_backward' is missing; it is not an optional argument",
                     operation.workspace_size, operation.pack(values | {"scale": None}))
 
+    def test_fields_that_a_description_does_not_have(self):
+        with self.assertRaisesRegex(ValueError, "an AttentionDesc has no field 'has_windows'; its fields are .*has_window"):
+            runtime.attention_desc("forward", "f16", 32, has_windows=True)
+
     def test_packed_sequences(self):
         desc = runtime.attention_desc("forward", "f16", 32, causal="bottom_right", has_window=True, packed=True)
         self.assertEqual(self.library.attention_text("signature", desc),

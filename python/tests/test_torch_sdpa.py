@@ -148,6 +148,7 @@ class SdpaTest(TorchTest):
                 (half, {"attn_mask": torch.zeros(5, 7)}, "attn_mask must be of bool or have the dtype of query, "
                                                          "torch.bfloat16, but got torch.float32"),
                 ((wide,) * 3, {}, "widths must be from 1 to 512, but got 520 and 520"),
+                ((wide[..., :300].double(),) * 3, {}, "widths must be from 1 to 256, but got 300 and 300"),
                 ((nested,) * 3, {}, "query must be a dense tensor, but got a nested one"),
                 ((q, k, v), {"scale": float("nan")}, "scale must be a finite number of f32, but got nan"))
 

@@ -99,7 +99,28 @@ class _Shape(features.Shape):
         return self.seq_lens if of == "k" else super().rows(of)
 
 
-def check_caches(function, q, dims, named_caches):
+class _WithoutGradient(torch.autograd.Function):
+    """The results of a call without gradients, if an argument requires one: backward says so."""
+
+    @staticmethod
+    def forward(ctx, text, o, lse, *inputs):
+        ctx.text = text
+        return o.view_as(o), lse.view_as(lse)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError(ctx.text)
+
+
+def without_gradient(function, results, *inputs):
+    """The results, whose backward raises RuntimeError if an input requires a gradient."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        text = f"{function} has no gradient; copy the pages to one array of keys and one of values, or use torch.no_grad()"
+        return _WithoutGradient.apply(text, *results, *inputs)
+    return results
+
+
+def check_caches(function, q, dims, named_caches, may_require_grad=False):
     """Raises ValueError unless q, of `dims` dimensions [..., heads, width], and the caches, [(name, tensor)] of keys and of
     values, belong together."""
     words = {3: "three", 4: "four"}
@@ -110,7 +131,7 @@ def check_caches(function, q, dims, named_caches):
         if x.dtype != q.dtype or x.dtype not in TYPES:
             raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is, but got {x.dtype}")
         check_device(name, x, q.device)
-        if torch.is_grad_enabled() and x.requires_grad:
+        if torch.is_grad_enabled() and x.requires_grad and not may_require_grad:
             raise ValueError(f"{name} must not require a gradient: {function} has none; use torch.no_grad()")
     (k_name, k), (v_name, v) = named_caches
     if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[-1]:

@@ -15,6 +15,7 @@ CAUSAL = ("none", "top_left", "bottom_right")
 ALIGNMENTS = ("top_left", "bottom_right")
 SEPARATOR = os.pathsep  # separates the files of a modifier
 MAX_DIM = 512
+MAX_DIM_OF_F64 = 256  # the least blocks of wider heads do not fit the shared memory of every GPU, in some direction
 F32_MAX = 3.4028234663852886e38
 SOFTCAP_MAX = 1e18  # kernels/mods/softcap.mlir requires it
 I32_MAX = 2**31 - 1

@@ -97,7 +97,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     With block_table [sequences, L], int32, k and v are pages [pages, rows of a page, Hkv, D] and [..., DV] of any strides:
     key j of sequence b is row j mod rows of page block_table[b, j // rows]. A sequence has seqused_k[b] keys; without
     seqused_k, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. Rows behind the end of a sequence are not read. There are no
-    gradients then. Raises ValueError for invalid arguments."""
+    gradients then: backward raises RuntimeError. Raises ValueError for invalid arguments."""
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     if block_table is not None:
         o, lse = _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, causal=causal,
@@ -110,7 +110,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
 
 
 def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, **options):
-    cached.check_caches("flash_attn_varlen_func with a block_table", q, 3, [("k", k), ("v", v)])
+    function = "flash_attn_varlen_func with a block_table"
+    cached.check_caches(function, q, 3, [("k", k), ("v", v)], may_require_grad=True)
     check_integers("cu_seqlens_q", cu_seqlens_q, q.device, ("sequences + 1",))
     packed_of(cu_seqlens_q, cu_seqlens_q, max_seqlen_q, max_seqlen_q, q.device)
     batch = cu_seqlens_q.shape[0] - 1
@@ -119,4 +120,6 @@ def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, se
         check_integers("cu_seqlens_k", cu_seqlens_k, q.device, (batch + 1,))
         seqused_k = cu_seqlens_k.diff()
     check_integers("seqused_k", seqused_k, q.device, (batch,))
-    return cached.attend(q, k, v, block_table, seqused_k, cu_seqlens_q=cu_seqlens_q, seqused_q=seqused_q, **options)
+    inputs = tuple(x.detach() for x in (q, k, v))
+    results = cached.attend(*inputs, block_table, seqused_k, cu_seqlens_q=cu_seqlens_q, seqused_q=seqused_q, **options)
+    return cached.without_gradient(function, results, q, k, v)

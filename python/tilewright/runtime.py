@@ -460,6 +460,10 @@ def attention_desc(kind, dtype, dim, value_dim=0, causal="none", entry=None, par
     """Returns an AttentionDesc: `kind` is one of KINDS, `dtype` of TYPES, `causal` of CAUSAL, `params` further parameters of
     the kernel, {name: text}, and `more` its other fields; `places` is one of PLACES, and `rotary_type` of TYPES."""
     tables = {"places": PLACES, "rotary_type": TYPES}
+    known = [name for name, *_ in AttentionDesc._fields_]
+    for name in more:
+        if name not in known:
+            raise ValueError(f"an AttentionDesc has no field '{name}'; its fields are {', '.join(known)}")
     fields = {"head_dim": dim, "value_dim": value_dim}
     for name, value in more.items():
         fields[name] = _number_of(tables[name], name, value) if name in tables else value

@@ -88,8 +88,9 @@ def _unsupported(query, key, value, attn_mask, dropout_p, is_causal, scale, enab
         return f"query must be on a CUDA device, but got {query.device}"
     if query.dtype not in ops.TYPES:
         return f"query must be of float16, bfloat16, float32 or float64, but got {query.dtype}"
-    if not 1 <= query.shape[-1] <= checks.MAX_DIM or not 1 <= value.shape[-1] <= checks.MAX_DIM:
-        return f"widths must be from 1 to {checks.MAX_DIM}, but got {query.shape[-1]} and {value.shape[-1]}"
+    most = checks.MAX_DIM_OF_F64 if query.dtype == torch.float64 else checks.MAX_DIM
+    if not 1 <= query.shape[-1] <= most or not 1 <= value.shape[-1] <= most:
+        return f"widths must be from 1 to {most}, but got {query.shape[-1]} and {value.shape[-1]}"
     heads = [x.shape[-3] if x.dim() > 2 else 1 for x in (key, value)]
     if heads[0] != heads[1]:
         return f"key and value must have as many heads, but got {heads[0]} and {heads[1]}"

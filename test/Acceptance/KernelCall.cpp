@@ -77,22 +77,22 @@ const std::vector<Refusal> &getRefusals() {
        {{"T", "f64"}, {"PAGE", "256"}},
        "",
        "bytes of shared memory, but the limit"},
-      // The smallest blocks are 16 x 16.
+      // The smallest blocks are 16 x 16; bundles also have code for sm_80.
       {"attention_backward",
-       {{"T", "f64"}, {"D", "512"}},
+       {{"T", "f64"}, {"D", "320"}},
        "",
        "bytes of shared memory, but the limit"},
       {"attention_backward",
        {{"T", "f64"}, {"D", "392"}},
-       "sm_80",
+       "",
        "bytes of shared memory, but the limit"},
       {"attention_backward",
-       {{"T", "f64"}, {"D", "320"}},
-       "sm_80",
+       {{"T", "f64"}, {"D", "512"}},
+       "",
        "bytes of shared memory, but the limit"},
       {"attention_forward",
        {{"T", "f64"}, {"D", "512"}},
-       "sm_80",
+       "",
        "bytes of shared memory, but the limit"},
   };
   return refusals;

@@ -162,6 +162,10 @@ TEST_P(OtherForms, SavesProbabilities) {
     }
   for (const AttentionProblem &problem : emptyProblems())
     runSavingProbabilities(problem, type, randomInputs(problem, type, 1));
+  // A window that reaches behind the last key, of rows with and without keys; the last block of
+  // keys is not full.
+  AttentionProblem behind = makeProblem(1, 2, 1, 139, 75, 64, 40, Causal::None, Window{25, 10});
+  runSavingProbabilities(behind, type, randomInputs(behind, type, seed));
 }
 
 TEST_P(OtherForms, BlockSparseExtentsOfZeroAndNaN) {
