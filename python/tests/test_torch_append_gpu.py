@@ -13,6 +13,7 @@ if not torch.cuda.is_available():
     raise unittest.SkipTest("there is no GPU")
 
 import tilewright  # noqa: E402
+import tilewright.append  # noqa: E402, registers the operator
 from test_torch_append import pools, rotate, tables  # noqa: E402
 from test_torch_decode import normal, reference  # noqa: E402
 
