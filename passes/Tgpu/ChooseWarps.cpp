@@ -12,8 +12,7 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The largest number of warpgroups that divides the blocks of 64 rows evenly.
-static int64_t getGroups(int64_t blocks) {
+int64_t tgpu::getWarpgroups(int64_t blocks) {
   constexpr int64_t most = 3;
   for (int64_t groups = most; groups > 1; --groups)
     if (blocks >= groups && blocks % groups == 0)
@@ -52,6 +51,6 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
   if (!largest)
     return chooseForRows(getPressureOf);
   if (hasWgmma)
-    return fewWarps * getGroups(largest.getDimSize(0) / tgpu::rowsOfWarpgroup);
+    return fewWarps * getWarpgroups(largest.getDimSize(0) / tgpu::rowsOfWarpgroup);
   return getPressureOf(fewWarps) > RegisterLimits::forTiles ? manyWarps : fewWarps;
 }

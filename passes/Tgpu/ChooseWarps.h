@@ -11,6 +11,9 @@
 
 namespace tilewright::tgpu {
 
+/// The largest number of warpgroups, up to three, that divides the blocks of 64 rows evenly.
+int64_t getWarpgroups(int64_t blocks);
+
 /// With wgmma: as many warpgroups, up to three, as divide the 64-row blocks of the largest product
 /// evenly. With other products: four warps, or eight if the live tiles exceed the registers of
 /// four. Without products: the fewest of 4, 8, 16 and 32 warps that hold the tiles without spills.

@@ -13,6 +13,7 @@
 #include "passes/Tile/BlockModel.h"
 
 #include "base/Target/Target.h"
+#include "passes/Tgpu/ChooseWarps.h"
 #include "passes/Tgpu/RegisterLimits.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -61,6 +62,9 @@ constexpr double operationsOfDivision = 8, operationsOfTanh = 20, exponentialsOf
 constexpr double clocksOfLoad = 1000;
 /// Bytes of shared memory for barriers and results of reductions.
 constexpr int64_t otherShared = 2048;
+
+/// No tile of a GPU is longer; products of three extents fit 64 bits.
+constexpr int64_t mostExtent = 1 << 20;
 
 /// The extents that are tried.
 constexpr int64_t rowsOfGroups[] = {64, 128, 192, 256}, rowsOfWarps[] = {16, 32, 64, 128},
@@ -118,23 +122,18 @@ public:
 
   bool hasProducts() const { return !products.empty(); }
 
-  /// Nothing if an extent is unknown.
+  /// Nothing if an extent is unknown, or no extent of a tile.
   std::optional<Totals> measure(const llvm::StringMap<int64_t> &blocks) const {
     Totals totals;
     bool known = true;
     auto extent = [&](Dim dim) -> int64_t {
-      if (!dim.isSymbol() && !dim.isUnknown())
-        return dim.extent;
-      if (dim.isSymbol()) {
-        auto block = blocks.find(dim.symbol.getValue());
-        if (block != blocks.end())
+      if (dim.isSymbol())
+        if (auto block = blocks.find(dim.symbol.getValue()); block != blocks.end())
           return block->second;
-        ExprAttr value = bindings.lookup(dim.symbol.getValue());
-        if (value && value.getKind() == ExprKind::Int)
-          return value.getValue();
-      }
-      known = false;
-      return 0;
+      std::optional<int64_t> value = getExtent(dim, bindings);
+      bool isUsual = value && *value >= 0 && *value <= mostExtent;
+      known &= isUsual;
+      return isUsual ? *value : 0;
     };
     auto elements = [&](const TileShape &shape) {
       int64_t count = 1;
@@ -198,11 +197,7 @@ private:
   }
 
   Type getElement(Value value) const {
-    Type element = getElementType(value.getType());
-    if (auto param = dyn_cast_or_null<ParamType>(element))
-      if (ExprAttr bound = bindings.lookup(param.getName()))
-        element = getTypeBySpelling(value.getContext(), bound.getName());
-    return element;
+    return getBoundElement(getElementType(value.getType()), bindings);
   }
 
   bool isFloatMatrix(Value value) const {
@@ -398,10 +393,7 @@ int64_t getGroups(const Totals &totals) {
   auto largest = *llvm::max_element(totals.results, [](const auto &a, const auto &b) {
     return a.first * a.second < b.first * b.second;
   });
-  int64_t groups = 1;
-  for (int64_t each : {2, 3})
-    if (largest.first % (each * rows) == 0)
-      groups = each;
+  int64_t groups = tgpu::getWarpgroups(largest.first / rows);
   auto divides = [&](int64_t m, int64_t n) {
     return m % (groups * rows) == 0 ||
            (groups == 2 && m % rows == 0 && n % (groups * columns) == 0);
@@ -475,11 +467,8 @@ std::optional<double> getCost(const Totals &totals, const Target &target, const 
 SmallVector<int64_t> getCandidates(Dim dim, const Bindings &bindings, ArrayRef<int64_t> all) {
   if (dim.isUnknown())
     return {0};
-  if (!dim.isSymbol())
-    return {dim.extent};
-  ExprAttr value = bindings.lookup(dim.symbol.getValue());
-  if (value && value.getKind() == ExprKind::Int)
-    return {value.getValue()};
+  if (std::optional<int64_t> extent = getExtent(dim, bindings))
+    return {*extent};
   return SmallVector<int64_t>(all);
 }
 
@@ -493,6 +482,8 @@ std::optional<ModelChoice> tilewright::chooseByModel(const ExaminedKernel &kerne
   if (!target || query.bits != bits)
     return std::nullopt;
   Loop loop(kernel, bindings, query);
+  if (!loop.hasProducts())
+    return std::nullopt;
   bool hasWgmma = target->has(Feature::Wgmma);
   const LoopStructure &structure = kernel.structure;
   SmallVector<int64_t> rows =
@@ -512,7 +503,7 @@ std::optional<ModelChoice> tilewright::chooseByModel(const ExaminedKernel &kerne
           if (dim.isSymbol())
             blocks[dim.symbol.getValue()] = extent;
         std::optional<Totals> totals = loop.measure(blocks);
-        if (!totals || !loop.hasProducts())
+        if (!totals)
           return std::nullopt;
         std::optional<double> cost =
             getCost(*totals, *target, query, row * std::max<int64_t>(column, 1),

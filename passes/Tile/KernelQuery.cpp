@@ -18,11 +18,18 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;
 
-static std::optional<int64_t> getExtent(Dim dim, const Bindings &bindings) {
+std::optional<int64_t> tilewright::getExtent(Dim dim, const Bindings &bindings) {
   if (!dim.isSymbol())
     return dim.isUnknown() ? std::nullopt : std::optional(dim.extent);
   ExprAttr value = bindings.lookup(dim.symbol.getValue());
   return value && value.getKind() == ExprKind::Int ? std::optional(value.getValue()) : std::nullopt;
+}
+
+Type tilewright::getBoundElement(Type element, const Bindings &bindings) {
+  if (auto param = dyn_cast_or_null<ParamType>(element))
+    if (ExprAttr bound = bindings.lookup(param.getName()))
+      return getTypeBySpelling(param.getContext(), bound.getName());
+  return element;
 }
 
 /// The upper bound of a loop over blocks. Branches that parameters decide have not been folded
@@ -161,10 +168,7 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
   auto module = kernel->getParentOfType<ModuleOp>();
   BlockQuery query;
   query.structure = structure.key;
-  Type element = structure.element;
-  if (auto param = dyn_cast_or_null<ParamType>(element))
-    if (ExprAttr bound = bindings.lookup(param.getName()))
-      element = getTypeBySpelling(module.getContext(), bound.getName());
+  Type element = getBoundElement(structure.element, bindings);
   if (element && element.isIntOrFloat())
     query.bits = element.getIntOrFloatBitWidth();
   for (Dim width : structure.widths) {

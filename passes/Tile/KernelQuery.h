@@ -12,6 +12,12 @@
 
 namespace tilewright {
 
+/// An extent that is a number, or a parameter that is bound to one; nothing if it is unknown.
+std::optional<int64_t> getExtent(tile::Dim dim, const Bindings &bindings);
+
+/// The element type, or the one that a parameter is bound to.
+mlir::Type getBoundElement(mlir::Type element, const Bindings &bindings);
+
 /// A kernel whose known parameters are bound, and its loop with products.
 struct ExaminedKernel {
   /// Nothing if no loop has a product.
