@@ -50,8 +50,15 @@ struct BlockQuery {
   /// with this typical length instead. 0: it does not.
   int64_t usual = 0;
 
-  int64_t getBytes() const { return (elements * bits + 7) / 8; }
-  int64_t getLeastBytes() const { return (narrowest * bits + 7) / 8; }
+  int64_t getBytes() const { return getBytes(elements); }
+  int64_t getLeastBytes() const { return getBytes(narrowest); }
+
+private:
+  /// No row of the table is as long as the greatest number of elements that is counted.
+  int64_t getBytes(int64_t count) const {
+    constexpr int64_t most = int64_t(1) << 40;
+    return ((count < most ? count : most) * bits + 7) / 8;
+  }
 };
 
 /// Of a row: only loops whose length no launch knows.

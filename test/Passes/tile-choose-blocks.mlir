@@ -16,6 +16,7 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=128 target=sm_90a" | FileCheck %s --check-prefix=HOPPER
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64,N=32 target=sm_90a" | FileCheck %s --check-prefix=ONE-GIVEN
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=2048 target=sm_80 shared=101376" 2>&1 | FileCheck %s --check-prefix=ROWS-OF-4096
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=9000000000000000000 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=LONGEST-ROWS
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64" 2>&1 | FileCheck %s --check-prefix=ON-CPU --implicit-check-not=remark
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=computed params=W=128 target=sm_90a" | FileCheck %s --check-prefix=COMPUTED
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a by-model" 2>&1 | FileCheck %s --check-prefix=BY-MODEL --implicit-check-not=remark
@@ -176,6 +177,7 @@ tile.kernel @turned params(T: type, A: int = block(), B: int = block(), C: int =
 // No tile of that width fits into the shared memory of a small chip.
 // ROWS-OF-4096-DAG: remark: blocks by general rule, not measured: R = 16, N = 16;
 // ROWS-OF-4096-DAG: by = "the table: any structure"
+// LONGEST-ROWS: by = "the table: any structure"
 // ON-CPU: by = "the table: any structure, cpu, rows up to 128 elements"
 // The table, which has a row for this structure, is not asked.
 // BY-MODEL: by = "a model, not measured"
