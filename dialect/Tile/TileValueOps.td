@@ -390,7 +390,8 @@ def Tile_RandomOp : Tile_Op<"random", [Pure]> {
 
     On a GPU, a thread computes a block once for all of its numbers that the thread holds. To profit from that, compose
     c0 mod n of the bits of positions in which the elements of a thread differ. In a product these are bit 0 of the
-    column and bit 3 of row and column.
+    column and bit 3 of row and column. In a transposed product, bit 0 of the column is a bit of the lane. Lanes that
+    differ in it draw for each other if numbers of 16 bits are only compared (`ult`, `uge`) with multiples of 2^16.
 
     Preconditions: none. Postconditions: the same operands give the same bits on every target.
 

@@ -1,12 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations that are applied to each element separately: arith, math, select, map, random. On
-// tiles, they are repeated for each register.
+// Operations that are applied to each element separately: arith, math, select, map. On tiles,
+// they are repeated for each register.
 
 #include "passes/Conversion/ColumnBounds.h"
 #include "passes/Conversion/DeferredLoads.h"
 #include "passes/Conversion/ElementOps.h"
+#include "passes/Conversion/LaneDraws.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/RaisedMaxima.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -215,7 +216,7 @@ static void emitSelect(KernelEmitter &e, tile::SelectOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Scalar functions, random bits
+// Scalar functions
 //===----------------------------------------------------------------------===//
 
 static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
@@ -231,85 +232,33 @@ static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
                              << op.getFunction() << " for each of " << count
                              << " elements; use smaller blocks, more warps or a smaller function";
   }
-  Values elements;
-  for (size_t i = 0; i < count; ++i) {
+  auto getArguments = [&](int i) {
     SmallVector<Values> arguments;
     for (auto [operand, list] : llvm::zip(op.getOperands(), operands)) {
-      if (i == list.size() && isDeferredLoad(e, operand))
-        llvm::append_range(list, loadRun(e, operand, static_cast<int>(i)));
+      if (size_t(i) == list.size() && isDeferredLoad(e, operand))
+        llvm::append_range(list, loadRun(e, operand, i));
       arguments.push_back({list[isa<RankedTensorType>(operand.getType()) ? i : 0]});
     }
+    return arguments;
+  };
+  Values numbers;
+  if (std::optional<LaneDraws> draws = findLaneDraws(e, op)) {
+    FailureOr<Values> drawn = drawTogether(e, op, *draws, getArguments);
+    if (failed(drawn))
+      return failure();
+    numbers = *drawn;
+  }
+  RandomOverride &random = e.state<RandomOverride>();
+  Values elements;
+  for (size_t i = 0; i < count; ++i) {
+    if (!numbers.empty())
+      random.number = numbers[i];
     Values results;
-    if (failed(e.inlineCall(op, op.getFunction(), arguments, results)))
+    if (failed(e.inlineCall(op, op.getFunction(), getArguments(int(i)), results)))
       return failure();
     elements.push_back(results.front());
   }
-  e.setElements(op.getResult(), elements);
-  return success();
-}
-
-static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
-  ThreadBuilder &b = e.b;
-  Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
-  auto low = [&](Value wide) { return arith::TruncIOp::create(b, i32Type, wide).getResult(); };
-  auto high = [&](Value wide) { return low(arith::ShRUIOp::create(b, wide, b.i64(32))); };
-  auto exclusiveOr = [&](Value x, Value y) { return arith::XOrIOp::create(b, x, y).getResult(); };
-  Value seed = e.getScalar(op.getSeed()), offset = e.getScalar(op.getOffset());
-  Values c0 = e.getElements(op.getC0()), c1 = e.getElements(op.getC1()),
-         c2 = e.getElements(op.getC2());
-
-  // The keys of all rounds, from the constants of Salmon et al.
-  Values key0{low(seed)}, key1{exclusiveOr(high(seed), high(offset))};
-  int64_t rounds = op.getRounds();
-  for (int64_t round = 1; round < rounds; ++round) {
-    key0.push_back(b.add(key0.back(), b.i32(int32_t(0x9E3779B9))));
-    key1.push_back(b.add(key1.back(), b.i32(int32_t(0xBB67AE85))));
-  }
-  // log2 of the count of numbers in a block, and in a word.
-  int64_t bits = op.getBits();
-  int inWord = llvm::Log2_64(32 / bits), inBlock = inWord + 2;
-  Value multiplier0 = b.i64(0xD2511F53), multiplier1 = b.i64(0xCD9E8D57);
-  auto wide = [&](Value x) { return arith::ExtUIOp::create(b, i64Type, x).getResult(); };
-  Values elements;
-  for (size_t i = 0; i < c0.size(); ++i) {
-    Value x0 = arith::ShRUIOp::create(b, c0[i], b.i32(inBlock)), x1 = c1[i], x2 = c2[i],
-          x3 = low(offset);
-    for (int64_t round = 0; round < rounds; ++round) {
-      Value p0 = arith::MulIOp::create(b, wide(x0), multiplier0);
-      Value p1 = arith::MulIOp::create(b, wide(x2), multiplier1);
-      Value y0 = exclusiveOr(exclusiveOr(high(p1), x1), key0[round]);
-      Value y2 = exclusiveOr(exclusiveOr(high(p0), x3), key1[round]);
-      x1 = low(p1);
-      x3 = low(p0);
-      x0 = y0;
-      x2 = y2;
-    }
-    auto bit = [&](int64_t mask) {
-      Value masked = arith::AndIOp::create(b, c0[i], b.i32(mask));
-      return b.notEqual(masked, b.i32(0));
-    };
-    Value odd = bit(int64_t(1) << inWord);
-    Value lower = arith::SelectOp::create(b, odd, x1, x0);
-    Value upper = arith::SelectOp::create(b, odd, x3, x2);
-    Value word = arith::SelectOp::create(b, bit(int64_t(2) << inWord), upper, lower);
-    if (bits < 32) {
-      // The last number of a word is in its uppermost bits; the others are moved there by a byte
-      // permutation: LLVM would merge a shift into the products of the last rounds, and compute
-      // these twice. The selector for n bytes to the left is 0x3210 shifted by n digits, followed
-      // by digits 4, a zero byte.
-      int last = (1 << inWord) - 1;
-      Value after = arith::AndIOp::create(b, c0[i], b.i32(last));
-      after = arith::XOrIOp::create(b, after, b.i32(last));
-      Value shift = arith::MulIOp::create(b, after, b.i32(bits / 2)); // four bits per byte
-      shift = arith::SubIOp::create(b, b.i32(16), shift);
-      Value selector = arith::ShRUIOp::create(b, b.i32(0x32104444), shift);
-      selector = arith::AndIOp::create(b, selector, b.i32(0xffff));
-      Value moved = b.intrinsic("llvm.nvvm.prmt", i32Type, {word, b.i32(0), selector});
-      Value isLast = b.equal(after, b.i32(0));
-      word = arith::SelectOp::create(b, isLast, word, moved);
-    }
-    elements.push_back(word);
-  }
+  random.number = nullptr;
   e.setElements(op.getResult(), elements);
   return success();
 }
@@ -328,7 +277,6 @@ void tgpu::registerElementwiseLowerings(LoweringTable &table) {
   table.add<arith::AndIOp>(emitAnd);
   table.add<tile::SelectOp>(emitSelect);
   table.add<tile::MapOp>(emitMap);
-  table.add<tile::RandomOp>(emitRandom);
   table.addDialect<arith::ArithDialect>(emitElementwise);
   table.addDialect<math::MathDialect>(emitMath);
 }

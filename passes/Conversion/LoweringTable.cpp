@@ -32,6 +32,7 @@ const LoweringTable &tgpu::getLowerings() {
     registerNextTileLowerings(table);
     registerOrderLowerings(table);
     registerRaiseMaxLowerings(table);
+    registerRandomLowerings(table);
     registerRoleLowerings(table);
     registerSharedLowerings(table);
     registerStoreLowerings(table);

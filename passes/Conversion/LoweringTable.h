@@ -66,6 +66,7 @@ void registerMatrixLowerings(LoweringTable &table);
 void registerNextTileLowerings(LoweringTable &table);
 void registerOrderLowerings(LoweringTable &table);
 void registerRaiseMaxLowerings(LoweringTable &table);
+void registerRandomLowerings(LoweringTable &table);
 void registerRoleLowerings(LoweringTable &table);
 void registerSharedLowerings(LoweringTable &table);
 void registerStoreLowerings(LoweringTable &table);

@@ -198,9 +198,13 @@ constexpr Entry backwardWithQueries[] = {
 
 // The same with a random number per element.
 constexpr Entry backwardWithWork[] = {
-    // One H200, dropout, S 4096 (performance-log). D 64, 2026-11-28: 306 TFLOP/s, by 80 and 96
-    // queries 295 and 300, causal 299, 269 and 265; by 128, which spilled 1216 bytes, 197. D 128,
-    // 2026-11-23: 401, by 64 queries 416, which spill 104 bytes.
+    // One H200, dropout, S 4096, 2026-11-28 (performance-log). D 64 by 64, 80, 96 and 112 queries:
+    // 336, 345, 349 and 320 TFLOP/s, causal 319, 313, 320 and 280; 128 spill 156 bytes. D 128 by
+    // 48: 494,
+    // by 64, which spill 20 bytes, 505; causal 444 and 416. At D 64, masks and packed rows spill
+    // 28 to 80 bytes by 96.
+    {"sm_90a", 16, 128, 0, anyMask, unknownLength, 128, 0, 64},
+    {"sm_90a", 16, 128, 0, none, 0, 128, 0, 96},
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 64},
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 48},
 };
