@@ -3,9 +3,8 @@
 """Writes the support matrix from the results of the acceptance tests.
 
   scripts/support-matrix.py RESULTS            print the table
-  scripts/support-matrix.py RESULTS --write    write it to docs/support-matrix.md, and its summary between the
-                                               marks of README.md, if it has any
-  scripts/support-matrix.py RESULTS --check    exit 1 unless both are up to date
+  scripts/support-matrix.py RESULTS --write    write it to docs/support-matrix.md
+  scripts/support-matrix.py RESULTS --check    exit 1 unless that file is up to date
 
   scripts/support-matrix.py --gpu MACHINE RESULTS... [--write]
                                                the same for a GPU, in docs/support-matrix-gpu.md; MACHINE is its name.
@@ -24,8 +23,6 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "support-matrix.md"
 GPU_TABLE = ROOT / "docs" / "support-matrix-gpu.md"
-README = ROOT / "README.md"
-BEGIN, END = "<!-- support matrix: begin -->", "<!-- support matrix: end -->"
 TYPES = ["f32", "f16", "bf16", "f64", "e4m3", "e5m2"]
 
 
@@ -178,13 +175,6 @@ def gpu_document(results, machine):
 {chr(10).join(detail)}"""
 
 
-def with_summary(readme, results):
-    """README.md with the summary inserted between its marks."""
-    before, _, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{summary(results)}\n{END}{after}" if end else readme
-
-
 def rows_of(text):
     """The rows of a committed table: (kernel, what, type)."""
     rows, kernel = set(), None
@@ -218,7 +208,6 @@ def main():
             print(text, end="")
         return
     text = document(results)
-    readme = README.read_text() if README.exists() else ""
 
     if not arguments.write and not arguments.check:
         print(text, end="")
@@ -229,8 +218,6 @@ def main():
         if results.tier != "smoke":
             fail("the committed table is that of the smoke tier, but these are results of the full one")
         TABLE.write_text(text)
-        if readme:
-            README.write_text(with_summary(readme, results))
         return
 
     committed = TABLE.read_text() if TABLE.exists() else ""
@@ -238,8 +225,6 @@ def main():
     if results.tier == "smoke":
         if committed != text:
             fail(f"docs/support-matrix.md is not what the tests ran; {remedy}")
-        if readme != with_summary(readme, results):
-            fail(f"the table in README.md is not what the tests ran; {remedy}")
         return
     ran = {(kernel, what or "all", dtype) for (kernel, what), row in results.cases.items() for dtype in row}
     missing = sorted(rows_of(committed) - ran)
