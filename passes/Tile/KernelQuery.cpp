@@ -48,11 +48,16 @@ static Value getLimit(Operation *op, FlagEvaluator &flags) {
 }
 
 /// Whether the mask of a loop depends on a scalar argument of the kernel, given the known
-/// parameters.
+/// parameters. Functions that the mask calls are followed: what parameters fold there is not read.
 static bool readsArgument(ModuleOp module, ForBlocksOp loop, const Bindings &bindings) {
-  auto mask = SymbolTable(module).lookup<func::FuncOp>(*loop.getMask());
-  auto result =
-      mask ? dyn_cast<func::ReturnOp>(mask.getBody().back().getTerminator()) : func::ReturnOp();
+  SymbolTable symbols(module);
+  auto returnOf = [](func::FuncOp function) {
+    return function && !function.isExternal()
+               ? dyn_cast<func::ReturnOp>(function.getBody().back().getTerminator())
+               : func::ReturnOp();
+  };
+  auto mask = symbols.lookup<func::FuncOp>(*loop.getMask());
+  func::ReturnOp result = returnOf(mask);
   auto kernel = loop->getParentOfType<KernelOp>();
   if (!result)
     return false;
@@ -69,12 +74,32 @@ static bool readsArgument(ModuleOp module, ForBlocksOp loop, const Bindings &bin
   FlagEvaluator flags(module, bindings);
   llvm::SetVector<Value> values;
   values.insert(result.getOperand(0));
+  // The calls whose results are among the values. An argument of their function stands for theirs.
+  llvm::DenseMap<Operation *, SmallVector<func::CallOp>> calls;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (given.contains(values[i]))
+    Value value = values[i];
+    if (given.contains(value))
       return true;
-    Operation *op = values[i].getDefiningOp();
-    if (op && !flags.evaluate(values[i]))
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      for (func::CallOp call : calls.lookup(argument.getOwner()->getParentOp()))
+        values.insert(call.getOperand(argument.getArgNumber()));
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    if (flags.evaluate(value))
+      continue;
+    auto call = dyn_cast<func::CallOp>(op);
+    auto callee = call ? symbols.lookup<func::FuncOp>(call.getCallee()) : func::FuncOp();
+    func::ReturnOp returned = returnOf(callee);
+    if (!returned) {
       values.insert(op->operand_begin(), op->operand_end());
+      continue;
+    }
+    calls[callee].push_back(call);
+    values.insert(returned.getOperand(cast<OpResult>(value).getResultNumber()));
+    for (BlockArgument argument : callee.getArguments())
+      if (values.contains(argument))
+        values.insert(call.getOperand(argument.getArgNumber()));
   }
   return false;
 }

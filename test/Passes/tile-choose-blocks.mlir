@@ -4,6 +4,11 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=MASK
 // RUN: sed 's|%behind = .*|%begin = func.call @begin_of(%i) : (i32) -> i32\n  %behind = arith.cmpi sle, %begin, %j : i32|' %t/kernels.mlir > %t/documents.mlir
 // RUN: tilewright-opt %t/documents.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=ASCENDING
+// A number of the caller, in a function that the mask calls: it counts where parameters do not fold it.
+// RUN: sed '/^tile.program/,$d; s|@keeps(%i: i32, %j: i32)|@keeps(%i: i32, %j: i32, %left: i32)|; s|%behind = .*|%behind = func.call @is_near(%i, %j, %left) : (i32, i32, i32) -> i1|; s|where @keeps(against, block)|where @keeps(against, block, %left : i32)|; s|CAUSAL: flag = false,|CAUSAL: flag = false, NEAR: flag,|; s|%v: !view, %o: !tile.view<.?, WIDE., f32>)|%v: !view, %o: !tile.view<[?, WIDE], f32>, %left: i32)|' %t/kernels.mlir > %t/near.mlir
+// RUN: cat %t/is_near.mlir >> %t/near.mlir
+// RUN: tilewright-opt %t/near.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true,NEAR=false target=sm_90a" | FileCheck %s --check-prefix=FAR
+// RUN: tilewright-opt %t/near.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true,NEAR=true target=sm_90a" | FileCheck %s --check-prefix=NEAR
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,KEYS=64 target=sm_90a" | FileCheck %s --check-prefix=GIVEN
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=320 target=sm_90a" | FileCheck %s --check-prefix=DIVISOR
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=5 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-DIVISOR
@@ -48,6 +53,17 @@
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/none.json" 2>&1 | FileCheck %s --check-prefix=NO-FILE
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
 
+//--- is_near.mlir
+func.func private @is_near(%i: i32, %j: i32, %left: i32) -> i1 {
+  %far = tile.param not(NEAR) : i1
+  %behind = arith.cmpi sle, %j, %i : i32
+  %first = arith.subi %i, %left : i32
+  %inside = arith.cmpi sge, %j, %first : i32
+  %near = arith.ori %far, %inside : i1
+  %keep = arith.andi %behind, %near : i1
+  return %keep : i1
+}
+
 //--- kernels.mlir
 !q = !tile.tile<[ROWS, WIDE], T>
 !k = !tile.tile<[KEYS, WIDE], T>
@@ -79,6 +95,8 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // SHORT: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask, loops over up to 1024"
 // MASK: ROWS: int = 192, KEYS: int = 64
 // MASK: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "some"
+// FAR: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "some", row_bytes = 256 : i64, rows = "ROWS = 192", shorter = [1024]
+// NEAR: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, a mask, loops whose length no launch knows", mask = "some"
 // ASCENDING: ROWS: int = 128, KEYS: int = 96
 // ASCENDING: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, a mask of captures that ascend", mask = "ascending"
 // GIVEN: ROWS: int = 192, KEYS: int = 64
