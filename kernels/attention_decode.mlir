@@ -14,6 +14,8 @@
 //   block_table   [B, L]               i32   key j of sequence b is row j mod R of page block_table[b, j / R]; only
 //                                            with PAGE_ROWS
 //   seq_lens      [B]                  i32   keys of each sequence, at most L * R, or R
+//   leftpad       [B]                  i32   so many of the first keys of each sequence are padding, as in
+//                                            attention_forward.mlir; only with LEFTPAD
 //   scale                              ACC, finite
 //   window_left, window_right          i32, >= -1, default -1: that side of the window is open. Other values require
 //                                      WINDOW.
@@ -28,6 +30,7 @@
 //   WINDOW      As in attention_forward.mlir. Default: false.
 //   PAGE_ROWS   A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the
 //               default, there is no block table.
+//   LEFTPAD     The first keys of sequences are padding: leftpad. Default: false.
 //   SPLITS      At most this many program instances share the keys of a sequence and a key head. The number of parts
 //               follows from the length of the sequence and SPLITS alone, so that the result of a sequence does not
 //               depend on others in the batch. With 0, the default, SPLITS follows from the extents of the arguments:
@@ -86,12 +89,13 @@ func.func private @lowest() -> !acc
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @sink(i32) -> !acc
 func.func private @sink_of_row(i32, i32) -> !acc
-func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32) -> i1
+func.func private @padding_of(i32, !lengths, i32) -> (i32, i32)
+func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 
 tile.program @attention_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, SPLITS: int = 0,
+           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, LEFTPAD: flag = false, SPLITS: int = 0,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
@@ -111,43 +115,53 @@ tile.program @attention_decode
             or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)),
             or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
             within(seq_lens, 0, ROOM + 1),
-            within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), finite(scale),
+            within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)),
+            same_dims(leftpad, seq_lens, 0), within(leftpad, 0, ROOM + 1), finite(scale),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
-     %block_table: optional !table, %seq_lens: !lengths, %scale: !acc, %window_left: i32 = -1,
-     %window_right: i32 = -1) {
+     %block_table: optional !table, %seq_lens: !lengths, %leftpad: !lengths when (LEFTPAD), %scale: !acc,
+     %window_left: i32 = -1, %window_right: i32 = -1) {
   %o_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS] : !lse_parts
   tile.launch @attention_decode_part(
-      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %scale, %window_left,
+      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %leftpad, %scale, %window_left,
       %window_right)
-      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !acc, i32, i32
-  tile.launch @attention_decode_merge(%o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %window_left)
-      when (PARTS > 1)
-      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, i32
+      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !acc, i32, i32
+  tile.launch @attention_decode_merge(
+      %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %leftpad, %window_left) when (PARTS > 1)
+      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, i32
 }
 
-// The keys of sequence b, the first one that a window may keep, how many parts the keys from there on have, and how
-// many keys a part has: those of whole iterations.
+// The keys of sequence b, the first one that is no padding and that a window may keep, how many parts the keys from
+// there on have, and how many keys a part has: those of whole iterations.
 func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths,
-                            %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
+                            %leftpad: !lengths, %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
   %block_n = tile.param BLOCK_N : i32
-  // Windows begin at whole iterations.
+  %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
+  %length = arith.subi %keys, %origin : i32
+  // Windows, and keys behind padding, begin at whole iterations.
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %wanted = arith.subi %shift, %window_left : i32
+  %from_origin = arith.subi %shift, %origin : i32
+  %wanted = arith.subi %from_origin, %window_left : i32
   %open = arith.cmpi slt, %window_left, %c0 : i32
   %no_window = tile.param not(WINDOW) : i1
   %is_open = arith.ori %open, %no_window : i1
   %not_before = arith.maxsi %wanted, %c0 : i32
-  %not_behind = arith.minsi %not_before, %keys : i32
-  %before = arith.divsi %not_behind, %block_n : i32
-  %first_block = arith.select %is_open, %c0, %before : i32
-  %first = arith.muli %first_block, %block_n : i32
-  %all_blocks = arith.ceildivsi %keys, %block_n : i32
+  %not_behind = arith.minsi %not_before, %length : i32
+  %window_block = arith.divsi %not_behind, %block_n : i32
+  %of_window = arith.select %is_open, %c0, %window_block : i32
+  %padding_left = arith.subi %padding, %origin : i32
+  %of_padding = arith.divsi %padding_left, %block_n : i32
+  %later = arith.maxsi %of_window, %of_padding : i32
+  %padded = tile.param LEFTPAD : i1
+  %first_block = arith.select %padded, %later, %of_window : i32
+  %before = arith.muli %first_block, %block_n : i32
+  %first = arith.addi %origin, %before : i32
+  %all_blocks = arith.ceildivsi %length, %block_n : i32
   %blocks = arith.subi %all_blocks, %first_block : i32
   // With as many pairs of a sequence and a key head as multiprocessors, only long sequences are divided.
   %few = tile.param multiprocessors() : i32
@@ -165,17 +179,17 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
     params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PAGE_ROWS: int, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, PAGE_ROWS: int, LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
            let DVP: int = padded(DV), let ACC: type = accumulator(T), let FP8: flag = false, let PACKED: flag = false,
            let CACHED: flag = true,
            // A single query attends all keys under bottom_right.
-           let MASKED: flag = or(or(WINDOW, replaced("mask_mod")),
+           let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
-     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %scale: !acc, %window_left: i32,
-     %window_right: i32)
+     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %leftpad: !lengths when (LEFTPAD),
+     %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -185,13 +199,14 @@ tile.kernel @attention_decode_part
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
   %keys, %first, %parts, %keys_each = func.call @parts_of(
-      %b, %queries, %k_pages, %block_table, %seq_lens, %window_left, %most, %pairs)
-      : (i32, i32, !k_view, !table, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
+      %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
+      : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
   %before = arith.muli %part, %keys_each : i32
   %begin = arith.addi %first, %before : i32
   %wanted_end = arith.addi %begin, %keys_each : i32
   %end = arith.minsi %wanted_end, %keys : i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_view, !table -> !k_rows
   %v = tile.paged %v_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
@@ -230,7 +245,8 @@ tile.kernel @attention_decode_part
 
   %tile_rows = tile.param BLOCK_M : i32
   %max, %sum, %acc = tile.for_blocks %n in (%begin to %end) against (%c0 to %tile_rows)
-      where @attends_of_row(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends_of_row(%padding, %b, %h, against, block, %shift, %window_left, %window_right
+          : i32, i32, i32, i32, i32, i32)
           when (MASKED)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
@@ -319,10 +335,10 @@ func.func private @merge_parts(%first: i32, %parts: i32, %lse_part: !merged_row,
 
 tile.kernel @attention_decode_merge
     params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           PAGE_ROWS: int, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 16, let DVP: int = padded(DV),
+           PAGE_ROWS: int, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 16, let DVP: int = padded(DV),
            let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
-     %block_table: optional !table, %seq_lens: !lengths, %window_left: i32)
+     %block_table: optional !table, %seq_lens: !lengths, %leftpad: !lengths when (LEFTPAD), %window_left: i32)
     grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -336,8 +352,8 @@ tile.kernel @attention_decode_merge
   %pairs = arith.muli %sequences, %key_heads : i32
   %queries = tile.dim %o, 2 : !o_view
   %keys, %first_key, %parts, %keys_each = func.call @parts_of(
-      %b, %queries, %k_pages, %block_table, %seq_lens, %window_left, %most, %pairs)
-      : (i32, i32, !k_view, !table, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
+      %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
+      : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
   %lowest = func.call @lowest() : () -> !acc
   %no_max = tile.full %lowest : !columns
   %no_sum = tile.constant 0 : !columns

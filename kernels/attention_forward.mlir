@@ -31,6 +31,9 @@
 //         Without the check, the kernel clamps a length to the keys that the table has room for, and a page that does
 //         not exist reads as zeros. The kernel never reads rows beyond the end of a sequence; they may hold NaN.
 //         Lengths and page numbers are read on the device, so that they may change between replays of a graph.
+//   leftpad         [sequences]      i32, only with LEFTPAD
+//         So many of the first keys of each sequence are padding, which no query attends. Positions and lengths count
+//         it. It is not read, but with PAGE_ROWS for the block of keys in which it ends: there, it must be finite in v.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
 //         queries attend, each at most once. The kernel ignores numbers outside of k.
@@ -61,6 +64,7 @@
 //             the number of its keys. Not with LISTED, nor with 8-bit types. Default: whether there are PAGE_ROWS.
 //   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
 //             there is no block table.
+//   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Default: false.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
 //             sequences or 1, blocks count from the begin of a sequence, and Mb is arbitrary. Default: false.
 //   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
@@ -123,6 +127,8 @@ func.func private @cached_rows_of_keys(!qk_view, i32, !table, i32) -> !k_rows
 func.func private @cached_rows_of_values(!v_view, i32, !table, i32) -> !v_rows
 func.func private @block_of_keys(!qk_view, !k_rows, i32, i32, i32) -> !k
 func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
+func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 // From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
@@ -138,7 +144,7 @@ tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
-           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0,
+           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
            LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            let ACC: type = accumulator(T),
@@ -146,6 +152,7 @@ tile.kernel @attention_forward
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"),
            let HEAD_ROWS: int = 0)
     require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(CACHED, LISTED)), not(and(CACHED, FP8)),
+            or(CACHED, not(LEFTPAD)),
             select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
                    dim(k, 0) == dim(q, 0)),
             select(CACHED, dim(v, 0) == dim(k, 0), dim(v, 0) == dim(q, 0)),
@@ -159,6 +166,8 @@ tile.kernel @attention_forward
             dim(seq_lens, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
             within(seq_lens, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             within_first(block_table, 0, dim(k, 0), seq_lens, max(dim(k, 1), 1)),
+            same_dims(leftpad, seq_lens, 0),
+            within(leftpad, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             or(not(LISTED), mod(max(LIST_BLOCK_M, 1), BLOCK_M) == 0), same_dims(kv_indices, kv_num_blocks, 0, 1, 2),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
             or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
@@ -167,7 +176,7 @@ tile.kernel @attention_forward
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
-     %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED),
+     %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
      %v_descale: !one_view when (FP8), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
@@ -184,6 +193,7 @@ tile.kernel @attention_forward
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens)
       : (i32, !cu_view, i32, !qk_view, !table, !cu_view) -> (i32, i32)
+  %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
@@ -204,10 +214,11 @@ tile.kernel @attention_forward
 
   // Iterate from the last block of keys to the first: blocks that need a mask, or that the end of the keys cuts, then
   // mostly come first.
-  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys
+  %max, %sum, %acc = tile.for_blocks %n in (%origin to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries) descending
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends_behind(%padding, %b, %h, against, block, %shift, %window_left, %window_right
+          : i32, i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!qk_view, !k_rows, i32, i32, i32) -> !k

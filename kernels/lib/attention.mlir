@@ -132,13 +132,6 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %lef
   return %keep : i1
 }
 
-// Like @attends, for a row of a tile.
-func.func private @attends_of_row(%b: i32, %h: i32, %row: i32, %j: i32, %shift: i32, %left: i32, %right: i32) -> i1 {
-  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
-  %keep = func.call @attends(%b, %row_h, %i, %j, %shift, %left, %right) : (i32, i32, i32, i32, i32, i32, i32) -> i1
-  return %keep : i1
-}
-
 // Whether a key at the distance `ahead` from the diagonal lies in the window around it. A side of -1 is open.
 func.func private @inside_window(%ahead: i32, %left: i32, %right: i32) -> i1 {
   %c0 = arith.constant 0 : i32

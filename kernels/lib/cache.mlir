@@ -6,9 +6,10 @@
 // that it may change between replays of a graph.
 //
 // In this file, b is the number of a sequence: an element of a dense batch, or a packed sequence. A kernel that links
-// this file declares PAGE_ROWS, a divisor of R that one copy may take, and what the types of views name. The functions
-// behind @cached_keys are for a kernel that takes arrays [B, heads, rows, width] as well, and declares CACHED: whether
-// keys and values are in a cache; also BLOCK_N, DP, DVP, and the parameters of batch.mlir.
+// this file declares PAGE_ROWS, a divisor of R that one copy may take, LEFTPAD: whether the first keys of sequences are
+// padding, and what the types of views name. The functions behind @attends_of_row are for a kernel that takes arrays
+// [B, heads, rows, width] as well, and declares CACHED: whether keys and values are in a cache; also BLOCK_N, DP, DVP,
+// and the parameters of batch.mlir.
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
@@ -26,6 +27,8 @@ tile.link "batch.mlir"
 func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
 func.func private @key_head(i32, !k_view, !k_view) -> i32
 func.func private @key_head_among(i32, i32, i32) -> i32
+func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
+func.func private @query_of_row(i32, i32) -> (i32, i32)
 
 // How many keys sequence b has: at most as many as the table has room for, or 32 bits hold.
 func.func private @cached_keys(%b: i32, %pages: !k_view, %block_table: !table, %seq_lens: !lengths) -> i32 {
@@ -48,6 +51,40 @@ func.func private @cached_keys(%b: i32, %pages: !k_view, %block_table: !table, %
   %not_negative = arith.maxsi %given, %c0 : i32
   %keys = arith.minsi %not_negative, %room : i32
   return %keys : i32
+}
+
+// The key that the first iteration of a loop over the keys of b may begin with, and how many of the first keys are
+// padding, at most all. Copies take whole parts of pages; without pages, the loop begins behind the padding.
+func.func private @padding_of(%b: i32, %leftpad: !lengths, %keys: i32) -> (i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %padded = tile.param LEFTPAD : i1
+  %given = tile.at %leftpad[%b] : !lengths
+  %not_negative = arith.maxsi %given, %c0 : i32
+  %own = arith.minsi %not_negative, %keys : i32
+  %padding = arith.select %padded, %own, %c0 : i32
+  %paged = tile.param PAGE_ROWS > 0 : i1
+  %origin = arith.select %paged, %c0, %padding : i32
+  return %origin, %padding : i32, i32
+}
+
+// @attends, of keys behind the padding, among those from the origin of @padding_of on.
+func.func private @attends_behind(%padding: i32, %b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32,
+                                  %right: i32) -> i1 {
+  %none = tile.param or(not(LEFTPAD), PAGE_ROWS == 0) : i1
+  %is_behind = arith.cmpi sge, %j, %padding : i32
+  %is_key = arith.ori %none, %is_behind : i1
+  %attends = func.call @attends(%b, %h, %i, %j, %shift, %left, %right) : (i32, i32, i32, i32, i32, i32, i32) -> i1
+  %keep = arith.andi %attends, %is_key : i1
+  return %keep : i1
+}
+
+// The same for a row of a tile.
+func.func private @attends_of_row(%padding: i32, %b: i32, %h: i32, %row: i32, %j: i32, %shift: i32, %left: i32,
+                                  %right: i32) -> i1 {
+  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
+  %keep = func.call @attends_behind(%padding, %b, %row_h, %i, %j, %shift, %left, %right)
+      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
+  return %keep : i1
 }
 
 // The first key of b among all keys of arrays in one piece, and the number of its keys. Before the first sequence and

@@ -339,6 +339,49 @@ TEST_P(Cached, Windows) {
     }
 }
 
+/// The first keys of sequences are padding, which holds NaN where no iteration may read it.
+TEST_P(Cached, Leftpad) {
+  Type type = GetParam();
+  uint64_t seed = 50;
+  const std::vector<int64_t> leftpad = {290, 0, 1, 70, 9, 420};
+  for (auto [causal, window] : {std::pair(Causal::None, Window{}),
+                                {Causal::BottomRight, Window{}},
+                                {Causal::BottomRight, Window{90, -1}},
+                                {Causal::TopLeft, Window{}}})
+    for (bool isPacked : {true, false}) {
+      AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 40, causal, window);
+      common.mask = [&](int64_t b, int64_t, int64_t, int64_t j) { return j >= leftpad[b]; };
+      PackedProblem problem = sequencesOf(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20, 5}
+                                                   : std::vector<int64_t>(6, 70),
+                                          {420, 150, 40, 70, 200, 300}, common);
+      AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+      ForwardOracle oracle = oracleOf(problem, type, inputs);
+      CachedOptions options;
+      options.isPacked = isPacked;
+      options.call.params = {{"LEFTPAD", "true"}};
+      options.call.bind = [&](KernelCall &call) { call.integers("leftpad", {6}, leftpad); };
+      for (Cache cache : {pagesOf(problem, inputs, 16, seed), pagesOf(problem, inputs, 7, seed),
+                          piecesOf(problem, inputs)}) {
+        for (auto [values, width, block] :
+             {std::tuple(&cache.k, common.D, int64_t(1)),
+              {&cache.v, common.DV, cache.hasTable ? int64_t(128) : int64_t(1)}})
+          for (int64_t n = 0; n < problem.numSequences(); ++n)
+            for (int64_t j = 0, keys = std::min(leftpad[n], problem.cuKv[n + 1] - problem.cuKv[n]);
+                 j < keys / block * block; ++j) {
+              int64_t page = cache.hasTable ? cache.table[n * cache.columns + j / cache.rows] : n;
+              int64_t row = page * cache.rows + j % cache.rows;
+              std::fill_n(values->begin() + row * common.Hkv * width, common.Hkv * width,
+                          std::numeric_limits<double>::quiet_NaN());
+            }
+        MatrixCase matrixCase("attention_forward CACHED", "padding before the keys", type);
+        expectForward(oracle, runCached(problem, type, inputs, cache, options),
+                      maskName(common) + (isPacked ? ", packed" : "") + ", " +
+                          std::to_string(cache.rows) + " rows of a page");
+      }
+      ++seed;
+    }
+}
+
 /// Shipped files one at a time: scores, masks whose arrays have a row for each sequence and an
 /// element for each key of the longest.
 void checkMod(const ShippedMod &mod, Type type, uint64_t seed) {

@@ -146,6 +146,20 @@ ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, in
   return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0, {problem.Sq});
 }
 
+/// Writes NaN to the padding of each sequence that lies in whole blocks of this size.
+void poisonPadding(std::vector<double> &values, int64_t columns, const DecodeArrays &arrays,
+                   const std::vector<int64_t> &leftpad, int64_t block) {
+  const PagedKeys &keys = arrays.keys;
+  for (int64_t b = 0; b < arrays.problem.B; ++b)
+    for (int64_t j = 0; j < std::min(leftpad[b], keys.lengths[b]) / block * block; ++j)
+      for (int64_t h = 0; h < arrays.problem.Hkv; ++h) {
+        int64_t page = keys.table[b * keys.maxPages + j / keys.pageSize];
+        int64_t row = (page * arrays.problem.Hkv + h) * keys.pageSize + j % keys.pageSize;
+        std::fill_n(values.begin() + row * columns, columns,
+                    std::numeric_limits<double>::quiet_NaN());
+      }
+}
+
 /// Pages of any size, that one copy takes in parts or a row at a time; sequences in one piece; and
 /// one part, or more parts than blocks of keys. Pages and rows without a sequence hold NaN.
 TEST_P(Decode, PagesAndParts) {
@@ -249,6 +263,80 @@ TEST_P(Decode, QueriesAndModifiers) {
                       describe(problem, type) + ", " + std::to_string(rows) + " rows, " +
                           std::to_string(splits) + " splits" + (modified ? ", modified" : ""));
       }
+}
+
+/// The first keys of sequences are padding: none, some, all, more than there are keys. What no
+/// iteration may read holds NaN: padding of keys, and of values before the block of 128 keys in
+/// which it ends; without pages, all padding.
+TEST_P(Decode, Leftpad) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  struct Shape {
+    int64_t queries, rows, group, pageSize, pageRows;
+    Causal causal;
+    Window window;
+  };
+  const std::vector<int64_t> lengths = {400, 3, 0, 65, 333, 20}, leftpad = {290, 0, 5, 65, 1, 340};
+  for (auto [queries, rows, group, pageSize, pageRows, causal, window] :
+       std::initializer_list<Shape>{{1, 1, 4, 16, 16, Causal::None, {}},
+                                    {1, 1, 20, 7, 1, Causal::BottomRight, {60, -1}},
+                                    {4, 4, 8, 64, 64, Causal::BottomRight, {}},
+                                    {3, 4, 3, 32, 32, Causal::BottomRight, {150, 2}},
+                                    {5, 16, 2, 64, 32, Causal::TopLeft, {}}})
+    for (int64_t splits : {0, 3}) {
+      DecodeArrays arrays(lengths, pageSize, group, 64, 40, type, seed++, queries);
+      AttentionProblem &problem = arrays.problem;
+      problem.causal = causal;
+      problem.window = window;
+      problem.mask = [&](int64_t b, int64_t, int64_t, int64_t j) { return j >= leftpad[b]; };
+      ForwardOracle oracle = arrays.oracle(type);
+      CallOptions options;
+      options.params = {{"ROWS", std::to_string(rows)}, {"LEFTPAD", "true"}};
+      options.bind = [&](KernelCall &call) { call.integers("leftpad", {problem.B}, leftpad); };
+      for (bool hasPages : {true, false}) {
+        DecodeArrays poisoned = arrays;
+        for (auto [values, columns, blocks] :
+             {std::tuple(&poisoned.keys.pagesK, problem.D, int64_t(1)),
+              {&poisoned.keys.pagesV, problem.DV, hasPages ? int64_t(128) : int64_t(1)}})
+          poisonPadding(*values, columns, arrays, leftpad, blocks);
+        MatrixCase matrixCase("attention_decode", "padding before the keys", type);
+        expectForward(
+            oracle, runDecode(poisoned, type, group, hasPages ? pageRows : 0, splits, options),
+            describe(problem, type) + ", pages of " + std::to_string(hasPages ? pageSize : 0) +
+                ", " + std::to_string(splits) + " splits");
+      }
+    }
+}
+
+/// In one piece, keys behind padding have the same bits as where there is none: iterations begin
+/// with the first key.
+TEST_P(Decode, LeftpadInOnePieceHasTheBitsOfKeysAlone) {
+  Type type = GetParam();
+  constexpr int64_t padding = 101;
+  DecodeArrays arrays({250 + padding, 33 + padding}, 16, 4, 64, 64, type, /*seed=*/6),
+      alone = arrays;
+  alone.keys.pageSize = 1; // a table of rows
+  alone.keys.maxPages = 250;
+  alone.keys.numPages = arrays.keys.numPages * 16;
+  alone.keys.lengths = {250, 33};
+  alone.keys.table.assign(2 * 250, 0);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t j = 0; j < alone.keys.lengths[b]; ++j) {
+      int64_t row = j + padding;
+      alone.keys.table[b * 250 + j] =
+          arrays.keys.table[b * arrays.keys.maxPages + row / 16] * 16 + row % 16;
+    }
+  for (auto *values : {&alone.keys.pagesK, &alone.keys.pagesV})
+    *values = rowsBeforeHeads(*values, arrays.keys, 2, 64);
+  CallOptions options;
+  options.params = {{"LEFTPAD", "true"}};
+  options.bind = [&](KernelCall &call) { call.integers("leftpad", {2}, {padding, padding}); };
+  for (int64_t splits : {1, 3}) {
+    ForwardResult expected = runDecode(alone, type, 4, 0, splits),
+                  got = runDecode(arrays, type, 4, 0, splits, options);
+    EXPECT_EQ(got.o, expected.o) << splits;
+    EXPECT_EQ(got.lse, expected.lse) << splits;
+  }
 }
 
 /// Two warpgroups read the queries of a tile, by loops whose rounds depend on data, and by those

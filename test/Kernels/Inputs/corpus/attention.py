@@ -179,20 +179,36 @@ def paged(x, lengths, page, table, pages):
     return result
 
 
-def decode(name, params, lengths, page, table, pages, q, k, v, entry=None):
+def without_padding(x, leftpad):
+    """A copy of x, [B, H, N, D], with NaN in the first leftpad[b] rows of x[b]."""
+    result = np.array(x, np.float64)
+    for b, rows in enumerate(leftpad):
+        result[b, :, :rows] = np.nan
+    return result
+
+
+def decode(name, params, lengths, page, table, pages, q, k, v, entry=None, leftpad=None):
     """Runs a kernel of one query for each sequence, or a program that has a dimension of queries; `table` is absent where
     each sequence has one page."""
+    keep = np.arange(k.shape[2]) < lengths[:, None, None, None]
+    expected = None
+    if leftpad is not None:
+        keep = keep & (np.arange(k.shape[2]) >= leftpad[:, None, None, None])
+        expected = forward(q, k, v, SCALE, keep)[:2]
+        k, v = without_padding(k, leftpad), without_padding(v, leftpad if table is None else [])
+        params = {**params, "LEFTPAD": "true"}
     kind, numbers = params["T"], np.arange(len(lengths))[:, None] if table is None else table
     inputs = {"q": q if entry else q[:, :, 0], "k_pages": paged(k, lengths, page, numbers, pages),
               "v_pages": paged(v, lengths, page, numbers, pages), "seq_lens": lengths}
     if table is not None:
         inputs["block_table"] = table
+    if leftpad is not None:
+        inputs["leftpad"] = leftpad
     params = {**params, "D": q.shape[3], "DV": v.shape[3], "GROUP": q.shape[1] // k.shape[1]}
     rows = q.shape[:3] if entry else q.shape[:2]
     got = run(name, params, inputs, {"o": ((*rows, v.shape[3]), kind), "lse": (rows, lse_kind(kind))},
               {"scale": SCALE}, **({"entry": entry} if entry else {}))
-    keep = np.arange(k.shape[2]) < lengths[:, None, None, None]
-    o, lse, _ = forward(q, k, v, SCALE, keep)
+    o, lse = expected or forward(q, k, v, SCALE, keep)[:2]
     check_forward(str(params), got, o.reshape(*rows, -1), lse.reshape(rows), kind)
 
 
@@ -218,16 +234,18 @@ def attention_decode():
             most = -(-90 // page)
             total = 4 * most + 3
             table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
-        decode("attention_decode", {"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits}, lengths, page, table, total,
-               q, k, v, entry=("program", "attention_decode"))
+        for leftpad in (None, np.array([20, 0, 16, 77], np.int32)):
+            decode("attention_decode", {"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits}, lengths, page, table, total,
+                   q, k, v, entry=("program", "attention_decode"), leftpad=leftpad)
 
 
 def cached_forward():
     """Chunks of new rows over a cache, by default blocks: packed or of one number, in pages or in one piece."""
     rng = np.random.default_rng(29)
-    for kind, heads, kv_heads, page, page_rows, packed in (("f64", 6, 2, 7, 1, True), ("f16", 4, 4, 32, 16, True),
-                                                            ("bf16", 8, 1, 64, 64, True), ("f16", 4, 2, 16, 8, False),
-                                                            ("f16", 4, 2, 300, 0, True)):
+    for kind, heads, kv_heads, page, page_rows, packed, leftpad in (
+            ("f64", 6, 2, 7, 1, True, None), ("f16", 4, 4, 32, 16, True, None), ("bf16", 8, 1, 64, 64, True, None),
+            ("f16", 4, 2, 16, 8, False, None), ("f16", 4, 2, 300, 0, True, None), ("f16", 4, 2, 64, 64, True, [9, 0, 16, 200]),
+            ("bf16", 4, 2, 300, 0, True, [90, 0, 1, 135])):
         lengths = np.array([137, 0, 16, 290], np.int32)
         rows = [70, 5, 0, 130] if packed else [40] * 4
         starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
@@ -237,8 +255,11 @@ def cached_forward():
             most = -(-290 // page)
             total = 4 * most + 3
             table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
-        results = [forward(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], SCALE, keep_mask(n, m, "bottom_right"))
+        results = [forward(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], SCALE,
+                           keep_mask(n, m, "bottom_right") & (np.arange(m) >= (leftpad or [0] * 4)[b]))
                    for b, (n, m) in enumerate(zip(rows, lengths))]
+        if leftpad:
+            k, v = without_padding(k, leftpad), without_padding(v, [] if page_rows else leftpad)
         axis = 2 if packed else 0
         q, o, lse = (np.concatenate(parts, axis) for parts in (
             [q[b:b + 1, :, :n] for b, n in enumerate(rows)], [r[0] for r in results], [r[1] for r in results]))
@@ -246,8 +267,9 @@ def cached_forward():
                   "seq_lens": lengths}
         inputs |= {"cu_seqlens_q": starts} if packed else {}
         inputs |= {"block_table": table} if page_rows else {}
+        inputs |= {"leftpad": np.array(leftpad, np.int32)} if leftpad else {}
         params = {"T": kind, "D": 64, "DV": 40, "CAUSAL": "bottom_right", "PACKED": str(packed).lower(), "CACHED": "true",
-                  "PAGE_ROWS": page_rows}
+                  "PAGE_ROWS": page_rows, "LEFTPAD": str(bool(leftpad)).lower()}
         got = run("attention_forward", params, inputs, {"o": (o.shape, kind), "lse": (lse.shape, lse_kind(kind))},
                   {"scale": SCALE})
         check_forward(str(params), got, o, lse, kind)
