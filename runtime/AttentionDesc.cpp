@@ -74,6 +74,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     add(number("GROUP", desc.group, desc.group > 1));
     add(number("ROWS", queries, queries > 1));
     addPageRows();
+    add(flag("LEFTPAD", desc.hasLeftpad));
     add(number("SPLITS", desc.numSplits, desc.numSplits > 0));
     return rows;
   }
@@ -94,8 +95,10 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     return rows;
   }
   add(flag("CACHED", desc.isCached));
-  if (desc.isCached)
+  if (desc.isCached) {
     addPageRows();
+    add(flag("LEFTPAD", desc.hasLeftpad));
+  }
   return rows;
 }
 
@@ -174,6 +177,7 @@ Status runtime::check(const AttentionDesc &desc) {
       {desc.listBlockM != 0, "list_block_m", forward | backward},
       {desc.isCached, "cached", forward},
       {desc.pageRows.has_value(), "page_rows", forward | decode},
+      {desc.hasLeftpad, "leftpad", forward | decode},
       {desc.isDeterministic, "deterministic", backward},
       {desc.isOrdered, "ordered", backward},
       {desc.hasScoreGradient, "score_gradient", backward},
@@ -198,8 +202,9 @@ Status runtime::check(const AttentionDesc &desc) {
                            withArticle(kinds) + ", but this one is of " +
                            withArticle(kindNames[size_t(desc.kind)]));
   }
-  if (desc.pageRows && !hasCache(desc))
-    return Status::failure("page_rows is of a cache, but the description has none; set cached");
+  if ((desc.pageRows || desc.hasLeftpad) && !hasCache(desc))
+    return Status::failure(std::string(desc.pageRows ? "page_rows" : "leftpad") +
+                           " is of a cache, but the description has none; set cached");
   const std::vector<Row> rows = rowsOf(desc);
   for (const auto &param : desc.more)
     for (const Row &row : rows)
@@ -338,6 +343,7 @@ Status runtime::complete(AttentionDesc &desc,
   }
   desc.isPacked = call.has("cu_seqlens_q");
   desc.isCached = desc.kind == Kind::Forward && call.has("seq_lens");
+  desc.hasLeftpad = hasCache(desc) && call.has("leftpad");
   if (hasCache(desc) && !desc.pageRows)
     desc.pageRows = call.has("block_table") ? mostPageRows(k->extents[1]) : 0;
   if (desc.kind == Kind::Backward) {

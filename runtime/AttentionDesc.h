@@ -37,6 +37,7 @@ struct AttentionDesc {
   /// With a cache: rows of a page that one copy takes; 0: there is no block_table. Without a value,
   /// a plan has the code of the bundle for all sizes, and a run takes what copies the most rows.
   std::optional<int64_t> pageRows;
+  bool hasLeftpad = false; // the first keys of sequences are padding: leftpad
 
   // Of a backward.
   bool isDeterministic = false;     // bit-identical runs, at the cost of two more products per pair
@@ -84,9 +85,10 @@ Params paramsOf(const AttentionDesc &desc, const Manifest &manifest);
 std::string signatureOf(const AttentionDesc &desc);
 
 /// Sets what follows from the arguments of a call: type and widths; whether there are windows,
-/// packed sequences, a cache, and gradients of scores and captures; page rows, unless they are set;
-/// group and queries of a decode, at least as many as are set; places, indices and rotation of an
-/// append. Keeps all else. An argument is one of the kernel of this kind, by its name.
+/// packed sequences, a cache, padding, and gradients of scores and captures; page rows, unless they
+/// are set; group and queries of a decode, at least as many as are set; places, indices and
+/// rotation of an append. Keeps all else. An argument is one of the kernel of this kind, by its
+/// name.
 Status complete(AttentionDesc &desc,
                 const std::vector<std::pair<std::string, Argument>> &arguments);
 

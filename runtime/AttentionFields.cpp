@@ -16,9 +16,9 @@ enum SourceKind : uint8_t { FromCapture = 252, FromScale, FromWindowLeft, FromWi
 
 constexpr const char *scalarNames[] = {"scale", "window_left", "window_right"};
 /// Arguments of features that no struct has fields for.
-constexpr const char *furtherNames[] = {"cu_seqlens_q", "cu_seqlens_k",  "block_table", "seq_lens",
-                                        "kv_indices",   "kv_num_blocks", "d_score",     "q_descale",
-                                        "k_descale",    "v_descale"};
+constexpr const char *furtherNames[] = {"cu_seqlens_q", "cu_seqlens_k", "block_table",   "seq_lens",
+                                        "leftpad",      "kv_indices",   "kv_num_blocks", "d_score",
+                                        "q_descale",    "k_descale",    "v_descale"};
 
 bool isFurther(const std::string &name) {
   return std::find(std::begin(furtherNames), std::end(furtherNames), name) !=

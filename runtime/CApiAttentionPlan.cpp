@@ -31,7 +31,7 @@ Status toEnum(const From &from, unsigned last, const char *what, To &to) {
 
 /// A field that is added later must not lie in the first version, where a caller may leave
 /// anything.
-static_assert(offsetof(tilewright_attention_desc, reserved) + sizeof(int32_t) ==
+static_assert(offsetof(tilewright_attention_desc, leftpad) + sizeof(int) ==
                       firstSize<tilewright_attention_desc> &&
                   sizeof(tilewright_attention_desc) == firstSize<tilewright_attention_desc>,
               "the description of attention ends in padding, or its first version has changed");
@@ -41,8 +41,6 @@ Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
     return status;
   if (Status status = expectSize(*given, "tilewright_attention_desc"); !status)
     return status;
-  if (given->reserved)
-    return Status::failure("reserved must be 0, but got " + std::to_string(given->reserved));
   const char *what = "the description of attention";
   for (const tilewright_type *type : {&given->type, &given->rotary_type})
     if (Status status = expectType(*type, what); !status)
@@ -67,7 +65,8 @@ Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
       {given->wide_indices, "wide_indices", &desc.hasWideIndices},
       {given->positions, "positions", &desc.hasPositions},
       {given->rotary_pairs, "rotary_pairs", &desc.rotatesPairs},
-      {given->rotary_first, "rotary_first", &desc.rotatesFirst}};
+      {given->rotary_first, "rotary_first", &desc.rotatesFirst},
+      {given->leftpad, "leftpad", &desc.hasLeftpad}};
   for (auto [value, name, flag] : flags) {
     if (Status status = expectFlag(value, name); !status)
       return status;
@@ -171,6 +170,7 @@ tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
     given->positions = desc.hasPositions;
     given->rotary = desc.rotary;
     given->rotary_type = tilewright_type(desc.angleType);
+    given->leftpad = desc.hasLeftpad;
     return Status::success();
   });
 }

@@ -304,13 +304,15 @@ typedef struct tilewright_attention_desc {
   int rotary_pairs;            /* columns 2 i and 2 i + 1 together, else i and i + rotary / 2 */
   int rotary_first;            /* queries by the position of the first new key of their sequence */
   tilewright_type rotary_type; /* of cos and sin */
-  int32_t reserved;            /* 0 */
+  /* Forward that is cached, decode: the first keys of sequences are padding, of which leftpad gives
+   * the numbers. */
+  int leftpad;
 } tilewright_attention_desc;
 
 /* Sets what follows from the arguments of a call, by name: type and widths; windows, packed
- * sequences, a cache, and the gradients of scores and captures; page_rows, unless it is set; group,
- * and max_rows unless it is more; places, indices and rotation of an append. Keeps the other
- * fields: kind, causal, list_block_m and so on. */
+ * sequences, a cache, padding, and the gradients of scores and captures; page_rows, unless it is
+ * set; group, and max_rows unless it is more; places, indices and rotation of an append. Keeps the
+ * other fields: kind, causal, list_block_m and so on. */
 TILEWRIGHT_API tilewright_code tilewright_attention_describe(tilewright_attention_desc *desc,
                                                              const tilewright_argument *arguments,
                                                              size_t num_arguments);

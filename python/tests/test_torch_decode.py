@@ -46,6 +46,32 @@ def reference(q, k, v, lengths, scale):
     return o, lse
 
 
+def leftpad_reference(q, k, v, lengths, leftpad, causal=False, window_size=(-1, -1), alibi_slopes=None, softcap=0.0):
+    """O and LSE for keys leftpad[b] to lengths[b] - 1, whose positions count from leftpad[b]: of any number of queries."""
+    group, queries = q.shape[2] // k.shape[2], q.shape[1]
+    o = torch.zeros(*q.shape[:3], v.shape[3], dtype=torch.float64)
+    lse = torch.full((q.shape[0], q.shape[2], queries), -torch.inf, dtype=torch.float64)
+    left, right = window_size
+    for b, (length, first) in enumerate(zip(lengths, leftpad)):
+        for h in range(q.shape[2]):
+            own_k, own_v = k[b, first:length, h // group].double(), v[b, first:length, h // group].double()
+            for i in range(queries):
+                diagonal, j = i + len(own_k) - queries, torch.arange(len(own_k))
+                scores = own_k @ q[b, i, h].double() * q.shape[3] ** -0.5
+                if softcap:
+                    scores = softcap * torch.tanh(scores / softcap)
+                if alibi_slopes is not None:
+                    scores = scores - alibi_slopes[h] * (diagonal - j).abs()
+                keep = torch.ones(len(j), dtype=torch.bool)
+                keep &= (j <= diagonal) | (not causal)
+                keep &= (j >= diagonal - left) | (left < 0)
+                keep &= (j <= diagonal + right) | (right < 0)
+                if keep.any():
+                    o[b, i, h] = torch.softmax(scores[keep], 0) @ own_v[keep]
+                    lse[b, h, i] = torch.logsumexp(scores[keep], 0)
+    return o, lse
+
+
 class DecodeTest(TorchTest):
     def setUp(self):
         self.q, self.k, self.v = normal(3, 1, 6, 16), normal(3, 40, 2, 16, seed=2), normal(3, 40, 2, 24, seed=3)
@@ -83,6 +109,48 @@ class DecodeTest(TorchTest):
         expected = reference(self.q, self.k, self.v, self.lengths, 0.25)
         self.assert_same(self.decode(k, v, cache_seqlens=self.seqlens), expected, rtol=1e-5, atol=1e-5)
 
+    def test_leftpad(self):
+        """Keys begin at cache_leftpad: for each query, as flash_attn's test defines it, with all that has positions. One of the
+        sequences has no key left. It used to be refused."""
+        leftpad, slopes = torch.tensor([9, 3, 40], dtype=torch.int32), torch.tensor([0.5, 0.25, 0.125, 1.0, 0.0625, 2.0])
+        lengths = torch.tensor([33, 20, 40], dtype=torch.int32)
+        for queries in (1, 3, 20):
+            self.q = normal(3, queries, 6, 16)
+            for options in ({}, {"causal": True}, {"causal": True, "alibi_slopes": slopes, "window_size": (12, 0)},
+                            {"window_size": (5, 2), "softcap": 3.0}):
+                expected = leftpad_reference(self.q, self.k, self.v, lengths.tolist(), leftpad.tolist(), **options)
+                for rows in (0, 16, 7):
+                    with self.subTest(queries=queries, rows=rows, **options):
+                        k, v, table = self.k.clone(), self.v.clone(), None
+                        for b in range(3):
+                            k[b, :leftpad[b]] = torch.nan
+                            if not rows:
+                                v[b, :leftpad[b]] = torch.nan
+                        if rows:
+                            (k, table), (v, _) = paged(k, rows), paged(v, rows)
+                        got = self.decode(k, v, cache_seqlens=lengths, block_table=table, cache_leftpad=leftpad, **options)
+                        self.assert_same(got, expected, rtol=1e-5, atol=1e-5)
+
+    def test_leftpad_with_new_keys(self):
+        """cache_seqlens and the positions of the rotation count the keys before cache_leftpad."""
+        leftpad, lengths = torch.tensor([9, 0, 30], dtype=torch.int32), torch.tensor([25, 7, 31], dtype=torch.int32)
+        self.q, new_k, new_v = normal(3, 2, 6, 16), normal(3, 2, 2, 16, seed=8), normal(3, 2, 2, 24, seed=9)
+        angles = torch.arange(40)[:, None] * torch.tensor([1.0, 0.5, 0.25, 0.125, 0.1, 0.05, 0.02, 0.01])
+        cos, sin = angles.cos(), angles.sin()
+
+        def rotated(x):  # [3, 2, heads, 16], halves
+            at = lengths[:, None] + torch.arange(2)
+            c, s = cos[at][:, :, None], sin[at][:, :, None]
+            return torch.cat([x[..., :8] * c - x[..., 8:] * s, x[..., 8:] * c + x[..., :8] * s], -1)
+
+        k, v = self.k.clone(), self.v.clone()
+        for b in range(3):
+            k[b, lengths[b]:lengths[b] + 2], v[b, lengths[b]:lengths[b] + 2] = rotated(new_k)[b], new_v[b]
+        expected = leftpad_reference(rotated(self.q), k, v, (lengths + 2).tolist(), leftpad.tolist(), causal=True)
+        got = self.decode(self.k, self.v, k=new_k, v=new_v, rotary_cos=cos, rotary_sin=sin, rotary_interleaved=False,
+                          cache_seqlens=lengths, cache_leftpad=leftpad, causal=True)
+        self.assert_same(got, expected, rtol=1e-5, atol=1e-5)
+
     def test_fake_tensors(self):
         with torch._subclasses.FakeTensorMode():
             q, k, v = torch.empty(3, 1, 6, 16), torch.empty(3, 40, 2, 16), torch.empty(3, 40, 2, 24)
@@ -99,8 +167,10 @@ class DecodeTest(TorchTest):
 
     def test_refusals(self):
         table = torch.zeros(3, 1, dtype=torch.int32)
-        for name in ("cache_leftpad", ):
-            self.refuses(f"{name} must be None: flash_attn_with_kvcache does not support it yet", **{name: self.k})
+        self.refuses(r"cache_leftpad must be a tensor \[3\] of int32 on cpu, but got torch.int32 \[2\]",
+                     cache_leftpad=self.seqlens[:2])
+        self.refuses(r"cache_leftpad must be a tensor \[3\] of int32 on cpu, but got torch.int64 \[3\]",
+                     cache_leftpad=self.seqlens.long())
         self.refuses("window must be two integers", window_size=(8, -2))
         self.refuses("softcap must be positive and at most 1e18", softcap=-1.0)
         self.refuses("q must be a tensor of four dimensions, but got shape", q=self.q[:, 0])

@@ -21,51 +21,52 @@ def page_rows(rows):
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
-          "Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
+          "Tensor? leftpad, Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
           "SymInt window_right, float scale, str modifier) -> (Tensor, Tensor)")
-def cached_attention(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal, window_left,
-                     window_right, scale, modifier):
+def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal,
+                     window_left, window_right, scale, modifier):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
     [pages, rows of a page, Hkv, width]. The other arguments are those of tilewright::attention."""
     o, lse = new_results(q, v_cache)
     choice = Choice("forward", TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], causal,
                     (window_left, window_right) != (-1, -1), modifier, packed=q.dim() == 3, cached=True,
-                    page_rows=0 if block_table is None else page_rows(k_cache.shape[1]))
+                    leftpad=leftpad is not None, page_rows=0 if block_table is None else page_rows(k_cache.shape[1]))
     values = {"q": dense_rows(q), "o": o, "lse": lse}
     values = as_batch(values) if choice.packed else values
     values |= {"k": dense_rows(k_cache), "v": dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "scale": scale, "window_left": window_left, "window_right": window_right,
+               "leftpad": leftpad, "scale": scale, "window_left": window_left, "window_right": window_right,
                **named_values(tensors, floats, integers, names)}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
 
 @torch.library.register_fake("tilewright::cached_attention")
-def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal,
+def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal,
                            window_left, window_right, scale, modifier):
     return new_results(q, v_cache)
 
 
-@operator("decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, Tensor[] tensors, "
-          "float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, SymInt window_right, float scale, "
-          "str modifier, SymInt splits) -> (Tensor, Tensor)")
-def decode(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal, window_left, window_right,
-           scale, modifier, splits):
+@operator("decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, Tensor? leftpad, "
+          "Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
+          "SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
+def decode(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal, window_left,
+           window_right, scale, modifier, splits):
     """The same for few queries: q is [B, Hq, Sq, D], where decode_rows(q, k_cache) is not 0."""
     o, lse = new_results(q, v_cache)
     rows, group = decode_rows(q, k_cache), q.shape[1] // k_cache.shape[2]
     choice = DecodeChoice(TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], group, rows, causal,
                           (window_left, window_right) != (-1, -1),
-                          0 if block_table is None else page_rows(k_cache.shape[1]), int(splits), modifier)
+                          0 if block_table is None else page_rows(k_cache.shape[1]), int(splits), modifier,
+                          leftpad is not None)
     values = {"q": dense_rows(q), "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache), "o": o, "lse": lse,
-              "block_table": block_table, "seq_lens": seq_lens, "scale": scale, "window_left": window_left,
+              "block_table": block_table, "seq_lens": seq_lens, "leftpad": leftpad, "scale": scale, "window_left": window_left,
               "window_right": window_right, **named_values(tensors, floats, integers, names)}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
 
 @torch.library.register_fake("tilewright::decode")
-def _decode_fake(q, k_cache, v_cache, block_table, seq_lens, tensors, floats, integers, names, causal, window_left,
+def _decode_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal, window_left,
                  window_right, scale, modifier, splits):
     return new_results(q, v_cache)
 
@@ -153,10 +154,10 @@ def check_table(block_table, k, batch, device):
                          f"{list(block_table.shape)} and {k.shape[1]}")
 
 
-def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seqused_q=None, causal=False,
+def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
-    right corner of each sequence, as flash_attn's are."""
+    right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
@@ -173,7 +174,7 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, cu_seqlens_q=None, seq
         asked.add_dropout(dropout_p, None)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
-    arguments = q, k_cache, v_cache, block_table, seq_lens, *arguments, mode, left, right, scale, files
+    arguments = q, k_cache, v_cache, block_table, seq_lens, leftpad, *arguments, mode, left, right, scale, files
     if q.dim() == 4 and decode_rows(q, k_cache):
         return decode(*arguments, num_splits)
     return cached_attention(*arguments)

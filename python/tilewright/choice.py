@@ -44,6 +44,7 @@ class _Choice(NamedTuple):
     lists: Tuple[int, ...] = ()  # block sizes of queries and keys, if there is a block mask
     cached: bool = False  # whether keys and values are in a cache; only in a forward
     page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
+    leftpad: bool = False  # whether the first keys of sequences in the cache are padding
 
 
 class Choice(_Described, _Choice):
@@ -54,7 +55,7 @@ class Choice(_Described, _Choice):
                       has_window=self.window, packed=self.packed)
         fields |= dict(zip(("list_block_m", "list_block_n"), self.lists))
         if self.cached:
-            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE)
+            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad)
         if self.kernel == "backward":
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields
@@ -71,6 +72,7 @@ class _DecodeChoice(NamedTuple):
     page_rows: int
     splits: int
     modifier: str
+    leftpad: bool = False
 
 
 class DecodeChoice(_Described, _DecodeChoice):
@@ -79,7 +81,7 @@ class DecodeChoice(_Described, _DecodeChoice):
     def desc_fields(self):
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
-                    page_rows=self.page_rows or runtime.NO_TABLE)
+                    page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad)
 
 
 class _AppendChoice(NamedTuple):

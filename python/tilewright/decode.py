@@ -35,10 +35,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     cache_seqlens[b], or row i by cache_seqlens[b] + i if causal or with a window. rotary_interleaved: columns 2 i and
     2 i + 1 are rotated together, otherwise i and i + R / 2.
 
-    Raises ValueError for invalid arguments, for tensors that require gradients, and for cache_leftpad, which it does not
-    support."""
-    if cache_leftpad is not None:
-        raise ValueError("cache_leftpad must be None: flash_attn_with_kvcache does not support it yet")
+    cache_leftpad [B], int32: the keys of sequence b begin with key cache_leftpad[b], also in pages. cache_seqlens and the
+    positions of a rotation count the keys before it. These are not read, but in pages up to 127 of their values are, which
+    must be finite.
+
+    Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
     for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
         if value is not None and not has_new:
@@ -65,6 +66,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if length is None or not 0 <= length <= rows:
             raise ValueError(f"cache_seqlens must be a tensor or a number from 0 to {rows}, but got {checks.shown(cache_seqlens)}")
         cache_seqlens = torch.full((batch,), length, dtype=torch.int32, device=q.device)
+    if cache_leftpad is not None:
+        check_integers("cache_leftpad", cache_leftpad, q.device, (batch,))
     splits = checks.integer_of(num_splits)
     if splits is None or not 0 <= splits <= 1024:
         raise ValueError(f"num_splits must be a number from 0 to 1024, but got {checks.shown(num_splits)}")
@@ -72,7 +75,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         is_local = causal or window_size != (-1, -1)
         q, cache_seqlens = append_to_sequences(q, k, v, k_cache, v_cache, cache_seqlens, block_table, rotary_cos, rotary_sin,
                                                rotary_interleaved, not is_local)
-    o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, causal=causal,
+    o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, leftpad=cache_leftpad, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
                            softmax_scale=softmax_scale, num_splits=splits)
     o = o.transpose(1, 2)

@@ -47,7 +47,7 @@ class AttentionDesc(ctypes.Structure):
                 ("cached", c_int), ("page_rows", c_int64), ("deterministic", c_int), ("ordered", c_int),
                 ("score_gradient", c_int), ("capture_gradients", c_int), ("num_splits", c_int32), ("group", c_int64),
                 ("max_rows", c_int64), ("places", c_int), ("wide_indices", c_int), ("positions", c_int), ("rotary", c_int64),
-                ("rotary_pairs", c_int), ("rotary_first", c_int), ("rotary_type", c_int), ("reserved", c_int32)]
+                ("rotary_pairs", c_int), ("rotary_first", c_int), ("rotary_type", c_int), ("leftpad", c_int)]
 
 
 class Target(ctypes.Structure):

@@ -119,15 +119,15 @@ public:
     made.entry = rarely() ? "scale" : nullptr;
     made.params = data.ConsumeBool() ? nullptr : more;
     made.num_params = rarely() ? data.ConsumeIntegralInRange(0, 3) : 0;
-    for (int *flag : {&made.has_window, &made.packed, &made.cached, &made.deterministic,
-                      &made.ordered, &made.score_gradient, &made.capture_gradients,
-                      &made.wide_indices, &made.positions, &made.rotary_pairs, &made.rotary_first})
+    for (int *flag :
+         {&made.has_window, &made.packed, &made.cached, &made.deterministic, &made.ordered,
+          &made.score_gradient, &made.capture_gradients, &made.wide_indices, &made.positions,
+          &made.rotary_pairs, &made.rotary_first, &made.leftpad})
       *flag = rarely() ? data.ConsumeIntegralInRange(-1, 2) : 0;
     for (int64_t *size : {&made.list_block_m, &made.list_block_n, &made.page_rows, &made.group,
                           &made.max_rows, &made.rotary})
       *size = rarely() ? data.ConsumeIntegral<int64_t>() : 0;
     made.num_splits = number(0);
-    made.reserved = number(0);
     return &made;
   }
 

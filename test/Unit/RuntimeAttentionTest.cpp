@@ -381,8 +381,9 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
   refuses(&D::page_rows, -2,
           "page_rows must be a number of rows, 0 for any, or TILEWRIGHT_NO_TABLE, but got -2");
   refuses(&D::page_rows, 16, "page_rows is of a cache, but the description has none; set cached");
-  // It was padding, of any content.
-  refuses(&D::reserved, 7, "reserved must be 0, but got 7");
+  refuses(&D::leftpad, 1, "leftpad is of a cache, but the description has none; set cached");
+  // It was padding of the struct, of any content.
+  refuses(&D::leftpad, 7, "leftpad must be 0 or 1, but got 7");
   // Fields of another kind would have no effect.
   for (auto [field, name, kinds] : {std::tuple(&D::deterministic, "deterministic", "a backward"),
                                     {&D::ordered, "ordered", "a backward"},
@@ -475,9 +476,12 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.page_rows = 16;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=16");
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,GROUP=8,ROWS=4,PAGE_ROWS=16,"
-                      "SPLITS=0");
+                      "LEFTPAD=false,SPLITS=0");
   desc.page_rows = TILEWRIGHT_NO_TABLE;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=0");
+  desc.leftpad = 1;
+  EXPECT_EQ(signature(),
+            "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=0,LEFTPAD=true");
   desc = {};
   desc.struct_size = sizeof(desc);
   desc.type = TILEWRIGHT_F16;
@@ -537,6 +541,10 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
             "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=16");
   EXPECT_EQ(described(forward, cachedCall(48, false)),
             "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=0");
+  Call padded = cachedCall(48, false);
+  padded.view("leftpad", TILEWRIGHT_I32, {3});
+  EXPECT_EQ(described(forward, padded),
+            "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=0,LEFTPAD=true");
   Call gradients = forwardCall()
                        .view("d_score", TILEWRIGHT_F32, {1, 8, 300, 500})
                        .view("slopes", TILEWRIGHT_F32, {8});
