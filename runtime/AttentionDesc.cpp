@@ -13,8 +13,9 @@ using Kind = AttentionDesc::Kind;
 
 namespace {
 
-constexpr const char *kindNames[] = {"forward", "backward", "decode", "append"};
-constexpr int64_t mostRows = 16;      // of a decode
+constexpr const char *kindNames[] = {"forward", "backward", "decode", "append", "cached"};
+/// Of kernels/attention_decode.mlir: queries of a sequence, queries of a tile, columns.
+constexpr int64_t mostRows = 16, mostTileRows = 128, mostDecodeDim = 256;
 constexpr int64_t usualPageRows = 64; // what a user is told to compile
 /// The values of PAGE_ROWS, without 0.
 constexpr int64_t pageRowsOfCode[] = {128, 64, 32, 16, 8, 1};
@@ -38,6 +39,14 @@ Row type(const char *name, ElementType type, bool isOn = true) {
 }
 template <size_t n> Row word(const char *name, const char *const (&words)[n], size_t place) {
   return {name, Expr::symbol(Expr::Kind::Enum, words[place]), place > 0};
+}
+
+/// ROWS of a decode of so many queries.
+int64_t tileRowsOf(int64_t queries) {
+  int64_t rows = 1;
+  while (rows < std::min(queries, mostRows))
+    rows *= 2;
+  return rows;
 }
 
 /// In the order of messages. The first three are the widths and the type.
@@ -68,9 +77,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     rows.back().isDefault = desc.pageRows == 0;
   };
   if (desc.kind == Kind::Decode) {
-    int64_t queries = 1;
-    while (queries < std::min(desc.maxRows, mostRows))
-      queries *= 2;
+    const int64_t queries = tileRowsOf(desc.maxRows);
     add(number("GROUP", desc.group, desc.group > 1));
     add(number("ROWS", queries, queries > 1));
     addPageRows();
@@ -124,7 +131,8 @@ std::string runtime::entryOf(const AttentionDesc &desc) {
 }
 
 const char *runtime::nounOf(Kind kind) {
-  static constexpr const char *nouns[] = {"attention", "attention", "decoding", "appending"};
+  static constexpr const char *nouns[] = {"attention", "attention", "decoding", "appending",
+                                          "attention over a cache"};
   return nouns[size_t(kind)];
 }
 
@@ -134,6 +142,9 @@ int64_t runtime::mostPageRows(int64_t rows) {
 }
 
 Status runtime::check(const AttentionDesc &desc) {
+  if (desc.kind == Kind::Cached)
+    return Status::failure("attention over a cache is a decode or a forward, as the arguments of a "
+                           "call say; describe it by them");
   const std::string of = std::string(" of ") + nounOf(desc.kind);
   auto text = [](int64_t number) { return std::to_string(number); };
   if (desc.headDim < 1 || desc.valueDim < 0)
@@ -284,6 +295,26 @@ private:
   const std::vector<std::pair<std::string, Argument>> &arguments;
 };
 
+/// Few queries are decoded; what only a decode has is dropped from others.
+Status chooseKernel(AttentionDesc &desc, bool isPacked, const Argument &q, const Argument &k,
+                    const Argument &v) {
+  const int64_t queries = std::max(desc.maxRows, q.extents[2]), heads = q.extents[1],
+                keyHeads = k.extents[2];
+  if (keyHeads <= 0 || heads % keyHeads != 0)
+    return Status::failure("the heads of 'q' must be a multiple of those of 'k', but got " +
+                           std::to_string(heads) + " and " + std::to_string(keyHeads));
+  const bool isFew = queries <= mostRows && heads / keyHeads <= mostTileRows / tileRowsOf(queries);
+  const bool isNarrow = std::max(q.extents[3], v.extents[3]) <= mostDecodeDim;
+  desc.kind = isFew && isNarrow && !isPacked ? Kind::Decode : Kind::Forward;
+  if (desc.kind == Kind::Decode)
+    return Status::success();
+  const AttentionDesc other;
+  desc.group = other.group;
+  desc.maxRows = other.maxRows;
+  desc.numSplits = other.numSplits;
+  return Status::success();
+}
+
 Status completeAppend(AttentionDesc &desc, const Call &call) {
   const Argument *k, *v = call.find("v"), *cos = call.find("cos");
   if (Status status = call.expect("k", 3, k); !status)
@@ -321,14 +352,18 @@ Status runtime::complete(AttentionDesc &desc,
   const Call call(desc.kind, arguments);
   if (desc.kind == Kind::Append)
     return completeAppend(desc, call);
-  const bool isDecode = desc.kind == Kind::Decode;
+  const bool namesPages = desc.kind == Kind::Decode, hasChoice = desc.kind == Kind::Cached;
   const Argument *q, *k, *v;
   if (Status status = call.expect("q", 4, q); !status)
     return status;
-  if (Status status = call.expect(isDecode ? "k_pages" : "k", 4, k); !status)
+  if (Status status = call.expect(namesPages ? "k_pages" : "k", 4, k); !status)
     return status;
-  if (Status status = call.expect(isDecode ? "v_pages" : "v", 4, v); !status)
+  if (Status status = call.expect(namesPages ? "v_pages" : "v", 4, v); !status)
     return status;
+  if (hasChoice)
+    if (Status status = chooseKernel(desc, call.has("cu_seqlens_q"), *q, *k, *v); !status)
+      return status;
+  const bool isDecode = desc.kind == Kind::Decode;
   desc.type = q->type;
   desc.headDim = q->extents[3];
   desc.valueDim = v->extents[3];
@@ -342,7 +377,7 @@ Status runtime::complete(AttentionDesc &desc,
     desc.hasWindow |= side->integer() != -1;
   }
   desc.isPacked = call.has("cu_seqlens_q");
-  desc.isCached = desc.kind == Kind::Forward && call.has("seq_lens");
+  desc.isCached = desc.kind == Kind::Forward && (hasChoice || call.has("seq_lens"));
   desc.hasLeftpad = hasCache(desc) && call.has("leftpad");
   if (hasCache(desc) && !desc.pageRows)
     desc.pageRows = call.has("block_table") ? mostPageRows(k->extents[1]) : 0;

@@ -12,7 +12,8 @@
 namespace tilewright::runtime {
 
 struct AttentionDesc {
-  enum class Kind { Forward, Backward, Decode, Append };
+  /// Cached: over a cache, by a decode or a forward; `complete` chooses, and nothing else takes it.
+  enum class Kind { Forward, Backward, Decode, Append, Cached };
   enum class Causal { None, TopLeft, BottomRight };
   enum class Places { Slots, Table, Sequences };
 
@@ -89,6 +90,10 @@ std::string signatureOf(const AttentionDesc &desc);
 /// are set; group and queries of a decode, at least as many as are set; places, indices and
 /// rotation of an append. Keeps all else. An argument is one of the kernel of this kind, by its
 /// name.
+///
+/// With Kind::Cached, whose arguments are those of a forward, the kind becomes Decode, whose k and
+/// v are k_pages and v_pages, if the queries of the heads that share a key head fit one of its
+/// tiles; else Forward, without the fields that only a decode has.
 Status complete(AttentionDesc &desc,
                 const std::vector<std::pair<std::string, Argument>> &arguments);
 

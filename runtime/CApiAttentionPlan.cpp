@@ -45,7 +45,7 @@ Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
   for (const tilewright_type *type : {&given->type, &given->rotary_type})
     if (Status status = expectType(*type, what); !status)
       return status;
-  if (Status status = toEnum(given->kind, TILEWRIGHT_ATTENTION_APPEND, "kind", desc.kind); !status)
+  if (Status status = toEnum(given->kind, TILEWRIGHT_ATTENTION_CACHED, "kind", desc.kind); !status)
     return status;
   if (Status status =
           toEnum(given->causal, TILEWRIGHT_CAUSAL_BOTTOM_RIGHT, "causal mode", desc.causal);
@@ -154,6 +154,7 @@ tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
       return status;
     if (Status status = check(desc); !status)
       return status;
+    given->kind = tilewright_attention_kind(desc.kind);
     given->type = tilewright_type(desc.type);
     given->head_dim = desc.headDim;
     given->value_dim = desc.valueDim;
@@ -163,6 +164,7 @@ tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
     given->page_rows = desc.pageRows ? (*desc.pageRows ? *desc.pageRows : TILEWRIGHT_NO_TABLE) : 0;
     given->score_gradient = desc.hasScoreGradient;
     given->capture_gradients = desc.hasCaptureGradients;
+    given->num_splits = int32_t(desc.numSplits);
     given->group = desc.group;
     given->max_rows = desc.maxRows;
     given->places = tilewright_places(desc.places);

@@ -246,7 +246,10 @@ typedef enum tilewright_attention_kind {
   TILEWRIGHT_ATTENTION_FORWARD = 0,
   TILEWRIGHT_ATTENTION_BACKWARD = 1,
   TILEWRIGHT_ATTENTION_DECODE = 2,
-  TILEWRIGHT_ATTENTION_APPEND = 3
+  TILEWRIGHT_ATTENTION_APPEND = 3,
+  /* Over a cache, by a decode or a forward: tilewright_attention_describe chooses, and nothing else
+   * takes it. */
+  TILEWRIGHT_ATTENTION_CACHED = 4
 } tilewright_attention_kind;
 
 /* How an append finds the row of a new key. */
@@ -312,7 +315,12 @@ typedef struct tilewright_attention_desc {
 /* Sets what follows from the arguments of a call, by name: type and widths; windows, packed
  * sequences, a cache, padding, and the gradients of scores and captures; page_rows, unless it is
  * set; group, and max_rows unless it is more; places, indices and rotation of an append. Keeps the
- * other fields: kind, causal, list_block_m and so on. */
+ * other fields: kind, causal, list_block_m and so on.
+ *
+ * With TILEWRIGHT_ATTENTION_CACHED, whose arguments are those of a cached forward, it also chooses
+ * the kernel: a decode, whose k and v are k_pages and v_pages, if the queries of the heads that
+ * share a key head fit one of its tiles; else a forward, without num_splits, group and max_rows,
+ * which only a decode has. */
 TILEWRIGHT_API tilewright_code tilewright_attention_describe(tilewright_attention_desc *desc,
                                                              const tilewright_argument *arguments,
                                                              size_t num_arguments);

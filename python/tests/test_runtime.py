@@ -286,7 +286,7 @@ class RuntimeTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, re.escape(message)):
                 runtime.attention_desc(**fields)
 
-        expect("kind must be one of forward, backward, decode, append, but got 'prefill'", kind="prefill")
+        expect("kind must be one of forward, backward, decode, append, cached, but got 'prefill'", kind="prefill")
         expect("places must be one of slots, table, sequences, but got 'rows'", places="rows")
         expect("head_dim must be an integer of 32 bits, but got 32.0", dim=32.0)
         expect("packed must be an integer of 32 bits, but got 'yes'", packed="yes")

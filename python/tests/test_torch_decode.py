@@ -157,9 +157,23 @@ class DecodeTest(TorchTest):
             o, lse = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=7, return_softmax_lse=True)
         self.assertEqual((list(o.shape), list(lse.shape)), ([3, 1, 6, 24], [3, 6, 1]))
 
-    def test_how_many_rows_are_together(self):
-        self.assertEqual([cached.page_rows(rows) for rows in (1, 7, 8, 16, 24, 48, 64, 96, 128, 256)],
+    def test_the_library_chooses(self):
+        """The kernel, and how many rows of a page are copied together. Both used to be decided in Python, too."""
+        def choice(queries=1, heads=8, rows=16, packed=False, has_table=True, splits=0, dim=16):
+            return cached.choice_of(torch.float16, heads, queries, dim, 2, rows, 16, packed, has_table, False, "none", False,
+                                    "", splits)
+
+        self.assertEqual([choice(rows=rows).page_rows for rows in (1, 7, 8, 16, 24, 48, 64, 96, 128, 256)],
                          [1, 1, 8, 16, 8, 16, 64, 32, 128, 128])
+        self.assertEqual(choice(17, rows=96).page_rows, 32)
+        self.assertEqual([choice(has_table=False).page_rows, choice(17, has_table=False).page_rows], [0, 0])
+        for queries, heads, rows in ((0, 8, 1), (1, 256, 1), (3, 8, 4), (16, 16, 16)):
+            decode = choice(queries, heads, splits=3)
+            self.assertEqual((decode.entry(), decode.group, decode.rows, decode.splits),
+                             ("attention_decode", heads // 2, rows, 3))
+        for options in ({"queries": 17}, {"heads": 258}, {"queries": 9, "heads": 32}, {"packed": True}, {"dim": 264}):
+            self.assertEqual(choice(splits=3, **options).entry(), "attention_forward", options)
+        self.assertIs(choice(3), choice(3))
 
     def refuses(self, message, *caches, q=None, **options):
         with self.assertRaisesRegex(ValueError, message):

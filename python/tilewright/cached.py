@@ -2,9 +2,11 @@
 """Attention of several queries of each sequence over a cache of keys and values, in pages or in one piece: what the
 functions with the names of flash_attn have in common. No gradients."""
 
+import functools
+
 import torch
 
-from tilewright import checks, features
+from tilewright import checks, features, places, runtime
 from tilewright.choice import Choice, DecodeChoice
 from tilewright.ops import as_batch, dense_rows, named_values, new_results
 from tilewright.plans import TYPES, launch, plan
@@ -15,25 +17,45 @@ from tilewright.tensors import check_dense, check_device, check_integers
 MAX_DIM = 256  # of kernels/attention_decode.mlir
 
 
-def page_rows(rows):
-    """How many rows of a page of `rows` rows one copy takes: a divisor."""
-    return next(size for size in (128, 64, 32, 16, 8, 1) if rows % size == 0)
+@functools.lru_cache(maxsize=None)
+def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, has_table, leftpad, causal, window, modifier,
+              splits):
+    """The choice of a call of `queries` queries for each sequence, or of any packed ones, over pages of `rows` rows. The
+    library chooses between attention_decode and attention_forward, and how many rows of a page one copy takes, as it does
+    for other languages; it needs the types and shapes of arguments alone."""
+    q = torch.empty(1, heads, queries, dim, dtype=dtype, device="meta")
+    k, v = (torch.empty(1, rows, key_heads, width, dtype=dtype, device="meta") for width in (dim, value_dim))
+    numbers = torch.empty(1, 1, dtype=torch.int32, device="meta")
+    values = {"q": q, "k": k, "v": v, "seq_lens": numbers[0], "block_table": numbers if has_table else None,
+              "cu_seqlens_q": numbers[0] if packed else None, "leftpad": numbers[0] if leftpad else None}
+    library = runtime.library_at(places.find_library())
+    desc = library.attention_describe(runtime.attention_desc("cached", TYPES[dtype], dim, num_splits=splits), values)
+    page_rows = max(desc.page_rows, 0)  # NO_TABLE is negative
+    if desc.kind == runtime.KINDS["decode"]:
+        tile_rows = int(library.attention_params(desc)["ROWS"])  # calls with fewer queries share the code
+        return DecodeChoice(TYPES[dtype], dim, value_dim, desc.group, tile_rows, causal, window, page_rows, splits, modifier,
+                            leftpad)
+    return Choice("forward", TYPES[dtype], dim, value_dim, causal, window, modifier, packed=packed, cached=True,
+                  page_rows=page_rows, leftpad=leftpad)
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
           "Tensor? leftpad, Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
-          "SymInt window_right, float scale, str modifier) -> (Tensor, Tensor)")
+          "SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
 def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal,
-                     window_left, window_right, scale, modifier):
+                     window_left, window_right, scale, modifier, splits):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
-    [pages, rows of a page, Hkv, width]. The other arguments are those of tilewright::attention."""
+    [pages, rows of a page, Hkv, D or DV]. The keys of a sequence are divided into at most `splits` parts, or as many as it
+    needs where that is 0, if they are divided. The other arguments are those of tilewright::attention."""
     o, lse = new_results(q, v_cache)
-    choice = Choice("forward", TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], causal,
-                    (window_left, window_right) != (-1, -1), modifier, packed=q.dim() == 3, cached=True,
-                    leftpad=leftpad is not None, page_rows=0 if block_table is None else page_rows(k_cache.shape[1]))
+    is_packed = q.dim() == 3
+    choice = choice_of(q.dtype, q.shape[1], 1 if is_packed else q.shape[2], q.shape[-1], k_cache.shape[2], k_cache.shape[1],
+                       v_cache.shape[-1], is_packed, block_table is not None, leftpad is not None, causal,
+                       (window_left, window_right) != (-1, -1), modifier, int(splits))
     values = {"q": dense_rows(q), "o": o, "lse": lse}
-    values = as_batch(values) if choice.packed else values
-    values |= {"k": dense_rows(k_cache), "v": dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
+    values = as_batch(values) if is_packed else values
+    k, v = ("k_pages", "v_pages") if isinstance(choice, DecodeChoice) else ("k", "v")
+    values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
                "leftpad": leftpad, "scale": scale, "window_left": window_left, "window_right": window_right,
                **named_values(tensors, floats, integers, names)}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
@@ -42,40 +64,8 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensor
 
 @torch.library.register_fake("tilewright::cached_attention")
 def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal,
-                           window_left, window_right, scale, modifier):
+                           window_left, window_right, scale, modifier, splits):
     return new_results(q, v_cache)
-
-
-@operator("decode(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, Tensor? leftpad, "
-          "Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
-          "SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
-def decode(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal, window_left,
-           window_right, scale, modifier, splits):
-    """The same for few queries: q is [B, Hq, Sq, D], where decode_rows(q, k_cache) is not 0."""
-    o, lse = new_results(q, v_cache)
-    rows, group = decode_rows(q, k_cache), q.shape[1] // k_cache.shape[2]
-    choice = DecodeChoice(TYPES[q.dtype], q.shape[-1], v_cache.shape[-1], group, rows, causal,
-                          (window_left, window_right) != (-1, -1),
-                          0 if block_table is None else page_rows(k_cache.shape[1]), int(splits), modifier,
-                          leftpad is not None)
-    values = {"q": dense_rows(q), "k_pages": dense_rows(k_cache), "v_pages": dense_rows(v_cache), "o": o, "lse": lse,
-              "block_table": block_table, "seq_lens": seq_lens, "leftpad": leftpad, "scale": scale, "window_left": window_left,
-              "window_right": window_right, **named_values(tensors, floats, integers, names)}
-    launch(plan(choice, q.device), values, ("o", "lse"), q.device)
-    return o, lse
-
-
-@torch.library.register_fake("tilewright::decode")
-def _decode_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal, window_left,
-                 window_right, scale, modifier, splits):
-    return new_results(q, v_cache)
-
-
-def decode_rows(q, k_cache):
-    """How many rows of queries a tile of attention_decode has for each head of q [B, Hq, Sq, D], or 0 if the queries of the
-    heads that share a key head are too many for one tile."""
-    rows = next((rows for rows in (1, 2, 4, 8, 16) if q.shape[2] <= rows), 0)
-    return rows if rows * (q.shape[1] // k_cache.shape[2]) <= 128 else 0
 
 
 class _Shape(features.Shape):
@@ -174,7 +164,5 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_dropout(dropout_p, None)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
-    arguments = q, k_cache, v_cache, block_table, seq_lens, leftpad, *arguments, mode, left, right, scale, files
-    if q.dim() == 4 and decode_rows(q, k_cache):
-        return decode(*arguments, num_splits)
-    return cached_attention(*arguments)
+    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, *arguments, mode, left, right, scale, files,
+                            num_splits)

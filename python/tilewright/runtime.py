@@ -16,7 +16,7 @@ TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": 
                "torch.float8_e4m3fn": "e4m3", "torch.float8_e5m2": "e5m2", "torch.int64": "i64", "torch.int32": "i32",
                "torch.bool": "i1"}
 CAUSAL = {"none": 0, "top_left": 1, "bottom_right": 2}
-KINDS = {"forward": 0, "backward": 1, "decode": 2, "append": 3}
+KINDS = {"forward": 0, "backward": 1, "decode": 2, "append": 3, "cached": 4}
 PLACES = {"slots": 0, "table": 1, "sequences": 2}
 NO_TABLE = -1  # for page_rows of AttentionDesc
 DETERMINISM = [None, True, False]

@@ -109,7 +109,7 @@ public:
     made = {};
     made.struct_size = sizeOf<tilewright_attention_desc>();
     auto number = [&](int usual) { return rarely() ? data.ConsumeIntegral<int>() : usual; };
-    put(made.kind, number(data.ConsumeIntegralInRange(0, 3)));
+    put(made.kind, number(data.ConsumeIntegralInRange(0, 4)));
     put(made.type, number(TILEWRIGHT_BF16));
     put(made.causal, number(0));
     put(made.places, number(0));

@@ -364,8 +364,8 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
   using D = tilewright_attention_desc;
   refuses(&D::struct_size, size_t(176),
           "struct_size of tilewright_attention_desc is 176, less than 184");
-  refuses(&D::kind, tilewright_attention_kind(4),
-          "the description of attention has the unknown kind 4");
+  refuses(&D::kind, tilewright_attention_kind(5),
+          "the description of attention has the unknown kind 5");
   refuses(&D::type, tilewright_type(9),
           "the description of attention has the unknown element type 9");
   refuses(&D::causal, tilewright_causal(3),
@@ -561,6 +561,55 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
   EXPECT_EQ(described(decode, few),
             "attention_decode D=64,DV=64,T=f16,GROUP=4,ROWS=4,PAGE_ROWS=128");
   EXPECT_EQ(desc.max_rows, 3);
+  // Over a cache, the queries of the heads that share a key head choose the kernel: those of one
+  // tile are decoded.
+  constexpr auto cached = TILEWRIGHT_ATTENTION_CACHED;
+  for (auto [queries, heads, columns, mostRows, isDecode] : {std::tuple(1, 256, 64, 0, true),
+                                                             {1, 258, 64, 0, false},
+                                                             {8, 32, 64, 0, true},
+                                                             {9, 32, 64, 0, false},
+                                                             {16, 16, 64, 0, true},
+                                                             {17, 2, 64, 0, false},
+                                                             {3, 16, 256, 9, true},
+                                                             {3, 16, 264, 9, false},
+                                                             {3, 32, 64, 9, false}}) {
+    Call any;
+    any.view("q", TILEWRIGHT_F16, {3, heads, queries, columns})
+        .view("k", TILEWRIGHT_F16, {9, 48, 2, columns})
+        .view("v", TILEWRIGHT_F16, {9, 48, 2, 64})
+        .view("block_table", TILEWRIGHT_I32, {3, 4})
+        .view("seq_lens", TILEWRIGHT_I32, {3});
+    desc = {};
+    desc.struct_size = sizeof(desc);
+    desc.kind = cached;
+    desc.max_rows = mostRows;
+    desc.num_splits = 2;
+    ASSERT_EQ(tilewright_attention_describe(&desc, any.data(), any.size()), TILEWRIGHT_OK)
+        << tilewright_last_error();
+    EXPECT_EQ(desc.kind, isDecode ? decode : forward) << queries << " queries, " << heads;
+    EXPECT_EQ(desc.page_rows, 16);
+    EXPECT_EQ(desc.group, isDecode ? heads / 2 : 1);
+    EXPECT_EQ(desc.max_rows, isDecode ? std::max(queries, mostRows) : 1);
+    EXPECT_EQ(desc.num_splits, isDecode ? 2 : 0);
+    EXPECT_EQ(desc.cached, !isDecode);
+    EXPECT_EQ(desc.packed, 0);
+  }
+  Call chunks = cachedCall(48, true);
+  EXPECT_EQ(described(cached, chunks),
+            "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=16");
+  chunks.view("q", TILEWRIGHT_BF16, {1, 8, 4, 64}).view("cu_seqlens_q", TILEWRIGHT_I32, {4});
+  EXPECT_EQ(described(cached, chunks),
+            "attention_forward D=64,DV=64,T=bf16,PACKED=true,CACHED=true,PAGE_ROWS=16");
+  EXPECT_EQ(described(cached, cachedCall(48, true).view("q", TILEWRIGHT_BF16, {3, 7, 1, 64})),
+            "the heads of 'q' must be a multiple of those of 'k', but got 7 and 2");
+  desc = {};
+  desc.struct_size = sizeof(desc);
+  desc.kind = cached;
+  desc.head_dim = 64;
+  EXPECT_C_FAILURE(create(), invalid,
+                   "attention over a cache is a decode or a forward, as the arguments of a call "
+                   "say; describe it by them");
+  desc.kind = decode;
   // What is set is kept where the arguments allow it.
   desc.max_rows = 9;
   desc.page_rows = 16;
