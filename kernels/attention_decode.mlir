@@ -14,6 +14,7 @@
 //   block_table   [B, L]               i32   key j of sequence b is row j mod R of page block_table[b, j / R]; only
 //                                            with PAGE_ROWS
 //   seq_lens      [B]                  i32   keys of each sequence, at most L * R, or R
+//   cu_seqlens_q  [B + 1]              i32   only with PACKED, as in attention_forward.mlir
 //   leftpad       [B]                  i32   so many of the first keys of each sequence are padding, as in
 //                                            attention_forward.mlir; only with LEFTPAD
 //   scale                              ACC, finite
@@ -30,6 +31,9 @@
 //   WINDOW      As in attention_forward.mlir. Default: false.
 //   PAGE_ROWS   A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the
 //               default, there is no block table.
+//   PACKED      q, o and lse are [1, Hq, T, width], and sequence b has the queries cu_seqlens_q[b] ..
+//               cu_seqlens_q[b + 1] - 1. Where they are more than ROWS, they are left out, and rows of theirs and of no
+//               sequence are not written: attention_forward.mlir with ABOVE = ROWS writes them. Default: false.
 //   LEFTPAD     The first keys of sequences are padding: leftpad. Default: false.
 //   SPLITS      At most this many program instances share the keys of a sequence and a key head. The number of parts
 //               follows from the length of the sequence and SPLITS alone, so that the result of a sequence does not
@@ -48,6 +52,7 @@
 // attends parts of the keys; the second merges the parts of sequences that have several. The first part has the sinks.
 
 tile.link "lib/attention.mlir"
+tile.link "lib/batch.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 
@@ -89,48 +94,73 @@ func.func private @lowest() -> !acc
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @sink(i32) -> !acc
 func.func private @sink_of_row(i32, i32) -> !acc
+func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
+func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
+func.func private @part_of_values(!o_view, i32, i32) -> !o_view
+func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 func.func private @padding_of(i32, !lengths, i32) -> (i32, i32)
 func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 
 tile.program @attention_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, LEFTPAD: flag = false, SPLITS: int = 0,
+           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED: flag = false, LEFTPAD: flag = false,
+           SPLITS: int = 0,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(WIDE, select(ROW_BYTES <= 256, 128, 64),
                       select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16))),
            let BLOCK_M: int = select(WIDE, select(GROUP * ROWS <= 64, 64, 128), ceildiv(GROUP * ROWS, 16) * 16),
-           let ACC: type = accumulator(T), let PACKED: flag = false, let CACHED: flag = true,
+           let ACC: type = accumulator(T), let CACHED: flag = true,
+           let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
+           let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
            // Keys that a sequence may have, and that a part should have: 8,192 keys take long enough to hide the end of
            // a part behind others.
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
            let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
            let PARTS: int = min(max(ceildiv(ROOM, BLOCK_N), 1), select(SPLITS > 0, SPLITS,
-               max(floordiv(multiprocessors(), max(dim(q, 0) * dim(k_pages, 2), 1)), ceildiv(ROOM, PART_KEYS)))))
+               max(floordiv(multiprocessors(), max(SEQUENCES * dim(k_pages, 2), 1)), ceildiv(ROOM, PART_KEYS)))))
     require(D <= 256, DV <= 256, GROUP >= 1, GROUP * ROWS <= 128, SPLITS >= 0, dim(q, 1) == GROUP * dim(k_pages, 2),
-            dim(q, 2) <= ROWS, mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0, same_dims(v_pages, k_pages, 0, 1, 2),
-            same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), dim(seq_lens, 0) == dim(q, 0),
-            or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)),
-            or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
+            or(PACKED, dim(q, 2) <= ROWS), mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
+            same_dims(v_pages, k_pages, 0, 1, 2),
+            same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), dim(seq_lens, 0) == SEQUENCES,
+            or(PAGE_ROWS > 0, dim(k_pages, 0) == SEQUENCES),
+            or(PAGE_ROWS == 0, dim(block_table, 0) == SEQUENCES),
+            or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)),
             same_dims(leftpad, seq_lens, 0), within(leftpad, 0, ROOM + 1), finite(scale),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
-     %block_table: optional !table, %seq_lens: !lengths, %leftpad: !lengths when (LEFTPAD), %scale: !acc,
-     %window_left: i32 = -1, %window_right: i32 = -1) {
-  %o_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS, DV] : !o_parts
-  %lse_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS] : !lse_parts
+     %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
+     %leftpad: !lengths when (LEFTPAD), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+  %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
+  %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
   tile.launch @attention_decode_part(
-      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %leftpad, %scale, %window_left,
-      %window_right)
-      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !acc, i32, i32
+      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %scale,
+      %window_left, %window_right)
+      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths, !acc,
+        i32, i32
   tile.launch @attention_decode_merge(
-      %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %leftpad, %window_left) when (PARTS > 1)
-      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, i32
+      %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %window_left)
+      when (PARTS > 1)
+      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, !lengths, i32
+}
+
+// The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
+// are too many.
+func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i32, i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %packed = tile.param PACKED : i1
+  %a = arith.select %packed, %c0, %b : i32
+  %begin, %given = func.call @rows_of(%b, %cu_seqlens_q, %all) : (i32, !lengths, i32) -> (i32, i32)
+  %most = tile.param ROWS : i32
+  %is_more = arith.cmpi sgt, %given, %most : i32
+  %left_out = arith.andi %packed, %is_more : i1
+  %queries = arith.select %left_out, %c0, %given : i32
+  return %a, %begin, %queries : i32, i32, i32
 }
 
 // The keys of sequence b, the first one that is no padding and that a window may keep, how many parts the keys from
@@ -139,7 +169,11 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
                             %leftpad: !lengths, %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+  %all_keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+  %packed = tile.param PACKED : i1
+  %has_none = arith.cmpi eq, %queries, %c0 : i32
+  %is_left_out = arith.andi %packed, %has_none : i1
+  %keys = arith.select %is_left_out, %c0, %all_keys : i32
   %block_n = tile.param BLOCK_N : i32
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
   %length = arith.subi %keys, %origin : i32
@@ -179,23 +213,31 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
     params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PAGE_ROWS: int, LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T), let FP8: flag = false, let PACKED: flag = false,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T), let FP8: flag = false,
            let CACHED: flag = true,
            // A single query attends all keys under bottom_right.
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
-     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %leftpad: !lengths when (LEFTPAD),
-     %scale: !acc, %window_left: i32, %window_right: i32)
-    grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = dim(q, 0)) {
+     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
+     %leftpad: !lengths when (LEFTPAD), %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
-  %sequences = tile.dim %q, 0 : !q_view
-  %queries = tile.dim %q, 2 : !q_view
+  %packed = tile.param PACKED : i1
+  %elements = tile.dim %q, 0 : !q_view
+  %packed_sequences = tile.dim %o_parts, 0 : !o_parts
+  %sequences = arith.select %packed, %packed_sequences, %elements : i32
+  %all_queries = tile.dim %q, 2 : !q_view
+  %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
+      : (i32, !lengths, i32) -> (i32, i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!q_view, i32, i32) -> !q_view
+  %o_part = func.call @part_of_values(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
+  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
   %keys, %first, %parts, %keys_each = func.call @parts_of(
@@ -217,10 +259,10 @@ tile.kernel @attention_decode_part
   %h = arith.muli %hk, %group : i32
   %one_query = tile.param ROWS == 1 : i1
   %q_tile = scf.if %one_query -> (!q) {
-    %of_heads = tile.load %q[%b, %h, 0, 0] dims [1, 3] : !q_view -> !q
+    %of_heads = tile.load %q_part[%a, %h, 0, 0] dims [1, 3] : !q_view -> !q
     scf.yield %of_heads : !q
   } else {
-    %of_queries = tile.load %q[%b, %h, 0, 0] : !q_view -> !q_heads
+    %of_queries = tile.load %q_part[%a, %h, 0, 0] : !q_view -> !q_heads
     %rows = tile.reshape %of_queries : !q_heads -> !q
     scf.yield %rows : !q
   }
@@ -264,17 +306,17 @@ tile.kernel @attention_decode_part
   %is_whole = arith.cmpi sle, %parts, %c1 : i32
   scf.if %is_whole {
     %rows = arith.select %is_first, %group, %c0 : i32
-    %o_group = tile.subview %o dim 1 from %h size %rows : !o_view
-    %lse_group = tile.subview %lse dim 1 from %h size %rows : !row_view
+    %o_group = tile.subview %o_part dim 1 from %h size %rows : !o_view
+    %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
     %o_tile = tile.cast %result : !o -> !o_t
     scf.if %one_query {
-      tile.store %o_tile, %o_group[%b, 0, 0, 0] dims [1, 3] : !o_t, !o_view
-      tile.store %lse_row, %lse_group[%b, 0, 0] dims [1] : !row, !row_view
+      tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !o_view
+      tile.store %lse_row, %lse_group[%a, 0, 0] dims [1] : !row, !row_view
     } else {
       %o_heads = tile.reshape %o_tile : !o_t -> !o_t_heads
-      tile.store %o_heads, %o_group[%b, 0, 0, 0] : !o_t_heads, !o_view
+      tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !o_view
       %lse_heads = tile.reshape %lse_row : !row -> !row_heads
-      tile.store %lse_heads, %lse_group[%b, 0, 0] : !row_heads, !row_view
+      tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
     }
   } else {
     %is_part = arith.cmpi sgt, %parts, %part : i32
@@ -334,12 +376,14 @@ func.func private @merge_parts(%first: i32, %parts: i32, %lse_part: !merged_row,
 }
 
 tile.kernel @attention_decode_merge
-    params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           PAGE_ROWS: int, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 16, let DVP: int = padded(DV),
-           let ACC: type = accumulator(T))
+    params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 16,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
-     %block_table: optional !table, %seq_lens: !lengths, %leftpad: !lengths when (LEFTPAD), %window_left: i32)
-    grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
+     %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
+     %leftpad: !lengths when (LEFTPAD), %window_left: i32)
+    grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
+         %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %merge = tile.param MERGE : i32
@@ -347,10 +391,15 @@ tile.kernel @attention_decode_merge
   %lse_first = tile.load %lse_parts[%b, %h, %i, 0] : !lse_parts -> !merged_row
   %o_first = tile.load %o_parts[%b, %h, %i, 0, 0] : !o_parts -> !merged
   %most = tile.dim %o_parts, 3 : !o_parts
-  %sequences = tile.dim %o, 0 : !o_view
+  %packed = tile.param PACKED : i1
+  %elements = tile.dim %o, 0 : !o_view
+  %packed_sequences = tile.dim %o_parts, 0 : !o_parts
+  %sequences = arith.select %packed, %packed_sequences, %elements : i32
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
-  %queries = tile.dim %o, 2 : !o_view
+  %all_queries = tile.dim %o, 2 : !o_view
+  %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
+      : (i32, !lengths, i32) -> (i32, i32, i32)
   %keys, %first_key, %parts, %keys_each = func.call @parts_of(
       %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
       : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
@@ -371,14 +420,16 @@ tile.kernel @attention_decode_merge
 
   %is_part = arith.cmpi sgt, %parts, %c1 : i32
   %rows = arith.select %is_part, %c1, %c0 : i32
-  %o_head = tile.subview %o dim 1 from %h size %rows : !o_view
-  %lse_head = tile.subview %lse dim 1 from %h size %rows : !row_view
+  %o_own = func.call @part_of_values(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
+  %lse_own = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %o_head = tile.subview %o_own dim 1 from %h size %rows : !o_view
+  %lse_head = tile.subview %lse_own dim 1 from %h size %rows : !row_view
   %inverse = tile.map @reciprocal_or_zero(%sum) : (!columns) -> !columns
   %o_columns = arith.mulf %acc, %inverse : !columns
   %o_tile = tile.cast %o_columns : !columns -> !tile.tile<[DVP], T>
-  tile.store %o_tile, %o_head[%b, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
+  tile.store %o_tile, %o_head[%a, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
   // All columns have the same LSE; the view of one head has room for one.
   %log_sum = math.log %sum : !columns
   %lse_columns = arith.addf %max, %log_sum : !columns
-  tile.store %lse_columns, %lse_head[%b, 0, %i] dims [1] : !columns, !row_view
+  tile.store %lse_columns, %lse_head[%a, 0, %i] dims [1] : !columns, !row_view
 }

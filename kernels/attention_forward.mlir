@@ -65,6 +65,8 @@
 //   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
 //             there is no block table.
 //   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Default: false.
+//   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
+//             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
 //             sequences or 1, blocks count from the begin of a sequence, and Mb is arbitrary. Default: false.
 //   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
@@ -127,6 +129,7 @@ func.func private @cached_rows_of_keys(!qk_view, i32, !table, i32) -> !k_rows
 func.func private @cached_rows_of_values(!v_view, i32, !table, i32) -> !v_rows
 func.func private @block_of_keys(!qk_view, !k_rows, i32, i32, i32) -> !k
 func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
+func.func private @unless_few(i32, !cu_view, i32, i32) -> (i32, i32)
 func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 // From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
@@ -145,6 +148,7 @@ tile.kernel @attention_forward
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
+           ABOVE: int = 0,
            LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            let ACC: type = accumulator(T),
@@ -152,7 +156,7 @@ tile.kernel @attention_forward
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"),
            let HEAD_ROWS: int = 0)
     require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(CACHED, LISTED)), not(and(CACHED, FP8)),
-            or(CACHED, not(LEFTPAD)),
+            or(CACHED, not(LEFTPAD)), ABOVE >= 0, or(ABOVE == 0, and(PACKED, CACHED)),
             select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
                    dim(k, 0) == dim(q, 0)),
             select(CACHED, dim(v, 0) == dim(k, 0), dim(v, 0) == dim(q, 0)),
@@ -189,10 +193,12 @@ tile.kernel @attention_forward
 
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
-  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+  %b, %a, %q_begin, %all_own, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys = func.call @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens)
+  %k_begin, %keys_there = func.call @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens)
       : (i32, !cu_view, i32, !qk_view, !table, !cu_view) -> (i32, i32)
+  %queries, %keys = func.call @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there)
+      : (i32, !cu_view, i32, i32) -> (i32, i32)
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view

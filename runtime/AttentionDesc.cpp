@@ -81,6 +81,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     add(number("GROUP", desc.group, desc.group > 1));
     add(number("ROWS", queries, queries > 1));
     addPageRows();
+    add(flag("PACKED", desc.isPacked));
     add(flag("LEFTPAD", desc.hasLeftpad));
     add(number("SPLITS", desc.numSplits, desc.numSplits > 0));
     return rows;
@@ -184,7 +185,6 @@ Status runtime::check(const AttentionDesc &desc) {
   const Field fields[] = {
       {desc.causal != AttentionDesc::Causal::None, "causal", forward | backward | decode},
       {desc.hasWindow, "has_window", forward | backward | decode},
-      {desc.isPacked, "packed", forward | backward | append},
       {desc.listBlockM != 0, "list_block_m", forward | backward},
       {desc.isCached, "cached", forward},
       {desc.pageRows.has_value(), "page_rows", forward | decode},
@@ -394,7 +394,8 @@ Status runtime::complete(AttentionDesc &desc,
       return Status::failure("the heads of 'q' must be a multiple of those of 'k_pages', but got " +
                              std::to_string(heads) + " and " + std::to_string(keyHeads));
     desc.group = std::max<int64_t>(heads / keyHeads, 1);
-    desc.maxRows = std::max(desc.maxRows, q->extents[2]);
+    if (!desc.isPacked)
+      desc.maxRows = std::max(desc.maxRows, q->extents[2]);
   }
   return Status::success();
 }

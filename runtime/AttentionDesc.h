@@ -25,8 +25,8 @@ struct AttentionDesc {
   // Not of an append.
   Causal causal = Causal::None;
   bool hasWindow = false;
-  /// Sequences of different lengths in arrays of batch 1: cu_seqlens_q, cu_seqlens_k; of an append,
-  /// cu_seqlens. Not of a decode.
+  /// Sequences of different lengths in arrays of batch 1: cu_seqlens_q, cu_seqlens_k without a
+  /// cache; of an append, cu_seqlens. A decode leaves out sequences with more queries than ROWS.
   bool isPacked = false;
 
   /// Of a forward or backward: positive if queries attend only listed blocks, of this many queries

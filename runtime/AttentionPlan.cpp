@@ -197,7 +197,7 @@ Status AttentionPlan::checkExtents(const Argument *const *arguments) const {
       return Status::failure("the heads of 'q' must be a multiple of those of 'k', but got " +
                              std::to_string(heads) + " and " + std::to_string(keyHeads));
   }
-  if (desc.kind == Kind::Decode && q >= 0 && hasDim(*arguments[q], 3) &&
+  if (desc.kind == Kind::Decode && !desc.isPacked && q >= 0 && hasDim(*arguments[q], 3) &&
       arguments[q]->extents[2] > desc.maxRows)
     return Status::failure("the queries of a sequence must be at most " +
                            std::to_string(desc.maxRows) +

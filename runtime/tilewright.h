@@ -275,8 +275,10 @@ typedef struct tilewright_attention_desc {
   /* Forward, backward, decode. */
   tilewright_causal causal;
   int has_window; /* window_left and window_right, -1 by default, may have other values */
-  /* Forward, backward, append: sequences of different lengths, one after the other, in arrays of
-   * batch 1, with cu_seqlens_q and cu_seqlens_k; of an append, cu_seqlens. */
+  /* Sequences of different lengths, one after the other, in arrays of batch 1, with cu_seqlens_q,
+   * and cu_seqlens_k where there is no cache; of an append, cu_seqlens. A decode leaves out
+   * sequences with more queries than max_rows, rounded up to a power of two; a forward with the
+   * parameter ABOVE those with at most so many. */
   int packed;
   /* Forward, backward. Not 0: queries attend listed blocks of keys, of this many queries and keys
    * (list_block_n 0: as many): kv_indices and kv_num_blocks. */

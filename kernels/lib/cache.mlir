@@ -8,8 +8,8 @@
 // In this file, b is the number of a sequence: an element of a dense batch, or a packed sequence. A kernel that links
 // this file declares PAGE_ROWS, a divisor of R that one copy may take, LEFTPAD: whether the first keys of sequences are
 // padding, and what the types of views name. The functions behind @attends_of_row are for a kernel that takes arrays
-// [B, heads, rows, width] as well, and declares CACHED: whether keys and values are in a cache; also BLOCK_N, DP, DVP,
-// and the parameters of batch.mlir.
+// [B, heads, rows, width] as well, and declares CACHED: whether keys and values are in a cache; also ABOVE, BLOCK_N,
+// DP, DVP, and the parameters of batch.mlir.
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
@@ -85,6 +85,28 @@ func.func private @attends_of_row(%padding: i32, %b: i32, %h: i32, %row: i32, %j
   %keep = func.call @attends_behind(%padding, %b, %row_h, %i, %j, %shift, %left, %right)
       : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
   return %keep : i1
+}
+
+// The numbers of queries and keys of packed sequence b, or none where it has at most ABOVE queries. Rows of no sequence
+// stay.
+func.func private @unless_few(%b: i32, %cu: !lengths, %queries: i32, %keys: i32) -> (i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %some = tile.param ABOVE > 0 : i1
+  %own_queries, %own_keys = scf.if %some -> (i32, i32) {
+    %few = tile.param ABOVE : i32
+    %are_few = arith.cmpi sle, %queries, %few : i32
+    %boundaries = tile.dim %cu, 0 : !lengths
+    %sequences = arith.subi %boundaries, %c1 : i32
+    %is_sequence = arith.cmpi ult, %b, %sequences : i32
+    %left_out = arith.andi %are_few, %is_sequence : i1
+    %queries_above = arith.select %left_out, %c0, %queries : i32
+    %keys_above = arith.select %left_out, %c0, %keys : i32
+    scf.yield %queries_above, %keys_above : i32, i32
+  } else {
+    scf.yield %queries, %keys : i32, i32
+  }
+  return %own_queries, %own_keys : i32, i32
 }
 
 // The first key of b among all keys of arrays in one piece, and the number of its keys. Before the first sequence and

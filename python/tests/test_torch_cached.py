@@ -73,6 +73,32 @@ class CachedTest(TorchTest):
             with self.subTest(rows):
                 self.assert_same(self.varlen(rows, rows == 16, causal=True), self.expected(causal=True), **TOLERANCE)
 
+    def test_mixed_batches(self):
+        """Sequences with one new query, and with a chunk of many, in one call: each has the bits that it has alone, and those
+        with one query have the results of a decode."""
+        self.queries, self.lengths = [1, 40, 0, 1, 3, 1], [33, 57, 20, 1, 3, 0]
+        self.q = normal(46, 6, 16)
+        self.k = [normal(n, 2, 16, seed=2 + b) for b, n in enumerate(self.lengths)]
+        self.v = [normal(n, 2, 24, seed=12 + b) for b, n in enumerate(self.lengths)]
+        starts = [0]
+        for n in self.queries:
+            starts.append(starts[-1] + n)
+        k, table = paged(self.k, 16)
+        v, _ = paged(self.v, 16)
+        lengths = int32(*self.lengths)
+        options = {"causal": True, "block_table": table, "seqused_k": lengths, "return_attn_probs": True}
+        o, lse, _ = tilewright.flash_attn_varlen_func(self.q, k, v, int32(*starts), None, 40, 57, **options)
+        self.assert_same((o, lse), self.expected(causal=True), **TOLERANCE)
+        for b, n in enumerate(self.queries):
+            own = slice(starts[b], starts[b + 1])
+            options |= {"block_table": table[b:b + 1], "seqused_k": lengths[b:b + 1]}
+            alone = tilewright.flash_attn_varlen_func(self.q[own], k, v, int32(0, n), None, n, 57, **options)
+            self.assertTrue(torch.equal(alone[0], o[own]) and torch.equal(alone[1], lse[:, own]), b)
+            if n == 1:
+                decoded = tilewright.flash_attn_with_kvcache(self.q[own][None], k, v, cache_seqlens=lengths[b:b + 1],
+                                                             block_table=table[b:b + 1], causal=True)
+                torch.testing.assert_close(decoded[0], o[own], **TOLERANCE)
+
     def test_features(self):
         slopes = torch.tensor([0.5, 0.25, 0.125, 1.0, 0.0625, 2.0])
         for options in ({}, {"softmax_scale": 0.5, "softcap": 2.0}, {"window_size": (7, 2)},

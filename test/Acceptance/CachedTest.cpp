@@ -102,6 +102,8 @@ struct CachedOptions {
   bool isPacked = true;
   int64_t pageRows = 0; ///< 0: the largest that divides the rows of a page
   Order order = Order::HeadsInRows;
+  int64_t decodedRows = 0;           ///< by attention_decode with so many ROWS
+  std::vector<int64_t> offsets = {}; ///< of queries, instead of those of the problem
 };
 
 Layout layoutOf(Order order, const std::vector<int64_t> &shape) {
@@ -126,10 +128,16 @@ ForwardResult runCached(const PackedProblem &problem, Type type, const Attention
         pageRows = size;
   Params params = attentionParams(c, type);
   params.insert(params.end(), options.call.params.begin(), options.call.params.end());
-  params.emplace_back("CACHED", "true");
   params.emplace_back("PAGE_ROWS", std::to_string(pageRows));
   params.emplace_back("PACKED", options.isPacked ? "true" : "false");
-  KernelCall call("attention_forward", params, options.call.with);
+  const bool isDecode = options.decodedRows > 0;
+  if (isDecode) {
+    params.emplace_back("GROUP", std::to_string(c.Hq / c.Hkv));
+    params.emplace_back("ROWS", std::to_string(options.decodedRows));
+  } else {
+    params.emplace_back("CACHED", "true");
+  }
+  KernelCall call(isDecode ? "attention_decode" : "attention_forward", params, options.call.with);
 
   int64_t each = options.isPacked ? problem.totalQ() : sequences ? problem.cuQ[1] : 0;
   int64_t batch = options.isPacked ? 1 : sequences;
@@ -139,11 +147,12 @@ ForwardResult runCached(const PackedProblem &problem, Type type, const Attention
   };
   call.input("q", element, {batch, c.Hq, each, c.D}, byBatch(inputs.q));
   std::vector<int64_t> shape = {cache.pages, cache.rows, c.Hkv, c.D};
-  call.input("k", element, shape, cache.k, layoutOf(options.order, shape));
+  call.input(isDecode ? "k_pages" : "k", element, shape, cache.k, layoutOf(options.order, shape));
   shape.back() = c.DV;
-  call.input("v", element, shape, cache.v, layoutOf(options.order, shape));
+  call.input(isDecode ? "v_pages" : "v", element, shape, cache.v, layoutOf(options.order, shape));
   if (options.isPacked)
-    call.integers("cu_seqlens_q", {sequences + 1}, problem.cuQ);
+    call.integers("cu_seqlens_q", {sequences + 1},
+                  options.offsets.empty() ? problem.cuQ : options.offsets);
   if (cache.hasTable)
     call.integers("block_table", {sequences, cache.columns}, cache.table);
   std::vector<int64_t> lengths;
@@ -380,6 +389,60 @@ TEST_P(Cached, Leftpad) {
       }
       ++seed;
     }
+}
+
+/// A batch of sequences with few queries and with many, by two kernels on the same arrays: each
+/// writes the rows of its sequences alone, and the forward those of no sequence.
+TEST_P(Cached, MixedBatches) {
+  Type type = GetParam();
+  uint64_t seed = 45;
+  for (auto [rows, splits, window] :
+       {std::tuple(1, 0, Window{}), {4, 3, Window{}}, {4, 0, Window{50, 0}}}) {
+    AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 40, Causal::BottomRight, window);
+    PackedProblem problem =
+        sequencesOf({1, 140, 3, 0, 4, 5, 1, 2}, {70, 300, 3, 20, 129, 30, 0, 260}, common);
+    AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+    ForwardOracle oracle = oracleOf(problem, type, inputs);
+    CachedOptions few, many;
+    few.decodedRows = rows;
+    few.call.params = {{"SPLITS", std::to_string(splits)}};
+    many.call.params = {{"ABOVE", std::to_string(rows)}};
+    std::vector<int64_t> offsets = problem.cuQ; // the rows of the last sequence are nobody's
+    offsets.back() = *(offsets.end() - 2);
+    for (const Cache &cache : {pagesOf(problem, inputs, 16, seed),
+                               pagesOf(problem, inputs, 7, seed), piecesOf(problem, inputs)})
+      for (bool isWhole : {true, false}) {
+        few.offsets = many.offsets = isWhole ? problem.cuQ : offsets;
+        ForwardResult decoded = runCached(problem, type, inputs, cache, few);
+        ForwardResult result = runCached(problem, type, inputs, cache, many);
+        int64_t left = 0, nobodys = 0;
+        for (int64_t h = 0; h < common.Hq; ++h)
+          for (int64_t n = 0; n < problem.numSequences(); ++n)
+            for (int64_t i = problem.cuQ[n]; i < problem.cuQ[n + 1]; ++i) {
+              int64_t row = h * problem.totalQ() + i, first = row * common.DV;
+              bool isNobodys = i >= many.offsets.back();
+              bool isFew = !isNobodys && problem.cuQ[n + 1] - problem.cuQ[n] <= rows;
+              ForwardResult &other = isFew ? result : decoded;
+              left += std::isnan(other.lse[row]) && std::isnan(other.o[first]);
+              if (isNobodys) {
+                nobodys += result.lse[row] == -INFINITY && result.o[first] == 0;
+                decoded.lse[row] = oracle.ref.lse[row];
+                std::copy_n(oracle.ref.o.begin() + first, common.DV, decoded.o.begin() + first);
+              }
+              if (isFew || isNobodys) {
+                result.lse[row] = decoded.lse[row];
+                std::copy_n(decoded.o.begin() + first, common.DV, result.o.begin() + first);
+              }
+            }
+        EXPECT_EQ(left, common.Hq * problem.totalQ()) << "rows that the other kernel left";
+        EXPECT_EQ(nobodys, isWhole ? 0 : 2 * common.Hq);
+        MatrixCase matrixCase("attention_decode", "mixed batches", type);
+        expectForward(oracle, result,
+                      maskName(common) + ", " + std::to_string(rows) + " rows, " +
+                          std::to_string(cache.rows) + " rows of a page");
+      }
+    ++seed;
+  }
 }
 
 /// Shipped files one at a time: scores, masks whose arrays have a row for each sequence and an

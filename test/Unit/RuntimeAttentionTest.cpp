@@ -402,9 +402,8 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
           "num_splits is of the description of a decode, but this one is of a forward");
   plain.kind = TILEWRIGHT_ATTENTION_DECODE;
   desc = plain;
-  refuses(&D::packed, 1,
-          "packed is of the description of a forward or backward or append, but this one is of a "
-          "decode");
+  refuses(&D::list_block_m, 64,
+          "list_block_m is of the description of a forward or backward, but this one is of a decode");
   refuses(
       &D::max_rows, 17,
       "the rows of decoding must be a number of queries from 1 to 16 for each sequence, but got "
@@ -476,7 +475,7 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.page_rows = 16;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=16");
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,GROUP=8,ROWS=4,PAGE_ROWS=16,"
-                      "LEFTPAD=false,SPLITS=0");
+                      "PACKED=false,LEFTPAD=false,SPLITS=0");
   desc.page_rows = TILEWRIGHT_NO_TABLE;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=0");
   desc.leftpad = 1;
@@ -561,6 +560,12 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
   EXPECT_EQ(described(decode, few),
             "attention_decode D=64,DV=64,T=f16,GROUP=4,ROWS=4,PAGE_ROWS=128");
   EXPECT_EQ(desc.max_rows, 3);
+  // Packed queries of all sequences do not say how many one has; packed used to be refused.
+  Call mixed = few;
+  mixed.view("q", TILEWRIGHT_F16, {1, 8, 300, 64}).view("cu_seqlens_q", TILEWRIGHT_I32, {4});
+  EXPECT_EQ(described(decode, mixed),
+            "attention_decode D=64,DV=64,T=f16,GROUP=4,PAGE_ROWS=128,PACKED=true");
+  EXPECT_EQ(desc.max_rows, 1);
   // Over a cache, the queries of the heads that share a key head choose the kernel: those of one
   // tile are decoded.
   constexpr auto cached = TILEWRIGHT_ATTENTION_CACHED;
