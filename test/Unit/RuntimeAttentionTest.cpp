@@ -403,7 +403,8 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
   plain.kind = TILEWRIGHT_ATTENTION_DECODE;
   desc = plain;
   refuses(&D::list_block_m, 64,
-          "list_block_m is of the description of a forward or backward, but this one is of a decode");
+          "list_block_m is of the description of a forward or backward, but this one is of a "
+          "decode");
   refuses(
       &D::max_rows, 17,
       "the rows of decoding must be a number of queries from 1 to 16 for each sequence, but got "
