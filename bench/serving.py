@@ -17,6 +17,7 @@ causal: the last new row attends all keys. Rates count the keys and values that 
     pages64    Tilewright, pages of 64 rows in random order, [pages, rows, heads, D]
     pages16    the same with pages of 16 rows
     hnd64      pages of 64 rows, [pages, heads, rows, D]
+    rows:2, pages64:4, ...   the same in as many parts of each sequence (SPLITS), whose results have the same bits in any batch
     cudnn      PyTorch's scaled_dot_product_attention by cuDNN, the keys in one piece; only for equal lengths, not in prefill
     fa4        FlashAttention-4 over pages of 64 rows, if the package flash-attn-4 is installed
 
@@ -227,12 +228,14 @@ class Tilewright:
             name, _, path = item.partition("=")
             self.bundles[name] = self.library.open(path)
 
-    def bundle(self, case, page_rows):
+    def bundle(self, case, page_rows, splits):
         group = case.heads // case.key_heads
         is_prefill = isinstance(case, Prefill)
         names = [f"prefill D{case.dim} P{page_rows}"] if is_prefill else [f"D{case.dim} G{group} P{page_rows}", f"D{case.dim}"]
         if not is_prefill and not case.is_plain:
             names = [f"{case.name} P{page_rows}"]
+        if splits:
+            names = [f"{names[0]} S{splits}"]
         for name in names:
             if name in self.bundles:
                 return self.bundles[name]
@@ -243,9 +246,9 @@ class Tilewright:
                             f"--{'kernel' if is_prefill else 'program'}={entry}", "--quiet", "--emit=bundle",
                             "--target=sm_90a", "-o", path,
                             *(f"--with={KERNELS}/mods/{modifier}.mlir" for modifier in case.modifiers),
-                            *(f"--param={text}" for text in self.params(case, page_rows, 0, True))], check=True)
-            self.bundles[name] = self.library.open(path)
-        return self.bundles[name]
+                            *(f"--param={text}" for text in self.params(case, page_rows, splits, True))], check=True)
+            self.bundles[names[0]] = self.library.open(path)
+        return self.bundles[names[0]]
 
     @staticmethod
     def entry(case):
@@ -263,9 +266,10 @@ class Tilewright:
                 values |= {"ROWS": case.queries, "CAUSAL": "bottom_right", "WINDOW": str(case.window is not None).lower()}
         return [f"{name}={value}" for name, value in values.items()] if as_text else values
 
-    def call(self, case, cache, out, page_rows, heads_outside=False, pool=None, seq_lens=None, q=None):
+    def call(self, case, cache, out, page_rows, heads_outside=False, pool=None, seq_lens=None, q=None, splits=0):
         torch = self.torch
-        plan = Operation(self.library, self.bundle(case, page_rows), self.entry(case), self.params(case, page_rows, 0))
+        plan = Operation(self.library, self.bundle(case, page_rows, splits), self.entry(case),
+                         self.params(case, page_rows, splits))
         plan.prepare(0)
         lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda") if seq_lens is None else seq_lens
         values = {"q": cache.q if q is None else q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths,
@@ -321,10 +325,12 @@ def fa4_call(torch, case, cache, out):
 
 
 def side_of(name, torch, ours, case, cache, out):
-    if name == "rows":
-        return ours.call(case, cache, out, 0)
-    if name.startswith(("pages", "hnd")):
-        return ours.call(case, cache, out, int(name.lstrip("pageshnd")), name.startswith("hnd"))
+    form, _, splits = name.partition(":")
+    splits = int(splits or 0)
+    if form == "rows":
+        return ours.call(case, cache, out, 0, splits=splits)
+    if form.startswith(("pages", "hnd")):
+        return ours.call(case, cache, out, int(form.lstrip("pageshnd")), form.startswith("hnd"), splits=splits)
     return {"cudnn": cudnn_call, "fa4": fa4_call}[name](torch, case, cache, out)
 
 

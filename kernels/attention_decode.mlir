@@ -119,8 +119,14 @@ tile.program @attention_decode
            // a part behind others.
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
            let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
-           let PARTS: int = min(max(ceildiv(ROOM, BLOCK_N), 1), select(SPLITS > 0, SPLITS,
-               max(floordiv(multiprocessors(), max(SEQUENCES * dim(k_pages, 2), 1)), ceildiv(ROOM, PART_KEYS)))))
+           // Parts that a sequence does not have take time, too: no more than fill the GPU four times.
+           let PAIRS: int = max(SEQUENCES * dim(k_pages, 2), 1),
+           let LONG_PARTS: int = max(min(ceildiv(ROOM, PART_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
+           // Whether parts pay if a sequence fills its room, as in @parts_of.
+           let BLOCKS: int = max(ceildiv(ROOM, BLOCK_N), 1), let EVEN: int = max(floordiv(multiprocessors(), PAIRS), 1),
+           let PAYS: flag = BLOCKS * max(2 * PAIRS, multiprocessors()) >
+               ceildiv(BLOCKS, EVEN) * max(2 * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
+           let PARTS: int = min(BLOCKS, select(SPLITS > 0, SPLITS, select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS))))
     require(D <= 256, DV <= 256, GROUP >= 1, GROUP * ROWS <= 128, SPLITS >= 0, dim(q, 1) == GROUP * dim(k_pages, 2),
             or(PACKED, dim(q, 2) <= ROWS), mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
             same_dims(v_pages, k_pages, 0, 1, 2),
@@ -197,12 +203,23 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %first = arith.addi %origin, %before : i32
   %all_blocks = arith.ceildivsi %length, %block_n : i32
   %blocks = arith.subi %all_blocks, %first_block : i32
-  // With as many pairs of a sequence and a key head as multiprocessors, only long sequences are divided.
-  %few = tile.param multiprocessors() : i32
-  %long = tile.param ceildiv(PART_KEYS, BLOCK_N) : i32
-  %is_many = arith.cmpi sge, %pairs, %few : i32
-  %least = arith.select %is_many, %long, %c1 : i32
+  // Half of the multiprocessors suffice for the memory: with more instances, each takes longer for a block. A merge
+  // takes as long as four blocks. Where parts do not pay, only long sequences are divided.
+  %all = tile.param multiprocessors() : i32
+  %c2 = arith.constant 2 : i32
+  %c4 = arith.constant 4 : i32
   %even = arith.ceildivsi %blocks, %most : i32
+  %alone = arith.muli %pairs, %c2 : i32
+  %alone_each = arith.maxsi %alone, %all : i32
+  %alone_time = arith.muli %alone_each, %blocks : i32
+  %shared = arith.muli %alone, %most : i32
+  %shared_each = arith.maxsi %shared, %all : i32
+  %shared_blocks = arith.muli %shared_each, %even : i32
+  %merge_time = arith.muli %all, %c4 : i32
+  %shared_time = arith.addi %shared_blocks, %merge_time : i32
+  %pays = arith.cmpi slt, %shared_time, %alone_time : i32
+  %long = tile.param ceildiv(PART_KEYS, BLOCK_N) : i32
+  %least = arith.select %pays, %c1, %long : i32
   %at_least = arith.maxsi %even, %least : i32
   %each = arith.maxsi %at_least, %c1 : i32
   %parts = arith.ceildivsi %blocks, %each : i32
