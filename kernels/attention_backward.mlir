@@ -212,20 +212,10 @@ tile.program @attention_backward
                < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
-           // block() chooses by the products of a kernel: it would give dV alone the blocks of a forward, and delta
-           // none.
-           DV_BLOCK_M: int = select(or(LISTED, not(SPLIT)), BLOCK_M,
-                                    select(ROW_BYTES > 512, 16, select(not(HOPPER), 64,
-                                                                       select(ROW_BYTES <= 384, 96, 80)))),
-           DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
-           SCORE_BLOCK_M: int = select(and(HOPPER, and(ROW_BYTES > 64, ROW_BYTES <= 128)), 128,
-                                       select(or(not(on_gpu()), and(bits(T) == 16, ROW_BYTES <= 256)), 64,
-                                              select(ROW_BYTES <= 512, 32, 16))),
-           SCORE_BLOCK_N: int = select(or(not(on_gpu()), and(HOPPER, ROW_BYTES <= 256)),
-                                       select(max(D, DV) <= 128, 128, 64),
-                                       select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
+           DV_BLOCK_M: int = block_in(LIST_BLOCK_M), SCORE_BLOCK_M: int = block(), SCORE_BLOCK_N: int = block(),
            // Row granularity of the workspaces.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
+           DELTA_BLOCK_M: int = block_in(select(PACKED, PAD, 0)),
            // Blocks of the kernel for sums, too small for roles: most of them have no row to compute, and end at once.
            let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
            let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,

@@ -169,6 +169,7 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     - structure: which operands the products of the loop with the most products read, and where their results go,
       regardless of order and names (`LoopStructure.h`). Products that parameters disable do not count. Each launch of a
       program has its own structure; a block is chosen for the launch with the most products that uses it as an extent
+    - whether the loop carries other tiles than sums of products, such as the maxima of rows
     - target, bits of an element, and bytes of the longest and of the shortest row that products read
     - whether a mask remains once parameters are bound
     - `length`, the largest number of positions that the loop runs over
@@ -179,7 +180,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
 
     The structure also decides which number of the row a parameter gets: `rows` is the extent of the operand that stays
     in place when a product also has an operand that is streamed, `step` that of the streamed operand; a product of two
-    streamed operands has `rows`, `columns` and `step`. If a row has a limit on the length, and the launch can test the
+    streamed operands has `rows`, `columns` and `step`. A kernel without products that loads whole rows has `rows`. A
+    parameter may be an operand of a later block_in(n). If a row has a limit on the length, and the launch can test the
     length because it is an extent of an argument, the limit becomes a constraint of the kernel. It cannot where the
     loop ends at a number read from memory, or its mask depends on a scalar argument, such as the size of a window.
 
@@ -190,7 +192,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (bytes of the
     shortest row), elements, mask ("none", "some", or "ascending" for a mask that reads captures whose values ascend),
     length (-1: loops whose length no launch can test), captures (1: loops that read captured views of rank 2 or more),
-    work (loops that map at least so many operations for each element), shared (blocks that may take so many bytes of
+    work (loops that map at least so many operations for each element), stateless (1: loops that carry nothing but sums
+    of products), shared (blocks that may take so many bytes of
     shared memory); rows, columns, step. A condition that is left out always holds. The attribute `blocks` of a kernel,
     or of a launch, records what was known and chosen; a program has the record of the launch with the most products.
 
@@ -208,7 +211,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     Not its job: to bind parameters, or to check whether the blocks fit into shared memory (tgpu-plan-shared-memory).
 
     Errors:
-    - a block that is the extent of no operand of a product in a loop, and has no binding
+    - a block that is neither the extent of an operand of a product in a loop nor that of the rows that a kernel without
+      products loads, and has no binding
     - a value for a block that is not a multiple of 16 up to 256 (on the CPU: a number from 1 to 1024)
     - a file that cannot be read, or an entry of it that is not a row
     - a row without the extent that a parameter asks for

@@ -243,6 +243,41 @@ constexpr Entry gradientRows[] = {
     {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
 };
 
+// Wide rows in the structure of a forward, where the loop carries nothing but sums: dV of attention
+// in a kernel of its own. Rows are keys, a step is of queries.
+constexpr Entry wideForwardOfSums[] = {
+    // No measurement of others is on record.
+    {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96, 0, /*above=*/256},
+    {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 80, 0, /*above=*/256},
+    {"gpu", 16, 512, 0, anyMask, 0, 64, 0, 64, 0, /*above=*/256},
+    {"gpu", 16, 1024, 0, anyMask, 0, 16, 0, 16, 0, /*above=*/512},
+};
+
+// Two products of resident rows with streamed ones, of which neither reads the other: the gradient
+// of scores. Its results are rows by steps.
+constexpr Entry pairRows[] = {
+    // No measurement of others is on record.
+    {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 64},
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 64},
+    {"sm_90a", 16, 64, 0, anyMask, 0, 128, 0, 64},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 64},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 64},
+    {"gpu", 0, 256, 0, anyMask, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
+};
+
+// Kernels that load whole rows and have no products: delta of attention's backward.
+constexpr Entry rowRows[] = {
+    // No measurement of others is on record: the rows of the backward's steps, which such a kernel
+    // precedes, but for sm_90a.
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 0},    {"sm_90a", 16, 1024, 0, anyMask, 0, 32, 0, 0},
+    {"gpu", 16, 128, 0, anyMask, 0, 32, 0, 0}, {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 0},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 0},  {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 0},
+};
+
 // Two chains of the forward with a streamed operand in common: both sums are live simultaneously.
 constexpr Entry twoChainsRows[] = {
     // No measurement of others is on record.
@@ -312,20 +347,22 @@ constexpr Entry otherRows[] = {
 };
 
 /// The first two structures of LoopStructure's comment, a gradient of attention, its backward with
-/// and without dQ, two forwards side by side, and a state that iterations read and update.
+/// and without dQ, two forwards side by side, a state that iterations read and update, the gradient
+/// of scores, and rows without products.
 constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient = "sum (R S)(R S) S",
                      *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S",
                      *withoutQueries = "sum (R S) S, sum (R S)(R S) S",
                      *twoChains = "sum (R S) S, sum (R S) S", *twoProducts = "sum S S, sum S S",
-                     *state = "store (S S) S, store R S, sum S S";
+                     *state = "store (S S) S, store R S, sum S S", *pairs = "sum R S, sum R S",
+                     *rowsOnly = "rows";
 
 } // namespace
 
 BlockTable::BlockTable() {
   auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries, int64_t captures = 0,
-                    int64_t work = 0) {
+                    int64_t work = 0, int64_t stateless = 0) {
     for (const auto &[target, numbers] : entries)
-      rows.push_back({numbers, structure, target, captures, work});
+      rows.push_back({numbers, structure, target, captures, work, stateless});
   };
   append(forward, forwardWithWork, /*captures=*/0, randomWork);
   append(backward, backwardWithWork, /*captures=*/0, randomWork);
@@ -333,6 +370,7 @@ BlockTable::BlockTable() {
   append(backward, backwardWithFunctions, /*captures=*/0, /*work=*/1);
   append(forward, forwardWithCaptures, /*captures=*/1);
   append(forward, forwardWithFunctions, /*captures=*/0, /*work=*/1);
+  append(forward, wideForwardOfSums, /*captures=*/0, /*work=*/0, /*stateless=*/1);
   append(forward, forwardRows);
   append(backward, backwardWithQueries);
   append(backward, backwardRows);
@@ -341,10 +379,12 @@ BlockTable::BlockTable() {
   append(backward, wideBackwardRows);
   append(withoutQueries, wideBackwardRows);
   append(gradient, gradientRows);
+  append(pairs, pairRows);
   append(product, productRows);
   append(twoChains, twoChainsRows);
   append(twoProducts, twoProductsRows);
   append(state, stateRows);
+  append(rowsOnly, rowRows);
   append("", otherRows);
 }
 
@@ -364,8 +404,8 @@ bool BlockRow::matches(const BlockQuery &query) const {
                                           : !length || (asked && asked <= length);
   bool isRoom = !query.shared || query.shared >= shared;
   return (structure.empty() || structure == query.structure) && isTarget && isRoom &&
-         (!captures || query.captures) && query.work >= work && (!bits || query.bits <= bits) &&
-         isWidth && isMask && isLength;
+         (!captures || query.captures) && (!stateless || !query.hasStates) && query.work >= work &&
+         (!bits || query.bits <= bits) && isWidth && isMask && isLength;
 }
 
 std::string BlockRow::describe() const {
@@ -395,6 +435,8 @@ std::string BlockRow::describe() const {
     parts.push_back("captured tiles");
   if (work)
     parts.push_back(std::to_string(work) + " operations or more for an element");
+  if (stateless)
+    parts.push_back("sums of products only");
   if (shared)
     parts.push_back("at least " + std::to_string(shared) + " bytes of shared memory");
   return parts.empty() ? "any kernel" : llvm::join(parts, ", ");
@@ -455,6 +497,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                           {"length", nullptr, &row.length},
                           {"captures", nullptr, &row.captures},
                           {"work", nullptr, &row.work},
+                          {"stateless", nullptr, &row.stateless},
                           {"shared", nullptr, &row.shared},
                           {"rows", nullptr, &row.rows},
                           {"columns", nullptr, &row.columns},

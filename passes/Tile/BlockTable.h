@@ -49,6 +49,7 @@ struct BlockQuery {
   /// depends on one, such as the size of a window, no launch knows its length, and rows are matched
   /// with this typical length instead. 0: it does not.
   int64_t usual = 0;
+  bool hasStates = false; ///< LoopStructure::hasStates
 
   int64_t getBytes() const { return getBytes(elements); }
   int64_t getLeastBytes() const { return getBytes(narrowest); }
@@ -83,9 +84,10 @@ struct BlockNumbers {
 /// The blocks of the kernels that match all conditions; the empty string matches anything, too.
 struct BlockRow : BlockNumbers {
   std::string structure;
-  std::string target;   ///< "cpu", "gpu" for all others, or one name
-  int64_t captures = 0; ///< 1: for loops that read captured views
-  int64_t work = 0;     ///< mapped operations per element: minimum
+  std::string target;    ///< "cpu", "gpu" for all others, or one name
+  int64_t captures = 0;  ///< 1: for loops that read captured views
+  int64_t work = 0;      ///< mapped operations per element: minimum
+  int64_t stateless = 0; ///< 1: for loops that carry nothing but sums of products
 
   bool matches(const BlockQuery &query) const;
   /// "sm_90a, up to 16 bits, rows up to 256 bytes, no mask".

@@ -61,6 +61,11 @@ public:
         FailureOr<ExprAttr> extent = choose(decl, given->lookup(decl.getName()), *bindings);
         if (failed(extent))
           return failure();
+        // Later parameters may be derived from this one.
+        (*given)[decl.getName()] = *extent;
+        bindings = bindKnown(signature, *given, [&] { return entry->emitError(); });
+        if (failed(bindings))
+          return failure();
         decl = ParamDeclAttr::get(decl.getContext(), decl.getName(), decl.getKind(),
                                   decl.getAllowed(), *extent, /*derived=*/false);
       }
@@ -68,7 +73,7 @@ public:
     }
     entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
     for (Reached &each : llvm::reverse(reached)) { // the first belongs to the entry, too
-      if (each.usesTable && each.choice.row->length && each.query.hasLength)
+      if (each.usesTable && !each.isLeftOut && each.choice.row->length && each.query.hasLength)
         require(each, each.choice.row->length);
       describe(each);
     }
@@ -76,7 +81,7 @@ public:
   }
 
 private:
-  /// Finds the entry, or the kernels it launches, that have a loop with products.
+  /// Finds the entry, or the kernels it launches, that have a loop with products, or rows.
   LogicalResult findKernels(const Bindings &bindings) {
     auto consider = [&](KernelOp kernel, LaunchOp launch) -> LogicalResult {
       FailureOr<Bindings> inKernel = launch ? bindLaunch(kernel, launch, bindings) : bindings;
@@ -104,8 +109,11 @@ private:
         if (failed(consider(kernel, launch)))
           return failure();
     llvm::stable_sort(reached, [](const Reached &a, const Reached &b) {
-      return std::pair(a.isLeftOut, -a.structure.products) <
-             std::pair(b.isLeftOut, -b.structure.products);
+      auto getPlace = [](const Reached &each) {
+        int64_t products = each.structure.products;
+        return std::tuple(products == 0, each.isLeftOut, -products);
+      };
+      return getPlace(a) < getPlace(b);
     });
     return success();
   }
@@ -238,8 +246,9 @@ private:
     if (!user && given)
       return given;
     if (!user)
-      return emit() << "is not the extent of an operand of a product in a loop, so it cannot be "
-                       "chosen; give it a default or a value";
+      return emit() << "is neither the extent of an operand of a product in a loop nor that of the "
+                       "rows that a kernel loads, so it cannot be chosen; give it a default or a "
+                       "value";
     BlockLimits limits = BlockLimits::get(target);
     if (given) {
       if (given.getKind() != ExprKind::Int || !limits.allow(given.getValue()))
@@ -303,7 +312,7 @@ private:
                               : choice.modeled   ? "a model, not measured"
                               : choice.isUsers   ? "the file of blocks: " + choice.row->describe()
                                                  : "the table: " + choice.row->describe()));
-    if (reached.usesTable && !choice.shorter.empty())
+    if (reached.usesTable && !reached.isLeftOut && !choice.shorter.empty())
       add("shorter", builder.getI64ArrayAttr(choice.shorter));
     auto all = builder.getDictionaryAttr(reached.report);
     entry->setAttr(blocksAttrName, all);
@@ -318,7 +327,8 @@ private:
   StringRef target;
   int64_t length, shared;
   bool byModel;
-  std::vector<Reached> reached; ///< sorted by the number of products, descending
+  /// Sorted by the number of products, descending; before those without, those that are left out.
+  std::vector<Reached> reached;
 };
 
 struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseBlocksPass> {

@@ -173,7 +173,7 @@ std::optional<ExaminedKernel> ExaminedKernel::get(KernelOp kernel, const Binding
       LoopStructure::get(kernel, [&](Value flag) { return flags.evaluate(flag); });
   if (!structure)
     return std::nullopt;
-  Value limit = getLimit(structure->loop, flags);
+  Value limit = structure->loop ? getLimit(structure->loop, flags) : Value();
   return ExaminedKernel{kernel, std::move(*structure), limit};
 }
 
@@ -202,6 +202,9 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
     if (extent > 0)
       query.narrowest = query.narrowest ? std::min(query.narrowest, extent) : extent;
   }
+  query.hasStates = structure.hasStates;
+  if (!structure.loop)
+    return query;
   auto loop = dyn_cast<ForBlocksOp>(structure.loop);
   if (loop && loop.getMaskAttr())
     query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true

@@ -18,9 +18,9 @@ std::optional<int64_t> getExtent(tile::Dim dim, const Bindings &bindings);
 /// The element type, or the one that a parameter is bound to.
 mlir::Type getBoundElement(mlir::Type element, const Bindings &bindings);
 
-/// A kernel whose known parameters are bound, and its loop with products.
+/// A kernel whose known parameters are bound, and its loop with products, or its rows.
 struct ExaminedKernel {
-  /// Nothing if no loop has a product.
+  /// Nothing if LoopStructure has none.
   static std::optional<ExaminedKernel> get(tile::KernelOp kernel, const Bindings &bindings);
 
   tile::KernelOp kernel;

@@ -125,6 +125,7 @@ public:
     structure.loop = loop;
     structure.products = total;
     readRoles(structure);
+    structure.hasStates = hasStates();
     structure.key = total > mostProducts ? "more than 16 products" : getKey();
     if (isTooLong || structure.key.size() > mostText)
       structure.key = "more than 1024 characters";
@@ -194,6 +195,28 @@ private:
             worklist.insert(result);
       });
     return isAdded ? "add" : isStored ? "store" : "sum";
+  }
+
+  /// Whether an iteration passes on a tile that is neither a product nor the tile that it got.
+  bool hasStates() {
+    auto iterations = cast<LoopLikeOpInterface>(loop);
+    llvm::SmallSetVector<Value, 16> worklist;
+    for (auto [yielded, old] :
+         llvm::zip(iterations.getYieldedValues(), iterations.getRegionIterArgs())) {
+      worklist.clear();
+      if (isTile(yielded.getType()))
+        worklist.insert(yielded);
+      for (size_t i = 0; i < worklist.size(); ++i) {
+        Operation *def = worklist[i].getDefiningOp();
+        if (worklist[i] == old || isa_and_present<DotOp>(def))
+          continue;
+        if (!isa_and_present<scf::IfOp>(def))
+          return true;
+        for (Value value : flow.getOperands(worklist[i]))
+          worklist.insert(value);
+      }
+    }
+    return false;
   }
 
   llvm::DenseSet<DotOp> getReadProducts() {
@@ -278,6 +301,27 @@ private:
   bool isTooLong = false; ///< the key exceeds its length limit
 };
 
+/// The structure of a kernel that has no products and loads whole rows.
+std::optional<LoopStructure> getRows(KernelOp kernel) {
+  LoopStructure structure;
+  structure.key = "rows";
+  bool areRows = true;
+  kernel.walk([&](LoadOp load) {
+    SmallVector<Dim> dims = getDims(load.getType());
+    if (load->getParentOfType<LoopLikeOpInterface>() || dims.size() > 2)
+      areRows = false;
+    if (!areRows || dims.size() != 2)
+      return;
+    if (!structure.element) {
+      structure.element = getElementType(load.getType());
+      structure.rows = dims[0];
+    }
+    areRows = dims[0] == structure.rows && dims[1] != structure.rows;
+    structure.widths.push_back(dims[1]);
+  });
+  return areRows && structure.element ? std::optional(structure) : std::nullopt;
+}
+
 } // namespace
 
 std::optional<LoopStructure>
@@ -292,6 +336,6 @@ LoopStructure::get(KernelOp kernel, llvm::function_ref<std::optional<bool>(Value
     if (!main || products.size() > loops[main].size())
       main = loop;
   if (!main)
-    return std::nullopt;
+    return flow.getProducts().empty() ? getRows(kernel) : std::nullopt;
   return Reader(flow, main, loops[main]).read();
 }

@@ -22,11 +22,16 @@ namespace tilewright {
 /// operand is R (resident: loaded before the loop), S (streamed: loaded in each iteration), or the
 /// products, in parentheses, from which it is computed. A matrix product is "sum S S", attention
 /// forward "sum (R S) S": a product of a product and a streamed operand.
+///
+/// A kernel without products that loads whole rows, outside of loops and with one extent in common,
+/// has the key "rows": that extent is `rows`.
 struct LoopStructure {
   std::string key;
-  mlir::Operation *loop = nullptr;
+  mlir::Operation *loop = nullptr; ///< null for a kernel of rows
   int64_t products = 0;
-  mlir::Type element; ///< element type of the operands of the first product
+  mlir::Type element; ///< element type of the operands of the first product, or of the first load
+  /// Whether the loop carries tiles other than sums of products, such as the maxima of rows.
+  bool hasStates = false;
 
   /// Extents by their role. For a product R S, `rows` are those of R and `step` is that of S; for S
   /// S, rows and columns are those of the result, and the step is the summed dimension, unless both
@@ -35,7 +40,8 @@ struct LoopStructure {
   /// The extents of all products that have none of these roles: the widths of loaded tiles.
   llvm::SmallVector<tile::Dim> widths;
 
-  /// Nothing if no loop has a product. `evaluate` returns the value of a flag, if it is known.
+  /// Nothing for other kernels without a product in a loop. `evaluate` returns the value of a flag,
+  /// if it is known.
   static std::optional<LoopStructure>
   get(tile::KernelOp kernel, llvm::function_ref<std::optional<bool>(mlir::Value)> evaluate);
 };

@@ -31,6 +31,10 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=APART
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16,BOTH=true target=sm_90a" | FileCheck %s --check-prefix=WHOLE
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" --tile-specialize="entry=apart params=T=bf16" | FileCheck %s --check-prefix=HANDED
+// RUN: sed 's|^      scf.yield %b_old|      %negated = arith.negf %b_old : !tile.tile<[R, 256], f32>\n      scf.yield %negated|' %t/kernels.mlir > %t/states.mlir
+// RUN: tilewright-opt %t/states.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=STATES
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=totals params=T=bf16,W=128 target=sm_80" | FileCheck %s --check-prefix=TOTALS
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=totals params=T=bf16,W=128,M=80 target=sm_80" | FileCheck %s --check-prefix=TOTALS-GIVEN
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=plain" | FileCheck %s --check-prefix=PLAIN
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,KEYS=17 target=sm_80" 2>&1 | FileCheck %s --check-prefix=UNIT
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,ROWS=72 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=BAD-ROWS
@@ -121,7 +125,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // BAD-ROWS: error: block ROWS of kernel @weigh is for the rows of products and must be a multiple of 16 up to 256 on sm_90a, but got 72
 // MOST: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_90a, but got 264
 // UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
-// KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, narrow, elements, length, captures, work, shared, rows, columns, step
+// KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, narrow, elements, length, captures, work, stateless, shared, rows, columns, step
 // FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
 // FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none, some or ascending, but got 'causal'
 // LACKS: error: block ROWS of kernel @weigh is for the rows of products, which the row for 'any structure' does not give; give it a value
@@ -258,7 +262,7 @@ tile.program @twice params(T: type, WIDE: int = 64, CAUSAL: flag = true, M: int 
 // EITHER-LABEL: tile.program @either
 // EITHER: M: int = 128, N: int = 64
 // EITHER: blocks = {{.*}}rows = "M = 128", step = "N = 64", structure = "sum (R S) S"
-// FEW: error: block M of program @either is not the extent of an operand of a product in a loop
+// FEW: error: block M of program @either is neither the extent of an operand of a product in a loop nor that of the rows that a kernel loads
 tile.program @either params(T: type, FEW: flag, WIDE: int = 64, CAUSAL: flag = true, M: int = block(), N: int = block())
     (%q: !view, %o: !tile.view<[?, WIDE], f32>) {
   tile.launch @weigh(%q, %q, %q, %o) with (ROWS = select(FEW, 16, M), KEYS = select(not(FEW), select(FEW, 16, N), 16))
@@ -268,14 +272,18 @@ tile.program @either params(T: type, FEW: flag, WIDE: int = 64, CAUSAL: flag = t
 // Code that parameters disable does not count, nor does code that only it uses: each launch has its own structure, and
 // a program has that of the launch with the most products.
 // APART-LABEL: tile.program @apart
-// APART: R: int = 128, S: int = 64, R2: int = 128, S2: int = 64
+// APART: R: int = 128, S: int = 64, R2: int = 128, S2: int = 80
 // APART: rows = "R = 128", step = "S = 64", structure = "sum (R S)(R S) S"
 // APART: tile.launch @parts
 // APART-SAME: structure = "sum (R S)(R S) S"
 // APART: tile.launch @parts
-// APART-SAME: rows = "R2 = 128", step = "S2 = 64", structure = "sum (R S) S"
+// APART-SAME: by = "the table: sm_90a, up to 16 bits, rows above 256 and up to 512 bytes, sums of products only"
+// APART-SAME: rows = "R2 = 128", step = "S2 = 80", structure = "sum (R S) S"
+// If the second sum is scaled where it is not added to, its tile is a state, for which that row does not hold.
+// STATES: R2: int = 128, S2: int = 64
+// STATES: by = "the table: sm_90a, up to 16 bits, rows up to 512 bytes", {{.*}}rows = "R2 = 128", step = "S2 = 64"
 // WHOLE-LABEL: tile.program @apart
-// WHOLE: R: int = 64, S: int = 64, R2: int = 128, S2: int = 64
+// WHOLE: R: int = 64, S: int = 64, R2: int = 128, S2: int = 80
 // WHOLE: tile.launch @parts
 // WHOLE-SAME: structure = "sum (R S) S, sum (R S)(R S) S"
 // HANDED: tile.program @apart
@@ -336,12 +344,36 @@ tile.kernel @parts params(T: type, R: int, S: int, FIRST: flag, SECOND: flag = t
   tile.store %both, %y[%m, 0] : !tile.tile<[R, 256], f32>, !tile.view<[?, 256], f32>
 }
 
-// NOTHING: error: block N of kernel @copy is not the extent of an operand of a product in a loop, so it cannot be chosen; give it a default or a value
+// NOTHING: error: block N of kernel @copy is neither the extent of an operand of a product in a loop nor that of the rows that a kernel loads, so it cannot be chosen; give it a default or a value
 tile.kernel @copy params(N: int = block()) (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), N)) {
   %n = tile.param N : i32
   %m = arith.muli %i, %n : i32
   %t = tile.load %x[%m] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
   tile.store %t, %x[%m] : !tile.tile<[N], f32>, !tile.view<[?], f32>
+}
+
+// A kernel without products that loads whole rows has a block, which may be an operand of a later one, and of a kernel
+// that has products.
+// TOTALS-LABEL: tile.program @totals
+// TOTALS: M: int = 128, N: int = 128, R: int = 64
+// TOTALS: tile.launch @total
+// TOTALS-SAME: by = "the table: gpu, up to 16 bits, rows up to 256 bytes", {{.*}}row_bytes = 256 : i64, rows = "R = 64", structure = "rows"
+// TOTALS-GIVEN: M: int = 80, N: int = 128, R: int = 16
+tile.program @totals
+    params(T: type, W: int, M: int = block(), N: int = block(), R: int = block_in(M))
+    (%x: !tile.view<[?, W], T>, %o: !tile.view<[?, W], f32>, %y: !tile.view<[?], T>) {
+  tile.launch @total(%x, %y) with (M = R) : !tile.view<[?, W], T>, !tile.view<[?], T>
+  tile.launch @weigh(%x, %x, %x, %o) with (ROWS = M, KEYS = N, WIDE = W, CAUSAL = false, DIVIDED = 0)
+      : !tile.view<[?, W], T>, !tile.view<[?, W], T>, !tile.view<[?, W], T>, !tile.view<[?, W], f32>
+}
+
+tile.kernel @total params(T: type, W: int, M: int) (%x: !tile.view<[?, W], T>, %y: !tile.view<[?], T>)
+    grid(%i = ceildiv(dim(x, 0), M)) {
+  %rows = tile.param M : i32
+  %m = arith.muli %i, %rows : i32
+  %t = tile.load %x[%m, 0] : !tile.view<[?, W], T> -> !tile.tile<[M, W], T>
+  %sum = tile.reduce add %t dim 1 : !tile.tile<[M, W], T> -> !tile.tile<[M], T>
+  tile.store %sum, %y[%m] : !tile.tile<[M], T>, !tile.view<[?], T>
 }
 
 // PLAIN: tile.kernel @plain
