@@ -65,9 +65,6 @@
 //                       vote, which two roles cannot take together) or CAPTURE_GRADIENTS is on. If you choose the block
 //                       sizes, two roles allow at most 64 keys, and 64 queries, or 96 if heads have at most 192
 //                       columns; else turn PAIRED off.
-//   APART               On: a program instance of the keys kernel may process the queries of one head instead of all
-//                       heads that share its keys, and adds to sums of dK and dV. The program does so if there are few
-//                       blocks of keys. Default: on for 16-bit types on a GPU without DETERMINISTIC and SPLIT.
 //   SCORE_GRADIENT      On: the program writes d_score, the gradient of scale * Q K^T, summed over all pairs that share
 //                       an entry. This is the gradient of an additive bias of the same shape (mods/bias.mlir, linked
 //                       first). A further kernel recomputes S and dP; it needs no atomic additions and stores only
@@ -88,7 +85,7 @@
 //   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
 //             whose LSE is large: the maximum of the scores, and the inverse of their sum.
 //   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ.
-//   convert   dQ from its sum, from ACC to T. With APART also dK and dV.
+//   convert   dQ from its sum, from ACC to T.
 //   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
 //   scores    With SCORE_GRADIENT: d_score.
 //   turn_lists (lib/lists.mlir)   With LISTED: transposes the lists for the keys kernel.
@@ -115,7 +112,6 @@ tile.link "lib/order.mlir"
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
 !acc_view = !tile.view<[?, ?, ?, D], ACC>
-!dv_acc_view = !tile.view<[?, ?, ?, DV], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
@@ -152,8 +148,6 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @attended_keys(i32, i32, i32, i32, i32, i32) -> (i32, i32)
 func.func private @dq_of_sum(!dq, !acc) -> !q
-func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view
-func.func private @part_of_dv_sums(!dv_acc_view, i32, i32) -> !dv_acc_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
@@ -177,9 +171,6 @@ tile.program @attention_backward
            PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
            ORDERED: flag = false, let MAY_ORDER: flag = or(HOPPER, not(on_gpu())),
            let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
-           // An instance that processes all heads of a group takes as long as all of these heads. With few keys there
-           // are fewer instances than multiprocessors; else the longest may end long after the others.
-           APART: flag = and(on_gpu(), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
                                            PACKED, select(mod(D, 32) == 0, -1, 0),
                                            select(mod(D, 32) == 0, 6144, select(D <= 64, 2048, 1024))))),
@@ -200,16 +191,6 @@ tile.program @attention_backward
                dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1), dim(cu_seqlens_k, 0) <= 257))),
            // With 80 queries, the role that adds in order leaves too few registers for the others.
            let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
-           // Whether an instance processes one query head of a group. A loop over all of them needs no sums, but enough
-           // instances for all multiprocessors: on average at least 3.5 for each, or half the number of heads in a
-           // group if that is more, since instances of a group that drift apart read more from memory. If all instances
-           // take the same time (EVEN), the loop may take up to a tenth longer than separate heads.
-           let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
-           let BY_HEAD: flag = and(and(APART, dim(q, 1) > dim(k, 1)), select(
-               EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), multiprocessors())
-                     > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), multiprocessors()),
-               ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
-               < max(floordiv(7 * multiprocessors(), 2) * dim(k, 1), floordiv(multiprocessors(), 2) * dim(q, 1)))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            DV_BLOCK_M: int = block_in(LIST_BLOCK_M), SCORE_BLOCK_M: int = block(), SCORE_BLOCK_N: int = block(),
@@ -259,8 +240,6 @@ tile.program @attention_backward
   // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
-  %dk_sum = tile.workspace [select(BY_HEAD, dim(k, 0), 0), dim(k, 1), dim(k, 2), D] fill 0.0 : !acc_view
-  %dv_sum = tile.workspace [select(BY_HEAD, dim(k, 0), 0), dim(k, 1), dim(k, 2), DV] fill 0.0 : !dv_acc_view
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
@@ -284,37 +263,26 @@ tile.program @attention_backward
         !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PLACES) : !qk_view, !cu_view, !cu_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
-                                       %q_num_blocks, %scale, %window_left, %window_right)
+                                       %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks,
+                                       %scale, %window_left, %window_right)
       with (ORDERED = false, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
-      when (not(or(TAKES_TURNS, BY_HEAD)))
+      when (not(TAKES_TURNS))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+        !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
-                                       %q_num_blocks, %scale, %window_left, %window_right)
+                                       %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks,
+                                       %scale, %window_left, %window_right)
       with (ORDERED = true, BLOCK_M = ORDERED_BLOCK_M) when (TAKES_TURNS)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
-                                       %q_num_blocks, %scale, %window_left, %window_right)
-      with (SUMS = true, ORDERED = false) when (BY_HEAD)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_convert(%dk_sum, %dk, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32) when (BY_HEAD) : !acc_view, !qk_view, !cu_view, !acc
-  tile.launch @attention_backward_convert(%dv_sum, %dv, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false) when (BY_HEAD)
-      : !dv_acc_view, !v_view, !cu_view, !acc
+        !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %dk_sum, %dv_sum, %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices,
-                                       %q_num_blocks, %scale, %window_left, %window_right)
+                                       %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks,
+                                       %scale, %window_left, %window_right)
       with (ORDERED = false, WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
       when (and(SPLIT, not(PAIRED)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !acc_view, !dv_acc_view, !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+        !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale)
       when (not(or(DQ_KERNEL, TAKES_TURNS))) : !acc_view, !qk_view, !cu_view, !acc
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
@@ -328,13 +296,12 @@ tile.program @attention_backward
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !score_view, !acc, i32, i32
 }
 
-// A block of keys with the queries of all heads of its group: dK and dV need no atomic additions. With SUMS, a block of
-// keys with the queries of one head: the kernel adds to dk_sum and dv_sum.
+// A block of keys with the queries of all heads of its group.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
-           WITH_DV: flag = true, WITH_DQ: flag = true, SUMS: flag = false, NATURAL: flag,
+           WITH_DV: flag = true, WITH_DQ: flag = true, NATURAL: flag,
            // Whether the last heads start with their longest blocks of keys (below).
            let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
@@ -344,13 +311,12 @@ tile.kernel @attention_backward_keys
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
-     %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
      %turns: !turns when (ORDERED), %order: !cu_view when (ORDERED), %dq: !qk_view when (ORDERED),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
-         %tile_head = select(SUMS, dim(q, 1), dim(k, 1)), %e = select(PACKED, 1, dim(k, 0))) {
+         %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
@@ -358,12 +324,6 @@ tile.kernel @attention_backward_keys
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %shared_by = arith.divsi %q_heads, %k_heads : i32
-  %with_sums = tile.param SUMS : i1
-  %own_hk = arith.divsi %tile_head, %shared_by : i32
-  %hk = arith.select %with_sums, %own_hk, %tile_head : i32
-  %first_of_group = arith.muli %hk, %shared_by : i32
-  %first_head = arith.select %with_sums, %tile_head, %first_of_group : i32
-  %group = arith.select %with_sums, %c1, %shared_by : i32
   // With ORDERED, instances start from the last block of keys: each then reaches a block of queries one iteration after
   // its predecessor. Under a causal mask, the last instances would then be the longest, and most multiprocessors would
   // wait for them. So those of the last heads (LATE) start from the first block of keys, the longest first, and go
@@ -430,9 +390,9 @@ tile.kernel @attention_backward_keys
   %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
   %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
-  %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
-      iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
-    %h = arith.addi %first_head, %g : i32
+  %dk_all, %dv_all = tile.accumulate %h of %hk each %shared_by
+      even when (and(CAUSAL == "none", not(or(PACKED, LISTED)))) apart when (not(or(ORDERED, DETERMINISTIC)))
+      iter_args(%dk_heads = %no_dk : !dk, %dv_heads = %no_dv : !dv) {
     %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
         : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
@@ -483,24 +443,17 @@ tile.kernel @attention_backward_keys
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
-    scf.yield %dk_head, %dv_head : !dk, !dv
+    tile.yield %dk_head, %dv_head : !dk, !dv
   }
-  scf.if %with_sums {
-    %dk_sum_part = func.call @part_of_dk_sums(%dk_sum, %k_begin, %keys) : (!acc_view, i32, i32) -> !acc_view
-    %dv_sum_part = func.call @part_of_dv_sums(%dv_sum, %k_begin, %keys) : (!dv_acc_view, i32, i32) -> !dv_acc_view
-    tile.atomic_add %dk_all, %dk_sum_part[%a, %hk, %n, 0] : !dk, !acc_view
-    tile.atomic_add %dv_all, %dv_sum_part[%a, %hk, %n, 0] : !dv, !dv_acc_view
-  } else {
-    scf.if %with_dk {
-      %scales = tile.full %scale : !dk
-      %dk_scaled = arith.mulf %dk_all, %scales : !dk
-      %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-      tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
-    }
-    scf.if %with_dv {
-      %dv_rounded = tile.cast %dv_all : !dv -> !v
-      tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
-    }
+  scf.if %with_dk {
+    %scales = tile.full %scale : !dk
+    %dk_scaled = arith.mulf %dk_all, %scales : !dk
+    %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+    tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
+  }
+  scf.if %with_dv {
+    %dv_rounded = tile.cast %dv_all : !dv -> !v
+    tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
   }
   // With ORDERED, convert dQ of each block of queries as soon as all blocks of keys that it attends have added to it.
   scf.if %ordered {
@@ -548,9 +501,9 @@ tile.kernel @attention_backward_keys
   }
 }
 
-// Converts a sum to a gradient of type T: dQ and dK = scale * sum, dV = sum.
+// Converts the sum of dQ.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, SCALED: flag = true,
+    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int,
            let DP: int = padded(D), let ACC: type = accumulator(T))
     (%sums: !acc_view, %gradient: !qk_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
@@ -563,10 +516,7 @@ tile.kernel @attention_backward_convert
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   %part = func.call @part_of_queries_and_keys(%gradient, %begin, %rows) : (!qk_view, i32, i32) -> !qk_view
   %sum = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
-  %one = arith.constant 1.0 : !acc
-  %with_scale = tile.param SCALED : i1
-  %factor = arith.select %with_scale, %scale, %one : !acc
-  %rounded = func.call @dq_of_sum(%sum, %factor) : (!dq, !acc) -> !q
+  %rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, !acc) -> !q
   tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }
 

@@ -160,6 +160,51 @@ def TileBindTarget : Pass<"tile-bind-target", "::mlir::ModuleOp"> {
   ];
 }
 
+def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
+  let summary = "choose how instances share the terms of tile.accumulate";
+  let description = [{
+    Replaces each `tile.accumulate` by a loop (scf.for). For each launch of its kernel to which a row of a table applies
+    (`StrategyTable.cpp`: target, bits and bytes of a row of the results), it adds the form in which an instance adds a
+    single term:
+
+    - a copy of the kernel, `_apart`, whose grid has an instance for each term, and which adds to arrays
+      (`tile.atomic_add`) instead of storing results
+    - the arrays, workspaces that begin at zero
+    - for each result a kernel, `_of_sum_NAME`, that repeats what the kernel does with the complete sum, and stores it
+    - launches of these, under a condition over the launch: that instances are too few, or end at different times. The
+      launch of the loop has the opposite condition
+
+    The forms are equal except for the order of additions. This one needs sums that are stored to whole rows of an
+    argument of the program, after operations on single elements; else a remark says why there is only a loop. Elements
+    of the results that no instance stores become those of an empty sum.
+
+    Before:
+    ```mlir
+    %dk = tile.accumulate %h of %hk each %group iter_args(%old = %zero : !dk) { ... }
+    ```
+    After:
+    ```mlir
+    %first = arith.muli %hk, %group : i32
+    %dk = scf.for %g = %c0 to %group step %c1 iter_args(%old = %zero) -> (!dk) : i32 {
+      %h = arith.addi %first, %g : i32
+      ...
+    }
+    ```
+
+    Not its job: to find loops that could be divided; to divide a sum over the blocks of a loop.
+
+    Errors:
+    - a body that reads one of its sums other than to add to it
+    - a strategy that is not one of `auto`, `whole` and `apart`
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
+    Option<"sums", "sums", "std::string", /*default=*/"\"auto\"",
+           "auto: by the table; whole: never apart; apart: wherever it is possible">,
+  ];
+}
+
 def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
   let summary = "give blocks the extents that the table has for such a kernel";
   let description = [{

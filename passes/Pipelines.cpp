@@ -43,6 +43,12 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 
   manager.addPass(createTileBindTarget({options.target}));
+  // After inlining, so that a kernel shows what it adds. Before blocks are chosen, since forms are
+  // kernels of their own.
+  TileCombineSumsOptions sums;
+  sums.target = options.target;
+  sums.sums = options.sums;
+  manager.addPass(createTileCombineSums(std::move(sums)));
   // After linking, because masks of linked files affect the choice of blocks. Before binding, which
   // needs the blocks.
   TileChooseBlocksOptions blocks;

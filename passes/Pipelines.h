@@ -47,13 +47,16 @@ struct TilePipelineOptions {
   std::string blocks;
   int64_t length = 0;
   int64_t shared = 0;
+  /// How instances share the terms of a sum: auto, whole or apart (tile-combine-sums).
+  std::string sums = "auto";
 };
 
 /// Gives `source` to each tile-link of the manager that has none.
 void setLinkSource(mlir::OpPassManager &manager, llvm::StringRef source);
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
-/// tile-link, tile-inline-calls (of tiles), tile-bind-target, tile-choose-blocks, tile-specialize,
+/// tile-link, tile-inline-calls (of tiles), tile-bind-target, tile-combine-sums,
+/// tile-choose-blocks, tile-specialize,
 /// tile-unroll, canonicalize, cse, tile-drop-arguments, tile-differentiate, tile-analyze-masks,
 /// tile-fold-scale, tile-load-captures, tile-hoist-uniforms, canonicalize, cse,
 /// loop-invariant-code-motion, tile-scale-after-loop. Pipelines.cpp says why.

@@ -134,6 +134,123 @@ static ParseResult parseIterArgs(OpAsmParser &parser, ParsedLoop &loop) {
   });
 }
 
+/// even when (FLAG), apart when (FLAG)
+static ParseResult parseCondition(OpAsmParser &parser, OperationState &result, StringRef keyword,
+                                  StringRef name) {
+  if (failed(parser.parseOptionalKeyword(keyword)))
+    return success();
+  ExprAttr condition;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parseWhenClause(parser, condition))
+    return failure();
+  if (!condition)
+    return parser.emitError(loc, "expected 'when (FLAG)' after '") << keyword << "'";
+  result.addAttribute(name, condition);
+  return success();
+}
+
+ParseResult AccumulateOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedLoop loop;
+  Type i32 = parser.getBuilder().getI32Type();
+  loop.bodyArguments.resize(1);
+  loop.bodyArguments[0].type = i32;
+  Operand id, count;
+  if (parser.parseArgument(loop.bodyArguments[0]) || parser.parseKeyword("of") ||
+      parser.parseOperand(id) || parser.parseKeyword("each") || parser.parseOperand(count) ||
+      parseCondition(parser, result, "even", "even_condition") ||
+      parseCondition(parser, result, "apart", "apart_condition") || parseIterArgs(parser, loop) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.resolveOperands({id, count}, i32, result.operands) ||
+      parser.resolveOperands(loop.inits, loop.initTypes, loc, result.operands))
+    return failure();
+  result.addTypes(loop.initTypes);
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, loop.bodyArguments))
+    return failure();
+  AccumulateOp::ensureTerminator(*body, parser.getBuilder(), result.location);
+  return success();
+}
+
+static void printIterArgs(OpAsmPrinter &printer, ValueRange arguments, ValueRange inits) {
+  printer << "iter_args(";
+  llvm::interleaveComma(llvm::zip(arguments, inits), printer, [&](auto pair) {
+    auto [argument, init] = pair;
+    printer << argument << " = " << init << " : " << init.getType();
+  });
+  printer << ')';
+}
+
+void AccumulateOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getNumber() << " of " << getId() << " each " << getCount();
+  for (auto [keyword, condition] :
+       {std::pair("even", getEvenConditionAttr()), std::pair("apart", getApartConditionAttr())})
+    if (condition) {
+      printer << ' ' << keyword << ' ';
+      printWhenClause(printer, *this, condition);
+    }
+  printer.increaseIndent();
+  printer.printNewline();
+  printIterArgs(printer, ValueRange(getSums()), getInitArgs());
+  printer.decreaseIndent();
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
+                                           {"even_condition", "apart_condition"});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+void AccumulateOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  if (!region.empty() && region.front().getNumArguments())
+    setName(region.front().getArgument(0), "number");
+}
+
+LogicalResult AccumulateOp::verify() {
+  auto kernel = dyn_cast<KernelOp>((*this)->getParentOp());
+  if (!kernel)
+    return emitOpError() << "must be in the body of a kernel, since an instance may run it for a "
+                            "single number, but is inside '"
+                         << (*this)->getParentOp()->getName() << "'; move it out";
+  auto id = dyn_cast<BlockArgument>(getId());
+  if (!id || id.getOwner() != (*this)->getBlock() || id.getArgNumber() < kernel.getNumArgs())
+    return emitOpError("needs a number of the kernel's grid behind 'of', but got another value");
+  auto others = (*this)->getBlock()->getOps<AccumulateOp>();
+  if (*others.begin() != *this)
+    return emitOpError("must be the only one of its kernel; add to all sums in the first")
+               .attachNote((*others.begin()).getLoc())
+           << "the first";
+  if (getInitArgs().empty())
+    return emitOpError("needs a sum; use scf.for for a loop without sums");
+  for (auto [i, init] : llvm::enumerate(getInitArgs())) {
+    if (!isTile(init.getType()) || !isa<FloatType, ParamType>(getElementType(init.getType())))
+      return emitOpError() << "adds to tiles of floats, but sum " << i << " has the type "
+                           << init.getType();
+    auto zero = init.getDefiningOp<ConstantOp>();
+    auto number = zero ? dyn_cast<FloatAttr>(zero.getValue()) : FloatAttr();
+    auto integer = zero ? dyn_cast<IntegerAttr>(zero.getValue()) : IntegerAttr();
+    if (!(number && number.getValue().isZero()) && !(integer && integer.getValue().isZero()))
+      return emitOpError() << "has sums that begin at 0, but sum " << i
+                           << " does not; give it 'tile.constant 0', and add what it begins with "
+                              "to its result";
+  }
+  if (failed(checkParameterExpr(*this, getEvenConditionAttr(), "'even when'", ExprKind::Flag)))
+    return failure();
+  return checkParameterExpr(*this, getApartConditionAttr(), "'apart when'", ExprKind::Flag);
+}
+
+LogicalResult AccumulateOp::verifyRegions() {
+  Block &body = getBody().front();
+  TypeRange inits = getInitArgs().getTypes();
+  if (body.getNumArguments() != inits.size() + 1 ||
+      !body.getArgument(0).getType().isSignlessInteger(32) ||
+      TypeRange(body.getArgumentTypes()).drop_front() != inits)
+    return emitOpError("needs a body that takes a number (i32) and its sums");
+  if (body.getTerminator()->getOperandTypes() != inits || getResultTypes() != inits)
+    return emitOpError() << "must yield and return tiles of the types of its sums, (" << inits
+                         << "), but yields (" << body.getTerminator()->getOperandTypes() << ")";
+  return success();
+}
+
 ParseResult SpreadOp::parse(OpAsmParser &parser, OperationState &result) {
   OpAsmParser::Argument number;
   OpAsmParser::UnresolvedOperand count;
@@ -269,12 +386,7 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer << "keep " << getKeep() << " : " << getKeep().getType();
   if (!getInitArgs().empty()) {
     printer.printNewline();
-    printer << "iter_args(";
-    llvm::interleaveComma(llvm::zip(getRegionIterArgs(), getInitArgs()), printer, [&](auto pair) {
-      auto [argument, init] = pair;
-      printer << argument << " = " << init << " : " << init.getType();
-    });
-    printer << ')';
+    printIterArgs(printer, ValueRange(getRegionIterArgs()), getInitArgs());
   }
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(

@@ -145,15 +145,73 @@ def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">,
   }];
 }
 
+def Tile_AccumulateOp : Tile_Op<"accumulate", [SingleBlockImplicitTerminator<"YieldOp">, OpAsmOpInterface]> {
+  let summary = "sums over numbers that share a number of the grid";
+  let description = [{
+    `%a = tile.accumulate %h of %x each %n iter_args(%old = %zero : type)`: for an instance with the number %x in the
+    grid, the body runs for each %h from `%x * %n` to `%x * %n + %n - 1`, and adds its terms to each sum, which begins
+    at 0. The kernel states what is added; which instance adds it is the compiler's choice (tile-combine-sums):
+
+    - An instance runs the body for all its numbers, in ascending order.
+    - An instance runs it for a single number: the grid has %n times as many instances along %x. They add to arrays in
+      memory, which begin at zero, and a further launch makes the kernel's results of these.
+
+    The second form has more instances where there are few, and no order: the last bits of its sums may differ from run
+    to run. It is possible only where the flag of `apart when`, over parameters, holds (absent: it does).
+    `even when` states where the instances of the kernel take about the same time (absent: they need not), which matters
+    for this choice alone.
+
+    Preconditions: the body adds to its sums, and does not read them otherwise. %n is the same in all instances, and at
+    least 1.
+
+    Postconditions: the results are the sums over all numbers, in either form.
+
+    Example: heads of queries that share a head of keys, whose gradient is a sum over them.
+    ```mlir
+    %dk = tile.accumulate %h of %hk each %heads apart when (not(DETERMINISTIC)) iter_args(%old = %zero : !dk) {
+      %q_tile = tile.load %q[%h, %m, 0] : !view -> !q
+      %new = tile.dot %ds, %q_tile, %old : !ds, !q -> !dk
+      tile.yield %new : !dk
+    }
+    ```
+
+    Errors:
+    - a number %x that is not one of the kernel's grid, or a place other than the body of a kernel
+    - a second one in a kernel
+    - no sum, or one that is not a tile of floats, or does not begin as `tile.constant 0`
+    - a number or type of initial, yielded and result values that differ
+    - an `even when` or `apart when` that is not a flag over parameters
+    - a body that reads a sum other than to add to it, reported by tile-combine-sums
+  }];
+  let arguments = (ins
+    I32:$id, I32:$count,
+    Variadic<AnyType>:$init_args,
+    OptionalAttr<Tile_ExprAttr>:$even_condition,
+    OptionalAttr<Tile_ExprAttr>:$apart_condition);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::BlockArgument getNumber() { return getBody().getArgument(0); }
+    /// The sums at the start of the body.
+    ::llvm::MutableArrayRef<::mlir::BlockArgument> getSums() {
+      return getBody().getArguments().drop_front();
+    }
+    void getAsmBlockArgumentNames(::mlir::Region &region, ::mlir::OpAsmSetValueNameFn setName);
+  }];
+}
+
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
-                                     ParentOneOf<["ForBlocksOp", "SpreadOp"]>]> {
+                                     ParentOneOf<["AccumulateOp", "ForBlocksOp", "SpreadOp"]>]> {
   let summary = "values for the next block";
   let description = [{
     Preconditions: none. Postconditions: none.
 
     Example: `tile.yield %acc : !tile.tile<[M, D], f32>`
 
-    Errors: those of `tile.for_blocks`
+    Errors: those of the enclosing loop
   }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";

@@ -23,8 +23,6 @@
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
-!acc_view = !tile.view<[?, ?, ?, D], ACC>
-!dv_acc_view = !tile.view<[?, ?, ?, DV], ACC>
 
 // For instance (%e, %block) of a grid over blocks of `size` rows: b, its index in the first dimension of the arrays,
 // the first row of b, the number of its rows, and the number of the block within b. The last block of a packed sequence
@@ -106,20 +104,6 @@ func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !ro
   %own = tile.subview %all dim 2 from %begin size %rows : !row_view
   %part = arith.select %packed, %own, %all : !row_view
   return %part : !row_view
-}
-
-func.func private @part_of_dk_sums(%all: !acc_view, %begin: i32, %rows: i32) -> !acc_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !acc_view
-  %part = arith.select %packed, %own, %all : !acc_view
-  return %part : !acc_view
-}
-
-func.func private @part_of_dv_sums(%all: !dv_acc_view, %begin: i32, %rows: i32) -> !dv_acc_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !dv_acc_view
-  %part = arith.select %packed, %own, %all : !dv_acc_view
-  return %part : !dv_acc_view
 }
 
 // The first row of b in a workspace.

@@ -111,6 +111,7 @@ void ContentKey::add(const TilePipelineOptions &options) {
   add(options.target);
   add(options.length);
   add(options.shared);
+  add(options.sums);
 }
 
 bool ContentKey::addLinks(llvm::StringRef text, llvm::StringRef source) {

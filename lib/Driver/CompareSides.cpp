@@ -35,8 +35,8 @@ llvm::Error setOption(FileRunRequest &request, llvm::StringRef text) {
     return llvm::Error::success();
   }
   if (value.empty())
-    return reject("an option of a side, +NAME=VALUE (file, with, param, blocks, length, target, "
-                  "schedule, warps, precision) or +fast-math,");
+    return reject("an option of a side, +NAME=VALUE (file, with, param, blocks, length, sums, "
+                  "target, schedule, warps, precision) or +fast-math,");
   if (name == "file")
     request.file = value.str();
   else if (name == "with")
@@ -45,6 +45,8 @@ llvm::Error setOption(FileRunRequest &request, llvm::StringRef text) {
     setKey(request.compile.params, value);
   else if (name == "blocks")
     request.compile.blocks = value.str();
+  else if (name == "sums")
+    request.compile.sums = value.str();
   else if (name == "target")
     request.target = value.str();
   else if (name == "schedule")
@@ -58,8 +60,8 @@ llvm::Error setOption(FileRunRequest &request, llvm::StringRef text) {
     if (value.getAsInteger(10, number))
       return reject("a number");
   } else {
-    return reject("an option of a side, +NAME=VALUE (file, with, param, blocks, length, target, "
-                  "schedule, warps, precision) or +fast-math,");
+    return reject("an option of a side, +NAME=VALUE (file, with, param, blocks, length, sums, "
+                  "target, schedule, warps, precision) or +fast-math,");
   }
   return llvm::Error::success();
 }

@@ -18,11 +18,11 @@ struct ComparedSide {
 };
 
 /// "SIDE,SIDE" with SIDE = "DEVICE[+NAME[=VALUE]]...". NAME is file, with, param, fast-math,
-/// blocks, length, target, schedule, warps or precision, and means the option of tilewright-run
-/// with that name; file is another file to run. Options of a side take precedence over the
-/// common ones: param and schedule replace the value of their key, with adds a file. Paths may hold
-/// neither ',' nor '+'. Where one side computes in f64 and the other does not, the inputs of both
-/// are rounded alike. Errors: another form.
+/// blocks, length, sums, target, schedule, warps or precision, and means the option of
+/// tilewright-run with that name; file is another file to run. Options of a side take precedence
+/// over the common ones: param and schedule replace the value of their key, with adds a file. Paths
+/// may hold neither ',' nor '+'. Where one side computes in f64 and the other does not, the inputs
+/// of both are rounded alike. Errors: another form.
 llvm::Expected<std::array<ComparedSide, 2>> parseCompare(llvm::StringRef text,
                                                          const FileRunRequest &common);
 

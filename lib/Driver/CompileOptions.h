@@ -37,11 +37,22 @@ struct CompileOptions {
         length("length",
                llvm::cl::desc(
                    "Maximum length of the loops for which blocks are chosen; 0: any length"),
-               llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)) {}
+               llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)),
+        sums("sums",
+             llvm::cl::desc("How instances of a GPU share the terms of tile.accumulate: auto (by "
+                            "the table of strategies), whole, or apart (wherever it is possible)"),
+             llvm::cl::init("auto"), llvm::cl::value_desc("auto|whole|apart"),
+             llvm::cl::cat(category)) {}
 
   CompileRequest request() const {
-    return {kernel, program, {params.begin(), params.end()}, {with.begin(), with.end()}, fastMath,
-            blocks, length};
+    return {kernel,
+            program,
+            {params.begin(), params.end()},
+            {with.begin(), with.end()},
+            fastMath,
+            blocks,
+            length,
+            sums};
   }
 
   llvm::cl::opt<std::string> file, kernel, program;
@@ -49,6 +60,7 @@ struct CompileOptions {
   llvm::cl::opt<bool> fastMath;
   llvm::cl::opt<std::string> blocks;
   llvm::cl::opt<int64_t> length;
+  llvm::cl::opt<std::string> sums;
 };
 
 } // namespace tilewright

@@ -77,7 +77,7 @@ bool isOwnOption(llvm::StringRef option) {
       return !(name == "file" || name == "with" || name == "blocks") || isOwnFile(file);
     });
   }
-  return llvm::is_contained({"kernel", "program", "param", "fast-math", "length", "device",
+  return llvm::is_contained({"kernel", "program", "param", "fast-math", "length", "sums", "device",
                              "target", "warps", "schedule", "precision", "check-indices", "seed",
                              "scalar", "strides", "tolerance"},
                             name);

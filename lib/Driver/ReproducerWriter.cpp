@@ -198,6 +198,8 @@ llvm::Expected<Reproducer> Writer::write() {
     option("blocks", nameOf(blocks));
   if (run.compile.length)
     option("length", llvm::Twine(run.compile.length));
+  if (run.compile.sums != "auto")
+    option("sums", run.compile.sums);
   if (request.compare.empty()) {
     option("device", run.device);
   } else {

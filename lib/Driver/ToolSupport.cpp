@@ -180,6 +180,7 @@ llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options,
   options.fastMath = request.fastMath;
   options.blocks = request.blocks;
   options.length = request.length;
+  options.sums = request.sums;
   if (llvm::Error error = parseEach("--param", request.params, parseParam, options.params))
     return error;
   return llvm::Error::success();

@@ -50,8 +50,9 @@ struct CompileRequest {
   std::string kernel, program;
   std::vector<std::string> params, with;
   bool fastMath = false;
-  std::string blocks; ///< file of rows for block()
-  int64_t length = 0; ///< maximum length of loops for which blocks are chosen; 0: any
+  std::string blocks;        ///< file of rows for block()
+  int64_t length = 0;        ///< maximum length of loops for which blocks are chosen; 0: any
+  std::string sums = "auto"; ///< TilePipelineOptions::sums
 };
 
 /// The options of compileFile. Errors: both a kernel and a program, malformed parameters.

@@ -8,6 +8,7 @@
 #include "passes/Tile/CaptureGradients.h"
 
 #include "dialect/Tile/TileExpr.h"
+#include "passes/Tile/AppendArgument.h"
 #include "passes/Tile/Derivatives.h"
 #include "passes/Tile/GradientSums.h"
 
@@ -95,20 +96,6 @@ template <typename OpTy> LogicalResult checkName(OpTy op, CaptureOp capture) {
   return op.emitOpError() << "has an argument '" << name
                           << "', which is the name of the gradient of "
                           << "capture @" << capture.getSymName() << "; rename one of them";
-}
-
-/// Appends to the declared arguments.
-template <typename OpTy>
-Value appendArgument(OpTy op, StringRef name, Type type, bool isOptional, Location loc) {
-  MLIRContext *context = op.getContext();
-  unsigned position = op.getNumArgs();
-  SmallVector<Attribute> names(op.getArgNames().getValue());
-  names.push_back(StringAttr::get(context, name));
-  SmallVector<bool> optional(op.getArgOptional());
-  optional.push_back(isOptional);
-  op.setArgNamesAttr(ArrayAttr::get(context, names));
-  op.setArgOptionalAttr(DenseBoolArrayAttr::get(context, optional));
-  return op.getBody().front().insertArgument(position, type, loc);
 }
 
 FailureOr<unsigned> ProgramRewriter::addArgument(KernelOp kernel, CaptureOp capture,

@@ -35,8 +35,9 @@ struct Reached : ExaminedKernel {
   BlockQuery query;
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
-  bool usesTable = false; ///< the table determines at least one block
-  bool isLeftOut = false; ///< determines only blocks that no other kernel has
+  bool usesTable = false;           ///< the table determines at least one block
+  bool isLeftOut = false;           ///< determines only blocks that no other kernel has
+  const Reached *chooser = nullptr; ///< determines a block that this kernel has, too
 };
 
 class Chooser {
@@ -73,8 +74,9 @@ public:
     }
     entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
     for (Reached &each : llvm::reverse(reached)) { // the first belongs to the entry, too
-      if (each.usesTable && !each.isLeftOut && each.choice.row->length && each.query.hasLength)
-        require(each, each.choice.row->length);
+      const Reached *by = each.usesTable ? &each : each.chooser;
+      if (by && by->usesTable && !each.isLeftOut && by->choice.row->length && each.query.hasLength)
+        require(each, by->choice.row->length);
       describe(each);
     }
     return success();
@@ -243,6 +245,10 @@ private:
           extent = value;
         }
     }
+    for (Reached &each : reached)
+      for (Dim dim : {each.structure.rows, each.structure.columns, each.structure.step})
+        if (&each != user && !each.chooser && names(decl, each, dim, bindings))
+          each.chooser = user;
     if (!user && given)
       return given;
     if (!user)

@@ -46,7 +46,8 @@ struct Binding {
   const std::string &file;
   const Params &params;
   const std::vector<std::string> &with;
-  std::string golden; ///< file of test/Tgpu to run instead
+  std::string golden;        ///< file of test/Tgpu to run instead
+  std::string sums = "auto"; ///< --sums
 
   std::string text() const {
     if (!golden.empty())
@@ -56,7 +57,7 @@ struct Binding {
       text += " " + name + "=" + value;
     for (const std::string &mod : with)
       text += " +" + mod;
-    return text;
+    return sums == "auto" ? text : text + " sums=" + sums;
   }
 };
 
@@ -124,6 +125,7 @@ public:
       TilePipelineOptions options;
       options.params = binding.params;
       options.target = target;
+      options.sums = binding.sums;
       for (const std::string &mod : binding.with)
         options.with.push_back("kernels/" + mod + ".mlir");
       // Tests run in the root of the source tree, or of the unpacked package.
@@ -551,7 +553,7 @@ bool KernelCall::run(RunSettings settings) {
   Gpu *gpu = Gpu::get();
   if (gpu && prefersGoldens() && !settings.f64)
     useGolden();
-  Binding binding{file, params, with, golden};
+  Binding binding{file, params, with, golden, settings.sums};
   auto runHere = [&] {
     return (golden.empty() ? runOnCpu(binding, arguments, settings)
                            : runOnSimulator(binding, arguments)) &&

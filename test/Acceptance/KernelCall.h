@@ -36,8 +36,9 @@ ElementType elementType(reference::Type type);
 ElementType accumulatorType(reference::Type type);
 
 struct RunSettings {
-  unsigned threads = 0; ///< 0: all cores
-  bool f64 = false;     ///< --precision=f64
+  unsigned threads = 0;      ///< 0: all cores
+  bool f64 = false;          ///< --precision=f64
+  const char *sums = "auto"; ///< --sums
 };
 
 /// Whether calls run on a GPU, which is fast enough for large problems.

@@ -153,11 +153,11 @@ protected:
     BackwardOracle oracle(problem, inputs, type);
     options.params.emplace_back("ORDERED_UP_TO", std::to_string(longest));
     options.params.emplace_back("ORDERED_FROM", "0");
-    for (const char *apart : {"true", "false"}) {
+    for (const char *sums : {"apart", "whole"}) {
       CallOptions form = options;
-      form.params.emplace_back("APART", apart);
+      form.run.sums = sums;
       expectBackward(oracle, runBackward(problem, type, inputs, saved, form),
-                     describe(problem, type) + ", APART " + apart);
+                     describe(problem, type) + ", sums " + sums);
     }
   }
 

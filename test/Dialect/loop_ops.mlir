@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The block loop, on symbolic tiles and on tensors, and tile.spread.
+// The block loop, on symbolic tiles and on tensors, tile.accumulate and tile.spread.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
@@ -142,4 +142,34 @@ tile.kernel @beside params(ORDERED: flag) (%turns: !tile.view<[?, ?], i32>) grid
     }
   }
   tile.spread %m to %count attributes {note = "kept"} {}
+}
+
+// tile.accumulate, with and without conditions.
+// GENERIC-LABEL: sym_name = "terms"
+// GENERIC: "tile.accumulate"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{apart_condition = #tile.expr<not(FIXED)>, even_condition = #tile.expr<FIXED>}> ({
+// GENERIC-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: !tile.tile<[M, 16], f32>, %{{.*}}: tensor<4xf16>):
+// GENERIC: "tile.yield"(%{{.*}}, %{{.*}})
+// CHECK-LABEL: tile.kernel @terms
+// CHECK: %{{.*}}:2 = tile.accumulate %[[NUMBER:.*]] of %i each %n even when (FIXED) apart when (not(FIXED))
+// CHECK-NEXT: iter_args(%[[A:.*]] = %{{.*}} : !tile.tile<[M, 16], f32>, %[[B:.*]] = %{{.*}} : tensor<4xf16>) {
+// CHECK-NEXT: tile.full %[[NUMBER]] : tensor<4xi32>
+// CHECK-NEXT: tile.yield %[[A]], %[[B]] : !tile.tile<[M, 16], f32>, tensor<4xf16>
+tile.kernel @terms params(M: int, FIXED: flag) (%n: i32) grid(%i = 4) {
+  %zero = tile.constant 0 : !tile.tile<[M, 16], f32>
+  %none = tile.constant 0.0 : tensor<4xf16>
+  %a, %b = tile.accumulate %h of %i each %n even when (FIXED) apart when (not(FIXED))
+      iter_args(%old = %zero : !tile.tile<[M, 16], f32>, %other = %none : tensor<4xf16>) {
+    %0 = tile.full %h : tensor<4xi32>
+    tile.yield %old, %other : !tile.tile<[M, 16], f32>, tensor<4xf16>
+  }
+}
+
+// CHECK-LABEL: tile.kernel @terms_always
+// CHECK: tile.accumulate %{{.*}} of %i each %n
+// CHECK-NEXT: iter_args(%{{.*}} = %{{.*}} : tensor<4xf16>) attributes {note = "kept"} {
+tile.kernel @terms_always params() (%n: i32) grid(%i = 4) {
+  %none = tile.constant 0.0 : tensor<4xf16>
+  %a = tile.accumulate %h of %i each %n iter_args(%other = %none : tensor<4xf16>) attributes {note = "kept"} {
+    tile.yield %other : tensor<4xf16>
+  }
 }

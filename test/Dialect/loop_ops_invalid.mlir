@@ -120,7 +120,7 @@ func.func @yields_more(%n: i32) {
 // -----
 
 func.func @yield_elsewhere() {
-  // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.for_blocks, tile.spread'}}
+  // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.accumulate, tile.for_blocks, tile.spread'}}
   tile.yield
 }
 
@@ -129,7 +129,7 @@ func.func @yield_elsewhere() {
 func.func @yield_in_branch(%n: i32, %c: i1) {
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
     scf.if %c {
-      // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.for_blocks, tile.spread'}}
+      // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.accumulate, tile.for_blocks, tile.spread'}}
       tile.yield
     }
   }
@@ -272,4 +272,174 @@ func.func @spread_count(%n: i64) { // expected-note {{prior use here}}
   // expected-error @+1 {{use of value '%n' expects different type than prior uses: 'i32' vs 'i64'}}
   tile.spread %m to %n {}
   return
+}
+
+// -----
+
+// tile.accumulate.
+func.func @accumulate_in_function(%x: i32) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{'tile.accumulate' op must be in the body of a kernel, since an instance may run it for a single number, but is inside 'func.func'; move it out}}
+  %a = tile.accumulate %h of %x each %x iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+  return
+}
+
+// -----
+
+tile.kernel @accumulate_in_branch params(P: flag) () grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  %flag = tile.param P : i1
+  scf.if %flag {
+    // expected-error @+1 {{must be in the body of a kernel, since an instance may run it for a single number, but is inside 'scf.if'; move it out}}
+    %a = tile.accumulate %h of %i each %i iter_args(%old = %zero : tensor<4x4xf32>) {
+      tile.yield %old : tensor<4x4xf32>
+    }
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_of_argument params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{needs a number of the kernel's grid behind 'of', but got another value}}
+  %a = tile.accumulate %h of %n each %i iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_of_computed params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  %next = arith.addi %i, %n : i32
+  // expected-error @+1 {{needs a number of the kernel's grid behind 'of', but got another value}}
+  %a = tile.accumulate %h of %next each %n iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_twice params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-note @+1 {{the first}}
+  %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+  // expected-error @+1 {{must be the only one of its kernel; add to all sums in the first}}
+  %b = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_nothing params() (%n: i32) grid(%i = 1) {
+  // expected-error @+1 {{needs a sum; use scf.for for a loop without sums}}
+  tile.accumulate %h of %i each %n {}
+}
+
+// -----
+
+tile.kernel @accumulate_scalar params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : f32
+  // expected-error @+1 {{adds to tiles of floats, but sum 0 has the type 'f32'}}
+  %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : f32) {
+    tile.yield %old : f32
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_integers params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  %none = tile.constant 0 : tensor<4x4xi32>
+  // expected-error @+1 {{adds to tiles of floats, but sum 1 has the type 'tensor<4x4xi32>'}}
+  %a, %b = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>, %count = %none : tensor<4x4xi32>) {
+    tile.yield %old, %count : tensor<4x4xf32>, tensor<4x4xi32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_from_one params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0.0 : tensor<4x4xf32>
+  %one = tile.constant 1.0 : tensor<4x4xf32>
+  // expected-error @+1 {{has sums that begin at 0, but sum 1 does not; give it 'tile.constant 0', and add what it begins with to its result}}
+  %a, %b = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>, %count = %one : tensor<4x4xf32>) {
+    tile.yield %old, %count : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_from_load params() (%x: !tile.view<[4, 4], f32>, %n: i32) grid(%i = 1) {
+  %tile = tile.load %x[0, 0] : !tile.view<[4, 4], f32> -> tensor<4x4xf32>
+  // expected-error @+1 {{has sums that begin at 0, but sum 0 does not}}
+  %a = tile.accumulate %h of %i each %n iter_args(%old = %tile : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_other_number params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{must yield and return tiles of the types of its sums, ('tensor<4x4xf32>'), but yields ()}}
+  %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>) {
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_other_type params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  %half = tile.constant 0 : tensor<4x4xf16>
+  // expected-error @+1 {{must yield and return tiles of the types of its sums, ('tensor<4x4xf32>'), but yields ('tensor<4x4xf16>')}}
+  %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %half : tensor<4x4xf16>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_even_kind params(P: int) (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{'even when' must be of kind flag, but got kind int}}
+  %a = tile.accumulate %h of %i each %n even when (P) iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_apart_of_argument params() (%x: !tile.view<[?], f32>, %n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{'apart when'}}
+  %a = tile.accumulate %h of %i each %n apart when (dim(x, 0) > 4) iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_without_when params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{expected 'when (FLAG)' after 'apart'}}
+  %a = tile.accumulate %h of %i each %n apart iter_args(%old = %zero : tensor<4x4xf32>) {
+    tile.yield %old : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+tile.kernel @accumulate_malformed params() (%n: i32) grid(%i = 1) {
+  %zero = tile.constant 0 : tensor<4x4xf32>
+  // expected-error @+1 {{needs a body that takes a number (i32) and its sums}}
+  %a = "tile.accumulate"(%i, %n, %zero) ({
+  ^bb0(%old: tensor<4x4xf32>):
+    tile.yield %old : tensor<4x4xf32>
+  }) : (i32, i32, tensor<4x4xf32>) -> tensor<4x4xf32>
 }

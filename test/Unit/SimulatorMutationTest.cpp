@@ -124,8 +124,8 @@ const std::string kHeadOfRound =
     "a round that writes shared memory begins with a barrier; where a vote or the exchange of a "
     "tile is a barrier as well, it lies between the last read of each buffer and its next write";
 
-// Backwards have APART = false: the kernel for keys that the launches here use, without the kernel
-// for single heads (SynchronizationMutationTest has both).
+// Backwards have whole sums: the kernel for keys that the launches here use, without the kernel for
+// single heads (SynchronizationMutationTest has both).
 
 /// A window, so that blocks at both ends of a loop are masked and those between them are full.
 const std::map<std::string, Argument> kWindow = {
@@ -142,12 +142,10 @@ TEST_F(SimulatorMutationTest, MappedForward) {
 }
 
 TEST_F(SimulatorMutationTest, MappedBackward) {
-  auto module = map("attention_backward.mlir", {{"T", "bf16"},
-                                                {"D", "16"},
-                                                {"WINDOW", "true"},
-                                                {"APART", "false"},
-                                                {"BLOCK_M", "16"},
-                                                {"BLOCK_N", "32"}});
+  auto module =
+      map("attention_backward.mlir",
+          {{"T", "bf16"}, {"D", "16"}, {"WINDOW", "true"}, {"BLOCK_M", "16"}, {"BLOCK_N", "32"}},
+          "sm_80", 4, {}, {}, "whole");
   ASSERT_TRUE(module);
   SimulatedCall call;
   for (const char *name : {"q", "o", "do", "dq"})
@@ -171,9 +169,8 @@ TEST_F(SimulatorMutationTest, MappedBackwardByDefault) {
                         {{"T", "bf16"},
                          {"D", std::to_string(depth)},
                          {"WINDOW", "true"},
-                         {"APART", "false"},
                          {"DETERMINISTIC", deterministic}},
-                        "sm_80", /*warps=*/0);
+                        "sm_80", /*warps=*/0, {}, {}, "whole");
       ASSERT_TRUE(module);
       std::vector<SimulatedCall> calls;
       for (auto [rows, keys] : {std::pair<int64_t, int64_t>(300, 600), {600, 300}}) {
@@ -199,11 +196,10 @@ TEST_F(SimulatorMutationTest, MappedBackwardOfAModifiedScore) {
                     {{"T", "bf16"},
                      {"D", "16"},
                      {"WINDOW", "true"},
-                     {"APART", "false"},
                      {"BLOCK_M", "16"},
                      {"BLOCK_N", "32"},
                      {"CAPTURE_GRADIENTS", "true"}},
-                    "sm_80", 4, {"test/Acceptance/Inputs/learned.mlir"});
+                    "sm_80", 4, {"test/Acceptance/Inputs/learned.mlir"}, {}, "whole");
   ASSERT_TRUE(module);
   SimulatedCall call;
   for (const char *name : {"q", "o", "do", "dq"})
@@ -300,12 +296,11 @@ TEST_P(OtherKernelMutationTest, EverySynchronizationIsNeeded) {
         return param.first == "BLOCK_M" || param.first == "QUERIES";
       }))
     params.push_back({"BLOCK_M", "32"});
-  if (llvm::StringRef(kernel.name) == "attention_backward")
-    params.push_back({"APART", "false"});
   std::vector<std::string> with;
   for (const std::string &file : kernel.with)
     with.push_back("kernels/mods/" + file + ".mlir");
-  auto module = map(std::string(kernel.name) + ".mlir", params, "sm_80", /*warps=*/4, with);
+  auto module =
+      map(std::string(kernel.name) + ".mlir", params, "sm_80", /*warps=*/4, with, {}, "whole");
   ASSERT_TRUE(module);
   bool hasWindow =
       llvm::is_contained(params, std::pair<std::string, std::string>("WINDOW", "true"));

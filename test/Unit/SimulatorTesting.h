@@ -339,8 +339,10 @@ protected:
   mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,
                                         const std::string &target = "sm_80", int64_t warps = 4,
                                         const std::vector<std::string> &with = {},
-                                        const std::vector<std::string> &schedule = {}) {
+                                        const std::vector<std::string> &schedule = {},
+                                        const std::string &sums = "auto") {
     TilePipelineOptions options;
+    options.sums = sums;
     options.with = with;
     options.target = target;
     GpuOptions gpu;

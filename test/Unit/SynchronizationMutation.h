@@ -47,8 +47,8 @@ struct Kernel {
   /// where mutants would take minutes.
   bool isOnlyReached = false;
   std::vector<std::string> schedule = {};
-  /// A backward has two kernels for keys, one of which has blocks (see APART), not only the one
-  /// that processes all heads that share a head of K.
+  /// A backward has two kernels for keys, one of which adds the terms of single heads, not only the
+  /// one that processes all heads that share a head of K.
   bool isApart = false;
   /// For a backward: ORDERED_UP_TO.
   std::string orderedUpTo = "0";
@@ -94,8 +94,6 @@ protected:
     if (*mask)
       params.push_back({"CAUSAL", mask});
     if (llvm::StringRef(kernel.name) == "attention_backward") {
-      if (!kernel.isApart)
-        params.push_back({"APART", "false"});
       params.push_back({"ORDERED_UP_TO", kernel.orderedUpTo});
       params.push_back({"ORDERED_FROM", "0"}); // sequences of launches are short
     }
@@ -103,7 +101,7 @@ protected:
     for (const std::string &file : kernel.with)
       with.push_back("kernels/mods/" + file + ".mlir");
     auto module = map(std::string(kernel.name) + ".mlir", params, kernel.target, kernel.warps, with,
-                      kernel.schedule);
+                      kernel.schedule, kernel.isApart ? "auto" : "whole");
     if (!module)
       return module;
     CallExtents extents = kernel.extents;

@@ -36,8 +36,8 @@ struct RunCommandLine {
         compare("compare",
                 cl::desc("Run twice, print where the results differ, and exit with 1 if they do; a "
                          "side is DEVICE[+NAME=VALUE]..., where NAME is an option for this side: "
-                         "file, with, param, fast-math, blocks, length, target, schedule, warps or "
-                         "precision"),
+                         "file, with, param, fast-math, blocks, length, sums, target, schedule, "
+                         "warps or precision"),
                 cl::value_desc("A,B"), cl::cat(category)),
         tolerance("tolerance",
                   cl::desc("Tolerance of --compare, relative to the larger element and absolute; "
