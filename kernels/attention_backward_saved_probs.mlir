@@ -16,8 +16,8 @@
 //   p   [B, Hq, Sq, Skv]   T   probabilities, zero where a pair is masked
 //   o   [B, Hq, Sq, DV]    T   result of the forward, optional: without it, dP is computed once more, for delta
 //
-// Parameters: D, DV and T, as in attention_backward.mlir. BLOCK_M and BLOCK_N (16, 32, 64 or 128) are the queries and
-// keys of a block; the queries kernel derives its block sizes from them.
+// Parameters: D, DV and T, as in attention_backward.mlir. BLOCK_M and BLOCK_N are the queries and keys of a block of
+// the keys kernel, DQ_BLOCK_M and DQ_BLOCK_N those of the queries kernel.
 //
 // A query or key with only zeros in P gets zero gradients; the program writes all elements of dq, dk and dv. dS is
 // rounded to T before its products. There are no atomic additions; runs are bit-identical.
@@ -50,12 +50,7 @@ func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128] = select(not(on_gpu()), 64, select(
-               and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64, select(ROW_BYTES <= 512, 32, 16))),
-           BLOCK_N: int in [16, 32, 64, 128] = select(not(on_gpu()), select(max(D, DV) <= 128, 128, 64),
-               select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
-                      select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
+           BLOCK_M: int = block(), BLOCK_N: int = block(), DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
@@ -68,16 +63,12 @@ tile.program @attention_backward_saved_probs
   tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) when (dim(o, 3) > 0)
       : !v_view, !v_view, !row_view
   tile.launch @attention_backward_saved_probs_delta_of_p(%q, %k, %v, %do, %p, %delta)
-      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
-            BLOCK_N = select(or(not(on_gpu()), ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
-      when (dim(o, 3) == 0)
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (dim(o, 3) == 0)
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view
   tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, !acc
-  // The queries kernel has its own block sizes: often more queries than the keys kernel and, for long rows, fewer keys.
   tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
-      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
-            BLOCK_N = select(or(not(on_gpu()), ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N)
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !acc
 }
 

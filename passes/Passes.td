@@ -236,11 +236,11 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
     "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (bytes of the
     shortest row), elements, mask ("none", "some", or "ascending" for a mask that reads captures whose values ascend),
-    length (-1: loops whose length no launch can test), captures (1: loops that read captured views of rank 2 or more),
-    work (loops that map at least so many operations for each element), stateless (1: loops that carry nothing but sums
-    of products), shared (blocks that may take so many bytes of
-    shared memory); rows, columns, step. A condition that is left out always holds. The attribute `blocks` of a kernel,
-    or of a launch, records what was known and chosen; a program has the record of the launch with the most products.
+    length (-1: loops whose length no launch can test), captures (1: loops that read captured views of rank 2 or more,
+    or load tiles of rows by steps), work (loops that map at least so many operations for each element), stateless (1:
+    loops that carry nothing but sums of products), shared (blocks that may take so many bytes of shared memory); rows,
+    columns, step. A condition that is left out always holds. The attribute `blocks` of a kernel, or of a launch,
+    records what was known and chosen; a program has the record of the launch with the most products.
 
     Before, with `params=D=128 target=sm_90a` and a forward of attention:
     ```mlir

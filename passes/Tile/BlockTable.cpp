@@ -243,6 +243,32 @@ constexpr Entry gradientRows[] = {
     {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
 };
 
+// A single gradient from stored probabilities: a tile of rows by steps is loaded in each iteration.
+constexpr Entry gradientOfPairs[] = {
+    // No measurement of others is on record.
+    {"cpu", 0, 0, 128, anyMask, 0, 64, 0, 128},
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 64},
+    {"gpu", 16, 128, 0, anyMask, 0, 64, 0, 128},
+    {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 64},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 0, 256, 0, anyMask, 0, 32, 0, 64},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
+};
+
+// The gradients with respect to keys and values from stored probabilities.
+constexpr Entry gradientsOfPairs[] = {
+    // No measurement of others is on record.
+    {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 64},
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 64},
+    {"gpu", 16, 128, 0, anyMask, 0, 128, 0, 32},
+    {"gpu", 16, 256, 0, anyMask, 0, 128, 0, 64},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 0, 256, 0, anyMask, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
+};
+
 // Wide rows in the structure of a forward, where the loop carries nothing but sums: dV of attention
 // in a kernel of its own. Rows are keys, a step is of queries.
 constexpr Entry wideForwardOfSums[] = {
@@ -348,13 +374,13 @@ constexpr Entry otherRows[] = {
 
 /// The first two structures of LoopStructure's comment, a gradient of attention, its backward with
 /// and without dQ, two forwards side by side, a state that iterations read and update, the gradient
-/// of scores, and rows without products.
+/// of scores, rows without products, and gradients from stored probabilities.
 constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient = "sum (R S)(R S) S",
                      *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S",
                      *withoutQueries = "sum (R S) S, sum (R S)(R S) S",
                      *twoChains = "sum (R S) S, sum (R S) S", *twoProducts = "sum S S, sum S S",
                      *state = "store (S S) S, store R S, sum S S", *pairs = "sum R S, sum R S",
-                     *rowsOnly = "rows";
+                     *rowsOnly = "rows", *stored = "sum (R S) S, sum S S";
 
 } // namespace
 
@@ -364,6 +390,8 @@ BlockTable::BlockTable() {
     for (const auto &[target, numbers] : entries)
       rows.push_back({numbers, structure, target, captures, work, stateless});
   };
+  append(forward, gradientOfPairs, /*captures=*/1, /*work=*/0, /*stateless=*/1);
+  append(stored, gradientsOfPairs, /*captures=*/1);
   append(forward, forwardWithWork, /*captures=*/0, randomWork);
   append(backward, backwardWithWork, /*captures=*/0, randomWork);
   append(withoutQueries, backwardWithWork, /*captures=*/0, randomWork);

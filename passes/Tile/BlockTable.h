@@ -38,8 +38,8 @@ struct BlockQuery {
   MaskKind mask = MaskKind::None;
   bool hasLength = false; ///< an argument's extent bounds the loop, so a launch can check it
   int64_t length = 0;     ///< upper bound of the loop's length; 0: none
-  /// Mapped functions of the loop read captured views of rank 2 or more: tiles of these may take
-  /// shared memory like operands.
+  /// Mapped functions of the loop read captured views of rank 2 or more, or it loads tiles of rows
+  /// by steps itself: these may take shared memory like operands.
   bool captures = false;
   /// Operations per element of the functions that the loop maps; a random number counts as
   /// randomWork.

@@ -203,6 +203,7 @@ BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
       query.narrowest = query.narrowest ? std::min(query.narrowest, extent) : extent;
   }
   query.hasStates = structure.hasStates;
+  query.captures = structure.loadsPairs;
   if (!structure.loop)
     return query;
   auto loop = dyn_cast<ForBlocksOp>(structure.loop);

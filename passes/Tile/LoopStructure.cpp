@@ -126,6 +126,12 @@ public:
     structure.products = total;
     readRoles(structure);
     structure.hasStates = hasStates();
+    if (structure.columns.isUnknown())
+      loop->walk([&](LoadOp load) {
+        SmallVector<Dim> dims = getDims(load.getType());
+        structure.loadsPairs |= dims.size() == 2 && llvm::is_contained(dims, structure.rows) &&
+                                llvm::is_contained(dims, structure.step);
+      });
     structure.key = total > mostProducts ? "more than 16 products" : getKey();
     if (isTooLong || structure.key.size() > mostText)
       structure.key = "more than 1024 characters";

@@ -32,6 +32,8 @@ struct LoopStructure {
   mlir::Type element; ///< element type of the operands of the first product, or of the first load
   /// Whether the loop carries tiles other than sums of products, such as the maxima of rows.
   bool hasStates = false;
+  /// Whether an iteration loads a tile of `rows` by `step`, such as stored probabilities.
+  bool loadsPairs = false;
 
   /// Extents by their role. For a product R S, `rows` are those of R and `step` is that of S; for S
   /// S, rows and columns are those of the result, and the step is the summed dimension, unless both

@@ -348,7 +348,9 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"tgpu.copy_commit", kMergedGroups}}},
         OtherKernel{
             "attention_forward", {{"T", "e4m3"}, {"TO", "f32"}}, {{"tgpu.sync", kHeadOfRound}}},
-        OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}},
+        OtherKernel{"attention_backward_saved_probs",
+                    {{"T", "f16"}, {"DQ_BLOCK_M", "32"}, {"DQ_BLOCK_N", "16"}},
+                    {}},
         OtherKernel{"attention_forward_saved_probs", {{"T", "f16"}}, {}}),
     [](const auto &info) {
       std::string name = info.param.name;
