@@ -193,6 +193,7 @@ std::string KernelJob::describeCode() const {
   for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
     kernel.removeBindingsAttr();
     kernel->removeAttr(blocksAttrName);
+    kernel->removeAttr(strategyAttrName);
     if (ArrayAttr constraints = kernel.getConstraintsAttr())
       kernel.setConstraintsAttr(getOfScalars(constraints));
   }

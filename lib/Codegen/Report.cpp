@@ -239,6 +239,8 @@ public:
     report.kernel = kernel.getSymName().str();
     report.target = kernel.getTarget().str();
     report.blocks = describeBlocks(kernel->getAttrOfType<DictionaryAttr>(blocksAttrName));
+    if (auto strategy = kernel->getAttrOfType<StringAttr>(strategyAttrName))
+      report.strategy = strategy.str();
     if (auto reason = kernel->getAttrOfType<StringAttr>(noRolesName))
       report.noRoles = reason.str();
     report.warps = kernel.getWarps();
@@ -410,6 +412,8 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
     os << kernel.kernel << " for " << kernel.target << '\n';
     if (!kernel.blocks.empty())
       os << "  blocks          " << kernel.blocks << '\n';
+    if (!kernel.strategy.empty())
+      os << "  strategy        " << kernel.strategy << '\n';
     if (!kernel.noRoles.empty())
       os << "  no roles        " << kernel.noRoles << '\n';
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";

@@ -59,8 +59,9 @@ struct Occupancy {
 
 struct KernelReport {
   std::string kernel, target;
-  std::string blocks;  ///< the chosen blocks, and the reason; empty if none were chosen
-  std::string noRoles; ///< why a kernel has no roles on a target that has them
+  std::string blocks;   ///< the chosen blocks, and the reason; empty if none were chosen
+  std::string strategy; ///< how instances share a sum; empty for a kernel as its author wrote it
+  std::string noRoles;  ///< why a kernel has no roles on a target that has them
   int64_t warps = 0;
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;

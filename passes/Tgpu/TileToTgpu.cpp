@@ -65,13 +65,15 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       if (hasWgmma)
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
       Attribute blocks = kernel->getAttr(blocksAttrName);
+      Attribute strategy = kernel->getAttr(strategyAttrName);
       Attribute noRoles = machine->hasRoles() ? kernel->getAttr(tgpu::noRolesName) : Attribute();
       StringAttr name = kernel.getSymNameAttr();
       if (failed(tgpu::KernelMapper(kernel, *machine, usable).run()))
         return signalPassFailure();
       Operation *mapped = SymbolTable::lookupSymbolIn(getOperation(), name);
       for (auto [key, value] :
-           {std::pair(blocksAttrName, blocks), std::pair(tgpu::noRolesName, noRoles)})
+           {std::pair(blocksAttrName, blocks), std::pair(strategyAttrName, strategy),
+            std::pair(tgpu::noRolesName, noRoles)})
         if (value) // for reports
           mapped->setAttr(key, value);
     }

@@ -61,6 +61,10 @@ mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name, bool exp
 /// that it considered; tile-specialize copies it from the launch to the kernel.
 constexpr llvm::StringLiteral blocksAttrName = "blocks";
 
+/// On a kernel that tile-combine-sums wrote, for reports: what it does, and by which row of the
+/// table of strategies.
+constexpr llvm::StringLiteral strategyAttrName = "strategy";
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_PASSES_TILE_BINDPARAMETERS_H

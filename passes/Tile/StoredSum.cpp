@@ -5,6 +5,7 @@
 
 #include "passes/Tile/StoredSum.h"
 
+#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -18,15 +19,29 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// Follows a sum from what is yielded back to the argument of the body.
+/// Follows a sum from what is yielded back to the argument of the body. Chains of operations may be
+/// long, so there is no recursion.
 class SumTracer {
 public:
-  explicit SumTracer(BlockArgument sum) : sum(sum) { values.insert(sum); }
+  explicit SumTracer(BlockArgument sum) : sum(sum) { findDependent(); }
 
   /// Null, or an operation that does something else.
   Operation *findOtherUse(OpOperand &yielded) {
-    if (!trace(yielded, sum))
-      return yielded.get().getDefiningOp() ? yielded.get().getDefiningOp() : yielded.getOwner();
+    llvm::SetVector<Value> values; // the sum on its way
+    values.insert(sum);
+    add(yielded, sum);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      auto [operand, start] = wanted[i];
+      if (operand->get() == start)
+        continue;
+      Operation *op = operand->get().getDefiningOp();
+      if (!op || !dependent.contains(operand->get())) // another value instead of the sum
+        return operand->getOwner();
+      if (!addOperands(*operand, start))
+        return op;
+      values.insert(operand->get());
+      values.insert(start);
+    }
     for (Value value : values)
       for (OpOperand &use : value.getUses())
         if (!known.contains(&use))
@@ -35,42 +50,68 @@ public:
   }
 
 private:
-  /// Whether the operand is `start` plus terms.
-  bool trace(OpOperand &operand, Value start) {
-    known.insert(&operand);
-    Value value = operand.get();
-    if (value == start)
-      return true;
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return false;
-    values.insert(value);
-    unsigned number = cast<OpResult>(value).getResultNumber();
-    if (auto dot = dyn_cast<DotOp>(op))
-      return dot.getAcc() && trace(dot.getAccMutable()[0], start);
-    if (isa<arith::AddFOp>(op)) // the other operand does not lead to the start
-      return trace(op->getOpOperand(0), start) || trace(op->getOpOperand(1), start);
-    if (isa<arith::SelectOp>(op))
-      return trace(op->getOpOperand(1), start) && trace(op->getOpOperand(2), start);
-    if (auto branch = dyn_cast<scf::IfOp>(op))
-      return !branch.getElseRegion().empty() &&
-             trace(branch.thenYield()->getOpOperand(number), start) &&
-             trace(branch.elseYield()->getOpOperand(number), start);
-    if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
-      MutableArrayRef<OpOperand> inits = loop.getInitsMutable();
-      auto yields = loop.getYieldedValuesMutable();
-      if (number >= inits.size() || !yields || number >= yields->size())
+  /// All values that depend on the sum.
+  void findDependent() {
+    dependent.insert(sum);
+    for (size_t i = 0; i < dependent.size(); ++i)
+      for (OpOperand &use : dependent[i].getUses()) {
+        Operation *user = use.getOwner();
+        if (auto loop = dyn_cast<LoopLikeOpInterface>(user))
+          if (BlockArgument argument = loop.getTiedLoopRegionIterArg(&use))
+            dependent.insert(argument);
+        dependent.insert_range(user->getResults());
+        if (user->hasTrait<OpTrait::IsTerminator>() &&
+            user->getParentOp() != sum.getParentRegion()->getParentOp())
+          dependent.insert_range(user->getParentOp()->getResults());
+      }
+  }
+
+  void add(OpOperand &operand, Value start) {
+    if (known.insert(&operand).second)
+      wanted.push_back({&operand, start});
+  }
+
+  /// Adds the operands that must be `start` plus terms, so that the operand is. False if the
+  /// operation is not known to pass a sum on.
+  bool addOperands(OpOperand &operand, Value start) {
+    Operation *op = operand.get().getDefiningOp();
+    unsigned number = cast<OpResult>(operand.get()).getResultNumber();
+    if (auto dot = dyn_cast<DotOp>(op)) {
+      if (!dot.getAcc())
         return false;
-      BlockArgument old = loop.getRegionIterArgs()[number];
-      values.insert(old);
-      return trace((*yields)[number], old) && trace(inits[number], start);
+      add(dot.getAccMutable()[0], start);
+      return true;
     }
-    return false;
+    if (isa<arith::AddFOp>(op)) {
+      add(op->getOpOperand(dependent.contains(op->getOperand(0)) ? 0 : 1), start);
+      return true;
+    }
+    if (isa<arith::SelectOp>(op)) {
+      add(op->getOpOperand(1), start);
+      add(op->getOpOperand(2), start);
+      return true;
+    }
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      if (branch.getElseRegion().empty())
+        return false;
+      add(branch.thenYield()->getOpOperand(number), start);
+      add(branch.elseYield()->getOpOperand(number), start);
+      return true;
+    }
+    auto loop = dyn_cast<LoopLikeOpInterface>(op);
+    MutableArrayRef<OpOperand> inits = loop ? loop.getInitsMutable() : MutableArrayRef<OpOperand>();
+    auto yields = loop ? loop.getYieldedValuesMutable() : std::nullopt;
+    if (number >= inits.size() || !yields || number >= yields->size())
+      return false;
+    add((*yields)[number], loop.getRegionIterArgs()[number]);
+    add(inits[number], start);
+    return true;
   }
 
   BlockArgument sum;
-  llvm::SetVector<Value> values; ///< the sum on its way
+  llvm::SetVector<Value> dependent;
   llvm::DenseSet<OpOperand *> known;
+  SmallVector<std::pair<OpOperand *, Value>> wanted;
 };
 
 } // namespace
@@ -79,9 +120,10 @@ LogicalResult tilewright::checkSums(AccumulateOp op) {
   Operation *yield = op.getBody().front().getTerminator();
   for (auto [i, sum] : llvm::enumerate(op.getSums()))
     if (Operation *other = SumTracer(sum).findOtherUse(yield->getOpOperand(i))) {
-      (op.emitOpError() << "may only add to its sums, by tile.dot or arith.addf, but does something "
-                           "else with sum "
-                        << i << "; compute it after the loop, or write a loop (scf.for)")
+      (op.emitOpError()
+       << "may only add to its sums, by tile.dot or arith.addf, but does something "
+          "else with sum "
+       << i << "; compute it after the loop, or write a loop (scf.for)")
               .attachNote(other->getLoc())
           << "used here";
       return failure();
@@ -100,55 +142,65 @@ static bool isElementwise(Operation *op) {
          (OpTrait::hasElementwiseMappableTraits(op) && isMemoryEffectFree(op));
 }
 
-/// Adds `value` and what it is computed from, operands first. False if a part is neither the sum,
+/// The operations from the sum to `value`, operands first. Nothing if a part is neither the sum,
 /// nor elementwise, nor a scalar argument of the kernel.
-static bool collect(Value value, StoredSum &sum, KernelOp kernel,
-                    llvm::SetVector<Operation *> &ops) {
-  if (value == sum.result)
-    return true;
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    bool isScalar = argument.getOwner() == &kernel.getBody().front() &&
-                    argument.getArgNumber() < kernel.getNumArgs() &&
-                    !isa<ViewType>(argument.getType());
-    if (isScalar && !llvm::is_contained(sum.arguments, argument.getArgNumber()))
+static std::optional<llvm::SetVector<Operation *>> collect(Value value, StoredSum &sum,
+                                                           KernelOp kernel) {
+  llvm::SetVector<Value> values;
+  llvm::SetVector<Operation *> ops;
+  values.insert(value);
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto argument = dyn_cast<BlockArgument>(values[i]);
+    Operation *op = values[i].getDefiningOp();
+    if (values[i] == sum.result)
+      continue;
+    if (argument && argument.getOwner() == &kernel.getBody().front() &&
+        argument.getArgNumber() < kernel.getNumArgs() && !isa<ViewType>(argument.getType())) {
       sum.arguments.push_back(argument.getArgNumber());
-    return isScalar;
+      continue;
+    }
+    if (!op || !isElementwise(op))
+      return std::nullopt;
+    ops.insert(op);
+    values.insert_range(op->getOperands());
   }
-  Operation *op = value.getDefiningOp();
-  if (ops.contains(op))
-    return true;
-  if (!isElementwise(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
-        return !collect(operand, sum, kernel, ops);
-      }))
-    return false;
-  ops.insert(op);
-  return true;
+  return topologicalSort(ops);
 }
 
-/// Adds the operations from an argument of the kernel to a part of it; returns the argument.
-static BlockArgument collectParts(Value view, llvm::SetVector<Operation *> &parts) {
-  if (auto argument = dyn_cast<BlockArgument>(view))
-    return argument;
-  Operation *op = view.getDefiningOp();
-  if (auto part = dyn_cast<SubviewOp>(op)) {
-    BlockArgument all = collectParts(part.getSource(), parts);
-    parts.insert(op);
-    return all;
+/// The argument of the kernel that a view is a part of; null if there is none. `parts` gets the
+/// operations from the argument to the view, operands first.
+static BlockArgument findWhole(Value view, SmallVector<Operation *> &parts) {
+  llvm::SetVector<Value> values;
+  llvm::SetVector<Operation *> ops;
+  BlockArgument whole;
+  values.insert(view);
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto argument = dyn_cast<BlockArgument>(values[i]);
+    if (argument && (!whole || whole == argument)) {
+      whole = argument;
+      continue;
+    }
+    Operation *op = values[i].getDefiningOp();
+    if (auto part = dyn_cast_or_null<SubviewOp>(op)) {
+      values.insert(part.getSource());
+    } else if (auto select = dyn_cast_or_null<arith::SelectOp>(op)) {
+      values.insert(select.getTrueValue());
+      values.insert(select.getFalseValue());
+    } else {
+      return {};
+    }
+    ops.insert(op);
   }
-  auto select = dyn_cast<arith::SelectOp>(op);
-  if (!select)
-    return {};
-  BlockArgument a = collectParts(select.getTrueValue(), parts);
-  BlockArgument b = collectParts(select.getFalseValue(), parts);
-  parts.insert(op);
-  return a == b ? a : BlockArgument();
+  ops = topologicalSort(ops);
+  parts.assign(ops.begin(), ops.end());
+  return whole;
 }
 
 std::optional<StoredSum> StoredSum::get(KernelOp kernel, OpResult result, std::string &reason) {
   StoredSum sum;
   sum.result = result;
   std::string name = "sum " + std::to_string(result.getResultNumber());
-  llvm::SetVector<Operation *> after, ops, parts;
+  llvm::SetVector<Operation *> after;
   llvm::SetVector<Value> values;
   values.insert(result);
   for (size_t i = 0; i < values.size(); ++i)
@@ -168,14 +220,13 @@ std::optional<StoredSum> StoredSum::get(KernelOp kernel, OpResult result, std::s
     reason = name + " is not stored";
     return std::nullopt;
   }
-  if (!collect(sum.store.getValue(), sum, kernel, ops) ||
-      llvm::any_of(after, [&](Operation *op) { return !ops.contains(op); })) {
+  std::optional<llvm::SetVector<Operation *>> ops = collect(sum.store.getValue(), sum, kernel);
+  if (!ops || llvm::any_of(after, [&](Operation *op) { return !ops->contains(op); })) {
     reason = name + " is combined with values of the instance before it is stored";
     return std::nullopt;
   }
-  sum.epilogue.assign(ops.begin(), ops.end());
-  sum.view = collectParts(sum.store.getView(), parts);
-  sum.parts.assign(parts.begin(), parts.end());
+  sum.epilogue.assign(ops->begin(), ops->end());
+  sum.view = findWhole(sum.store.getView(), sum.parts);
   ArrayRef<int64_t> places = sum.store.getStaticIndices();
   bool isRows = getRank(result.getType()) == 2 && !sum.store.getDims() && places.size() >= 2 &&
                 places.back() == 0;

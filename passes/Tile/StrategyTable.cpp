@@ -29,6 +29,11 @@ const ApartRow *tilewright::findApartRow(llvm::StringRef target) {
   return nullptr;
 }
 
+std::string tilewright::describe(const ApartRow &row) {
+  return row.target.str() + ", up to " + std::to_string(row.bits) + " bits, rows up to " +
+         std::to_string(row.bytes) + " bytes";
+}
+
 ExprAttr tilewright::getApartCondition(const ApartRow &row, int64_t multiprocessors,
                                        ExprAttr instances, ExprAttr terms, ExprAttr isEven) {
   MLIRContext *context = instances.getContext();

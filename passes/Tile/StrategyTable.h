@@ -10,8 +10,7 @@
 
 namespace tilewright {
 
-/// When instances add the terms of a `tile.accumulate` one by one, to arrays in memory. Conditions
-/// of 0 always hold.
+/// When instances add the terms of a `tile.accumulate` one by one, to arrays in memory.
 struct ApartRow {
   llvm::StringLiteral target; ///< "gpu", or a name of base/Target
   int64_t bits;               ///< of an element of the result: maximum
@@ -26,6 +25,9 @@ struct ApartRow {
 
 /// The row for a target; null if sums are always whole there.
 const ApartRow *findApartRow(llvm::StringRef target);
+
+/// "gpu, up to 16 bits, rows up to 256 bytes".
+std::string describe(const ApartRow &row);
 
 /// The condition, over the launch, on which terms are added apart: there are `instances` for whole
 /// sums, of `terms` terms each, and `isEven` says whether all take about the same time.

@@ -433,10 +433,10 @@ tile.kernel @add params(P: flag) (%x: !view, %y: !view) grid(%i = dim(y, 1), %b 
   // expected-error @+1 {{may only add to its sums, by tile.dot or arith.addf, but does something else with sum 0}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %flag = tile.param P : i1
-    // expected-note @+1 {{used here}}
     %new = scf.if %flag -> (!sum) {
       scf.yield %old : !sum
     } else {
+      // expected-note @+1 {{used here}}
       scf.yield %zero : !sum
     }
     tile.yield %new : !sum
