@@ -34,6 +34,8 @@
 // RUN: sed 's|^      scf.yield %b_old|      %negated = arith.negf %b_old : !tile.tile<[R, 256], f32>\n      scf.yield %negated|' %t/kernels.mlir > %t/states.mlir
 // RUN: tilewright-opt %t/states.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=STATES
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=totals params=T=bf16,W=128 target=sm_80" | FileCheck %s --check-prefix=TOTALS
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=stored params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=STORED
+// RUN: sed 's|tile.load %%p\[%%m, %%n\] : !tile.view<\[?, ?\], T> -> !tile.tile<\[M, N\], T>|tile.cast %%scores : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], T>|' %t/kernels.mlir | tilewright-opt --tile-choose-blocks="entry=stored params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=COMPUTED-PAIRS
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=totals params=T=bf16,W=128,M=80 target=sm_80" | FileCheck %s --check-prefix=TOTALS-GIVEN
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=plain" | FileCheck %s --check-prefix=PLAIN
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,KEYS=17 target=sm_80" 2>&1 | FileCheck %s --check-prefix=UNIT
@@ -374,6 +376,35 @@ tile.kernel @total params(T: type, W: int, M: int) (%x: !tile.view<[?, W], T>, %
   %t = tile.load %x[%m, 0] : !tile.view<[?, W], T> -> !tile.tile<[M, W], T>
   %sum = tile.reduce add %t dim 1 : !tile.tile<[M, W], T> -> !tile.tile<[M], T>
   tile.store %sum, %y[%m] : !tile.tile<[M], T>, !tile.view<[?], T>
+}
+
+// A loop that loads a tile of rows by steps has rows of its own.
+// STORED-LABEL: tile.kernel @stored
+// STORED: M: int = 64, N: int = 128
+// STORED: by = "the table: gpu, up to 16 bits, rows up to 128 bytes, captured tiles, sums of products only", {{.*}}structure = "sum (R S) S"
+// COMPUTED-PAIRS: M: int = 192, N: int = 128
+// COMPUTED-PAIRS: by = "the table: sm_90a, up to 16 bits, rows up to 128 bytes", {{.*}}structure = "sum (R S) S"
+tile.kernel @stored params(T: type, M: int = block(), N: int = block())
+    (%x: !tile.view<[?, 64], T>, %p: !tile.view<[?, ?], T>, %y: !tile.view<[?, 64], f32>) grid(%i = ceildiv(dim(x, 0), M)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.param M : i32
+  %step = tile.param N : i32
+  %m = arith.muli %i, %rows : i32
+  %all = tile.dim %x, 0 : !tile.view<[?, 64], T>
+  %none = tile.constant 0 : !tile.tile<[M, 64], f32>
+  %own = tile.load %x[%m, 0] : !tile.view<[?, 64], T> -> !tile.tile<[M, 64], T>
+  %sum = scf.for %n = %c0 to %all step %step iter_args(%old = %none) -> (!tile.tile<[M, 64], f32>) : i32 {
+    %other = tile.load %x[%n, 0] : !tile.view<[?, 64], T> -> !tile.tile<[N, 64], T>
+    %scores = tile.dot %own, %other transpose_b : !tile.tile<[M, 64], T>, !tile.tile<[N, 64], T> -> !tile.tile<[M, N], f32>
+    %stored = tile.load %p[%m, %n] : !tile.view<[?, ?], T> -> !tile.tile<[M, N], T>
+    %stored_acc = tile.cast %stored : !tile.tile<[M, N], T> -> !tile.tile<[M, N], f32>
+    %both = arith.mulf %scores, %stored_acc : !tile.tile<[M, N], f32>
+    %rounded = tile.cast %both : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], T>
+    %new = tile.dot %rounded, %other, %old
+        : !tile.tile<[M, N], T>, !tile.tile<[N, 64], T> -> !tile.tile<[M, 64], f32>
+    scf.yield %new : !tile.tile<[M, 64], f32>
+  }
+  tile.store %sum, %y[%m, 0] : !tile.tile<[M, 64], f32>, !tile.view<[?, 64], f32>
 }
 
 // PLAIN: tile.kernel @plain
