@@ -53,9 +53,11 @@ public:
         return reason;
       if (!names.getArgument(sum->getArgument()))
         return "sums are stored to an array that is not an argument of the program";
-      auto element = dyn_cast<ParamType>(sum->getElementType());
-      if (element && !Signature(program).findParam(element.getName()))
-        return ("the program has no parameter '" + element.getName() + "', the type of sums").str();
+      if (auto element = dyn_cast<ParamType>(sum->getElementType());
+          element && !isSameInProgram(element.getName()))
+        return ("the program has no parameter '" + element.getName() +
+                "' with the value of the kernel's, the type of sums")
+            .str();
       sums.push_back(std::move(*sum));
       for (ExprAttr &branch : sums.back().conditions)
         if (!(branch = names.get(branch)))
@@ -79,6 +81,15 @@ private:
     bool result = flag && flag->getKind() == ExprKind::Flag && !flag->getValue();
     llvm::consumeError(flag.takeError());
     return result;
+  }
+
+  /// Whether a parameter of the kernel has the value that the program's of that name has.
+  bool isSameInProgram(StringRef name) const {
+    ParamDeclAttr param = Signature(program).findParam(name);
+    ExprAttr own = names.get(ExprAttr::getName(context, name));
+    return param && own &&
+           (own == ExprAttr::getName(context, name) ||
+            (param.getDerived() && own == param.getDefaultValue()));
   }
 
   ExprAttr call(Function function, ArrayRef<ExprAttr> operands) const {

@@ -328,7 +328,32 @@ tile.kernel @add params(let ACC: type = accumulator(f16)) (%x: !view, %y: !view)
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: the program has no parameter 'ACC', the type of sums}}
+  // expected-remark @+1 {{has no form that adds terms apart: the program has no parameter 'ACC' with the value of the kernel's, the type of sums}}
+  %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
+    %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
+    %x_acc = tile.cast %x_tile : !x -> !sum
+    %new = arith.addf %old, %x_acc : !sum
+    tile.yield %new : !sum
+  }
+  %rounded = tile.cast %sum : !tile.tile<[16, 64], ACC> -> !x
+  tile.store %rounded, %y[%b, %i, 0, 0] : !x, !view
+}
+
+// -----
+
+// A type of sums that is another one in the program.
+!view = !tile.view<[?, ?, ?, 64], f16>
+!x = !tile.tile<[16, 64], f16>
+!sum = !tile.tile<[16, 64], ACC>
+tile.program @sums params(let ACC: type = accumulator(f64)) (%x: !view, %y: !view) {
+  tile.launch @add(%x, %y) : !view, !view
+}
+tile.kernel @add params(let ACC: type = accumulator(f16)) (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y, 0)) {
+  %in = tile.dim %x, 1 : !view
+  %out = tile.dim %y, 1 : !view
+  %terms = arith.divsi %in, %out : i32
+  %zero = tile.constant 0 : !sum
+  // expected-remark @+1 {{has no form that adds terms apart: the program has no parameter 'ACC' with the value of the kernel's, the type of sums}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
