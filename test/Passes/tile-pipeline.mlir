@@ -7,6 +7,7 @@
 // PASSES:      tile-link{source= },
 // PASSES-NEXT: tile-inline-calls{of-tiles-only=true},
 // PASSES-NEXT: tile-bind-target{target=cpu},
+// PASSES-NEXT: tile-combine-sums{sums=auto target=cpu},
 // PASSES-NEXT: tile-choose-blocks{by-model=false entry= length=0 params={CAUSAL=true} shared=0 table= target=cpu},
 // PASSES-NEXT: tile-specialize{entry= exact-literals=false params={CAUSAL=true}},
 // PASSES-NEXT: tile-unroll,
