@@ -186,7 +186,10 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   // Windows, and keys behind padding, begin at whole iterations.
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %from_origin = arith.subi %shift, %origin : i32
-  %wanted = arith.subi %from_origin, %window_left : i32
+  // A side of more than all keys would wrap.
+  %wide = arith.addi %keys, %queries : i32
+  %side = arith.minsi %window_left, %wide : i32
+  %wanted = arith.subi %from_origin, %side : i32
   %open = arith.cmpi slt, %window_left, %c0 : i32
   %no_window = tile.param not(WINDOW) : i1
   %is_open = arith.ori %open, %no_window : i1
@@ -204,12 +207,14 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %all_blocks = arith.ceildivsi %length, %block_n : i32
   %blocks = arith.subi %all_blocks, %first_block : i32
   // Half of the multiprocessors suffice for the memory: with more instances, each takes longer for a block. A merge
-  // takes as long as four blocks. Where parts do not pay, only long sequences are divided.
+  // takes as long as four blocks. Where parts do not pay, only long sequences are divided. More pairs than
+  // multiprocessors change nothing but the size of the numbers.
   %all = tile.param multiprocessors() : i32
   %c2 = arith.constant 2 : i32
   %c4 = arith.constant 4 : i32
   %even = arith.ceildivsi %blocks, %most : i32
-  %alone = arith.muli %pairs, %c2 : i32
+  %enough = arith.minsi %pairs, %all : i32
+  %alone = arith.muli %enough, %c2 : i32
   %alone_each = arith.maxsi %alone, %all : i32
   %alone_time = arith.muli %alone_each, %blocks : i32
   %shared = arith.muli %alone, %most : i32

@@ -162,7 +162,8 @@ def Tile_AccumulateOp : Tile_Op<"accumulate", [SingleBlockImplicitTerminator<"Yi
     for this choice alone.
 
     Preconditions: the body adds to its sums, and does not read them otherwise. %n is the same in all instances, and at
-    least 1.
+    least 1. The instances store every element of the arrays of the results, since the further launch does. Where
+    `apart when` holds, the kernel writes no other memory outside of the body: it would be written once for each term.
 
     Postconditions: the results are the sums over all numbers, in either form.
 

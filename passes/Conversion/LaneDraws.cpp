@@ -120,6 +120,11 @@ std::optional<LaneDraws> tgpu::findLaneDraws(KernelEmitter &e, tile::MapOp map) 
     for (const BitFact &bit : ArrayRef(counter[c]).drop_front(c == 0 ? kBitsOfBlock : 0))
       ofBlock = {ofBlock[0] | bit.depends[0], ofBlock[1] | bit.depends[1]};
 
+  for (Value key : {draws.random.getSeed(), draws.random.getOffset()})
+    for (const BitFact &bit : bits.get(key))
+      if (bit.depends != PositionSet{0, 0})
+        return std::nullopt; // each number has a key of its own
+
   // The half of a word is a bit of the lane, and the lanes that differ in it need the same words of
   // the same blocks.
   const BitFact &half = inBlock[0];

@@ -479,7 +479,7 @@ std::optional<ModelChoice> tilewright::chooseByModel(const ExaminedKernel &kerne
                                                      const BlockQuery &query) {
   const Target *target = Target::find(query.target);
   constexpr int64_t bits = 16;
-  if (!target || query.bits != bits)
+  if (!target || query.bits != bits || !kernel.structure.loop)
     return std::nullopt;
   Loop loop(kernel, bindings, query);
   if (!loop.hasProducts())

@@ -200,9 +200,8 @@ constexpr Entry backwardWithQueries[] = {
 constexpr Entry backwardWithWork[] = {
     // One H200, dropout, S 4096, 2026-11-28 (performance-log). D 64 by 64, 80, 96 and 112 queries:
     // 336, 345, 349 and 320 TFLOP/s, causal 319, 313, 320 and 280; 128 spill 156 bytes. D 128 by
-    // 48: 494,
-    // by 64, which spill 20 bytes, 505; causal 444 and 416. At D 64, masks and packed rows spill
-    // 28 to 80 bytes by 96.
+    // 48: 494, by 64, which spill 20 bytes, 505; causal 444 and 416. At D 64, masks and packed rows
+    // spill 28 to 80 bytes by 96.
     {"sm_90a", 16, 128, 0, anyMask, unknownLength, 128, 0, 64},
     {"sm_90a", 16, 128, 0, none, 0, 128, 0, 96},
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 64},

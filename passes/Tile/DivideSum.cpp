@@ -63,10 +63,10 @@ public:
         if (!(branch = names.get(branch)))
           return "a condition of its store is no expression over the program";
     }
-    for (Operation *user : op.getId().getUsers())
-      if (user->getBlock() == op->getBlock() && op.getCount().getDefiningOp() &&
-          user->isBeforeInBlock(op.getCount().getDefiningOp()))
-        return "the number behind 'of' is used before the number of terms is known";
+    if (Operation *count = op.getCount().getDefiningOp())
+      for (Operation *user : op.getId().getUsers())
+        if (op->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(count))
+          return "the number behind 'of' is used before the number of terms is known";
     if (!findConditions(allowed))
       return "the grid, or a row of a result, is no expression over the program";
     write();
@@ -184,14 +184,20 @@ private:
       KernelOp result = writeResult(sum);
       SmallVector<Attribute> withNames, withValues;
       Dim rows = getDims(sum.result.getType()).front();
+      ParamDeclAttr param =
+          rows.isSymbol() ? Signature(kernel).findParam(rows.symbol.getValue()) : ParamDeclAttr();
+      ExprAttr few = ExprAttr::getInt(context, rowsOfResult);
+      bool choosesRows =
+          param && !param.getDerived() &&
+          (param.getAllowed().empty() || llvm::is_contained(param.getAllowed(), few));
       for (auto [name, value] : llvm::zip(launch.getWithNames(), launch.getWithValues()))
-        if (name != rows.symbol) {
+        if (!choosesRows || name != rows.symbol) {
           withNames.push_back(name);
           withValues.push_back(value);
         }
-      if (rows.isSymbol()) {
+      if (choosesRows) {
         withNames.push_back(rows.symbol);
-        withValues.push_back(ExprAttr::getInt(context, rowsOfResult));
+        withValues.push_back(few);
       }
       LaunchOp::create(b, launch.getLoc(), result.getSymName(), arguments,
                        b.getArrayAttr(withNames), b.getArrayAttr(withValues), when);

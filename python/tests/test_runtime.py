@@ -293,8 +293,9 @@ class RuntimeTest(unittest.TestCase):
         expect(f"page_rows must be an integer of 32 bits, but got {2**40}", page_rows=2**40)
         decode = runtime.attention_desc("decode", "f16", 32, max_rows=3, group=2, page_rows=runtime.NO_TABLE)
         self.assertEqual(self.library.attention_params(decode)["ROWS"], "4")
-        with self.assertRaisesRegex(runtime.TilewrightError, "packed is of the description of a forward or backward or append"):
-            self.library.attention_params(runtime.attention_desc("decode", "f16", 32, packed=True))
+        self.assertEqual(self.library.attention_params(runtime.attention_desc("decode", "f16", 32, packed=True))["PACKED"], "true")
+        with self.assertRaisesRegex(runtime.TilewrightError, "deterministic is of the description of a backward, but this one"):
+            self.library.attention_params(runtime.attention_desc("decode", "f16", 32, deterministic=True))
 
     def test_numbers_of_other_kinds(self):
         """ctypes would pass the low bits of a large integer."""

@@ -15,6 +15,7 @@
 // LANES: used_twice: 16384 decisions, 0 wrong
 // LANES: half_in_register: 16384 decisions, 0 wrong
 // LANES: unknown_start: 16384 decisions, 0 wrong
+// LANES: own_key: 16384 decisions, 0 wrong
 // WRONG: run_lanes.py: transposed: {{[0-9]+}} of 16384 decisions are wrong
 
 #m = #tgpu.mma<4, 1>
@@ -42,6 +43,37 @@ func.func private @keep(%key: i32, %query: i32, %head: i32, %seed: i64, %offset:
   %n_4_0 = arith.ori %n_4_3, %n_2_0 : i32
   %n = arith.ori %n_upper, %n_4_0 : i32
   %bits = tile.random %seed, %offset at (%n, %query_others, %head) bits 16 rounds 7 : i32
+  %c16 = arith.constant 16 : i32
+  %threshold = arith.shli %t, %c16 : i32
+  %dropped = arith.cmpi ult, %bits, %threshold : i32
+  %c0 = arith.constant 0 : i32
+  %kept = arith.select %dropped, %c0, %c1 : i32
+  return %kept : i32
+}
+func.func private @keep_by_own_key(%key: i32, %query: i32, %head: i32, %seed: i64, %offset: i64, %t: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c6 = arith.constant 6 : i32
+  %c8 = arith.constant 8 : i32
+  %not_8 = arith.constant -9 : i32
+  %not_15 = arith.constant -16 : i32
+  %query_3 = arith.andi %query, %c8 : i32
+  %query_others = arith.andi %query, %not_8 : i32
+  %key_0 = arith.andi %key, %c1 : i32
+  %key_1_2 = arith.andi %key, %c6 : i32
+  %key_3 = arith.andi %key, %c8 : i32
+  %key_upper = arith.andi %key, %not_15 : i32
+  %n_2 = arith.shrui %query_3, %c1 : i32
+  %n_1 = arith.shrui %key_3, %c2 : i32
+  %n_4_3 = arith.shli %key_1_2, %c2 : i32
+  %n_upper = arith.shli %key_upper, %c1 : i32
+  %n_1_0 = arith.ori %n_1, %key_0 : i32
+  %n_2_0 = arith.ori %n_2, %n_1_0 : i32
+  %n_4_0 = arith.ori %n_4_3, %n_2_0 : i32
+  %n = arith.ori %n_upper, %n_4_0 : i32
+  %row = arith.extui %query : i32 to i64
+  %own = arith.addi %seed, %row : i64
+  %bits = tile.random %own, %offset at (%n, %query_others, %head) bits 16 rounds 7 : i32
   %c16 = arith.constant 16 : i32
   %threshold = arith.shli %t, %c16 : i32
   %dropped = arith.cmpi ult, %bits, %threshold : i32
@@ -176,6 +208,25 @@ tgpu.kernel @unknown_start target "sm_80" warps 4 (%out: !tile.view<[?, ?], i32>
   %rows = tile.iota %n dim 0 : tensor<64x64xi32, #m>
   %columns = tile.iota %m dim 1 : tensor<64x64xi32, #m>
   %kept = tile.map @keep(%rows, %columns, %head, %seed, %offset, %t)
+      : (tensor<64x64xi32, #m>, tensor<64x64xi32, #m>, i32, i64, i64, i32) -> tensor<64x64xi32, #m>
+  tgpu.store %kept, %out[%n, %m] : tensor<64x64xi32, #m>, !tile.view<[?, ?], i32>
+}
+
+// The key of a number depends on its query.
+// CHECK-LABEL: llvm.func @own_key
+// CHECK-NOT:     llvm.nvvm.shfl.sync.bfly
+tgpu.kernel @own_key target "sm_80" warps 4 (%out: !tile.view<[?, ?], i32>) grid(%i = 4, %j = 4) {
+  %seed = arith.constant 81985529216486895 : i64
+  %offset = arith.constant 12884901893 : i64
+  %t = arith.constant 20000 : i32
+  %head = arith.constant 5 : i32
+  %c64 = arith.constant 64 : i32
+  %n = arith.muli %i, %c64 : i32
+  %cols = arith.constant 64 : i32
+  %m = arith.muli %j, %cols : i32
+  %rows = tile.iota %n dim 0 : tensor<64x64xi32, #m>
+  %columns = tile.iota %m dim 1 : tensor<64x64xi32, #m>
+  %kept = tile.map @keep_by_own_key(%rows, %columns, %head, %seed, %offset, %t)
       : (tensor<64x64xi32, #m>, tensor<64x64xi32, #m>, i32, i64, i64, i32) -> tensor<64x64xi32, #m>
   tgpu.store %kept, %out[%n, %m] : tensor<64x64xi32, #m>, !tile.view<[?, ?], i32>
 }

@@ -505,3 +505,62 @@ tile.kernel @add params(P: flag) (%x: !view, %y: !view) grid(%i = dim(y, 1), %b 
   %rounded = tile.cast %sum : !sum -> !x
   tile.store %rounded, %y[%b, %i, 0, 0] : !x, !view
 }
+
+// -----
+
+// The grid has an extent of a workspace.
+!view = !tile.view<[?, ?, ?, 64], f16>
+!x = !tile.tile<[16, 64], f16>
+!sum = !tile.tile<[16, 64], f32>
+tile.program @sums params() (%x: !view, %y: !view) {
+  %w = tile.workspace [dim(y, 0), dim(y, 1), 1] : !tile.view<[?, ?, 1], f32>
+  tile.launch @add(%x, %y, %w) : !view, !view, !tile.view<[?, ?, 1], f32>
+}
+tile.kernel @add params() (%x: !view, %y: !view, %w: !tile.view<[?, ?, 1], f32>) grid(%i = dim(w, 1), %b = dim(y, 0)) {
+  %in = tile.dim %x, 1 : !view
+  %out = tile.dim %y, 1 : !view
+  %terms = arith.divsi %in, %out : i32
+  %zero = tile.constant 0 : !sum
+  // expected-remark @+1 {{has no form that adds terms apart: the grid, or a row of a result, is no expression over the program}}
+  %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
+    %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
+    %x_acc = tile.cast %x_tile : !x -> !sum
+    %new = arith.addf %old, %x_acc : !sum
+    tile.yield %new : !sum
+  }
+  %rounded = tile.cast %sum : !sum -> !x
+  tile.store %rounded, %y[%b, %i, 0, 0] : !x, !view
+}
+
+// -----
+
+// The number is used in a branch before the number of terms is known.
+!view = !tile.view<[?, ?, ?, 64], f16>
+!x = !tile.tile<[16, 64], f16>
+!sum = !tile.tile<[16, 64], f32>
+tile.program @sums params() (%x: !view, %y: !view) {
+  tile.launch @add(%x, %y) : !view, !view
+}
+tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y, 0)) {
+  %c0 = arith.constant 0 : i32
+  %is_first = arith.cmpi eq, %b, %c0 : i32
+  %start = scf.if %is_first -> (i32) {
+    %next = arith.addi %i, %i : i32
+    scf.yield %next : i32
+  } else {
+    scf.yield %c0 : i32
+  }
+  %in = tile.dim %x, 1 : !view
+  %out = tile.dim %y, 1 : !view
+  %terms = arith.divsi %in, %out : i32
+  %zero = tile.constant 0 : !sum
+  // expected-remark @+1 {{the number behind 'of' is used before the number of terms is known}}
+  %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
+    %x_tile = tile.load %x[%b, %h, %start, 0] : !view -> !x
+    %x_acc = tile.cast %x_tile : !x -> !sum
+    %new = arith.addf %old, %x_acc : !sum
+    tile.yield %new : !sum
+  }
+  %rounded = tile.cast %sum : !sum -> !x
+  tile.store %rounded, %y[%b, %i, 0, 0] : !x, !view
+}

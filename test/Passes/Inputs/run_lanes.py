@@ -28,10 +28,10 @@ def philox(key, counter, rounds):
     return x
 
 
-def number(key, query):
+def number(key, query, seed):
     """The 16 random bits of @keep."""
     c0 = (key & ~15) << 1 | (key & 6) << 2 | (query & 8) >> 1 | (key & 8) >> 2 | key & 1
-    words = philox((SEED & 0xFFFFFFFF, SEED >> 32 ^ OFFSET >> 32),
+    words = philox((seed & 0xFFFFFFFF, seed >> 32 ^ OFFSET >> 32),
                    (c0 >> 3, query & ~8, HEAD, OFFSET & 0xFFFFFFFF), 7)
     return words[c0 >> 1 & 3] >> 16 * (c0 & 1) & 0xFFFF
 
@@ -117,7 +117,8 @@ def main():
                     i = row + 16 * warp + lane // 4 + 8 * (reg >> 1 & 1)
                     j = column + 8 * (reg >> 2) + 2 * (lane % 4) + (reg & 1)
                     key, query = (j, i) if name == "half_in_register" else (i, j)
-                    wrong += int(dropped[thread]) != (number(key, query) < limit)
+                    seed = SEED + query if name == "own_key" else SEED
+                    wrong += int(dropped[thread]) != (number(key, query, seed) < limit)
                     checked += 1
         if wrong:
             print(f"run_lanes.py: {name}: {wrong} of {checked} decisions are wrong", file=sys.stderr)
