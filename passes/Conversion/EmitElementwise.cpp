@@ -241,8 +241,9 @@ static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
     }
     return arguments;
   };
+  std::optional<LaneDraws> draws = findLaneDraws(e, op);
   Values numbers;
-  if (std::optional<LaneDraws> draws = findLaneDraws(e, op)) {
+  if (draws) {
     FailureOr<Values> drawn = drawTogether(e, op, *draws, getArguments);
     if (failed(drawn))
       return failure();
@@ -251,14 +252,14 @@ static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
   RandomOverride &random = e.state<RandomOverride>();
   Values elements;
   for (size_t i = 0; i < count; ++i) {
-    if (!numbers.empty())
-      random.number = numbers[i];
+    if (draws)
+      random = {draws->random, numbers[i], nullptr};
     Values results;
     if (failed(e.inlineCall(op, op.getFunction(), getArguments(int(i)), results)))
       return failure();
     elements.push_back(results.front());
   }
-  random.number = nullptr;
+  random = {};
   e.setElements(op.getResult(), elements);
   return success();
 }

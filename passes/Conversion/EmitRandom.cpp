@@ -44,13 +44,14 @@ std::array<Value, 4> tgpu::drawBlock(ThreadBuilder &b, Value seed, Value offset,
 static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
   ThreadBuilder &b = e.b;
   RandomOverride &override = e.state<RandomOverride>();
-  if (override.operands) {
+  bool isOverridden = override.random == op.getOperation();
+  if (isOverridden && override.operands) {
     for (Value operand : op->getOperands())
       override.operands->push_back(e.getScalar(operand));
     e.set(op.getResult(), {b.i32(0)});
     return success();
   }
-  if (override.number) {
+  if (isOverridden) {
     e.set(op.getResult(), {override.number});
     return success();
   }

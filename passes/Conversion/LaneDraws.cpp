@@ -93,6 +93,46 @@ static bool hasSeparateBits(const RegisterLayout &layout) {
   return add(warps) && add(lanes) && add(registers);
 }
 
+/// The bit of the lane that moves an element by this bit of its position alone; -1: there is none.
+static int findLaneBit(const RegisterLayout &layout, const PositionSet &position) {
+  for (int bit = 0; bit < 5; ++bit)
+    if (setOf(layout.lanePart(1 << bit)) == position)
+      return bit;
+  return -1;
+}
+
+/// The registers of a thread, by their parts of the coordinates.
+using RegistersByPart = llvm::DenseMap<std::pair<int64_t, int64_t>, int>;
+
+/// A bit of the position that a thread has with both values, and that becomes bits of a block's
+/// counters as it is: sets draws.second to these.
+static std::optional<PositionSet> findPairing(const BitFacts (&counter)[3],
+                                              const PositionSet &ofBlock,
+                                              const PositionSet &ofRegisters,
+                                              const RegistersByPart &registers, LaneDraws &draws) {
+  auto pairsBy = [&](const PositionSet &position) {
+    for (int c = 0; c < 3; ++c)
+      for (auto [i, bit] : llvm::enumerate(counter[c]))
+        if (meets(bit.depends, position)) {
+          if (bit.kind != BitFact::Copy || (c == 0 && i < kBitsOfBlock))
+            return false;
+          draws.second[c] |= uint32_t(1) << i;
+        }
+    return llvm::all_of(registers, [&](const auto &entry) {
+      return registers.contains(
+          {entry.first.first ^ int64_t(position[0]), entry.first.second ^ int64_t(position[1])});
+    });
+  };
+  for (int dim = 1; dim >= 0; --dim)
+    for (uint64_t bit = 1; bit != 0 && bit <= ofRegisters[dim]; bit <<= 1) {
+      PositionSet position = {dim == 0 ? bit : 0, dim == 1 ? bit : 0};
+      draws.second = {0, 0, 0};
+      if (contains(ofRegisters, position) && contains(ofBlock, position) && pairsBy(position))
+        return position;
+    }
+  return std::nullopt;
+}
+
 std::optional<LaneDraws> tgpu::findLaneDraws(KernelEmitter &e, tile::MapOp map) {
   auto function = e.module.lookupSymbol<func::FuncOp>(map.getFunction());
   if (!function || !function.getBody().hasOneBlock() || e.isOneThread ||
@@ -130,14 +170,11 @@ std::optional<LaneDraws> tgpu::findLaneDraws(KernelEmitter &e, tile::MapOp map) 
   const BitFact &half = inBlock[0];
   if (half.kind != BitFact::Copy || meets(ofBlock, half.depends))
     return std::nullopt;
-  draws.laneBit = -1;
-  for (int bit = 0; bit < 5; ++bit)
-    if (setOf(layout->lanePart(1 << bit)) == half.depends)
-      draws.laneBit = bit;
+  draws.laneBit = findLaneBit(*layout, half.depends);
   if (draws.laneBit < 0)
     return std::nullopt;
   PositionSet ofRegisters = {0, 0};
-  llvm::DenseMap<std::pair<int64_t, int64_t>, int> registers;
+  RegistersByPart registers;
   for (int reg = 0; reg < layout->registersPerThread(); ++reg) {
     Coord part = layout->registerPart(reg);
     ofRegisters = {ofRegisters[0] | part[0], ofRegisters[1] | part[1]};
@@ -148,40 +185,17 @@ std::optional<LaneDraws> tgpu::findLaneDraws(KernelEmitter &e, tile::MapOp map) 
     if (!bit.isConstant() && (bit.kind != BitFact::Copy || !contains(ofRegisters, bit.depends)))
       return std::nullopt;
 
-  // A bit of the position that a thread has with both values, and that becomes a bit of a block's
-  // counters as it is.
-  auto pairsBy = [&](const PositionSet &position) {
-    for (int c = 0; c < 3; ++c)
-      for (auto [i, bit] : llvm::enumerate(counter[c]))
-        if (meets(bit.depends, position)) {
-          if (bit.kind != BitFact::Copy || (c == 0 && i < kBitsOfBlock))
-            return false;
-          draws.second[c] |= uint32_t(1) << i;
-        }
-    return llvm::all_of(registers, [&](const auto &entry) {
-      return registers.contains(
-          {entry.first.first ^ int64_t(position[0]), entry.first.second ^ int64_t(position[1])});
-    });
-  };
-  PositionSet position = {0, 0};
-  for (int dim = 1; dim >= 0 && position == PositionSet{0, 0}; --dim)
-    for (uint64_t bit = 1; bit != 0 && bit <= ofRegisters[dim]; bit <<= 1) {
-      PositionSet one = {dim == 0 ? bit : 0, dim == 1 ? bit : 0};
-      draws.second = {0, 0, 0};
-      if (contains(ofRegisters, one) && contains(ofBlock, one) && pairsBy(one)) {
-        position = one;
-        break;
-      }
-    }
-  if (position == PositionSet{0, 0})
+  std::optional<PositionSet> found = findPairing(counter, ofBlock, ofRegisters, registers, draws);
+  if (!found)
     return std::nullopt;
+  PositionSet position = *found;
 
   // Registers with equal bits of the block are in one pair, but for the bit above.
   llvm::DenseMap<std::pair<int64_t, int64_t>, size_t> pairs;
   PositionSet ofPair = {ofBlock[0] & ~position[0], ofBlock[1] & ~position[1]};
   for (int reg = 0; reg < layout->registersPerThread(); ++reg) {
     Coord part = layout->registerPart(reg), key = masked(part, ofPair);
-    auto [found, isNew] = pairs.try_emplace({key[0], key[1]}, draws.pairs.size());
+    auto [pair, isNew] = pairs.try_emplace({key[0], key[1]}, draws.pairs.size());
     if (isNew)
       draws.pairs.emplace_back().reg =
           registers.at({part[0] & ~int64_t(position[0]), part[1] & ~int64_t(position[1])});
@@ -192,7 +206,7 @@ std::optional<LaneDraws> tgpu::findLaneDraws(KernelEmitter &e, tile::MapOp map) 
       if (inBlock[bit].kind == BitFact::One ||
           (inBlock[bit].kind == BitFact::Copy && meets(setOf(part), inBlock[bit].depends)))
         number.word |= 1 << (bit - 1);
-    draws.pairs[found->second].numbers.push_back(number);
+    draws.pairs[pair->second].numbers.push_back(number);
   }
   return draws;
 }
@@ -241,9 +255,9 @@ tgpu::drawTogether(KernelEmitter &e, tile::MapOp map, const LaneDraws &draws,
   for (const LaneDraws::Pair &pair : draws.pairs) {
     SmallVector<Value> operands;
     Values unused;
-    override.operands = &operands;
+    override = {draws.random, nullptr, &operands};
     LogicalResult result = e.inlineCall(map, map.getFunction(), getArguments(pair.reg), unused);
-    override.operands = nullptr;
+    override = {};
     if (failed(result))
       return failure();
     std::array<Value, 3> counters;

@@ -55,10 +55,10 @@ mlir::FailureOr<Values>
 drawTogether(KernelEmitter &e, tile::MapOp map, const LaneDraws &draws,
              llvm::function_ref<llvm::SmallVector<Values>(int reg)> getArguments);
 
-/// What a tile.random in a mapped function does while the function is emitted: by default, it
-/// draws.
+/// What a tile.random in a mapped function does while the function is emitted; others draw.
 struct RandomOverride {
-  mlir::Value number; ///< the result to take
+  mlir::Operation *random = nullptr; ///< which one
+  mlir::Value number;                ///< the result to take
   /// Where to leave the operands instead of drawing.
   llvm::SmallVector<mlir::Value> *operands = nullptr;
 };

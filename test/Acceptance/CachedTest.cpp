@@ -407,7 +407,7 @@ TEST_P(Cached, MixedBatches) {
     few.decodedRows = rows;
     few.call.params = {{"SPLITS", std::to_string(splits)}};
     many.call.params = {{"ABOVE", std::to_string(rows)}};
-    std::vector<int64_t> offsets = problem.cuQ; // the rows of the last sequence are nobody's
+    std::vector<int64_t> offsets = problem.cuQ; // the rows of the last sequence are left out
     offsets.back() = *(offsets.end() - 2);
     for (const Cache &cache : {pagesOf(problem, inputs, 16, seed),
                                pagesOf(problem, inputs, 7, seed), piecesOf(problem, inputs)})
@@ -415,27 +415,27 @@ TEST_P(Cached, MixedBatches) {
         few.offsets = many.offsets = isWhole ? problem.cuQ : offsets;
         ForwardResult decoded = runCached(problem, type, inputs, cache, few);
         ForwardResult result = runCached(problem, type, inputs, cache, many);
-        int64_t left = 0, nobodys = 0;
+        int64_t left = 0, leftOut = 0;
         for (int64_t h = 0; h < common.Hq; ++h)
           for (int64_t n = 0; n < problem.numSequences(); ++n)
             for (int64_t i = problem.cuQ[n]; i < problem.cuQ[n + 1]; ++i) {
               int64_t row = h * problem.totalQ() + i, first = row * common.DV;
-              bool isNobodys = i >= many.offsets.back();
-              bool isFew = !isNobodys && problem.cuQ[n + 1] - problem.cuQ[n] <= rows;
+              bool isLeftOut = i >= many.offsets.back();
+              bool isFew = !isLeftOut && problem.cuQ[n + 1] - problem.cuQ[n] <= rows;
               ForwardResult &other = isFew ? result : decoded;
               left += std::isnan(other.lse[row]) && std::isnan(other.o[first]);
-              if (isNobodys) {
-                nobodys += result.lse[row] == -INFINITY && result.o[first] == 0;
+              if (isLeftOut) {
+                leftOut += result.lse[row] == -INFINITY && result.o[first] == 0;
                 decoded.lse[row] = oracle.ref.lse[row];
                 std::copy_n(oracle.ref.o.begin() + first, common.DV, decoded.o.begin() + first);
               }
-              if (isFew || isNobodys) {
+              if (isFew || isLeftOut) {
                 result.lse[row] = decoded.lse[row];
                 std::copy_n(decoded.o.begin() + first, common.DV, result.o.begin() + first);
               }
             }
         EXPECT_EQ(left, common.Hq * problem.totalQ()) << "rows that the other kernel left";
-        EXPECT_EQ(nobodys, isWhole ? 0 : 2 * common.Hq);
+        EXPECT_EQ(leftOut, isWhole ? 0 : 2 * common.Hq);
         MatrixCase matrixCase("attention_decode", "mixed batches", type);
         expectForward(oracle, result,
                       maskName(common) + ", " + std::to_string(rows) + " rows, " +

@@ -209,23 +209,24 @@ TEST_P(Decode, SameBitsInAnyBatch) {
   }
 }
 
+struct DecodeShape {
+  int64_t queries, rows, group, pageSize, pageRows;
+  Causal causal;
+  Window window;
+};
+
 /// Several queries of a sequence, with masks and modifiers that see heads and queries; sequences
 /// with fewer keys than queries, and none; in one part, and in parts that the window leaves out.
 TEST_P(Decode, QueriesAndModifiers) {
   Type type = GetParam();
   uint64_t seed = 1;
-  struct Shape {
-    int64_t queries, rows, group, pageSize, pageRows;
-    Causal causal;
-    Window window;
-  };
   const std::vector<int64_t> lengths = {200, 3, 0, 65};
   for (auto [queries, rows, group, pageSize, pageRows, causal, window] :
-       std::initializer_list<Shape>{{1, 1, 8, 32, 32, Causal::BottomRight, {40, -1}},
-                                    {4, 4, 8, 64, 64, Causal::BottomRight, {}},
-                                    {3, 4, 3, 16, 16, Causal::BottomRight, {70, 2}},
-                                    {16, 16, 1, 7, 1, Causal::TopLeft, {}},
-                                    {2, 16, 8, 64, 32, Causal::None, {}}})
+       std::initializer_list<DecodeShape>{{1, 1, 8, 32, 32, Causal::BottomRight, {40, -1}},
+                                          {4, 4, 8, 64, 64, Causal::BottomRight, {}},
+                                          {3, 4, 3, 16, 16, Causal::BottomRight, {70, 2}},
+                                          {16, 16, 1, 7, 1, Causal::TopLeft, {}},
+                                          {2, 16, 8, 64, 32, Causal::None, {}}})
     for (bool modified : {false, true})
       for (int64_t splits : {0, 3}) {
         DecodeArrays arrays(lengths, pageSize, group, 64, 40, type, seed++, queries);
@@ -271,18 +272,13 @@ TEST_P(Decode, QueriesAndModifiers) {
 TEST_P(Decode, Leftpad) {
   Type type = GetParam();
   uint64_t seed = 1;
-  struct Shape {
-    int64_t queries, rows, group, pageSize, pageRows;
-    Causal causal;
-    Window window;
-  };
   const std::vector<int64_t> lengths = {400, 3, 0, 65, 333, 20}, leftpad = {290, 0, 5, 65, 1, 340};
   for (auto [queries, rows, group, pageSize, pageRows, causal, window] :
-       std::initializer_list<Shape>{{1, 1, 4, 16, 16, Causal::None, {}},
-                                    {1, 1, 20, 7, 1, Causal::BottomRight, {60, -1}},
-                                    {4, 4, 8, 64, 64, Causal::BottomRight, {}},
-                                    {3, 4, 3, 32, 32, Causal::BottomRight, {150, 2}},
-                                    {5, 16, 2, 64, 32, Causal::TopLeft, {}}})
+       std::initializer_list<DecodeShape>{{1, 1, 4, 16, 16, Causal::None, {}},
+                                          {1, 1, 20, 7, 1, Causal::BottomRight, {60, -1}},
+                                          {4, 4, 8, 64, 64, Causal::BottomRight, {}},
+                                          {3, 4, 3, 32, 32, Causal::BottomRight, {150, 2}},
+                                          {5, 16, 2, 64, 32, Causal::TopLeft, {}}})
     for (int64_t splits : {0, 3}) {
       DecodeArrays arrays(lengths, pageSize, group, 64, 40, type, seed++, queries);
       AttentionProblem &problem = arrays.problem;
