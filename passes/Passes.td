@@ -525,6 +525,17 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
         where @causal(against, block, %shift : i32) ranges @causal_ranges keep ...
     ```
 
+    `tile.kept_range` becomes a call of a function that is derived in the same way:
+
+        @mask_kept(against_begin, against_end, lower, upper, other operands...) -> (first, end)
+
+    It returns the limits of may, of which each position is kept for some r: so `tight` must be true for all operands.
+    It computes in 32 bits where these are limits of sums of operands (MaskLimits.cpp), since kernels use them in loops.
+
+    Errors:
+    - a `tile.kept_range` whose mask function has no body
+    - a `tile.kept_range` whose mask is not known to be tight when the kernel is compiled
+
     Not its job: to change which blocks the loop visits (the op defines that), to clone the loop's body, or to simplify
     the derived function (canonicalize and cse do).
   }];

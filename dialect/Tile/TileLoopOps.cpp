@@ -3,11 +3,11 @@
 //
 // The block loop: assembly format, verifier and loop interface.
 
+#include "dialect/Tile/MaskClause.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExprCheck.h"
 #include "dialect/Tile/TileParsing.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -28,8 +28,9 @@ struct ParsedLoop {
   Operand lower, upper, start, limit, count, list, orderCondition;
   Type listType;
   bool hasList = false, hasOrderCondition = false;
-  SmallVector<Operand> listIndices, maskOperands, inits;
-  SmallVector<Type> maskTypes, initTypes;
+  MaskClause::Parsed mask;
+  SmallVector<Operand> listIndices, inits;
+  SmallVector<Type> initTypes;
   SmallVector<OpAsmParser::Argument> bodyArguments;
 };
 } // namespace
@@ -65,58 +66,6 @@ static ParseResult parseOrder(OpAsmParser &parser, OperationState &result, Parse
       return failure();
   }
   result.addAttribute("order", BlockOrderAttr::get(parser.getContext(), order));
-  return success();
-}
-
-/// where @f(%a, against, block, ... : types) ranges @r when (CONDITION)
-static ParseResult parseWhere(OpAsmParser &parser, OperationState &result, ParsedLoop &loop) {
-  if (failed(parser.parseOptionalKeyword("where")))
-    return success();
-  StringAttr symbol;
-  SMLoc loc = parser.getCurrentLocation();
-  int64_t position = 0, against = -1, block = -1;
-  auto parseOperand = [&]() -> ParseResult {
-    SMLoc operandLoc = parser.getCurrentLocation();
-    int64_t *slot = nullptr;
-    if (succeeded(parser.parseOptionalKeyword("against")))
-      slot = &against;
-    else if (succeeded(parser.parseOptionalKeyword("block")))
-      slot = &block;
-    if (slot) {
-      if (*slot >= 0)
-        return parser.emitError(operandLoc, "'against' and 'block' may each be given once");
-      *slot = position;
-    } else if (parser.parseOperand(loop.maskOperands.emplace_back())) {
-      return failure();
-    }
-    ++position;
-    return success();
-  };
-  if (parser.parseSymbolName(symbol) || parser.parseLParen() ||
-      parser.parseCommaSeparatedList(parseOperand))
-    return failure();
-  if (!loop.maskOperands.empty() && (parser.parseColon() || parser.parseTypeList(loop.maskTypes)))
-    return failure();
-  if (parser.parseRParen())
-    return failure();
-  if (against < 0 || block < 0)
-    return parser.emitError(loc, "the mask function must be given both positions, 'against' and "
-                                 "'block'");
-  Builder &builder = parser.getBuilder();
-  result.addAttribute("mask", FlatSymbolRefAttr::get(symbol));
-  result.addAttribute("against_position", builder.getI64IntegerAttr(against));
-  result.addAttribute("block_position", builder.getI64IntegerAttr(block));
-  if (succeeded(parser.parseOptionalKeyword("ranges"))) {
-    StringAttr ranges;
-    if (parser.parseSymbolName(ranges))
-      return failure();
-    result.addAttribute("ranges", FlatSymbolRefAttr::get(ranges));
-  }
-  ExprAttr condition;
-  if (parseWhenClause(parser, condition))
-    return failure();
-  if (condition)
-    result.addAttribute("mask_condition", condition);
   return success();
 }
 
@@ -305,7 +254,8 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
       parser.parseOperand(loop.start) || parser.parseKeyword("to") ||
       parser.parseOperand(loop.limit) || parser.parseRParen())
     return failure();
-  if (parseOrder(parser, result, loop) || parseWhere(parser, result, loop) ||
+  if (parseOrder(parser, result, loop) ||
+      MaskClause::parse(parser, result, loop.mask, /*withRanges=*/true) ||
       parser.parseKeyword("keep") || parser.parseArgument(loop.bodyArguments[1]) ||
       parser.parseColonType(loop.bodyArguments[1].type) || parseIterArgs(parser, loop) ||
       parser.parseOptionalAttrDictWithKeyword(result.attributes))
@@ -322,14 +272,14 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   if (loop.hasOrderCondition &&
       parser.resolveOperand(loop.orderCondition, builder.getI1Type(), result.operands))
     return failure();
-  if (parser.resolveOperands(loop.maskOperands, loop.maskTypes, loc, result.operands) ||
+  if (loop.mask.resolve(parser, loc, result) ||
       parser.resolveOperands(loop.inits, loop.initTypes, loc, result.operands))
     return failure();
-  result.addAttribute(
-      "operandSegmentSizes",
-      builder.getDenseI32ArrayAttr(
-          {1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()), loop.hasList,
-           loop.hasOrderCondition, int32_t(loop.maskOperands.size()), int32_t(loop.inits.size())}));
+  result.addAttribute("operandSegmentSizes",
+                      builder.getDenseI32ArrayAttr(
+                          {1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()), loop.hasList,
+                           loop.hasOrderCondition, int32_t(loop.mask.operands.size()),
+                           int32_t(loop.inits.size())}));
   result.addTypes(loop.initTypes);
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, loop.bodyArguments))
@@ -358,30 +308,7 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   if (getOrderCondition())
     printer << " if " << getOrderCondition();
   printer.increaseIndent();
-  if (getMaskAttr()) {
-    printer.printNewline();
-    printer << "where " << getMaskAttr() << '(';
-    auto next = getMaskOperands().begin();
-    int64_t count = getMaskOperands().size() + 2;
-    for (int64_t i = 0; i < count; ++i) {
-      printer << (i ? ", " : "");
-      if (i == static_cast<int64_t>(getAgainstPosition()))
-        printer << "against";
-      else if (i == static_cast<int64_t>(getBlockPosition()))
-        printer << "block";
-      else
-        printer << *next++;
-    }
-    if (!getMaskOperands().empty())
-      printer << " : " << getMaskOperands().getTypes();
-    printer << ')';
-    if (getRangesAttr())
-      printer << " ranges " << getRangesAttr();
-    if (getMaskConditionAttr()) {
-      printer << ' ';
-      printWhenClause(printer, *this, getMaskConditionAttr());
-    }
-  }
+  MaskClause(*this).print(printer);
   printer.printNewline();
   printer << "keep " << getKeep() << " : " << getKeep().getType();
   if (!getInitArgs().empty()) {
@@ -389,9 +316,9 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
     printIterArgs(printer, ValueRange(getRegionIterArgs()), getInitArgs());
   }
   printer.decreaseIndent();
-  printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"operandSegmentSizes", "mask", "against_position", "block_position",
-                            "ranges", "mask_condition", "list_span", "list_condition", "order"});
+  SmallVector<StringRef> elided{"operandSegmentSizes", "list_span", "list_condition", "order"};
+  llvm::append_range(elided, MaskClause::getAttributeNames());
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), elided);
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                       /*printBlockTerminators=*/!getInitArgs().empty());
@@ -426,18 +353,7 @@ LogicalResult ForBlocksOp::verify() {
   if (getOrderCondition() && getOrder() != BlockOrder::Descending)
     return emitOpError("has a condition of its order, but is ascending; use its custom assembly "
                        "format");
-  int64_t against = getAgainstPosition(), block = getBlockPosition();
-  int64_t count = getMaskOperands().size() + 2;
-  if (!getMaskAttr()) {
-    if (getRangesAttr() || getMaskConditionAttr() || count > 2 || against != 0 || block != 1)
-      return emitOpError("has a part of a 'where' clause, but no mask function");
-    return success();
-  }
-  if (against == block || against < 0 || block < 0 || against >= count || block >= count)
-    return emitOpError(
-        "has malformed positions in its mask function; use its custom assembly format");
-  return checkParameterExpr(*this, getMaskConditionAttr(), "the condition of its mask",
-                            ExprKind::Flag);
+  return MaskClause(*this).verify();
 }
 
 LogicalResult ForBlocksOp::verifyRegions() {
@@ -468,39 +384,7 @@ LogicalResult ForBlocksOp::verifyRegions() {
 }
 
 LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (!getMaskAttr() || mayBeLinked(*this, getMaskAttr(), symbols))
-    return success();
-  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getMaskAttr());
-  if (!function)
-    return emitOpError() << "masks by " << getMaskAttr()
-                         << ", which is not a function in this module";
-  FunctionType type = function.getFunctionType();
-  SmallVector<Type> operands;
-  auto next = getMaskOperands().begin();
-  for (int64_t i = 0, e = getMaskOperands().size() + 2; i < e; ++i) {
-    bool isPosition = i == static_cast<int64_t>(getAgainstPosition()) ||
-                      i == static_cast<int64_t>(getBlockPosition());
-    operands.push_back(isPosition ? IntegerType::get(getContext(), 32) : (*next++).getType());
-  }
-  bool matches = type.getNumInputs() == operands.size() && type.getNumResults() == 1 &&
-                 type.getResult(0).isInteger(1);
-  for (unsigned i = 0; matches && i < operands.size(); ++i)
-    matches = mayBecomeEqual(type.getInput(i), operands[i]);
-  if (!matches)
-    return emitOpError() << "needs mask function " << getMaskAttr() << " of type "
-                         << FunctionType::get(getContext(), operands,
-                                              IntegerType::get(getContext(), 1))
-                         << ", but it is " << type;
-  if (!getRangesAttr())
-    return success();
-  auto ranges = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getRangesAttr());
-  // Operands: four bounds and the mask's other operands; results: four bounds and a flag; see
-  // tile-analyze-masks.
-  if (!ranges || ranges.getNumArguments() != getMaskOperands().size() + 4 ||
-      ranges.getNumResults() != 5)
-    return emitOpError() << "needs ranges " << getRangesAttr()
-                         << " in the form that tile-analyze-masks generates";
-  return success();
+  return MaskClause(*this).verifySymbolUses(symbols);
 }
 
 int64_t ForBlocksOp::getBlocksOfEntry() {
@@ -517,26 +401,12 @@ void ForBlocksOp::dropList() {
 }
 
 void ForBlocksOp::dropMask() {
-  getMaskOperandsMutable().clear();
-  removeMaskAttr();
+  MaskClause::drop(*this);
   removeRangesAttr();
-  removeMaskConditionAttr();
-  setAgainstPosition(0);
-  setBlockPosition(1);
 }
 
 SmallVector<Value> ForBlocksOp::getMaskCallOperands(Value against, Value block) {
-  SmallVector<Value> operands;
-  auto next = getMaskOperands().begin();
-  for (int64_t i = 0, e = getMaskOperands().size() + 2; i < e; ++i) {
-    if (i == static_cast<int64_t>(getAgainstPosition()))
-      operands.push_back(against);
-    else if (i == static_cast<int64_t>(getBlockPosition()))
-      operands.push_back(block);
-    else
-      operands.push_back(*next++);
-  }
-  return operands;
+  return MaskClause(*this).getCallOperands(against, block);
 }
 
 //===----------------------------------------------------------------------===//

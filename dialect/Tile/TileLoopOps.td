@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The block loop.
+// Loops, and the operations that belong to them.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD
 #define TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD
@@ -100,6 +100,54 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     /// Makes this a loop over the whole interval.
     void dropList();
     /// Makes this a loop that keeps all pairs.
+    void dropMask();
+    /// Operands of the mask function, with the given values for the two positions.
+    llvm::SmallVector<::mlir::Value> getMaskCallOperands(::mlir::Value against,
+                                                         ::mlir::Value block);
+  }];
+}
+
+def Tile_KeptRangeOp : Tile_Op<"kept_range", [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the positions that a mask keeps for some position of an interval";
+  let description = [{
+    `%first, %end = tile.kept_range in (lower to upper) against (start to limit) where @mask(...)`: of the positions c
+    with `lower <= c < upper`, the first one that the mask function keeps for some position of the interval `against`,
+    and the one behind the last. If there is none, %end is at most %first; so it is where one of the intervals is empty.
+    The `where` clause is that of `tile.for_blocks`: `block` stands for c, and `against` for a position from `start` to
+    `limit`. Without the clause each pair is kept.
+
+    Each position between the limits is kept for some position of `against`: the operation is defined for masks of which
+    tile-analyze-masks proves this, for all intervals, when the kernel is compiled (`tight`, see there). So the blocks
+    that hold a kept pair can be counted: where blocks take turns, each knows how many precede it.
+    tile-analyze-masks replaces the operation by a call of a function that it derives from the mask.
+
+    Preconditions: the mask function is pure.
+
+    Example: the keys that a block of queries attends. The mask takes the query first.
+    ```mlir
+    %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %m_end)
+        where @attends(%b, %h, against, block, %shift : i32, i32, i32)
+    ```
+
+    Errors:
+    - a mask function that is unknown, does not return i1, or takes other operands
+    - a `where` clause without `against` or `block`, or with a `when` that is not a flag over parameters
+    - a `when` or operands without a mask function
+    - a mask function without a body, or whose limits are not known to be tight, reported by tile-analyze-masks
+  }];
+  let arguments = (ins
+    I32:$lower, I32:$upper, I32:$start, I32:$limit,
+    Variadic<Tile_Scalar>:$mask_operands,
+    OptionalAttr<FlatSymbolRefAttr>:$mask,
+    DefaultValuedAttr<I64Attr, "0">:$against_position,
+    DefaultValuedAttr<I64Attr, "1">:$block_position,
+    OptionalAttr<Tile_ExprAttr>:$mask_condition);
+  let results = (outs I32:$first, I32:$end);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Makes this the range of a mask that keeps all pairs.
     void dropMask();
     /// Operands of the mask function, with the given values for the two positions.
     llvm::SmallVector<::mlir::Value> getMaskCallOperands(::mlir::Value against,

@@ -1,26 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-analyze-masks: interprets a mask function abstractly, operation by operation, while it
-// writes the function that computes the bounds. MaskBounds.h has the rules and their proofs.
+// tile-analyze-masks: derives functions that compute the bounds of masks, for loops and for
+// tile.kept_range, which becomes a call.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/MaskRanges.h"
 #include "passes/Passes.h"
-#include "passes/Tile/MaskBounds.h"
+#include "passes/Tile/MaskDerivation.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/TypeSwitch.h"
-
-#include <optional>
-#include <variant>
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILEANALYZEMASKS
@@ -32,326 +22,6 @@ using namespace tilewright;
 using namespace tilewright::tile;
 
 namespace {
-
-/// Nothing is known about the value.
-struct Unknown {};
-/// The value is the same for every pair: the derived function computes it as the mask does.
-struct Uniform {
-  Value value;
-};
-/// The position of the row, of which only quotient and remainder by `period` are used. The bounds
-/// number rows by the remainder.
-struct Row {
-  int64_t period;
-  Linear quotient;
-};
-using Abstract = std::variant<Unknown, Uniform, Linear, Predicate, Row>;
-using Frame = llvm::DenseMap<Value, Abstract>;
-
-/// Calls are followed, so the work may grow exponentially in the size of the source. Masks in use
-/// are far below this limit.
-constexpr unsigned maxOperations = 4096;
-constexpr unsigned maxDepth = 64;
-
-class MaskInterpreter {
-public:
-  MaskInterpreter(OpBuilder &builder, MaskBoundsBuilder &bounds, SymbolTable &symbols)
-      : builder(builder), bounds(bounds), symbols(symbols) {}
-
-  /// The abstract results of a call.
-  SmallVector<Abstract> call(func::FuncOp function, ArrayRef<Abstract> operands);
-
-  Predicate toPredicate(const Abstract &value) {
-    if (auto *uniform = std::get_if<Uniform>(&value))
-      return bounds.getUniformPredicate(uniform->value);
-    auto *predicate = std::get_if<Predicate>(&value);
-    return predicate ? *predicate : bounds.getUnknown();
-  }
-
-  /// Operations with unknown results and known operands.
-  SmallVector<Operation *> obstacles;
-
-private:
-  SmallVector<Abstract> interpret(Block &block, Frame &frame);
-  SmallVector<Abstract> interpret(Operation *op, ArrayRef<Abstract> operands, Frame &frame);
-  SmallVector<Abstract> cloneUniform(Operation *op, ArrayRef<Abstract> operands);
-  SmallVector<Abstract> interpretIf(scf::IfOp op, const Abstract &condition, Frame &frame);
-  Abstract interpretBoolean(Operation *op, ArrayRef<Abstract> operands);
-  Abstract interpretInteger(Operation *op, ArrayRef<Abstract> operands);
-  Abstract interpretAscending(AtOp at, ArrayRef<Abstract> operands);
-  Abstract choose(const Abstract &condition, const Abstract &a, const Abstract &b, Type type);
-
-  /// Removes the obstacles in a value's computation, for values that another rule handles.
-  void forgetObstacles(Value value) {
-    llvm::SetVector<Operation *> slice;
-    (void)getBackwardSlice(value, &slice);
-    llvm::erase_if(obstacles, [&](Operation *op) { return slice.contains(op); });
-  }
-
-  static bool isUniform(const Abstract &value) { return std::holds_alternative<Uniform>(value); }
-  static bool isUnknown(const Abstract &value) { return std::holds_alternative<Unknown>(value); }
-  static bool isFollowed(Type type) { return type.isInteger(32) || type.isInteger(64); }
-
-  /// The valid flag is null unless the value is an integer in linear form.
-  Linear toLinear(const Abstract &value) {
-    if (auto *linear = std::get_if<Linear>(&value))
-      return *linear;
-    auto *uniform = std::get_if<Uniform>(&value);
-    return uniform && isFollowed(uniform->value.getType()) ? bounds.getUniform(uniform->value)
-                                                           : Linear();
-  }
-  static Abstract toAbstract(const Linear &linear) {
-    return linear.valid ? Abstract(linear) : Abstract(Unknown());
-  }
-
-  OpBuilder &builder;
-  MaskBoundsBuilder &bounds;
-  SymbolTable &symbols;
-  unsigned operations = 0, depth = 0;
-};
-
-SmallVector<Abstract> MaskInterpreter::call(func::FuncOp function, ArrayRef<Abstract> operands) {
-  SmallVector<Abstract> unknown(function.getNumResults());
-  if (function.isDeclaration() || !function.getBody().hasOneBlock() || depth >= maxDepth)
-    return unknown;
-  ++depth;
-  Frame frame;
-  for (auto [argument, operand] : llvm::zip_equal(function.getArguments(), operands))
-    frame[argument] = operand;
-  SmallVector<Abstract> results = interpret(function.getBody().front(), frame);
-  --depth;
-  return results;
-}
-
-/// Interprets the operations of a block and returns the values of the terminator's operands.
-SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
-  auto getOperands = [&](Operation &op) {
-    return llvm::map_to_vector(op.getOperands(),
-                               [&](Value operand) { return frame.lookup(operand); });
-  };
-  for (Operation &op : block.without_terminator()) {
-    SmallVector<Abstract> operands = getOperands(op);
-    SmallVector<Abstract> results(op.getNumResults());
-    if (++operations <= maxOperations)
-      results = interpret(&op, operands, frame);
-    // Remark only on the operation where precision is lost first, not on its users.
-    if (!isa<func::CallOp, scf::IfOp>(op) && llvm::any_of(results, isUnknown) &&
-        llvm::none_of(operands, isUnknown))
-      obstacles.push_back(&op);
-    for (auto [result, value] : llvm::zip_equal(op.getResults(), results))
-      frame[result] = value;
-  }
-  return getOperands(*block.getTerminator());
-}
-
-SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstract> operands,
-                                                 Frame &frame) {
-  if (auto callOp = dyn_cast<func::CallOp>(op)) {
-    auto callee = symbols.lookup<func::FuncOp>(callOp.getCallee());
-    return callee ? call(callee, operands) : SmallVector<Abstract>(op->getNumResults());
-  }
-  if (auto ifOp = dyn_cast<scf::IfOp>(op))
-    return interpretIf(ifOp, operands.front(), frame);
-  if (op->getNumRegions() == 0 && isMemoryEffectFree(op) && llvm::all_of(operands, isUniform))
-    return cloneUniform(op, operands);
-
-  if (op->getNumResults() != 1)
-    return SmallVector<Abstract>(op->getNumResults());
-  Type type = op->getResult(0).getType();
-  if (isa<arith::SelectOp, SelectOp>(op))
-    return {choose(operands[0], operands[1], operands[2], type)};
-  if (auto equivalent = dyn_cast<EquivalentOp>(op)) {
-    for (auto [known, other] : {std::pair(0, 1), std::pair(1, 0)})
-      if (!isUnknown(operands[known]))
-        forgetObstacles(equivalent.getOperand(other));
-    return {bounds.equivalent(toPredicate(operands[0]), toPredicate(operands[1]))};
-  }
-  if (auto at = dyn_cast<AtOp>(op))
-    return {interpretAscending(at, operands)};
-  if (!operands.empty())
-    if (auto *row = std::get_if<Row>(&operands.front()))
-      return {isa<arith::RemSIOp>(op) ? bounds.getAgainst() : row->quotient};
-  if (type.isInteger(1))
-    return {interpretBoolean(op, operands)};
-  if (isFollowed(type))
-    return {interpretInteger(op, operands)};
-  return {Unknown()};
-}
-
-/// The derived function computes both sides of branches, and positions at which the mask is never
-/// evaluated, so no operation may trap.
-SmallVector<Abstract> MaskInterpreter::cloneUniform(Operation *op, ArrayRef<Abstract> operands) {
-  IRMapping mapping;
-  for (auto [operand, value] : llvm::zip_equal(op->getOperands(), operands))
-    mapping.map(operand, std::get<Uniform>(value).value);
-  Operation *copy = builder.clone(*op, mapping);
-  if (isa<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
-          arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(copy)) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(copy);
-    copy->setOperand(1, bounds.guardDivisor(copy->getOperand(0), copy->getOperand(1)));
-  }
-  return llvm::map_to_vector(copy->getResults(), [](Value v) { return Abstract(Uniform{v}); });
-}
-
-SmallVector<Abstract> MaskInterpreter::interpretIf(scf::IfOp op, const Abstract &condition,
-                                                   Frame &frame) {
-  SmallVector<Abstract> results = interpret(*op.thenBlock(), frame);
-  if (!op.elseBlock())
-    return {};
-  SmallVector<Abstract> others = interpret(*op.elseBlock(), frame);
-  for (auto [a, b, type] : llvm::zip_equal(results, others, op.getResultTypes()))
-    a = choose(condition, a, b, type);
-  return results;
-}
-
-Abstract MaskInterpreter::choose(const Abstract &condition, const Abstract &a, const Abstract &b,
-                                 Type type) {
-  auto *uniform = std::get_if<Uniform>(&condition);
-  if (uniform && isUniform(a) && isUniform(b))
-    return Uniform{builder.createOrFold<arith::SelectOp>(uniform->value.getLoc(), uniform->value,
-                                                         std::get<Uniform>(a).value,
-                                                         std::get<Uniform>(b).value)};
-  if (type.isInteger(1)) {
-    Predicate x = toPredicate(a), y = toPredicate(b);
-    return uniform ? bounds.choose(uniform->value, x, y)
-                   : bounds.choose(toPredicate(condition), x, y);
-  }
-  Linear x = toLinear(a), y = toLinear(b);
-  if (!x.valid || !y.valid)
-    return Unknown();
-  return bounds.either(x, y, uniform ? uniform->value : Value());
-}
-
-Abstract MaskInterpreter::interpretBoolean(Operation *op, ArrayRef<Abstract> operands) {
-  return llvm::TypeSwitch<Operation *, Abstract>(op)
-      .Case([&](arith::AndIOp) {
-        return bounds.conjunction(toPredicate(operands[0]), toPredicate(operands[1]));
-      })
-      .Case([&](arith::OrIOp) {
-        return bounds.disjunction(toPredicate(operands[0]), toPredicate(operands[1]));
-      })
-      .Case([&](arith::XOrIOp) {
-        return bounds.exclusive(toPredicate(operands[0]), toPredicate(operands[1]));
-      })
-      .Case([&](arith::CmpIOp cmp) -> Abstract {
-        Linear a = toLinear(operands[0]), b = toLinear(operands[1]);
-        if (!a.valid || !b.valid)
-          return Unknown();
-        return bounds.compare(cmp.getPredicate(), a, b);
-      })
-      .Default([](Operation *) { return Unknown(); });
-}
-
-Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> operands) {
-  unsigned width = op->getResult(0).getType().getIntOrFloatBitWidth();
-  SmallVector<Linear> linear = llvm::map_to_vector(operands, [&](auto &o) { return toLinear(o); });
-  if (llvm::any_of(linear, [](const Linear &l) { return !l.valid; }))
-    return Unknown();
-  auto getConstant = [&](unsigned i) -> std::optional<int64_t> {
-    APInt value;
-    auto *uniform = std::get_if<Uniform>(&operands[i]);
-    if (uniform && matchPattern(uniform->value, m_ConstantInt(&value)))
-      return value.getSExtValue();
-    return std::nullopt;
-  };
-  auto mayWrap = [](auto operation) {
-    return !bitEnumContainsAny(operation.getOverflowFlags(), arith::IntegerOverflowFlags::nsw);
-  };
-  auto byUniform = [&](auto rule) {
-    auto *divisor = std::get_if<Uniform>(&operands[1]);
-    return divisor ? toAbstract(rule(divisor->value)) : Abstract(Unknown());
-  };
-
-  return llvm::TypeSwitch<Operation *, Abstract>(op)
-      .Case([&](arith::AddIOp add) {
-        return toAbstract(bounds.add(linear[0], linear[1], width, mayWrap(add)));
-      })
-      .Case([&](arith::SubIOp subtract) {
-        return toAbstract(bounds.subtract(linear[0], linear[1], width, mayWrap(subtract)));
-      })
-      .Case([&](arith::MulIOp) -> Abstract {
-        if (std::optional<int64_t> factor = getConstant(1))
-          return toAbstract(bounds.scale(linear[0], *factor, width));
-        if (std::optional<int64_t> factor = getConstant(0))
-          return toAbstract(bounds.scale(linear[1], *factor, width));
-        return Unknown();
-      })
-      .Case([&](arith::MaxSIOp) { return toAbstract(bounds.maximum(linear[0], linear[1])); })
-      .Case([&](arith::MinSIOp) { return toAbstract(bounds.minimum(linear[0], linear[1])); })
-      .Case([&](arith::DivSIOp) {
-        return byUniform([&](Value d) { return bounds.divide<arith::DivSIOp>(linear[0], d); });
-      })
-      .Case([&](arith::FloorDivSIOp) {
-        return byUniform([&](Value d) { return bounds.divide<arith::FloorDivSIOp>(linear[0], d); });
-      })
-      .Case([&](arith::CeilDivSIOp) {
-        return byUniform([&](Value d) { return bounds.divide<arith::CeilDivSIOp>(linear[0], d); });
-      })
-      .Case([&](arith::RemSIOp) {
-        return byUniform([&](Value d) { return bounds.remainder(linear[0], d); });
-      })
-      .Case<arith::ExtSIOp, arith::TruncIOp, CastOp>(
-          [&](Operation *) { return toAbstract(bounds.resize(linear[0], width)); })
-      .Default([](Operation *) { return Unknown(); });
-}
-
-/// An element of an ascending capture is between the elements at the first and the last index.
-/// Indices that depend on the blocks' positions are not handled.
-Abstract MaskInterpreter::interpretAscending(AtOp at, ArrayRef<Abstract> operands) {
-  auto capture = at.getCapture() ? symbols.lookup<CaptureOp>(*at.getCapture()) : CaptureOp();
-  if (!capture || !capture->hasAttr(ascendingName) || !at.getType().isInteger(32) ||
-      !ShapedType::isDynamic(at.getStaticIndices().back()) ||
-      !llvm::all_of(operands.drop_back(), isUniform))
-    return Unknown();
-  Linear index = toLinear(operands.back());
-  if (!index.valid || index.block != 0)
-    return Unknown();
-  Location loc = at.getLoc();
-  Value view = CapturedOp::create(builder, loc, capture.getType(), capture.getSymName());
-  auto rank = static_cast<int64_t>(at.getStaticIndices().size());
-  Value extent = DimOp::create(builder, loc, builder.getI32Type(), view, rank - 1);
-  auto read = [&](Value place) {
-    IRMapping mapping;
-    for (auto [operand, value] : llvm::zip(at.getIndices().drop_back(), operands.drop_back()))
-      mapping.map(operand, std::get<Uniform>(value).value);
-    mapping.map(at.getIndices().back(), place);
-    return builder.clone(*at, mapping)->getResult(0);
-  };
-  return toAbstract(bounds.ascending(index, extent, read));
-}
-
-//===----------------------------------------------------------------------===//
-// Derived functions
-//===----------------------------------------------------------------------===//
-
-/// The number by which a function divides an argument, if it uses nothing but the quotient and the
-/// remainder. `levels` bounds the depth of calls.
-std::optional<int64_t> getPeriod(func::FuncOp function, int64_t argument, SymbolTable &symbols,
-                                 unsigned levels = 8) {
-  std::optional<int64_t> period;
-  if (function.isDeclaration() || levels-- == 0)
-    return std::nullopt;
-  for (OpOperand &use : function.getArgument(argument).getUses()) {
-    std::optional<int64_t> other;
-    APInt divisor;
-    if (isa<arith::DivSIOp, arith::RemSIOp>(use.getOwner())) {
-      if (use.getOperandNumber() == 0 &&
-          matchPattern(use.getOwner()->getOperand(1), m_ConstantInt(&divisor)))
-        other = divisor.getSExtValue();
-    } else if (auto call = dyn_cast<func::CallOp>(use.getOwner())) {
-      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (callee && !callee.isDeclaration() &&
-          callee.getArgument(use.getOperandNumber()).use_empty())
-        continue;
-      other = callee ? getPeriod(callee, use.getOperandNumber(), symbols, levels) : std::nullopt;
-    }
-    if (!other || *other <= 1 || (period && *period != *other))
-      return std::nullopt;
-    period = other;
-  }
-  return period;
-}
 
 /// Whether a value is the sum of these arguments, sign-extended; the empty sum is zero. `levels`
 /// bounds the recursion over both operands.
@@ -379,8 +49,9 @@ bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments, unsigned
 struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyzeMasksPass> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
-    // Loops with the same mask share the function if the positions have the same operand numbers.
-    llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t>, func::FuncOp> derived;
+    // Operations with the same mask share the function if the positions have the same operand
+    // numbers.
+    llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t>, func::FuncOp> loops, ranges;
     getOperation().walk([&](ForBlocksOp loop) {
       if (!loop.getMask() || loop.getRanges())
         return;
@@ -388,11 +59,32 @@ struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyze
       int64_t against = loop.getAgainstPosition(), block = loop.getBlockPosition();
       if (!mask || mask.isDeclaration())
         return;
-      func::FuncOp &ranges = derived[{mask, against, block}];
-      if (!ranges)
-        ranges = derive(mask, against, block, symbols);
-      loop.setRangesAttr(FlatSymbolRefAttr::get(ranges.getSymNameAttr()));
+      func::FuncOp &derived = loops[{mask, against, block}];
+      if (!derived)
+        derived = derive(mask, against, block, symbols);
+      loop.setRangesAttr(FlatSymbolRefAttr::get(derived.getSymNameAttr()));
     });
+    SmallVector<KeptRangeOp> ops;
+    getOperation().walk([&](KeptRangeOp op) { ops.push_back(op); });
+    for (KeptRangeOp op : ops) {
+      if (!op.getMask()) {
+        replaceByAll(op);
+        continue;
+      }
+      auto mask = symbols.lookup<func::FuncOp>(*op.getMask());
+      if (!mask || mask.isDeclaration()) {
+        op.emitOpError() << "needs the body of its mask function " << op.getMaskAttr()
+                         << ", but got a declaration; link the file that defines it";
+        return signalPassFailure();
+      }
+      int64_t against = op.getAgainstPosition(), block = op.getBlockPosition();
+      func::FuncOp &derived = ranges[{mask, against, block}];
+      if (!derived)
+        derived = deriveKeptRange(op, mask, symbols);
+      if (!derived)
+        return signalPassFailure();
+      replaceByCall(op, derived);
+    }
     // tile.equivalent operations served the analysis only; the first operand is the value.
     getOperation().walk([](EquivalentOp op) {
       op.replaceAllUsesWith(op.getFirst());
@@ -402,55 +94,23 @@ struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyze
 
 private:
   func::FuncOp derive(func::FuncOp mask, int64_t against, int64_t block, SymbolTable &symbols) {
-    Location loc = mask.getLoc();
-    OpBuilder builder(mask->getContext());
-    Type i32 = builder.getI32Type();
-    SmallVector<Type> inputs(4, i32);
-    for (auto [i, type] : llvm::enumerate(mask.getArgumentTypes()))
-      if (static_cast<int64_t>(i) != against && static_cast<int64_t>(i) != block)
-        inputs.push_back(type);
-    SmallVector<Type> results(4, i32);
+    Builder builder(mask->getContext());
+    SmallVector<Type> results(4, builder.getI32Type());
     results.push_back(builder.getI1Type());
-    auto ranges = func::FuncOp::create(builder, loc, (mask.getSymName() + "_ranges").str(),
-                                       builder.getFunctionType(inputs, results));
-    ranges.setPrivate();
-    symbols.insert(ranges, std::next(mask->getIterator()));
-
-    Block *body = ranges.addEntryBlock();
-    builder.setInsertionPointToStart(body);
-    MaskBoundsBuilder bounds(builder, loc, body->getArgument(0), body->getArgument(1),
-                             body->getArgument(2), body->getArgument(3));
-    SmallVector<Abstract> operands;
-    unsigned next = 4;
-    std::optional<int64_t> period = getPeriod(mask, against, symbols);
-    for (int64_t i = 0, e = mask.getNumArguments(); i < e; ++i) {
-      if (i == against && period)
-        operands.push_back(Row{*period, bounds.numberByRemainder(*period)});
-      else if (i == against)
-        operands.push_back(bounds.getAgainst());
-      else if (i == block)
-        operands.push_back(bounds.getBlock());
-      else
-        operands.push_back(Uniform{body->getArgument(next++)});
-    }
-    MaskInterpreter interpreter(builder, bounds, symbols);
-    Bounds kept = interpreter.toPredicate(interpreter.call(mask, operands).front()).yes;
-    auto [mayBegin, mayEnd] = bounds.finish(kept.may);
-    auto [mustBegin, mustEnd] = bounds.finish(kept.must);
-    func::ReturnOp::create(
-        builder, loc, ValueRange{mayBegin, mayEnd, mustBegin, mustEnd, bounds.finishTight(kept)});
+    MaskDerivation derivation(mask, against, block, "_ranges", results, symbols);
+    const Bounds &kept = derivation.kept;
+    func::FuncOp ranges = derivation.function;
+    auto [mayBegin, mayEnd] = derivation.bounds->finish(kept.may);
+    auto [mustBegin, mustEnd] = derivation.bounds->finish(kept.must);
+    derivation.finish({mayBegin, mayEnd, mustBegin, mustEnd, derivation.bounds->finishTight(kept)});
 
     if (kept.may.known.endsAtUpper && kept.must.known.endsAtUpper && !kept.must.known.isEmpty)
       ranges.setResultAttr(MustEnd, endsAtUpperName, builder.getUnitAttr());
     SmallVector<int64_t> shifts;
-    if (kept.edge && !period && isSumOfArguments(kept.edge, shifts))
+    if (kept.edge && !derivation.isByRemainder && isSumOfArguments(kept.edge, shifts))
       ranges.setResultAttr(MustEnd, rowEdgeName, builder.getDenseI64ArrayAttr(shifts));
 
-    // Remove unused conditions: each was written together with its negation.
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
-    for (Operation *op : interpreter.obstacles)
+    for (Operation *op : derivation.obstacles)
       remark::missed(op->getLoc(), remark::RemarkOpts::name("mask-not-followed")
                                        .category("tile-analyze-masks")
                                        .function(mask.getSymName()))
@@ -458,6 +118,48 @@ private:
                             "neither excludes blocks nor makes them full",
                             op->getName());
     return ranges;
+  }
+
+  /// Null, after an error, if the limits are not known to be tight.
+  func::FuncOp deriveKeptRange(KeptRangeOp op, func::FuncOp mask, SymbolTable &symbols) {
+    Type i32 = IntegerType::get(&getContext(), 32);
+    MaskDerivation derivation(mask, op.getAgainstPosition(), op.getBlockPosition(), "_kept",
+                              {i32, i32}, symbols);
+    if (!matchPattern(derivation.bounds->finishTight(derivation.kept), m_One())) {
+      InFlightDiagnostic error = op.emitOpError();
+      error << "needs a mask that keeps each position between its limits for some position of "
+               "'against', but this is not known of "
+            << op.getMaskAttr()
+            << " when the kernel is compiled; write it as a conjunction of comparisons of sums of "
+               "positions, marked overflow<nsw>";
+      for (Operation *obstacle : derivation.obstacles)
+        error.attachNote(obstacle->getLoc())
+            << "'" << obstacle->getName()
+            << "' depends on a position in a way that is not analyzed";
+      symbols.erase(derivation.function);
+      return {};
+    }
+    auto [first, end] = derivation.bounds->finishLimits(derivation.kept);
+    derivation.finish({first, end});
+    return derivation.function;
+  }
+
+  static void replaceByCall(KeptRangeOp op, func::FuncOp derived) {
+    OpBuilder builder(op);
+    SmallVector<Value> operands{op.getStart(), op.getLimit(), op.getLower(), op.getUpper()};
+    llvm::append_range(operands, op.getMaskOperands());
+    op->replaceAllUsesWith(func::CallOp::create(builder, op.getLoc(), derived, operands));
+    op.erase();
+  }
+
+  static void replaceByAll(KeptRangeOp op) {
+    OpBuilder builder(op);
+    Value isNonEmpty = arith::CmpIOp::create(builder, op.getLoc(), arith::CmpIPredicate::slt,
+                                             op.getStart(), op.getLimit());
+    Value end =
+        arith::SelectOp::create(builder, op.getLoc(), isNonEmpty, op.getUpper(), op.getLower());
+    op->replaceAllUsesWith(ValueRange{op.getLower(), end});
+    op.erase();
   }
 };
 

@@ -76,6 +76,10 @@ public:
       if (!hasFailed && op.getMask())
         replaceMask(op);
     });
+    root->walk([&](KeptRangeOp op) {
+      if (!hasFailed && op.getMask())
+        replaceMask(op);
+    });
     root->walk([&](PagedOp op) {
       if (!hasFailed && op.getTable())
         replaceTable(op);
@@ -261,7 +265,7 @@ private:
         op.setListSpanAttr(value);
   }
 
-  void replaceMask(ForBlocksOp op) {
+  template <typename OpT> void replaceMask(OpT op) {
     current = op;
     std::optional<bool> stays = findWhether(op.getMaskConditionAttr());
     if (!stays)

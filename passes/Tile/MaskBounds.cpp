@@ -23,13 +23,15 @@ constexpr int64_t maxWide = int64_t(1) << 44;
 
 MaskBoundsBuilder::MaskBoundsBuilder(OpBuilder &builder, Location loc, Value againstBegin,
                                      Value againstEnd, Value lower32, Value upper32)
-    : builder(builder), loc(loc) {
+    : builder(builder), loc(loc), againstBegin32(againstBegin), againstEnd32(againstEnd),
+      lower32(lower32) {
   auto extend = [&](Value value) { return create<arith::ExtSIOp>(builder.getI64Type(), value); };
   againstFirst = extend(againstBegin);
   againstLast = addConstant(extend(againstEnd), -1);
   lower = extend(lower32);
   upper = max(lower, extend(upper32)); // an interval whose end precedes its beginning is empty
   blockLast = addConstant(upper, -1);
+  top32 = max(lower32, upper32);
 }
 
 Linear MaskBoundsBuilder::numberByRemainder(int64_t period) {
@@ -92,8 +94,7 @@ Linear MaskBoundsBuilder::widen(const Linear &a) {
   return {0, 0, low, high, a.valid};
 }
 
-/// Whether two values are computed by the same operations.
-static bool areSame(Value a, Value b, unsigned depth = 16) {
+bool MaskBoundsBuilder::areSame(Value a, Value b, unsigned depth) {
   if (a == b)
     return true;
   Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
@@ -127,7 +128,9 @@ Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width, bool mayWrap) {
 }
 
 /// Whether the rest is one number for each r.
-static bool isExactInRow(const Linear &a) { return a.isPromised || areSame(a.low, a.high); }
+static bool isExactInRow(const Linear &a) {
+  return a.isPromised || MaskBoundsBuilder::areSame(a.low, a.high);
+}
 
 /// Whether the rest of a sum or difference is one number for each r.
 static bool isPromised(const Linear &a, const Linear &b) {
@@ -269,6 +272,7 @@ Bounds MaskBoundsBuilder::select(Value condition, const Bounds &a, const Bounds 
   result.isPromised = a.isPromised || b.isPromised;
   result.inequalities = restrict(a, condition).inequalities;
   llvm::append_range(result.inequalities, restrict(b, negateFlag(condition)).inequalities);
+  result.limits = select(condition, a.limits, b.limits);
   return result;
 }
 
@@ -288,6 +292,7 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
   if (result.isDisjunction && result.isPromised)
     return result;
   Value excluded;
+  Limits limits = intersect(a.limits, b.limits);
   for (const Inequality &x : a.inequalities)
     for (const Inequality &y : b.inequalities) {
       if (x.against * y.against >= 0)
@@ -298,10 +303,13 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
       Value isNegative = test(CmpIPredicate::slt, sum, constant(0));
       Value conflict = both(both(x.active, y.active), isNegative);
       excluded = excluded ? create<arith::OrIOp>(excluded, conflict) : conflict;
+      if (limits.end && !areCompatible(x, y, sum))
+        limits.end = select(conflict, lower32, limits.end);
     }
   if (excluded)
     result.may = select(excluded, empty(), result.may);
   result.tight = both(a.tight, b.tight);
+  result.limits = limits;
   result.inequalities = a.inequalities;
   llvm::append_range(result.inequalities, b.inequalities);
   return result;
@@ -323,6 +331,7 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   if (a.uniform && b.uniform) {
     result.uniform = create<arith::OrIOp>(a.uniform, b.uniform);
     result.tight = isTrue();
+    result.limits = select(result.uniform, allLimits(), {lower32, lower32});
     return result;
   }
   for (auto [same, other] : {std::pair(&a, &b), std::pair(&b, &a)})
@@ -331,6 +340,7 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
       result.inequalities = restrict(*other, negateFlag(same->uniform)).inequalities;
       result.isDisjunction = other->isDisjunction;
       result.isPromised = other->isPromised;
+      result.limits = select(same->uniform, allLimits(), other->limits);
     }
   const IntervalFacts &known = result.may.known;
   if (result.tight || !a.tight || !b.tight || a.isPromised || b.isPromised ||
@@ -379,11 +389,18 @@ std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
 
 Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
   // A default mask that no file replaced is true.
-  if (matchPattern(condition, m_One()))
-    return {{all(), all(), isTrue(), {}, condition, {}},
-            {empty(), empty(), isTrue(), {}, negateFlag(condition), {}}};
-  Interval yes = select(condition, all(), empty()), no = select(condition, empty(), all());
-  return {{yes, yes, isTrue(), {}, condition}, {no, no, isTrue(), {}, negateFlag(condition)}};
+  Limits every = allLimits(), none = {lower32, lower32};
+  Predicate result;
+  if (matchPattern(condition, m_One())) {
+    result = {{all(), all(), isTrue(), {}, condition, {}},
+              {empty(), empty(), isTrue(), {}, negateFlag(condition), {}}};
+  } else {
+    Interval yes = select(condition, all(), empty()), no = select(condition, empty(), all());
+    result = {{yes, yes, isTrue(), {}, condition}, {no, no, isTrue(), {}, negateFlag(condition)}};
+  }
+  result.yes.limits = select(condition, every, none);
+  result.no.limits = select(condition, none, every);
+  return result;
 }
 
 // a >= 0, where a = against * r + block * c + rest and [least, most] bounds against * r + rest over
@@ -430,7 +447,8 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
   return result;
 }
 
-Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, const Linear &b) {
+Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, const Linear &b,
+                                     unsigned width) {
   // Signed and unsigned order agree if neither side is negative.
   auto compareUnsigned = [&](CmpIPredicate signedPredicate) {
     Value zero = constant(0);
@@ -438,15 +456,17 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
       x.valid = both(x.valid, test(CmpIPredicate::sge, getRange(x).first, zero));
       return x;
     };
-    return compare(signedPredicate, notBelowZero(a), notBelowZero(b));
+    return compare(signedPredicate, notBelowZero(a), notBelowZero(b), width);
   };
   // x - y - strict >= 0, and its negation y - x - 1 + strict >= 0. The differences of bounded
   // values are exact in 64 bits and need no check.
   auto atLeast = [&](const Linear &x, const Linear &y, int64_t strict) -> Bounds {
-    return notNegative({x.against - y.against, x.block - y.block,
-                        addConstant(create<arith::SubIOp>(x.low, y.high), -strict),
-                        addConstant(create<arith::SubIOp>(x.high, y.low), -strict),
-                        both(x.valid, y.valid), isPromised(x, y)});
+    Bounds bounds = notNegative({x.against - y.against, x.block - y.block,
+                                 addConstant(create<arith::SubIOp>(x.low, y.high), -strict),
+                                 addConstant(create<arith::SubIOp>(x.high, y.low), -strict),
+                                 both(x.valid, y.valid), isPromised(x, y)});
+    bounds.limits = compareLimits(x, y, strict, width);
+    return bounds;
   };
   switch (predicate) {
   case CmpIPredicate::sge:
@@ -454,14 +474,14 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
   case CmpIPredicate::sgt:
     return {atLeast(a, b, 1), atLeast(b, a, 0)};
   case CmpIPredicate::sle:
-    return compare(CmpIPredicate::sge, b, a);
+    return compare(CmpIPredicate::sge, b, a, width);
   case CmpIPredicate::slt:
-    return compare(CmpIPredicate::sgt, b, a);
+    return compare(CmpIPredicate::sgt, b, a, width);
   case CmpIPredicate::eq:
     return {intersect(atLeast(a, b, 0), atLeast(b, a, 0)),
             unite(atLeast(a, b, 1), atLeast(b, a, 1))};
   case CmpIPredicate::ne:
-    return negate(compare(CmpIPredicate::eq, a, b));
+    return negate(compare(CmpIPredicate::eq, a, b, width));
   case CmpIPredicate::uge:
     return compareUnsigned(CmpIPredicate::sge);
   case CmpIPredicate::ugt:

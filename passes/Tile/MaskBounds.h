@@ -62,6 +62,12 @@ struct Interval {
   IntervalFacts known = {};
 };
 
+/// An interval in i32, empty unless first < end. Both lie within [lower, upper], even where the
+/// rectangle is empty. Null if there is no short form.
+struct Limits {
+  mlir::Value first, end;
+};
+
 /// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1. A disjunction leaves a
 /// marker for each side from which it bounds r: only `against` counts, and `block` is
 /// `ofDisjunction`, which no other term of c cancels.
@@ -85,6 +91,8 @@ struct Bounds {
   /// Whether it contains a disjunction of conditions that differ between pairs, or a comparison
   /// with an ascending array.
   bool isDisjunction = false, isPromised = false;
+  /// The same interval as may, if the rectangle is not empty.
+  Limits limits = {};
 
   bool isAll() const { return may.known.isAll && must.known.isAll; }
 };
@@ -144,7 +152,9 @@ public:
   //===--- Conditions -----------------------------------------------------===//
   Predicate getUniformPredicate(mlir::Value condition);
   Predicate getUnknown() { return {getUnknownBounds(), getUnknownBounds()}; }
-  Predicate compare(mlir::arith::CmpIPredicate predicate, const Linear &a, const Linear &b);
+  /// `width` is that of the mask's operands.
+  Predicate compare(mlir::arith::CmpIPredicate predicate, const Linear &a, const Linear &b,
+                    unsigned width);
   Predicate negate(const Predicate &p) { return {p.no, p.yes}; }
   Predicate conjunction(const Predicate &a, const Predicate &b) {
     return {intersect(a.yes, b.yes), unite(a.no, b.no)};
@@ -164,12 +174,17 @@ public:
 
   /// The interval as two i32 with begin <= end, the empty one as [lower, lower).
   std::pair<mlir::Value, mlir::Value> finish(const Interval &interval);
+  /// May as two i32, empty unless first < end; also empty if there is no row.
+  std::pair<mlir::Value, mlir::Value> finishLimits(const Bounds &bounds);
   /// Whether may is tight, as an i1.
   mlir::Value finishTight(const Bounds &bounds) {
     if (!bounds.tight)
       return constant(0, 1);
     return hasAllRows ? both(bounds.tight, hasAllRows) : bounds.tight;
   }
+
+  /// Whether two values are computed by the same operations.
+  static bool areSame(mlir::Value a, mlir::Value b, unsigned depth = 16);
 
   /// The given divisor, or 1 if the division would trap.
   mlir::Value guardDivisor(mlir::Value numerator, mlir::Value divisor);
@@ -221,9 +236,22 @@ private:
   Bounds unite(const Bounds &a, const Bounds &b);
   Bounds sharpen(const Bounds &a, const Bounds &b);
 
+  //===--- Limits (MaskLimits.cpp) ----------------------------------------===//
+  Limits allLimits() { return {lower32, top32}; }
+  /// Those of x - y >= strict, where x and y are numbers of the mask, of `width` bits.
+  Limits compareLimits(const Linear &x, const Linear &y, bool isStrict, unsigned width);
+  Limits select(mlir::Value condition, const Limits &a, const Limits &b);
+  Limits intersect(const Limits &a, const Limits &b);
+  /// max(0, p - q) of i32, as a number without sign.
+  mlir::Value getExcess(mlir::Value p, mlir::Value q);
+  /// Whether two inequalities, whose sum is given, exclude each other for no operands of the mask.
+  bool areCompatible(const Inequality &x, const Inequality &y, mlir::Value sum);
+
   mlir::OpBuilder &builder;
   mlir::Location loc;
   mlir::Value againstFirst, againstLast, lower, upper, blockLast;
+  /// The arguments, and max(lower, upper).
+  mlir::Value againstBegin32, againstEnd32, lower32, top32;
   /// Whether each number from againstFirst to againstLast is that of a row; null: always.
   mlir::Value hasAllRows;
 };

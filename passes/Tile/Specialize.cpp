@@ -137,6 +137,8 @@ Reads &Specializer::getReads(Operation *source) {
            {loop.getListSpanAttr(), loop.getListConditionAttr(), loop.getMaskConditionAttr()})
         if (expr)
           walkExpr(expr, [&](ExprAttr leaf) { read(leaf.getName()); });
+    if (auto range = dyn_cast<KeptRangeOp>(op); range && range.getMaskConditionAttr())
+      walkExpr(range.getMaskConditionAttr(), [&](ExprAttr leaf) { read(leaf.getName()); });
     if (auto paged = dyn_cast<PagedOp>(op))
       for (ExprAttr expr : {paged.getEachAttr(), paged.getConditionAttr()})
         if (expr)

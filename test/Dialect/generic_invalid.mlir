@@ -205,6 +205,34 @@ func.func @equal_positions(%n: i32) {
 
 // -----
 
+func.func @kept_operands_without_mask(%n: i32) {
+  // expected-error @+1 {{'tile.kept_range' op has a part of a 'where' clause, but no mask function}}
+  %0:2 = "tile.kept_range"(%n, %n, %n, %n, %n) : (i32, i32, i32, i32, i32) -> (i32, i32)
+}
+
+// -----
+
+func.func @kept_condition_without_mask(%n: i32) {
+  // expected-error @+1 {{has a part of a 'where' clause, but no mask function}}
+  %0:2 = "tile.kept_range"(%n, %n, %n, %n) <{mask_condition = #tile.expr<1>}> : (i32, i32, i32, i32) -> (i32, i32)
+}
+
+// -----
+
+func.func @kept_equal_positions(%n: i32) {
+  // expected-error @+1 {{has malformed positions in its mask function; use its custom assembly format}}
+  %0:2 = "tile.kept_range"(%n, %n, %n, %n) <{mask = @f, against_position = 1 : i64}> : (i32, i32, i32, i32) -> (i32, i32)
+}
+
+// -----
+
+func.func @kept_position_behind_operands(%n: i32) {
+  // expected-error @+1 {{has malformed positions in its mask function; use its custom assembly format}}
+  %0:2 = "tile.kept_range"(%n, %n, %n, %n) <{mask = @f, block_position = 2 : i64}> : (i32, i32, i32, i32) -> (i32, i32)
+}
+
+// -----
+
 // The parser reads a float literal for the default of a float argument.
 // expected-error @+1 {{the default of argument 'x' must be a float, but got true}}
 "tile.kernel"() <{

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The block loop, on symbolic tiles and on tensors, tile.accumulate and tile.spread.
+// The block loop, on symbolic tiles and on tensors, tile.kept_range, tile.accumulate and tile.spread.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
@@ -76,6 +76,29 @@ func.func @positions(%n: i32, %x: !tile.param<T>) {
       where @windowed(%x, block, against, %n : !tile.param<T>, i32) ranges @bounds
       keep %keep : !tile.tile<[M, N], i1> {}
   return
+}
+
+// tile.kept_range, with and without a mask.
+// GENERIC-LABEL: sym_name = "kept"
+// GENERIC: "tile.kept_range"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{against_position = 2 : i64, block_position = 1 : i64, mask = @windowed}>
+// GENERIC-SAME: {note = "kept"} : (i32, i32, i32, i32, !tile.param<T>, i32) -> (i32, i32)
+// GENERIC: "tile.kept_range"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{against_position = 0 : i64, block_position = 1 : i64, mask = @causal, mask_condition = #tile.expr<MASKED>}>
+// CHECK-LABEL: func.func @kept(
+// CHECK-SAME: %[[LO:[^:]*]]: i32, %[[HI:[^:]*]]: i32, %[[M:[^:]*]]: i32, %[[END:[^:]*]]: i32, %[[X:[^:]*]]: !tile.param<T>)
+// CHECK-NEXT: %{{.*}}, %{{.*}} = tile.kept_range in (%[[LO]] to %[[HI]]) against (%[[M]] to %[[END]])
+// CHECK-NEXT: where @windowed(%[[X]], block, against, %[[LO]] : !tile.param<T>, i32) attributes {note = "kept"}
+// CHECK-NEXT: tile.kept_range in (%[[LO]] to %[[HI]]) against (%[[M]] to %[[END]]){{$}}
+// CHECK-NEXT: return
+// CHECK: tile.kept_range in (%i to %n) against (%i to %i)
+// CHECK-NEXT: where @causal(against, block) when (MASKED)
+func.func @kept(%lo: i32, %hi: i32, %m: i32, %end: i32, %x: !tile.param<T>) -> (i32, i32, i32, i32) {
+  %a, %b = tile.kept_range in (%lo to %hi) against (%m to %end)
+      where @windowed(%x, block, against, %lo : !tile.param<T>, i32) attributes {note = "kept"}
+  %c, %d = tile.kept_range in (%lo to %hi) against (%m to %end)
+  return %a, %b, %c, %d : i32, i32, i32, i32
+}
+tile.kernel @kept_or_all params(MASKED: flag) (%n: i32) grid(%i = 1) {
+  %0, %1 = tile.kept_range in (%i to %n) against (%i to %i) where @causal(against, block) when (MASKED)
 }
 
 // A list of blocks; other attributes remain.

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Invalid block loops and tile.spread operations.
+// Invalid block loops, tile.kept_range and tile.spread operations.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // The mask tile.
@@ -200,6 +200,71 @@ tile.kernel @mask_condition_kind params(P: int) () grid(%i = 1) {
   // expected-error @+1 {{the condition of its mask must be of kind flag, but got kind int}}
   tile.for_blocks %b in (%i to %i) against (%i to %i) where @causal(against, block) when (P)
       keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
+// tile.kept_range.
+func.func @kept_unknown_mask(%n: i32) {
+  // expected-error @+1 {{'tile.kept_range' op masks by @f, which is not a function in this module}}
+  %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, block)
+  return
+}
+
+// -----
+
+func.func private @f(i32, i32) -> i32
+func.func @kept_mask_result(%n: i32) {
+  // expected-error @+1 {{needs mask function @f of type '(i32, i32) -> i1', but it is '(i32, i32) -> i32'}}
+  %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, block)
+  return
+}
+
+// -----
+
+func.func private @f(i32, i32) -> i1
+func.func @kept_mask_operands(%n: i32, %x: f32) {
+  // expected-error @+1 {{needs mask function @f of type '(i32, f32, i32) -> i1', but it is '(i32, i32) -> i1'}}
+  %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, %x, block : f32)
+  return
+}
+
+// -----
+
+func.func @kept_without_block(%n: i32) {
+  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block'}}
+  %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against)
+}
+
+// -----
+
+func.func @kept_position_twice(%n: i32) {
+  // expected-error @+1 {{'against' and 'block' may each be given once}}
+  %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, block, against)
+}
+
+// -----
+
+// It becomes a call, so it has no place for ranges.
+func.func @kept_ranges(%n: i32) {
+  // expected-error @+1 {{custom op 'ranges' is unknown}}
+  %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, block) ranges @r
+}
+
+// -----
+
+func.func private @causal(i32, i32) -> i1
+tile.kernel @kept_condition_name params(P: flag) () grid(%i = 1) {
+  // expected-error @+1 {{the condition of its mask names 'Q'}}
+  %0, %1 = tile.kept_range in (%i to %i) against (%i to %i) where @causal(against, block) when (Q)
+}
+
+// -----
+
+func.func private @causal(i32, i32) -> i1
+tile.kernel @kept_condition_kind params(P: int) () grid(%i = 1) {
+  // expected-error @+1 {{the condition of its mask must be of kind flag, but got kind int}}
+  %0, %1 = tile.kept_range in (%i to %i) against (%i to %i) where @causal(against, block) when (P)
 }
 
 // -----

@@ -97,6 +97,7 @@ func.func @unused(%x: !v, %t: !t, %i: tensor<8xi32>, %n: i32, %seed: i64) {
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : !k {
     %3 = tile.iota %b dim 0 : tensor<8xi32>
   }
+  %4, %5 = tile.kept_range in (%n to %n) against (%n to %n)
   tile.atomic_add %t, %x[0] : !t, !v
   tile.scatter_add %t, %x[0] along 0 at %i : !t, !v, tensor<8xi32>
   tile.store %t, %x[0] : !t, !v

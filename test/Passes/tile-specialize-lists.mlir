@@ -11,6 +11,7 @@
 // RUN: tilewright-opt %t/function.mlir --tile-specialize="params=SPAN=32" | FileCheck %t/function.mlir
 // RUN: tilewright-opt %t/mask.mlir --tile-specialize="params=MASKED=true" | FileCheck %t/mask.mlir
 // RUN: tilewright-opt %t/mask.mlir --tile-specialize="params=MASKED=false" | FileCheck %t/mask.mlir --check-prefix=NONE
+// RUN: tilewright-opt %t/kept.mlir --tile-specialize="params=MASKED=true" | FileCheck %t/kept.mlir
 // RUN: not tilewright-opt %t/undeclared.mlir --tile-specialize 2>&1 | FileCheck %t/undeclared.mlir
 
 //--- loop.mlir
@@ -27,9 +28,13 @@ tile.kernel @k params(LISTED: flag, SPAN: int) (%list: !tile.view<[?, ?], i32> w
 //--- mask.mlir
 // CHECK:     where @near(%n, against, block : i32)
 // CHECK-NOT: when
+// CHECK:     tile.kept_range
+// CHECK-NEXT: where @near(%n, against, block : i32){{$}}
 // NONE:      tile.for_blocks
 // NONE-NOT:  where
 // NONE:      keep
+// NONE:      tile.kept_range
+// NONE-NOT:  where
 func.func private @near(%n: i32, %i: i32, %j: i32) -> i1 {
   %keep = arith.cmpi sle, %j, %n : i32
   return %keep : i1
@@ -37,6 +42,25 @@ func.func private @near(%n: i32, %i: i32, %j: i32) -> i1 {
 tile.kernel @k params(MASKED: flag) (%n: i32) grid(%i = 1) {
   tile.for_blocks %b in (%i to %n) against (%i to %n) where @near(%n, against, block : i32) when (MASKED)
       keep %keep : tensor<8x16xi1> {}
+  %0, %1 = tile.kept_range in (%i to %n) against (%i to %n) where @near(%n, against, block : i32) when (MASKED)
+}
+
+//--- kept.mlir
+// A function is bound to the parameters that the condition of tile.kept_range reads, and nothing else in it.
+// CHECK-LABEL: func.func private @keys
+// CHECK:         where @near(%{{.*}}, against, block : i32){{$}}
+func.func private @near(%n: i32, %i: i32, %j: i32) -> i1 {
+  %keep = arith.cmpi sle, %j, %n : i32
+  return %keep : i1
+}
+func.func private @keys(%i: i32, %n: i32) -> i32 {
+  %first, %end = tile.kept_range in (%i to %n) against (%i to %n) where @near(%n, against, block : i32) when (MASKED)
+  return %end : i32
+}
+tile.kernel @k params(MASKED: flag) (%n: i32, %x: !tile.view<[?], i32>) grid(%i = 1) {
+  %end = func.call @keys(%i, %n) : (i32, i32) -> i32
+  %t = tile.full %end : tensor<8xi32>
+  tile.store %t, %x[%i] : tensor<8xi32>, !tile.view<[?], i32>
 }
 
 //--- function.mlir

@@ -3,9 +3,10 @@
 # Checks tile-analyze-masks by brute force: for random masks and random rectangles, every pair is evaluated. The text of
 # the derived functions is interpreted, so that operations that would trap are also detected.
 #
-#   check_mask_ranges.py SEED MASKS [--periods]      needs tilewright-opt on PATH
+#   check_mask_ranges.py SEED MASKS [--periods | --kept]      needs tilewright-opt on PATH
 #
-# With --periods, masks use only the remainder, and some the quotient, of the row's position by a constant.
+# With --periods, masks use only the remainder, and some the quotient, of the row's position by a constant. With --kept,
+# the limits of tile.kept_range are compared with those that the pairs have, for the masks that are tight in all launches.
 
 import random
 import re
@@ -58,8 +59,9 @@ def kept_promise(x, bits):
 class Mask:
     """A random function (i32 i, i32 x, i32 j, i32 y, i1 p) -> i1 as MLIR text and as a list of steps."""
 
-    def __init__(self, rng, name, has_period):
+    def __init__(self, rng, name, has_period, promises):
         self.rng, self.name, self.lines, self.steps = rng, name, [], []
+        self.promises = promises  # the share of operations that promise no wrap
         rows = ["%i", "%i"]
         if has_period:
             period = self.constant(rng.choice([2, 3, 4, 6]), 32)
@@ -94,7 +96,7 @@ class Mask:
         kind = rng.choice(["add", "sub", "sub", "add", "min", "max", "scale", "divide", "select", "cast"])
         ty = f"i{bits}"
         # Some operations have flags that promise no wrap.
-        promise = rng.random() < 0.3 if kind in ("add", "sub") else False
+        promise = rng.random() < self.promises if kind in ("add", "sub") else False
         flag, result = (" overflow<nsw>", kept_promise) if promise else ("", wrap)
         if kind == "add":
             v = self.add(f"arith.addi {a}, {b}{flag} : {ty}", lambda e: result(e[a] + e[b], bits))
@@ -168,6 +170,43 @@ class Mask:
         return env[self.result]
 
 
+class Band(Mask):
+    """A conjunction of comparisons of positions and their sums, of which any may be open where a number is negative."""
+
+    def __init__(self, rng, name):
+        super().__init__(rng, name, False, 1)
+        self.lines, self.steps, self.bools = [], [], []
+        self.result = None
+        zero = self.constant(0, 32)
+        for _ in range(rng.randrange(1, 4)):
+            side = self.comparison()
+            if rng.random() < 0.5:
+                number = rng.choice(["%x", "%y"])
+                test = self.add(f"arith.cmpi slt, {number}, {zero} : i32", lambda e, n=number: e[n] < 0)
+                side = self.add(f"arith.ori {test}, {side} : i1", lambda e, a=test, b=side: e[a] or e[b])
+            before = self.result
+            self.result = side if not before else self.add(
+                f"arith.andi {before}, {side} : i1", lambda e, a=before, b=side: e[a] and e[b])
+
+    def comparison(self):
+        rng = self.rng
+
+        def binary(op, a, b):
+            sign = 1 if op == "add" else -1
+            return self.add(f"arith.{op}i {a}, {b} overflow<nsw> : i32",
+                            lambda e: kept_promise(e[a] + sign * e[b], 32))
+
+        i, number = "%i", rng.choice(["%x", "%y", self.constant(rng.choice([0, 0, 1, 5, -3, 100]), 32)])
+        if rng.random() < 0.6:
+            i = binary(rng.choice(["add", "sub"]), i, rng.choice(["%x", "%y"]))
+        a, b = [(i, "%j"), (binary("sub", "%j", i), number), (binary("sub", i, "%j"), number),
+                (binary("sub", "%j", number), i), ("%j", number), ("%i", number)][rng.randrange(6)]
+        if rng.random() < 0.5:
+            a, b = b, a
+        predicate = rng.choice(["sle", "slt", "sge", "sgt", "eq"])
+        return self.add(f"arith.cmpi {predicate}, {a}, {b} : i32", lambda e: compare(predicate, e[a], e[b], 32))
+
+
 class Derived:
     """A derived function, from its text: straight-line arith on i1, i32 and i64."""
 
@@ -180,6 +219,11 @@ class Derived:
         self.returned = re.findall(r"%[\w-]+", last)
         operation = re.compile(r"(%\S+) = (\S+) (.*?)(?: : (?:i\d+ (?:to|->) )?i(\d+))?$")
         self.lines = [operation.match(line).groups() for line in lines]
+        self.bits = max((int(bits or 1) for *_, bits in self.lines), default=1)
+
+    def is_tight(self):
+        """Whether the flag is a constant."""
+        return any((name, op, text) == (self.returned[4], "arith.constant", "true") for name, op, text, _ in self.lines)
 
     def check_ends(self, values, may, must):
         """Checks the statements of the result attributes; returns a message if one is wrong."""
@@ -216,6 +260,7 @@ class Derived:
             return {"arith.andi": v[0] and v[-1], "arith.ori": v[0] or v[-1], "arith.xori": v[0] != v[-1]}[op]
         return wrap({"arith.addi": lambda: v[0] + v[1], "arith.subi": lambda: v[0] - v[1],
                      "arith.muli": lambda: v[0] * v[1], "arith.maxsi": lambda: max(v), "arith.minsi": lambda: min(v),
+                     "arith.minui": lambda: min(x & ((1 << bits) - 1) for x in v),
                      "arith.extsi": lambda: v[0], "arith.trunci": lambda: v[0], "tile.cast": lambda: v[0]}[op](), bits)
 
 
@@ -229,9 +274,8 @@ def random_case(rng):
             rng.choice([0, 1, 3, -5, 12, -(2**31)]), rng.random() < 0.5)
 
 
-def main():
-    rng = random.Random(int(sys.argv[1]))
-    masks = [Mask(rng, f"mask{n}", "--periods" in sys.argv) for n in range(int(sys.argv[2]))]
+def analyze(masks, use):
+    """The derived functions, by the names of their masks; `use` makes an operation of a clause."""
     text = """func.func private @before(%j: i32, %a: i32, %b: i32) -> i1 {
   %last = arith.addi %a, %b : i32
   %keep = arith.cmpi sle, %j, %last : i32
@@ -240,15 +284,59 @@ def main():
 """
     text += "".join(mask.text() for mask in masks)
     text += "tile.kernel @k(%n: i32, %x: i32, %y: i32, %p: i32) grid(%i = 1) {\n  %t = arith.constant true\n"
-    for mask in masks:
-        text += (f"  tile.for_blocks %b in (%n to %n) against (%n to %n) where @{mask.name}(against, %x, block, %y, %t"
-                 " : i32, i32, i1) keep %keep : tensor<4x4xi1> { tile.yield }\n")
+    for number, mask in enumerate(masks):
+        where = f"where @{mask.name}(against, %x, block, %y, %t : i32, i32, i1)"
+        text += f"  {use(number, f'in (%n to %n) against (%n to %n) {where}')}\n"
     text += "}\n"
     analyzed = subprocess.run(["tilewright-opt", "--tile-analyze-masks"], input=text, text=True,
                               check=True, stdout=subprocess.PIPE).stdout
+    return {name: Derived(arguments, results, body) for name, arguments, results, body in re.findall(
+        r"func\.func private @(mask\d+)_(?:ranges|kept)\((.*?)\) -> \((.*?)\) \{\n(.*?)\n  \}", analyzed, re.S)}
 
-    functions = {name: Derived(arguments, results, body) for name, arguments, results, body in re.findall(
-        r"func\.func private @(mask\d+)_ranges\((.*?)\) -> \((.*?)\) \{\n(.*?)\n  \}", analyzed, re.S)}
+
+def loop(_, clause):
+    return f"tile.for_blocks %b {clause} keep %keep : tensor<4x4xi1> {{ tile.yield }}"
+
+
+def kept_range(number, clause):
+    return f"%first{number}, %end{number} = tile.kept_range {clause}"
+
+
+def check_kept(rng, masks):
+    """Compares the limits with those that the pairs have."""
+    masks += [Band(rng, f"mask{len(masks) + n}") for n in range(len(masks))]
+    ranges = analyze(masks, loop)
+    masks = [mask for mask in masks if ranges[mask.name].is_tight()]
+    functions = analyze(masks, kept_range)
+    empty, inside, failures = 0, 0, 0
+    cases = [(mask, random_case(rng)) for mask in masks for _ in range(60)]
+    for mask, case in cases:
+        begin, end, lower, upper, x, y, p = case
+        try:
+            kept = [c for c in range(lower, upper) if any([mask.keeps(r, c, x, y, p) for r in range(begin, end)])]
+        except Undefined:
+            continue
+        first, last = functions[mask.name](case)
+        is_right = (first, last) == (kept[0], kept[-1] + 1) if kept else last <= first
+        empty += not kept
+        inside += bool(kept) and (kept[0] > lower or kept[-1] + 1 < upper)
+        if not is_right or not lower <= first <= max(lower, upper) or not lower <= last <= max(lower, upper):
+            failures += 1
+            print(f"[{first}, {last}) for {kept}, case {case}")
+            print(mask.text())
+    narrow = sum(function.bits == 32 for function in functions.values())
+    print(f"{len(masks)} tight masks, {narrow} in 32 bits; {len(cases)} rectangles: {empty} keep nothing, {inside} keep a "
+          f"part, {failures} wrong")
+    return failures != 0
+
+
+def main():
+    rng = random.Random(int(sys.argv[1]))
+    kept = "--kept" in sys.argv
+    masks = [Mask(rng, f"mask{n}", "--periods" in sys.argv, 0.95 if kept else 0.3) for n in range(int(sys.argv[2]))]
+    if kept:
+        return check_kept(rng, masks)
+    functions = analyze(masks, loop)
 
     skipping, promising, tight_ones, known_ends, failures = 0, 0, 0, 0, 0
     cases = [(mask, random_case(rng)) for mask in masks for _ in range(24)]
