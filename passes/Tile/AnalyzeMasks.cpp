@@ -46,12 +46,34 @@ bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments, unsigned
   return static_cast<bool>(argument);
 }
 
+/// Whether the interval `against` begins with the current block of a loop, and ends where a number
+/// of its positions do, or the loop's interval: the loop visits blocks that hold a position.
+bool isKnownToHaveRows(KeptRangeOp op) {
+  auto block = dyn_cast<BlockArgument>(op.getStart());
+  auto loop = block ? dyn_cast<ForBlocksOp>(block.getOwner()->getParentOp()) : ForBlocksOp();
+  if (!loop || block != loop.getBlockStart())
+    return false;
+  APInt count;
+  auto isBehindBlock = [&](Value value) {
+    auto add = value.getDefiningOp<arith::AddIOp>();
+    return add && bitEnumContainsAny(add.getOverflowFlags(), arith::IntegerOverflowFlags::nsw) &&
+           add.getLhs() == block && matchPattern(add.getRhs(), m_ConstantInt(&count)) &&
+           count.isStrictlyPositive();
+  };
+  auto least = op.getLimit().getDefiningOp<arith::MinSIOp>();
+  if (!least)
+    return isBehindBlock(op.getLimit());
+  return (isBehindBlock(least.getLhs()) && least.getRhs() == loop.getUpper()) ||
+         (isBehindBlock(least.getRhs()) && least.getLhs() == loop.getUpper());
+}
+
 struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyzeMasksPass> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
     // Operations with the same mask share the function if the positions have the same operand
-    // numbers.
-    llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t>, func::FuncOp> loops, ranges;
+    // numbers, and tile.kept_range if the same is known of its intervals.
+    llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t>, func::FuncOp> loops;
+    llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t, Attribute, int>, func::FuncOp> ranges;
     getOperation().walk([&](ForBlocksOp loop) {
       if (!loop.getMask() || loop.getRanges())
         return;
@@ -77,10 +99,13 @@ struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyze
                          << ", but got a declaration; link the file that defines it";
         return signalPassFailure();
       }
-      int64_t against = op.getAgainstPosition(), block = op.getBlockPosition();
-      func::FuncOp &derived = ranges[{mask, against, block}];
+      IntegerAttr lower;
+      (void)matchPattern(op.getLower(), m_Constant(&lower));
+      bool hasRows = isKnownToHaveRows(op);
+      func::FuncOp &derived =
+          ranges[{mask, op.getAgainstPosition(), op.getBlockPosition(), lower, hasRows}];
       if (!derived)
-        derived = deriveKeptRange(op, mask, symbols);
+        derived = deriveKeptRange(op, mask, lower, hasRows, symbols);
       if (!derived)
         return signalPassFailure();
       replaceByCall(op, derived);
@@ -121,10 +146,11 @@ private:
   }
 
   /// Null, after an error, if the limits are not known to be tight.
-  func::FuncOp deriveKeptRange(KeptRangeOp op, func::FuncOp mask, SymbolTable &symbols) {
+  func::FuncOp deriveKeptRange(KeptRangeOp op, func::FuncOp mask, IntegerAttr lower, bool hasRows,
+                               SymbolTable &symbols) {
     Type i32 = IntegerType::get(&getContext(), 32);
     MaskDerivation derivation(mask, op.getAgainstPosition(), op.getBlockPosition(), "_kept",
-                              {i32, i32}, symbols);
+                              {i32, i32}, symbols, lower);
     if (!matchPattern(derivation.bounds->finishTight(derivation.kept), m_One())) {
       InFlightDiagnostic error = op.emitOpError();
       error << "needs a mask that keeps each position between its limits for some position of "
@@ -139,7 +165,7 @@ private:
       symbols.erase(derivation.function);
       return {};
     }
-    auto [first, end] = derivation.bounds->finishLimits(derivation.kept);
+    auto [first, end] = derivation.bounds->finishLimits(derivation.kept, hasRows);
     derivation.finish({first, end});
     return derivation.function;
   }

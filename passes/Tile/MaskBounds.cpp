@@ -303,8 +303,8 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
       Value isNegative = test(CmpIPredicate::slt, sum, constant(0));
       Value conflict = both(both(x.active, y.active), isNegative);
       excluded = excluded ? create<arith::OrIOp>(excluded, conflict) : conflict;
-      if (limits.end && !areCompatible(x, y, sum))
-        limits.end = select(conflict, lower32, limits.end);
+      if (limits.before && !areCompatible(x, y, sum))
+        limits = select(conflict, noLimits(), limits);
     }
   if (excluded)
     result.may = select(excluded, empty(), result.may);
@@ -331,7 +331,7 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   if (a.uniform && b.uniform) {
     result.uniform = create<arith::OrIOp>(a.uniform, b.uniform);
     result.tight = isTrue();
-    result.limits = select(result.uniform, allLimits(), {lower32, lower32});
+    result.limits = select(result.uniform, allLimits(), noLimits());
     return result;
   }
   for (auto [same, other] : {std::pair(&a, &b), std::pair(&b, &a)})
@@ -340,7 +340,7 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
       result.inequalities = restrict(*other, negateFlag(same->uniform)).inequalities;
       result.isDisjunction = other->isDisjunction;
       result.isPromised = other->isPromised;
-      result.limits = select(same->uniform, allLimits(), other->limits);
+      result.limits = uniteUniform(same->uniform, other->limits);
     }
   const IntervalFacts &known = result.may.known;
   if (result.tight || !a.tight || !b.tight || a.isPromised || b.isPromised ||
@@ -389,7 +389,6 @@ std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
 
 Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
   // A default mask that no file replaced is true.
-  Limits every = allLimits(), none = {lower32, lower32};
   Predicate result;
   if (matchPattern(condition, m_One())) {
     result = {{all(), all(), isTrue(), {}, condition, {}},
@@ -398,8 +397,8 @@ Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
     Interval yes = select(condition, all(), empty()), no = select(condition, empty(), all());
     result = {{yes, yes, isTrue(), {}, condition}, {no, no, isTrue(), {}, negateFlag(condition)}};
   }
-  result.yes.limits = select(condition, every, none);
-  result.no.limits = select(condition, none, every);
+  result.yes.limits = select(condition, allLimits(), noLimits());
+  result.no.limits = select(condition, noLimits(), allLimits());
   return result;
 }
 

@@ -62,10 +62,15 @@ struct Interval {
   IntervalFacts known = {};
 };
 
-/// An interval in i32, empty unless first < end. Both lie within [lower, upper], even where the
-/// rectangle is empty. Null if there is no short form.
+/// An interval by the numbers of positions that it lacks at the beginning and at the end of the
+/// rectangle, as i32 without sign. It is empty if they exceed the rectangle. Null: not in this
+/// form.
 struct Limits {
-  mlir::Value first, end;
+  mlir::Value before, behind;
+  /// `behind` is less than 2^31, if the rectangle begins at 0 or later.
+  bool isSmall = false;
+  /// That holds if this i32 is not negative.
+  mlir::Value smallIf;
 };
 
 /// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1. A disjunction leaves a
@@ -174,8 +179,9 @@ public:
 
   /// The interval as two i32 with begin <= end, the empty one as [lower, lower).
   std::pair<mlir::Value, mlir::Value> finish(const Interval &interval);
-  /// May as two i32, empty unless first < end; also empty if there is no row.
-  std::pair<mlir::Value, mlir::Value> finishLimits(const Bounds &bounds);
+  /// May as two i32, empty unless first < end; also empty if there is no row. `hasRows`: there is
+  /// one.
+  std::pair<mlir::Value, mlir::Value> finishLimits(const Bounds &bounds, bool hasRows);
   /// Whether may is tight, as an i1.
   mlir::Value finishTight(const Bounds &bounds) {
     if (!bounds.tight)
@@ -237,13 +243,16 @@ private:
   Bounds sharpen(const Bounds &a, const Bounds &b);
 
   //===--- Limits (MaskLimits.cpp) ----------------------------------------===//
-  Limits allLimits() { return {lower32, top32}; }
+  Limits allLimits();
+  Limits noLimits();
   /// Those of x - y >= strict, where x and y are numbers of the mask, of `width` bits.
   Limits compareLimits(const Linear &x, const Linear &y, bool isStrict, unsigned width);
   Limits select(mlir::Value condition, const Limits &a, const Limits &b);
   Limits intersect(const Limits &a, const Limits &b);
-  /// max(0, p - q) of i32, as a number without sign.
-  mlir::Value getExcess(mlir::Value p, mlir::Value q);
+  /// Those of a disjunction with a condition that is the same for all pairs.
+  Limits uniteUniform(mlir::Value same, Limits other);
+  /// The number of positions.
+  mlir::Value getMost() { return create<mlir::arith::SubIOp>(top32, lower32); }
   /// Whether two inequalities, whose sum is given, exclude each other for no operands of the mask.
   bool areCompatible(const Inequality &x, const Inequality &y, mlir::Value sum);
 

@@ -39,6 +39,7 @@ struct Row {
   Linear quotient;
 };
 using Abstract = std::variant<Unknown, Uniform, Linear, Predicate, Row>;
+using Abstracts = SmallVector<Abstract, 0>; // conditions are large
 using Frame = llvm::DenseMap<Value, Abstract>;
 
 /// Calls are followed, so the work may grow exponentially in the size of the source. Masks in use
@@ -52,7 +53,7 @@ public:
       : builder(builder), bounds(bounds), symbols(symbols) {}
 
   /// The abstract results of a call.
-  SmallVector<Abstract> call(func::FuncOp function, ArrayRef<Abstract> operands);
+  Abstracts call(func::FuncOp function, ArrayRef<Abstract> operands);
 
   Predicate toPredicate(const Abstract &value) {
     if (auto *uniform = std::get_if<Uniform>(&value))
@@ -65,10 +66,10 @@ public:
   SmallVector<Operation *> obstacles;
 
 private:
-  SmallVector<Abstract> interpret(Block &block, Frame &frame);
-  SmallVector<Abstract> interpret(Operation *op, ArrayRef<Abstract> operands, Frame &frame);
-  SmallVector<Abstract> cloneUniform(Operation *op, ArrayRef<Abstract> operands);
-  SmallVector<Abstract> interpretIf(scf::IfOp op, const Abstract &condition, Frame &frame);
+  Abstracts interpret(Block &block, Frame &frame);
+  Abstracts interpret(Operation *op, ArrayRef<Abstract> operands, Frame &frame);
+  Abstracts cloneUniform(Operation *op, ArrayRef<Abstract> operands);
+  Abstracts interpretIf(scf::IfOp op, const Abstract &condition, Frame &frame);
   Abstract interpretBoolean(Operation *op, ArrayRef<Abstract> operands);
   Abstract interpretInteger(Operation *op, ArrayRef<Abstract> operands);
   Abstract interpretAscending(AtOp at, ArrayRef<Abstract> operands);
@@ -103,28 +104,28 @@ private:
   unsigned operations = 0, depth = 0;
 };
 
-SmallVector<Abstract> MaskInterpreter::call(func::FuncOp function, ArrayRef<Abstract> operands) {
-  SmallVector<Abstract> unknown(function.getNumResults());
+Abstracts MaskInterpreter::call(func::FuncOp function, ArrayRef<Abstract> operands) {
+  Abstracts unknown(function.getNumResults());
   if (function.isDeclaration() || !function.getBody().hasOneBlock() || depth >= maxDepth)
     return unknown;
   ++depth;
   Frame frame;
   for (auto [argument, operand] : llvm::zip_equal(function.getArguments(), operands))
     frame[argument] = operand;
-  SmallVector<Abstract> results = interpret(function.getBody().front(), frame);
+  Abstracts results = interpret(function.getBody().front(), frame);
   --depth;
   return results;
 }
 
 /// Interprets the operations of a block and returns the values of the terminator's operands.
-SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
+Abstracts MaskInterpreter::interpret(Block &block, Frame &frame) {
   auto getOperands = [&](Operation &op) {
-    return llvm::map_to_vector(op.getOperands(),
-                               [&](Value operand) { return frame.lookup(operand); });
+    return llvm::map_to_vector<0>(op.getOperands(),
+                                  [&](Value operand) { return frame.lookup(operand); });
   };
   for (Operation &op : block.without_terminator()) {
-    SmallVector<Abstract> operands = getOperands(op);
-    SmallVector<Abstract> results(op.getNumResults());
+    Abstracts operands = getOperands(op);
+    Abstracts results(op.getNumResults());
     if (++operations <= maxOperations)
       results = interpret(&op, operands, frame);
     // Remark only on the operation where precision is lost first, not on its users.
@@ -137,11 +138,10 @@ SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
   return getOperands(*block.getTerminator());
 }
 
-SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstract> operands,
-                                                 Frame &frame) {
+Abstracts MaskInterpreter::interpret(Operation *op, ArrayRef<Abstract> operands, Frame &frame) {
   if (auto callOp = dyn_cast<func::CallOp>(op)) {
     auto callee = symbols.lookup<func::FuncOp>(callOp.getCallee());
-    return callee ? call(callee, operands) : SmallVector<Abstract>(op->getNumResults());
+    return callee ? call(callee, operands) : Abstracts(op->getNumResults());
   }
   if (auto ifOp = dyn_cast<scf::IfOp>(op))
     return interpretIf(ifOp, operands.front(), frame);
@@ -149,7 +149,7 @@ SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstrac
     return cloneUniform(op, operands);
 
   if (op->getNumResults() != 1)
-    return SmallVector<Abstract>(op->getNumResults());
+    return Abstracts(op->getNumResults());
   Type type = op->getResult(0).getType();
   if (isa<arith::SelectOp, SelectOp>(op))
     return {choose(operands[0], operands[1], operands[2], type)};
@@ -173,7 +173,7 @@ SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstrac
 
 /// The derived function computes both sides of branches, and positions at which the mask is never
 /// evaluated, so no operation may trap.
-SmallVector<Abstract> MaskInterpreter::cloneUniform(Operation *op, ArrayRef<Abstract> operands) {
+Abstracts MaskInterpreter::cloneUniform(Operation *op, ArrayRef<Abstract> operands) {
   IRMapping mapping;
   for (auto [operand, value] : llvm::zip_equal(op->getOperands(), operands))
     mapping.map(operand, std::get<Uniform>(value).value);
@@ -184,15 +184,14 @@ SmallVector<Abstract> MaskInterpreter::cloneUniform(Operation *op, ArrayRef<Abst
     builder.setInsertionPoint(copy);
     copy->setOperand(1, bounds.guardDivisor(copy->getOperand(0), copy->getOperand(1)));
   }
-  return llvm::map_to_vector(copy->getResults(), [](Value v) { return Abstract(Uniform{v}); });
+  return llvm::map_to_vector<0>(copy->getResults(), [](Value v) { return Abstract(Uniform{v}); });
 }
 
-SmallVector<Abstract> MaskInterpreter::interpretIf(scf::IfOp op, const Abstract &condition,
-                                                   Frame &frame) {
-  SmallVector<Abstract> results = interpret(*op.thenBlock(), frame);
+Abstracts MaskInterpreter::interpretIf(scf::IfOp op, const Abstract &condition, Frame &frame) {
+  Abstracts results = interpret(*op.thenBlock(), frame);
   if (!op.elseBlock())
     return {};
-  SmallVector<Abstract> others = interpret(*op.elseBlock(), frame);
+  Abstracts others = interpret(*op.elseBlock(), frame);
   for (auto [a, b, type] : llvm::zip_equal(results, others, op.getResultTypes()))
     a = choose(condition, a, b, type);
   return results;
@@ -346,7 +345,7 @@ std::optional<int64_t> getPeriod(func::FuncOp function, int64_t argument, Symbol
 } // namespace
 
 MaskDerivation::MaskDerivation(func::FuncOp mask, int64_t against, int64_t block, StringRef suffix,
-                               TypeRange results, SymbolTable &symbols)
+                               TypeRange results, SymbolTable &symbols, IntegerAttr lower)
     : builder(mask->getContext()) {
   Location loc = mask.getLoc();
   SmallVector<Type> inputs(4, builder.getI32Type());
@@ -360,9 +359,12 @@ MaskDerivation::MaskDerivation(func::FuncOp mask, int64_t against, int64_t block
 
   Block *body = function.addEntryBlock();
   builder.setInsertionPointToStart(body);
-  bounds.emplace(builder, loc, body->getArgument(0), body->getArgument(1), body->getArgument(2),
+  Value lowerBound = body->getArgument(2);
+  if (lower)
+    lowerBound = arith::ConstantOp::create(builder, loc, lower);
+  bounds.emplace(builder, loc, body->getArgument(0), body->getArgument(1), lowerBound,
                  body->getArgument(3));
-  SmallVector<Abstract> operands;
+  Abstracts operands;
   unsigned next = 4;
   std::optional<int64_t> period = getPeriod(mask, against, symbols);
   isByRemainder = period.has_value();

@@ -19,9 +19,10 @@ namespace tilewright {
 /// mask function @NAME. It has the computation of the bounds, and `finish` ends it.
 class MaskDerivation {
 public:
-  /// `against` and `block` are the numbers of the operands of the mask that are positions.
+  /// `against` and `block` are the numbers of the operands of the mask that are positions. If
+  /// `lower` is given, the function is used for this lower bound alone.
   MaskDerivation(mlir::func::FuncOp mask, int64_t against, int64_t block, llvm::StringRef suffix,
-                 mlir::TypeRange results, mlir::SymbolTable &symbols);
+                 mlir::TypeRange results, mlir::SymbolTable &symbols, mlir::IntegerAttr lower = {});
   MaskDerivation(const MaskDerivation &) = delete; // `bounds` refers to the builder
 
   /// Returns the results, and removes unused conditions: each was written with its negation.

@@ -5,16 +5,18 @@
 // compute it in a loop (tile.kept_range). Unlike the intervals of MaskBounds.cpp, an empty one has
 // no fixed form: this takes no selections, but limits have no hulls.
 //
-// Let x - y be monotonic in c. Where it ascends, x >= y excludes the first max(0, y - x) positions,
-// by their values at the first one: each step adds 1. x > y excludes all but the last max(0, x -
-// y), by the values at the last one. Where it descends, x >= y excludes the last max(0, y - x), by
-// the values at the last one, and x > y all but the first max(0, x - y). Some row keeps what the
-// row with the greatest x - y keeps: the first row or the last.
+// Limits are numbers of positions that the interval lacks at its ends. Of two conditions, the
+// larger number counts.
+//
+// Let x - y be monotonic in c, with steps of 1. Where it ascends, x >= y excludes the first
+// max(0, y - x) positions, by their values at the first one; x > y excludes all but the last
+// max(0, x - y), by the values at the last one. Where it descends, x >= y excludes the last
+// max(0, y - x), by the values at the last one, and x > y all but the first max(0, x - y). Some row
+// keeps what the row with the greatest x - y keeps: the first row or the last.
 //
 // x and y are numbers of the mask. If they are valid, they are the values that the mask has at a
 // pair of the rectangle, in 32 bits; so the arithmetic that computes them may wrap. Their
-// difference has 33 bits, but its positive part 32 without sign: p - min(p, q), which min limits to
-// the number of positions.
+// difference has 33 bits, but its positive part 32 without sign: p - min(p, q).
 
 #include "passes/Tile/MaskBounds.h"
 
@@ -98,26 +100,34 @@ struct Sum {
 } // namespace
 
 Limits MaskBoundsBuilder::select(Value condition, const Limits &a, const Limits &b) {
-  if (!a.first || !b.first)
+  if (!a.before || !b.before)
     return {};
-  return {select(condition, a.first, b.first), select(condition, a.end, b.end)};
+  return {select(condition, a.before, b.before),
+          select(condition, a.behind, b.behind),
+          a.isSmall && b.isSmall,
+          {}};
 }
 
 Limits MaskBoundsBuilder::intersect(const Limits &a, const Limits &b) {
-  if (!a.first || !b.first)
+  if (!a.before || !b.before)
     return {};
-  // A limit that is that of the rectangle adds nothing.
-  auto either = [&](Value x, Value y, Value bound, auto op) {
-    return x == bound ? y : y == bound ? x : create<decltype(op)>(x, y);
+  auto larger = [&](Value x, Value y) -> Value {
+    if (matchPattern(x, m_Zero()) || matchPattern(y, m_Zero()))
+      return matchPattern(x, m_Zero()) ? y : x;
+    return create<arith::MaxUIOp>(x, y);
   };
-  return {either(a.first, b.first, lower32, arith::MaxSIOp()),
-          either(a.end, b.end, top32, arith::MinSIOp())};
+  return {larger(a.before, b.before), larger(a.behind, b.behind), a.isSmall && b.isSmall, {}};
 }
 
-Value MaskBoundsBuilder::getExcess(Value p, Value q) {
-  if (matchPattern(q, m_Zero()))
-    return max(p, q);
-  return create<arith::SubIOp>(p, min(p, q));
+Limits MaskBoundsBuilder::allLimits() {
+  Value none = constant(0, 32);
+  return {none, none, true, {}};
+}
+
+Limits MaskBoundsBuilder::noLimits() {
+  Limits limits = allLimits();
+  limits.behind = getMost();
+  return limits;
 }
 
 Limits MaskBoundsBuilder::compareLimits(const Linear &x, const Linear &y, bool isStrict,
@@ -140,15 +150,18 @@ Limits MaskBoundsBuilder::compareLimits(const Linear &x, const Linear &y, bool i
     sum.constant -= against > 0 ? a.against : 0;
     return sum.emit(builder, loc);
   };
-  Value p = valueOf(x), q = valueOf(y);
+  Value p = valueOf(isStrict ? x : y), q = valueOf(isStrict ? y : x);
   if (!p || !q)
     return {};
-  Value excess = isStrict ? getExcess(p, q) : getExcess(q, p);
-  Value most = create<arith::SubIOp>(top32, lower32);
-  Value count = create<arith::MinUIOp>(excess, most);
-  Value place =
-      atFirst ? create<arith::AddIOp>(lower32, count) : create<arith::SubIOp>(top32, count);
-  return block > 0 ? Limits{place, top32} : Limits{lower32, place};
+  Limits result = allLimits();
+  bool isAboveZero = matchPattern(q, m_Zero());
+  Value count = isAboveZero ? max(p, q) : create<arith::SubIOp>(p, min(p, q));
+  if (isStrict)
+    count = create<arith::SubIOp>(getMost(), create<arith::MinUIOp>(count, getMost()));
+  (block > 0 ? result.before : result.behind) = count;
+  result.isSmall = isStrict || block > 0 || isAboveZero;
+  result.smallIf = q;
+  return result;
 }
 
 /// Whether one of the flags that `flags` is a conjunction of says that an i32 is not negative.
@@ -171,7 +184,7 @@ bool MaskBoundsBuilder::areCompatible(const Inequality &x, const Inequality &y, 
   Sum rest;
   if (!rest.addWide(sum, 1) || rest.constant < 0)
     return false;
-  auto isNotNegative = [&](Value value) {
+  auto isKnown = [&](Value value) {
     return saysNotNegative(x.active, value) || saysNotNegative(y.active, value);
   };
   return llvm::all_of(rest.terms, [&](auto &term) {
@@ -179,16 +192,37 @@ bool MaskBoundsBuilder::areCompatible(const Inequality &x, const Inequality &y, 
     // 0 - a is exact for an a that is not negative.
     auto subtract = value.template getDefiningOp<arith::SubIOp>();
     bool isNegation = subtract && matchPattern(subtract.getLhs(), m_Zero());
-    return factor == 0 || (factor > 0 && isNotNegative(value)) ||
-           (factor < 0 && isNegation && isNotNegative(subtract.getRhs()));
+    return factor == 0 || (factor > 0 && isKnown(value)) ||
+           (factor < 0 && isNegation && isKnown(subtract.getRhs()));
   });
 }
 
-std::pair<Value, Value> MaskBoundsBuilder::finishLimits(const Bounds &bounds) {
-  Limits limits = bounds.limits;
-  if (!limits.first)
-    std::tie(limits.first, limits.end) = finish(bounds.may);
-  // Without a row, the limits above lie in the rectangle, but say nothing.
-  Value hasRows = test(CmpIPredicate::slt, againstBegin32, againstEnd32);
-  return {limits.first, select(hasRows, limits.end, lower32)};
+Limits MaskBoundsBuilder::uniteUniform(Value same, Limits other) {
+  if (other.smallIf && saysNotNegative(negateFlag(same), other.smallIf))
+    other.isSmall = true;
+  return select(same, allLimits(), other);
+}
+
+std::pair<Value, Value> MaskBoundsBuilder::finishLimits(const Bounds &bounds, bool hasRows) {
+  const Limits &limits = bounds.limits;
+  Value first, end;
+  if (limits.before) {
+    first = lower32;
+    if (!matchPattern(limits.before, m_Zero()))
+      first = create<arith::AddIOp>(lower32, create<arith::MinUIOp>(limits.before, getMost()));
+    // No subtraction of a small number from one that is not negative wraps, so that an end before
+    // `lower` is as good.
+    APInt number;
+    bool isPlain =
+        limits.isSmall && matchPattern(lower32, m_ConstantInt(&number)) && number.isNonNegative();
+    end = create<arith::SubIOp>(top32, isPlain ? limits.behind
+                                               : create<arith::MinUIOp>(limits.behind, getMost()));
+  } else {
+    std::tie(first, end) = finish(bounds.may);
+  }
+  if (hasRows)
+    return {first, end};
+  // Without a row, the limits above say nothing, but the first is not before `lower`.
+  Value isNonEmpty = test(CmpIPredicate::slt, againstBegin32, againstEnd32);
+  return {first, select(isNonEmpty, end, lower32)};
 }

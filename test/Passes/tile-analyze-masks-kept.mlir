@@ -61,13 +61,29 @@ func.func private @in_order(%i: i32, %j: i32) -> i1 {
 // FOLDED-DAG:       %[[TOP:.*]] = arith.maxsi %n, %[[ZERO]] : i32
 // FOLDED-DAG:       %[[BEHIND:.*]] = arith.subi %[[TOP]], %s : i32
 // FOLDED-NEXT:      %[[AHEAD:.*]] = arith.subi %[[BEHIND]], %end : i32
-// FOLDED-NEXT:      %[[SOME:.*]] = arith.maxsi %[[AHEAD]], %[[ZERO]] : i32
-// FOLDED-NEXT:      %[[COUNT:.*]] = arith.minui %[[SOME]], %[[TOP]] : i32
+// FOLDED-NEXT:      %[[COUNT:.*]] = arith.maxsi %[[AHEAD]], %[[ZERO]] : i32
 // FOLDED-NEXT:      %[[END:.*]] = arith.subi %[[TOP]], %[[COUNT]] : i32
 // FOLDED-NEXT:      %[[ANY:.*]] = arith.cmpi slt, %m, %end : i32
 // FOLDED-NEXT:      %[[LIMIT:.*]] = arith.select %[[ANY]], %[[END]], %[[ZERO]] : i32
 // FOLDED-NEXT:      tile.full %[[LIMIT]] : tensor<1xi32>
 // FOLDED-NEXT:      tile.store %{{.*}}, %x[%[[ZERO]]]
+
+// A lower bound that is not known: no difference may wrap.
+// FOLDED-LABEL:   tile.kernel @keys_from
+// FOLDED:           %[[TOP:.*]] = arith.maxsi %c, %n : i32
+// FOLDED:           %[[COUNT:.*]] = arith.maxsi %{{.*}}, %{{.*}} : i32
+// FOLDED-NEXT:      %[[MOST:.*]] = arith.subi %[[TOP]], %c : i32
+// FOLDED-NEXT:      %[[LESS:.*]] = arith.minui %[[COUNT]], %[[MOST]] : i32
+// FOLDED-NEXT:      arith.subi %[[TOP]], %[[LESS]] : i32
+
+// A block of a loop has rows, if it does not wrap: no test of its own.
+// FOLDED-LABEL:   tile.kernel @keys_of_blocks
+// FOLDED:           tile.for_blocks
+// FOLDED-NOT:         arith.cmpi
+// FOLDED:             tile.store
+// FOLDED:           tile.for_blocks
+// FOLDED:             arith.cmpi slt, %{{.*}}, %{{.*}} : i32
+// FOLDED:             tile.store
 
 // A window excludes nothing where it is open, so no conflict of its sides is tested.
 // FOLDED-LABEL:   tile.kernel @window_keys
@@ -98,6 +114,29 @@ tile.kernel @causal_keys(%n: i32, %m: i32, %end: i32, %s: i32, %x: !v) grid(%i =
   %a, %b = tile.kept_range in (%c0 to %n) against (%m to %end) where @causal(against, block, %s : i32)
   %t = tile.full %b : tensor<1xi32>
   tile.store %t, %x[%a] : tensor<1xi32>, !v
+}
+tile.kernel @keys_from(%n: i32, %c: i32, %m: i32, %end: i32, %s: i32, %x: !v) grid(%i = 1) {
+  %a, %b = tile.kept_range in (%c to %n) against (%m to %end) where @causal(against, block, %s : i32)
+  %t = tile.full %b : tensor<1xi32>
+  tile.store %t, %x[%a] : tensor<1xi32>, !v
+}
+tile.kernel @keys_of_blocks(%n: i32, %rows: i32, %s: i32, %x: !v) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c4 = arith.constant 4 : i32
+  tile.for_blocks %m in (%c0 to %rows) against (%c0 to %n) keep %keep : tensor<4x4xi1> {
+    %behind = arith.addi %m, %c4 overflow<nsw> : i32
+    %end = arith.minsi %behind, %rows : i32
+    %a, %b = tile.kept_range in (%c0 to %n) against (%m to %end) where @causal(against, block, %s : i32)
+    %t = tile.full %b : tensor<1xi32>
+    tile.store %t, %x[%m] : tensor<1xi32>, !v
+  }
+  tile.for_blocks %m in (%c0 to %rows) against (%c0 to %n) keep %keep : tensor<4x4xi1> {
+    %behind = arith.addi %m, %c4 : i32
+    %end = arith.minsi %behind, %rows : i32
+    %a, %b = tile.kept_range in (%c0 to %n) against (%m to %end) where @causal(against, block, %s : i32)
+    %t = tile.full %b : tensor<1xi32>
+    tile.store %t, %x[%m] : tensor<1xi32>, !v
+  }
 }
 tile.kernel @window_keys(%n: i32, %m: i32, %end: i32, %s: i32, %l: i32, %r: i32, %x: !v) grid(%i = 1) {
   %c0 = arith.constant 0 : i32

@@ -261,6 +261,7 @@ class Derived:
         return wrap({"arith.addi": lambda: v[0] + v[1], "arith.subi": lambda: v[0] - v[1],
                      "arith.muli": lambda: v[0] * v[1], "arith.maxsi": lambda: max(v), "arith.minsi": lambda: min(v),
                      "arith.minui": lambda: min(x & ((1 << bits) - 1) for x in v),
+                     "arith.maxui": lambda: max(x & ((1 << bits) - 1) for x in v),
                      "arith.extsi": lambda: v[0], "arith.trunci": lambda: v[0], "tile.cast": lambda: v[0]}[op](), bits)
 
 
@@ -284,9 +285,9 @@ def analyze(masks, use):
 """
     text += "".join(mask.text() for mask in masks)
     text += "tile.kernel @k(%n: i32, %x: i32, %y: i32, %p: i32) grid(%i = 1) {\n  %t = arith.constant true\n"
-    for number, mask in enumerate(masks):
-        where = f"where @{mask.name}(against, %x, block, %y, %t : i32, i32, i1)"
-        text += f"  {use(number, f'in (%n to %n) against (%n to %n) {where}')}\n"
+    text += "  %zero = arith.constant 0 : i32\n  %four = arith.constant 4 : i32\n"
+    for mask in masks:
+        text += f"  {use(mask, f'where @{mask.name}(against, %x, block, %y, %t : i32, i32, i1)')}\n"
     text += "}\n"
     analyzed = subprocess.run(["tilewright-opt", "--tile-analyze-masks"], input=text, text=True,
                               check=True, stdout=subprocess.PIPE).stdout
@@ -294,12 +295,21 @@ def analyze(masks, use):
         r"func\.func private @(mask\d+)_(?:ranges|kept)\((.*?)\) -> \((.*?)\) \{\n(.*?)\n  \}", analyzed, re.S)}
 
 
-def loop(_, clause):
-    return f"tile.for_blocks %b {clause} keep %keep : tensor<4x4xi1> {{ tile.yield }}"
+def loop(_, where):
+    return f"tile.for_blocks %b in (%n to %n) against (%n to %n) {where} keep %keep : tensor<4x4xi1> {{ tile.yield }}"
 
 
-def kept_range(number, clause):
-    return f"%first{number}, %end{number} = tile.kept_range {clause}"
+def kept_range(mask, where):
+    """What is known of the intervals makes the function shorter: a constant lower bound, and rows that exist."""
+    first, end = f"%first_{mask.name}", f"%end_{mask.name}"
+    lower = "%zero" if mask.has_zero else "%n"
+    if not mask.has_rows:
+        return f"{first}, {end} = tile.kept_range in ({lower} to %n) against (%n to %n) {where}"
+    return f"""tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {{
+    %behind = arith.addi %b, %four overflow<nsw> : i32
+    %limit = arith.minsi %behind, %n : i32
+    {first}, {end} = tile.kept_range in ({lower} to %n) against (%b to %limit) {where}
+  }}"""
 
 
 def check_kept(rng, masks):
@@ -307,11 +317,18 @@ def check_kept(rng, masks):
     masks += [Band(rng, f"mask{len(masks) + n}") for n in range(len(masks))]
     ranges = analyze(masks, loop)
     masks = [mask for mask in masks if ranges[mask.name].is_tight()]
+    for mask in masks:
+        mask.has_zero, mask.has_rows = rng.random() < 0.5, rng.random() < 0.3
     functions = analyze(masks, kept_range)
     empty, inside, failures = 0, 0, 0
     cases = [(mask, random_case(rng)) for mask in masks for _ in range(60)]
     for mask, case in cases:
         begin, end, lower, upper, x, y, p = case
+        if mask.has_rows and begin >= end:
+            continue
+        if mask.has_zero:
+            lower, upper = 0, upper - lower
+            case = (begin, end, lower, upper, x, y, p)
         try:
             kept = [c for c in range(lower, upper) if any([mask.keeps(r, c, x, y, p) for r in range(begin, end)])]
         except Undefined:
@@ -320,7 +337,7 @@ def check_kept(rng, masks):
         is_right = (first, last) == (kept[0], kept[-1] + 1) if kept else last <= first
         empty += not kept
         inside += bool(kept) and (kept[0] > lower or kept[-1] + 1 < upper)
-        if not is_right or not lower <= first <= max(lower, upper) or not lower <= last <= max(lower, upper):
+        if not is_right or not lower <= first <= max(lower, upper) or last > max(lower, upper):
             failures += 1
             print(f"[{first}, {last}) for {kept}, case {case}")
             print(mask.text())
