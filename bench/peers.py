@@ -150,8 +150,6 @@ def parse(arguments):
                         help="keys that a row keeps to its left and, without a causal mask, to its right; 0: all")
     parser.add_argument("--deterministic", action="store_true",
                         help="also time the deterministic form of the backward")
-    parser.add_argument("--ordered", action="store_true",
-                        help="also time the form of the backward that adds to dQ in order (sm_90a, up to D 128)")
     parser.add_argument("--dense", action="store_true",
                         help="also time the kernels without PACKED on the same arrays, if all sequences have one length")
     parser.add_argument("--equal-documents", action="store_true",
@@ -193,8 +191,6 @@ def parse(arguments):
     shipped = options.bundle or [os.path.join(options.kernels, name + ".mlir") for name in KERNELS]
     if options.deterministic:
         options.against.append(Source("deterministic", shipped, {"DETERMINISTIC": "true"}))
-    if options.ordered:
-        options.against.append(Source("ordered", shipped, {"DETERMINISTIC": "true", "ORDERED": "true"}))
     if options.dense:
         options.against.append(Source("dense", shipped, is_dense=True))
     options.sources = [Source(SUBJECT, shipped)] + options.against

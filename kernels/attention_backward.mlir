@@ -34,29 +34,13 @@
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
 //                       As in attention_forward.mlir, but T has at least 16 bits.
-//   DETERMINISTIC       Off: dQ is summed by atomic additions, and its last bits may differ from run to run. The same
-//                       holds for dK and dV in 16 bits on a GPU if query heads share a key head. On: a second kernel
-//                       recomputes S and dP for dQ (seven products for each pair instead of five), and runs are
-//                       bit-identical. Default: off.
-//   ORDERED             On, with DETERMINISTIC: no second kernel. The blocks of keys add to a block of dQ one after the
-//                       other, and the same launch converts the complete sums. Requires the CPU, or a 16-bit type on
-//                       sm_90a; D and DV of at most 128; no LISTED, no CAPTURE_GRADIENTS, no linked weights, and no
-//                       linked mask, since a block must know how many blocks precede it. Under a causal mask, the order
-//                       of the additions, and so the last bits of dQ, depend on the place of a head among all heads of
-//                       the launch. Default: off.
-//   ORDERED_UP_TO       Without DETERMINISTIC: launches of at most this many rows of queries (-1: of any number, 0:
-//                       none) add in order. This is faster for short rows, and where a mask staggers the blocks of
-//                       keys: it needs neither zeros nor a launch that converts sums. Takes effect only on sm_90a,
-//                       where ORDERED is possible, with DV = D, without SPLIT, and with the default block sizes; and
-//                       only if heads do not share keys, since a block of keys iterates over all heads of its group,
-//                       which does not stagger blocks. Default: -1 with WINDOW. Without a mask: 8 * D, or 0 with
-//                       PACKED. Causal: 6144, or -1 with PACKED, if D is a multiple of 32; else 2048 up to D = 64 and
-//                       1024 above, or 0 with PACKED.
-//   ORDERED_FROM        With PACKED, the launch adds in order only if sequences have at least this many rows on
-//                       average: a block takes equally long to convert if it has few queries. Default: 384.
-//   REORDER_FROM        With PACKED and a causal mask, the blocks of keys of the last heads start in another order
-//                       (LATE, below) only if sequences have at least this many keys on average, and are at most 256:
-//                       the order takes a launch of its own. Default: 1024.
+//   DETERMINISTIC       Off: dQ may be summed by atomic additions, and its last bits may differ from run to run. The
+//                       same holds for dK and dV in 16 bits on a GPU if query heads share a key head. On: runs are
+//                       bit-identical. Blocks of keys add to dQ in order where that is possible: in 16 bits on
+//                       sm_90a, if D and DV are at most 128, without LISTED, CAPTURE_GRADIENTS, linked weights and
+//                       linked masks. Under a causal mask, the order, and so the last bits of dQ, depend on the place
+//                       of a head among all heads of the launch. Elsewhere a second kernel recomputes S and dP for dQ
+//                       (seven products for each pair instead of five). Default: off.
 //   SPLIT               On: dQ has a kernel of its own without atomic additions; dK and dV share another, or have one
 //                       each. This is faster for wide heads on a GPU, since a thread holds only one sum. Default: on
 //                       for 16-bit types on a GPU if D or DV exceeds 128.
@@ -81,10 +65,11 @@
 // d_score neither P nor dS. All other values have the type ACC.
 //
 // Kernels
-//   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
+//   delta     delta and LSE in base 2 for all rows.
 //   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
 //             whose LSE is large: the maximum of the scores, and the inverse of their sum.
-//   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ.
+//   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ. If it adds in
+//             order, it also does what convert does.
 //   convert   dQ from its sum, from ACC to T.
 //   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
 //   scores    With SCORE_GRADIENT: d_score.
@@ -92,8 +77,7 @@
 //   order_blocks (lib/order.mlir) With PACKED, if additions are in order under a causal mask: the order in which the
 //                                 blocks of keys of the last heads start.
 //
-// If additions are in order (TAKES_TURNS), keys converts dQ itself. It does not add to a block of queries that attends
-// no key: there, delta writes zeros to dQ. With SPLIT, keys runs once for dK and dV (PAIRED), or once for each.
+// With SPLIT, keys runs once for dK and dV (PAIRED), or once for each.
 //
 // With PACKED, the rows of each sequence in a workspace (delta, LSE in base 2, sums of dQ) begin at a multiple of PAD.
 // If a sequence ends within a block of queries, the rest of the block is padding of this sequence, where delta and LSE
@@ -116,7 +100,6 @@ tile.link "lib/order.mlir"
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
-!turns    = !tile.view<[?, ?, ?], i32>
 !weight_view = !tile.view<[?, ?, ?], T>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
@@ -134,7 +117,6 @@ tile.link "lib/order.mlir"
 !acc = !tile.param<ACC>
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
 
 // Of the forward only. Declared, since a file that replaces @weight_mod may replace it.
@@ -142,22 +124,16 @@ func.func private @weight_limit(!acc) -> !acc
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
-func.func private @attended_keys(i32, i32, i32, i32, i32, i32) -> (i32, i32)
-func.func private @dq_of_sum(!dq, !acc) -> !q
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-func.func private @is_last_head(i32, i32, i32) -> i1
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @probabilities_of_keys(
     !st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-func.func private @round_of_queries(
-    !q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -169,28 +145,7 @@ tile.program @attention_backward
            let HOPPER: flag = and(has_roles(), bits(T) == 16),
            SPLIT: flag = and(and(on_gpu(), bits(T) == 16), ROW_BYTES > 256),
            PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
-           ORDERED: flag = false, let MAY_ORDER: flag = or(HOPPER, not(on_gpu())),
-           let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
-           ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
-                                           PACKED, select(mod(D, 32) == 0, -1, 0),
-                                           select(mod(D, 32) == 0, 6144, select(D <= 64, 2048, 1024))))),
-           ORDERED_FROM: int = 384, REORDER_FROM: int = 1024,
-           // Whether launches may add in order. With other blocks the role that adds in order does not fit.
-           let IN_ORDER: flag = and(and(and(HOPPER, ne(ORDERED_UP_TO, 0)), and(D == DV, D <= 128)),
-                                    and(not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
-                                               or(replaced("mask_mod"), replaced("weight_mod")))),
-                                        and(BLOCK_N == 128, select(
-                                            D <= 64, BLOCK_M == 128,
-                                            or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED))))))),
-           let TAKES_TURNS: flag = and(not(DQ_KERNEL), or(ORDERED, and(and(IN_ORDER, dim(q, 1) == dim(k, 1)), and(
-               or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
-               or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))),
-           // The last heads start with their longest blocks of keys. With PACKED, that order takes a launch of its own;
-           // for short sequences, which balance well, it would take more time than it saves.
-           let PLACES: flag = and(and(PACKED, and(not(CAUSAL == "none"), not(WINDOW))), and(TAKES_TURNS, and(
-               dim(k, 2) >= REORDER_FROM * (dim(cu_seqlens_k, 0) - 1), dim(cu_seqlens_k, 0) <= 257))),
-           // With 80 queries, the role that adds in order leaves too few registers for the others.
-           let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
+           let DQ_KERNEL: flag = or(SPLIT, and(DETERMINISTIC, not(adds_in_order()))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            DV_BLOCK_M: int = block_in(LIST_BLOCK_M), SCORE_BLOCK_M: int = block(), SCORE_BLOCK_N: int = block(),
@@ -205,9 +160,6 @@ tile.program @attention_backward
                                          select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
            let NATURAL: flag = replaced("score_mod.unbounded"), let ACC: type = accumulator(T))
     require(D <= 512, DV <= 512, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
-            or(not(ORDERED), and(DETERMINISTIC, not(CAPTURE_GRADIENTS))),
-            or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
-            or(not(ORDERED), and(MAY_ORDER, and(max(D, DV) <= 128, not(LISTED)))),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(k, 0) == dim(q, 0),
             dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2),
             same_dims(lse, q, 0, 1, 2), same_dims(dlse, q, 0, 1, 2), same_dims(dq, q, 0, 1, 2),
@@ -237,54 +189,43 @@ tile.program @attention_backward
   // Only with NATURAL: the inverse sums of rows, where lse_base2 holds their maxima, else 1.
   %row_weights = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 8) * 8)] : !weight_view
-  // Empty if dQ has a kernel of its own. The delta kernel fills it with zeros, unless the first addition overwrites it.
+  // Empty if dQ has a kernel of its own.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
       : !count_view
-  %turns = tile.workspace [select(TAKES_TURNS, dim(q, 0), 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2))] fill 0.0 : !turns
   // The blocks of keys of all packed sequences, in the order in which those of the last heads start.
-  %order = tile.workspace [select(PLACES, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1), 0)]
-      : !cu_view
+  %order = tile.workspace [(ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1)] : !cu_view
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights,
-                                        %dq_sum, %turns, %k, %dq, %cu_seqlens_k, %window_left, %window_right)
-      with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view, !acc_view, !turns,
-        !qk_view, !qk_view, !cu_view, i32, i32
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights)
+      with (BLOCK_M = DELTA_BLOCK_M)
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view
   tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %row_weights, %cu_seqlens_q, %cu_seqlens_k,
                                        %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
       with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
         !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PLACES) : !qk_view, !cu_view, !cu_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks,
-                                       %scale, %window_left, %window_right)
-      with (ORDERED = false, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
-      when (not(TAKES_TURNS))
+  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PACKED) : !qk_view, !cu_view, !cu_view
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv, %order,
+                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %window_left, %window_right)
+      with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks,
-                                       %scale, %window_left, %window_right)
-      with (ORDERED = true, BLOCK_M = ORDERED_BLOCK_M) when (TAKES_TURNS)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv,
-                                       %turns, %order, %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks,
-                                       %scale, %window_left, %window_right)
-      with (ORDERED = false, WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv, %order,
+                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %window_left, %window_right)
+      with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
       when (and(SPLIT, not(PAIRED)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !turns, !cu_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale)
-      when (not(or(DQ_KERNEL, TAKES_TURNS))) : !acc_view, !qk_view, !cu_view, !acc
+        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @attention_backward_convert(%dq_sum, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left,
+                                          %window_right)
+      when (not(DQ_KERNEL)) : !acc_view, !qk_view, !qk_view, !cu_view, !cu_view, !acc, i32, i32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
@@ -299,21 +240,21 @@ tile.program @attention_backward
 // A block of keys with the queries of all heads of its group.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
-           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
-           WITH_DV: flag = true, WITH_DQ: flag = true, NATURAL: flag,
-           // Whether the last heads start with their longest blocks of keys (below).
-           let LATE: flag = and(ORDERED, and(not(CAUSAL == "none"), not(WINDOW))),
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag,
+           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
+           WITH_DQ: flag = true, NATURAL: flag, IN_ORDER: flag = false,
+           let MAY_ORDER: flag = not(or(or(LISTED, CAPTURE_GRADIENTS),
+                                        or(replaced("mask_mod"), replaced("weight_mod")))),
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
-           let DW: int = select(ORDERED, padded_for("ordered_rows", D, DV, T),
+           let DW: int = select(IN_ORDER, padded_for("ordered_rows", D, DV, T),
                                 select(and(WITH_DQ, ne(mod(BLOCK_M, 128), 0)), padded_for("shared_rows", D, DV, T),
                                        padded_for("transposed_rows", D, DV, T))),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
-     %turns: !turns when (ORDERED), %order: !cu_view when (ORDERED), %dq: !qk_view when (ORDERED),
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
-     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
+     %order: !cu_view when (IN_ORDER), %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %q_indices: !list_view when (LISTED), %q_num_blocks: !count_view when (LISTED), %scale: !acc,
+     %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
@@ -324,50 +265,14 @@ tile.kernel @attention_backward_keys
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %shared_by = arith.divsi %q_heads, %k_heads : i32
-  // With ORDERED, instances start from the last block of keys: each then reaches a block of queries one iteration after
-  // its predecessor. Under a causal mask, the last instances would then be the longest, and most multiprocessors would
-  // wait for them. So those of the last heads (LATE) start from the first block of keys, the longest first, and go
-  // through the queries from the last on. With PACKED, their order is that of @order_blocks.
   %block_n = tile.param BLOCK_N : i32
-  %ordered = tile.param ORDERED : i1
-  %with_late = tile.param LATE : i1
-  %packed = tile.param PACKED : i1
-  %late = scf.if %with_late -> (i1) {
-    %instances = scf.if %packed -> (i32) {
-      %placed = tile.dim %order, 0 : !cu_view
-      scf.yield %placed : i32
-    } else {
-      %all_blocks = arith.ceildivsi %all_keys, %block_n : i32
-      scf.yield %all_blocks : i32
-    }
-    %all_batches = tile.dim %k, 0 : !qk_view
-    %heads_before = arith.muli %e, %k_heads : i32
-    %head_of_all = arith.addi %heads_before, %hk : i32
-    %all_heads = arith.muli %all_batches, %k_heads : i32
-    %is_last = func.call @is_last_head(%head_of_all, %all_heads, %instances) : (i32, i32, i32) -> i1
-    scf.yield %is_last : i1
-  } else {
-    %never = arith.constant false
-    scf.yield %never : i1
-  }
-  %with_places = arith.andi %late, %packed : i1
-  %block = scf.if %with_places -> (i32) {
-    %placed = tile.at %order[%bn] : !cu_view
-    scf.yield %placed : i32
-  } else {
-    scf.yield %bn : i32
-  }
+  %block = tile.any_order %bn listed %order : !cu_view when (PACKED)
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
   // number of the block of keys in it. The last block of a packed sequence may have no keys.
   %b, %a, %k_begin, %keys, %given = func.call @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %blocks = arith.ceildivsi %keys, %block_n : i32
-  %last = arith.subi %blocks, %c1 : i32
-  %from_last = arith.subi %last, %given : i32
-  %has_keys = arith.cmpi sge, %from_last, %c0 : i32
-  %is_reversed = arith.andi %ordered, %has_keys : i1
-  %early_number = arith.select %is_reversed, %from_last, %given : i32
-  %number = arith.select %late, %given, %early_number : i32
+  %number = tile.any_order %given of %blocks
   %n = arith.muli %number, %block_n : i32
   %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
@@ -391,13 +296,13 @@ tile.kernel @attention_backward_keys
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
   %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
   %dk_all, %dv_all = tile.accumulate %h of %hk each %shared_by
-      even when (and(CAUSAL == "none", not(or(PACKED, LISTED)))) apart when (not(or(ORDERED, DETERMINISTIC)))
+      even when (and(CAUSAL == "none", not(or(PACKED, LISTED)))) apart when (not(or(IN_ORDER, DETERMINISTIC)))
       iter_args(%dk_heads = %no_dk : !dk, %dv_heads = %no_dv : !dv) {
     %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
         : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
             listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
-        against (%n to %keys) descending if %late
+        against (%n to %keys)
         where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
         keep %keep : !keept
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
@@ -423,23 +328,14 @@ tile.kernel @attention_backward_keys
           : (!st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
       // dQ is transposed as well, so that adjacent threads add to adjacent elements.
       scf.if %with_dq {
-        scf.if %ordered {
-          // The turn: the number of blocks of keys after this one that these queries attend.
-          %m_end = arith.addi %m, %block_m : i32
-          %rows_end = arith.minsi %m_end, %queries : i32
-          %first, %end = func.call @attended_keys(%m, %rows_end, %shift, %keys, %window_left, %window_right)
-              : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
-          %from_n = arith.subi %end, %n : i32
-          %others = arith.subi %from_n, %c1 : i32
-          %blocks_behind = arith.divsi %others, %block_n : i32
-          %first_block = arith.divsi %first, %block_n : i32
-          %blocks_before = arith.subi %number, %first_block : i32
-          %turn = arith.select %late, %blocks_before, %blocks_behind : i32
-          tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2]
-              in order of %turn by %turns[%a, %h, %workspace_m] : !dqt, !acc_view, !turns
-        } else {
-          tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2] : !dqt, !acc_view
-        }
+        %m_end = arith.addi %m, %block_m overflow<nsw> : i32
+        %rows_end = arith.minsi %m_end, %queries : i32
+        %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
+            where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+        tile.contribute %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2]
+            from %n of %first to %end each BLOCK_N in order if IN_ORDER when (MAY_ORDER)
+            deterministic when (DETERMINISTIC) staggered when (not(CAUSAL == "none")) banded when (WINDOW)
+            packed when (PACKED) rows (dim(q, 2)) sequences (dim(cu_seqlens_k, 0) - 1) : !dqt, !acc_view
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -455,133 +351,36 @@ tile.kernel @attention_backward_keys
     %dv_rounded = tile.cast %dv_all : !dv -> !v
     tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
   }
-  // With ORDERED, convert dQ of each block of queries as soon as all blocks of keys that it attends have added to it.
-  scf.if %ordered {
-    %sum_rows = tile.dim %dq_sum, 2 : !acc_view
-    %batches = tile.dim %dq_sum, 0 : !acc_view
-    %m_blocks = arith.ceildivsi %sum_rows, %block_m : i32
-    %blocks_of_batch = arith.muli %m_blocks, %q_heads : i32
-    %all_blocks = arith.muli %blocks_of_batch, %batches : i32
-    tile.spread %i to %all_blocks {
-      %head = arith.divsi %i, %m_blocks : i32
-      %bm = arith.remsi %i, %m_blocks : i32
-      %sum_a = arith.divsi %head, %q_heads : i32
-      // In the order in which the sums become complete: the first head of all groups, then the second.
-      %in_batch = arith.remsi %head, %q_heads : i32
-      %of_group = arith.divsi %in_batch, %k_heads : i32
-      %group_k = arith.remsi %in_batch, %k_heads : i32
-      %group_begin = arith.muli %group_k, %shared_by : i32
-      %sum_h = arith.addi %group_begin, %of_group : i32
-      %sum_m = arith.muli %bm, %block_m : i32
-      %sequence, %m, %m_begin, %m_queries = func.call @row_of_workspace(%sum_m, %cu_seqlens_q, %all_queries)
-          : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
-      %own_begin, %own_keys = func.call @rows_of(%sequence, %cu_seqlens_k, %all_keys)
-          : (i32, !cu_view, i32) -> (i32, i32)
-      %own_shift = func.call @diagonal_shift(%m_queries, %own_keys) : (i32, i32) -> i32
-      %m_end = arith.addi %m, %block_m : i32
-      %rows_end = arith.minsi %m_end, %m_queries : i32
-      %first, %end = func.call @attended_keys(%m, %rows_end, %own_shift, %own_keys, %window_left, %window_right)
-          : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
-      %attends_some = arith.cmpi sgt, %end, %first : i32
-      %has_rows = arith.cmpi slt, %m, %m_queries : i32
-      %is_added = arith.andi %attends_some, %has_rows : i1
-      scf.if %is_added {
-        %last_key = arith.subi %end, %c1 : i32
-        %last_n = arith.divsi %last_key, %block_n : i32
-        %first_n = arith.divsi %first, %block_n : i32
-        %others = arith.subi %last_n, %first_n : i32
-        %added = arith.addi %others, %c1 : i32
-        tile.await %added of %turns[%sum_a, %sum_h, %sum_m] : !turns
-        %sum = tile.load %dq_sum[%sum_a, %sum_h, %sum_m, 0] : !acc_view -> !dq
-        %dq_rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, !acc) -> !q
-        %own_dq = func.call @part_of_queries_and_keys(%dq, %m_begin, %m_queries) : (!qk_view, i32, i32) -> !qk_view
-        tile.store %dq_rounded, %own_dq[%sum_a, %sum_h, %m, 0] : !q, !qk_view
-      }
-    }
-  }
 }
 
-// Converts the sum of dQ.
+// dQ of its sum.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int,
-           let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%sums: !acc_view, %gradient: !qk_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: !acc)
-    grid(%bm = select(PACKED, floordiv((ceildiv(dim(gradient, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
-                      ceildiv(dim(gradient, 2), BLOCK_M)),
-         %h = dim(gradient, 1), %a = dim(sums, 0)) {
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag, PAD: int,
+           BLOCK_M: int, let DP: int = padded(D), let ACC: type = accumulator(T))
+    (%dq_sum: !acc_view, %k: !qk_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED),
+     %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
+                      ceildiv(dim(dq, 2), BLOCK_M)),
+         %h = dim(dq, 1), %a = dim(dq_sum, 0)) {
+  %c0 = arith.constant 0 : i32
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
-  %all_rows = tile.dim %gradient, 2 : !qk_view
-  %sequence, %m, %begin, %rows = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_rows)
-      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
-  %part = func.call @part_of_queries_and_keys(%gradient, %begin, %rows) : (!qk_view, i32, i32) -> !qk_view
-  %sum = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
-  %rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, !acc) -> !q
-  tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
-}
-
-// A block of queries with the keys that it attends: dQ without atomic additions.
-tile.kernel @attention_backward_queries
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = padded_for("gradients", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: !acc, %window_left: i32, %window_right: i32)
-    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
-                      ceildiv(dim(q, 2), BLOCK_M)),
-         %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
-  %c0 = arith.constant 0 : i32
-  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_queries = tile.dim %dq, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
-  // query, relative to the sequence.
-  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  %packed = tile.param PACKED : i1
+  %b = arith.select %packed, %sequence, %a : i32
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %part = func.call @part_of_queries_and_keys(%dq, %begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
-  %workspace_m = arith.addi %workspace_begin, %m : i32
-  %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
-      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-  %no_dq = tile.constant 0 : !dq
-  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
-  %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
-  %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
-  %stays_natural = tile.param NATURAL : i1
-  %no_weights = tile.constant 0 : !weights
-  %weight_row = scf.if %stays_natural -> (!weights) {
-    %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
-    scf.yield %own_weights : !weights
-  } else {
-    scf.yield %no_weights : !weights
-  }
-  %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
-  %dq_all = tile.for_blocks %n in (%c0 to %keys
-          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
-      against (%m to %queries)
+  %m_end = arith.addi %m, %block_m : i32
+  %rows_end = arith.minsi %m_end, %queries : i32
+  %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-      keep %keep : !keep
-      iter_args(%dq_old = %no_dq : !dq) {
-    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
-    %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
-    %dq_new = func.call @round_of_queries(
-        %q_tile, %do_tile, %lse_row, %weight_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
-        : (!q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
-    tile.yield %dq_new : !dq
-  }
+  %sum = tile.complete %dq_sum[%a, %h, %workspace_m, 0] of %first to %end : !acc_view -> !dq
   %scales = tile.full %scale : !dq
-  %scaled = arith.mulf %dq_all, %scales : !dq
+  %scaled = arith.mulf %sum, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view
+  tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }

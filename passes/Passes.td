@@ -161,7 +161,7 @@ def TileBindTarget : Pass<"tile-bind-target", "::mlir::ModuleOp"> {
 }
 
 def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
-  let summary = "choose how instances share the terms of tile.accumulate";
+  let summary = "choose how instances share the terms of tile.accumulate and tile.contribute";
   let description = [{
     Replaces each `tile.accumulate` by a loop (scf.for). For each launch of its kernel to which a row of a table applies
     (`StrategyTable.cpp`: target, bits and bytes of a row of the results), it adds the form in which an instance adds a
@@ -191,17 +191,39 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: to find loops that could be divided; to divide a sum over the blocks of a loop.
+    `tile.contribute` becomes `tile.atomic_add`, and the workspace begins at zero; `tile.complete` becomes `tile.load`,
+    and `tile.any_order` its number. Where a row of the table applies (target, bits and widths of all sums of the
+    kernel), there is a second form under the flag of the operation, which a launch takes by its number of rows, or
+    always if additions must be deterministic:
+
+    - The tile is added in order of a turn, the number of blocks of positions that add before. A workspace of turns
+      begins at zero; the sums have one of their own, which does not. Each has no elements in launches of the other
+      form.
+    - Instances start with the last positions, so that each reaches a place one turn after another. Where sums are
+      staggered, those of the last heads start with the first positions, the longest first (`tile.any_order` with
+      `listed`), and the loop goes down.
+    - The kernel ends with a `tile.spread` over the instances of the kernel that reads the sums, whose body is that of
+      this kernel, behind a `tile.await` for the additions. Its launch has the opposite condition.
+    - `adds_in_order()` in the program becomes a parameter that says where this form is possible.
+
+    Not its job: to find loops that could be divided; to divide a sum over the blocks of a loop; to prove that the
+    positions of a contribution are those of instances that add (`tile.kept_range` proves it of a mask).
 
     Errors:
     - a body that reads one of its sums other than to add to it
-    - a strategy that is not one of `auto`, `whole` and `apart`
+    - a strategy that is not one of `auto`, `whole`, `apart`, `ordered` and `unordered`
+    - `adds_in_order()` outside of a program
+    - where instances may add in order: a contribution outside of an ascending `tile.for_blocks`, in a branch that no
+      parameter takes, of a tile without two dimensions, or from a position that is not the result of `tile.any_order`
+      times SIZE; a `tile.any_order` outside of the body of the kernel, or with a list that is no argument; a
+      `tile.complete` of other rows, or in a kernel that reads parameters which the other does not have; two launches
+      that contribute; a clause that is no expression over the program
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
     Option<"sums", "sums", "std::string", /*default=*/"\"auto\"",
-           "auto: by the table; whole: never apart; apart: wherever it is possible">,
+           "some of: auto (by the table); whole, apart (never, wherever possible); unordered, ordered (the same)">,
   ];
 }
 

@@ -26,6 +26,8 @@ struct Row {
   bool isOn;
   /// For a feature that is off: whether code that has it on serves as well.
   bool isAnyServed = false;
+  /// Only bundles of earlier versions have it.
+  bool isOfEarlier = false;
   /// In a signature, but off in a search: what entries without the parameter do.
   bool isDefault = false;
 };
@@ -99,6 +101,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   }
   if (desc.kind == Kind::Backward) {
     add(flag("ORDERED", desc.isOrdered));
+    rows.back().isOfEarlier = true; // now DETERMINISTIC, where it is possible
     add(flag("SCORE_GRADIENT", desc.hasScoreGradient));
     return rows;
   }
@@ -229,7 +232,8 @@ Status runtime::check(const AttentionDesc &desc) {
 Params runtime::paramsOf(const AttentionDesc &desc) {
   Params params;
   for (Row &row : rowsOf(desc))
-    params.emplace_back(row.name, std::move(row.value));
+    if (!row.isOfEarlier)
+      params.emplace_back(row.name, std::move(row.value));
   params.insert(params.end(), desc.more.begin(), desc.more.end());
   return params;
 }
@@ -238,7 +242,8 @@ Params runtime::paramsOf(const AttentionDesc &desc, const Manifest &manifest) {
   const std::string entry = entryOf(desc);
   Params params;
   for (Row &row : rowsOf(desc))
-    if ((row.isOn && !row.isDefault) || (!row.isAnyServed && hasParam(manifest, entry, row.name)))
+    if ((row.isOn && !row.isDefault && !row.isOfEarlier) ||
+        (!row.isAnyServed && hasParam(manifest, entry, row.name)))
       params.emplace_back(row.name, std::move(row.value));
   params.insert(params.end(), desc.more.begin(), desc.more.end());
   return params;
@@ -247,7 +252,7 @@ Params runtime::paramsOf(const AttentionDesc &desc, const Manifest &manifest) {
 std::string runtime::signatureOf(const AttentionDesc &desc) {
   Params params, more = desc.more;
   for (Row &row : rowsOf(desc))
-    if (row.isOn)
+    if (row.isOn && !row.isOfEarlier)
       params.emplace_back(row.name, std::move(row.value));
   std::sort(more.begin(), more.end(),
             [](const auto &a, const auto &b) { return a.first < b.first; });

@@ -41,8 +41,9 @@ struct AttentionDesc {
   bool hasLeftpad = false; // the first keys of sequences are padding: leftpad
 
   // Of a backward.
-  bool isDeterministic = false;     // bit-identical runs, at the cost of two more products per pair
-  bool isOrdered = false;           // the same by sums in order, where the kernel has them
+  // Bit-identical runs. Where sums cannot be in order, at the cost of two more products per pair.
+  bool isDeterministic = false;
+  bool isOrdered = false;           // with it, for bundles of earlier versions: sums in order
   bool hasScoreGradient = false;    // the gradient of the scores: d_score
   bool hasCaptureGradients = false; // optional arrays d_x for the gradient of capture x
 

@@ -291,8 +291,9 @@ typedef struct tilewright_attention_desc {
    * takes, which divide those of a page, or TILEWRIGHT_NO_TABLE. */
   int64_t page_rows;
   /* Backward. */
-  int deterministic;     /* runs are bitwise equal, at the cost of two more products per pair */
-  int ordered;           /* the same with sums in order, where the kernel has them */
+  int deterministic;     /* runs are bitwise equal, at the cost of two more products per pair where
+                            sums cannot be in order */
+  int ordered;           /* also in order; only bundles of earlier versions have this choice */
   int score_gradient;    /* d_score, the gradient of the scores, for that of a bias */
   int capture_gradients; /* optional d_x, for the gradient of capture x */
   /* Decode. */

@@ -38,6 +38,7 @@ static constexpr FunctionRow table[] = {{"+", "", 2},
                                         {"multiprocessors", "multiprocessors", 0},
                                         {"on_gpu", "on_gpu", 0},
                                         {"has_roles", "has_roles", 0},
+                                        {"adds_in_order", "adds_in_order", 0},
                                         {"padded", "padded", 1},
                                         {"padded_for", "padded_for", 4},
                                         {"ascending", "ascending", 1},
@@ -137,6 +138,7 @@ CallKind checkCall(Function function, const Kind *operands) {
     return {};
   case Function::OnGpu:
   case Function::HasRoles:
+  case Function::AddsInOrder:
     return {Kind::Flag, {}};
   case Function::Padded:
     return expect(Kind::Integer, Kind::Integer, 1);

@@ -52,6 +52,7 @@ enum class Function : uint8_t {
   Multiprocessors, // to PaddedFor: become other expressions when the target is bound
   OnGpu,
   HasRoles,
+  AddsInOrder, // of tile-combine-sums
   Padded,
   PaddedFor,
   Ascending,

@@ -55,9 +55,10 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     `block_in(n)` (likewise, but a divisor of n; any number if n is 0), `accumulator(T)` (f64 for f64, else f32),
     `bits(T)` and, in constraints and defaults, `replaced("mask_mod")` (whether a linked file replaces the function;
     `replaced("score_mod.unbounded")`: by one with the attribute `tile.unbounded`). tile-bind-target replaces
-    `on_gpu()`, `has_roles()`, `multiprocessors()`, `padded(width)` and `padded_for("use", width, beside, T)`. A
-    bare name is a parameter or a scalar argument; a quoted string is a value of an enum parameter; `f16`, `bf16`,
-    `f32`, `f64`, `e4m3` and `e5m2` are types. Values are 64-bit integers, flags, enum values or types. A constraint of
+    `on_gpu()`, `has_roles()`, `multiprocessors()`, `padded(width)` and `padded_for("use", width, beside, T)`, and
+    tile-combine-sums `adds_in_order()` (in programs: whether `tile.contribute` can add in order). A bare name is a
+    parameter or a scalar argument; a quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3`
+    and `e5m2` are types. Values are 64-bit integers, flags, enum values or types. A constraint of
     a kernel or program may also read float arguments: it can compare them with integers and with each other, and test
     `finite(scale)`, which is false for NaN and infinities. Overflow and division by zero are errors when the expression
     is evaluated. Inside the angle brackets of the attribute itself comparisons are written as functions, `lt(a, b)`.

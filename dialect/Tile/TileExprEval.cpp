@@ -127,6 +127,17 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
         return std::move(error);
       return other;
     }
+    if (function != Function::Select) { // x and true, x or false
+      llvm::Expected<ExprAttr> other = reduceExpr(operands[1], environment);
+      if (!other)
+        return other;
+      operands[1] = *other;
+      if (other->getKind() == ExprKind::Flag && (other->getValue() != 0) == isAnd) {
+        if (llvm::Error error = checkKinds(rebuild()))
+          return std::move(error);
+        return operands[0];
+      }
+    }
   }
 
   for (ExprAttr &operand : operands) {

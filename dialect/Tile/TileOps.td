@@ -10,5 +10,6 @@ include "dialect/Tile/TileKernelOps.td"
 include "dialect/Tile/TileMemoryOps.td"
 include "dialect/Tile/TileValueOps.td"
 include "dialect/Tile/TileLoopOps.td"
+include "dialect/Tile/TileSumOps.td"
 
 #endif // TILEWRIGHT_DIALECT_TILE_TILEOPS_TD

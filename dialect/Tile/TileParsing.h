@@ -74,6 +74,15 @@ void printWithClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Arr
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);
 
+/// `in order if NAME` and the clauses behind it; nothing if it is missing.
+mlir::ParseResult parseOrderClauses(mlir::OpAsmParser &parser, mlir::StringAttr &flag,
+                                    ExprAttr &order, ExprAttr &deterministic, ExprAttr &staggered,
+                                    ExprAttr &banded, ExprAttr &packed, ExprAttr &rows,
+                                    ExprAttr &sequences);
+void printOrderClauses(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::StringAttr flag,
+                       ExprAttr order, ExprAttr deterministic, ExprAttr staggered, ExprAttr banded,
+                       ExprAttr packed, ExprAttr rows, ExprAttr sequences);
+
 /// An integer attribute without its type.
 mlir::ParseResult parseInt(mlir::OpAsmParser &parser, mlir::IntegerAttr &value);
 void printInt(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::IntegerAttr value);

@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The computation of an attention backward for one block of queries and one block of keys, and three of its kernels:
-// that for delta, which is launched first, that for the sums of rows with NATURAL, and that for the gradient of scores.
+// The computation of an attention backward for one block of queries and one block of keys, and the kernels that a
+// program launches in addition to its own: that for delta, which is first, that for dQ without additions to memory,
+// that for the sums of rows with NATURAL, and that for the gradient of scores.
 //
 // P = exp2(S * log2(e) - LSE in base 2). With NATURAL, scores may be too large for base 2, and LSE too large to hold
 // the logarithm of a sum: that of equal scores of -3e38 is -3e38. Then P = W * exp2((S - LSE) * log2(e)), where the
@@ -34,7 +35,6 @@ tile.link "softmax.mlir"
 !acc_view   = !tile.view<[?, ?, ?, D], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view    = !tile.view<[?], i32>
-!turns      = !tile.view<[?, ?, ?], i32>
 !weight_view = !tile.view<[?, ?, ?], T>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
@@ -222,55 +222,17 @@ func.func private @round_of_queries(
   return %dq_new : !dq
 }
 
-// The range of keys that the queries %m .. %m_end - 1 attend under CAUSAL and WINDOW: the first key, and the end (the
-// key after the last one). If the queries attend no key, the end is at most the first.
-func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, %left: i32, %right: i32) -> (i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %any_order = tile.param CAUSAL == "none" : i1
-  %diagonal_end = arith.addi %m_end, %shift : i32
-  %causal_end = arith.minsi %diagonal_end, %keys : i32
-  %end_of_mask = arith.select %any_order, %keys, %causal_end : i32
-  %no_window = tile.param not(WINDOW) : i1
-  %no_left = arith.cmpi slt, %left, %c0 : i32
-  %left_open = arith.ori %no_window, %no_left : i1
-  %no_right = arith.cmpi slt, %right, %c0 : i32
-  %right_open = arith.ori %no_window, %no_right : i1
-  %diagonal = arith.addi %m, %shift : i32
-  %before = arith.maxsi %diagonal, %c0 : i32
-  %near_left = arith.minsi %left, %before : i32
-  %window_first = arith.subi %before, %near_left : i32
-  %first = arith.select %left_open, %c0, %window_first : i32
-  %near_right = arith.minsi %right, %keys : i32
-  %window_end = arith.addi %diagonal_end, %near_right : i32
-  %closed_end = arith.minsi %end_of_mask, %window_end : i32
-  %end = arith.select %right_open, %end_of_mask, %closed_end : i32
-  return %first, %end : i32, i32
-}
-
-// Scales a block of the sum of dQ and converts it to T.
-func.func private @dq_of_sum(%sum: !dq, %scale: !acc) -> !q {
-  %scales = tile.full %scale : !dq
-  %scaled = arith.mulf %sum, %scales : !dq
-  %rounded = tile.cast %scaled : !dq -> !q
-  return %rounded : !q
-}
-
 //===----------------------------------------------------------------------===//
 // Kernels that a program launches in addition to its own
 //===----------------------------------------------------------------------===//
 
-// For all rows: delta = rowsum(dO * O) - dLSE, LSE in base 2 and, with WITH_DQ, the zeros to which dQ is added. The
-// padding rows of packed sequences in a workspace get zeros. With ORDERED, if there are turns, the kernel writes no
-// zeros to the sum; instead it writes zeros to dQ for blocks in which no query attends a key, to which no kernel adds.
+// For all rows: delta = rowsum(dO * O) - dLSE, and LSE in base 2. The padding rows of packed sequences in a workspace
+// get zeros.
 tile.kernel @attention_backward_delta
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, BLOCK_M: int,
-           PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, CAPTURE_GRADIENTS: flag,
-           WITH_DQ: flag, NATURAL: flag,
-           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
+           NATURAL: flag, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL), %dq_sum: !acc_view,
-     %turns: !turns when (ORDERED), %k: !qk_view when (ORDERED), %dq: !qk_view when (ORDERED),
-     %cu_seqlens_k: !cu_view when (and(ORDERED, PACKED)), %window_left: i32, %window_right: i32)
+     %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(o, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
@@ -304,36 +266,6 @@ tile.kernel @attention_backward_delta
   scf.if %sums {
     tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
   }
-  %with_dq = tile.param WITH_DQ : i1
-  %ordered = tile.param ORDERED : i1
-  %in_order = scf.if %ordered -> (i1) {
-    %c0 = arith.constant 0 : i32
-    %turns_batches = tile.dim %turns, 0 : !turns
-    %has_turns = arith.cmpi sgt, %turns_batches, %c0 : i32
-    scf.yield %has_turns : i1
-  } else {
-    scf.yield %ordered : i1
-  }
-  scf.if %in_order {
-    %all_keys = tile.dim %k, 2 : !qk_view
-    %k_begin, %keys = func.call @rows_of(%sequence, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-    %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-    %m_end = arith.addi %m, %block_m : i32
-    %rows_end = arith.minsi %m_end, %queries : i32
-    %first, %end = func.call @attended_keys(%m, %rows_end, %shift, %keys, %window_left, %window_right)
-        : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
-    %attends_none = arith.cmpi sle, %end, %first : i32
-    scf.if %attends_none {
-      %dq_part = func.call @part_of_queries_and_keys(%dq, %begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-      %zero_dq = tile.constant 0 : !q
-      tile.store %zero_dq, %dq_part[%a, %h, %m, 0] : !q, !qk_view
-    }
-  } else {
-    scf.if %with_dq {
-      %no_dq = tile.constant 0 : !dq
-      tile.store %no_dq, %dq_sum[%a, %h, %workspace_m, 0] : !dq, !acc_view
-    }
-  }
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
   tile.store %kept_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
   scf.if %natural {
@@ -341,6 +273,72 @@ tile.kernel @attention_backward_delta
     %ones = tile.full %one : !weights
     tile.store %ones, %row_weights[%a, %h, %workspace_m] : !weights, !weight_view
   }
+}
+
+// A block of queries with the keys that it attends: dQ without atomic additions.
+tile.kernel @attention_backward_queries
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
+           let DP: int = padded_for("gradients", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
+           let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
+     %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
+                      ceildiv(dim(q, 2), BLOCK_M)),
+         %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
+  %c0 = arith.constant 0 : i32
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
+  // query, relative to the sequence.
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
+  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %workspace_m = arith.addi %workspace_begin, %m : i32
+  %span = tile.param LIST_BLOCK_M : i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %no_dq = tile.constant 0 : !dq
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
+  %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
+  %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
+  %stays_natural = tile.param NATURAL : i1
+  %no_weights = tile.constant 0 : !weights
+  %weight_row = scf.if %stays_natural -> (!weights) {
+    %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
+    scf.yield %own_weights : !weights
+  } else {
+    scf.yield %no_weights : !weights
+  }
+  %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
+  %dq_all = tile.for_blocks %n in (%c0 to %keys
+          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%m to %queries)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      keep %keep : !keep
+      iter_args(%dq_old = %no_dq : !dq) {
+    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
+    %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
+    %dq_new = func.call @round_of_queries(
+        %q_tile, %do_tile, %lse_row, %weight_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
+        : (!q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
+    tile.yield %dq_new : !dq
+  }
+  %scales = tile.full %scale : !dq
+  %scaled = arith.mulf %dq_all, %scales : !dq
+  %rounded = tile.cast %scaled : !dq -> !q
+  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view
 }
 
 // With NATURAL, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of

@@ -12,26 +12,6 @@
 func.func private @block_of_sequence(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 
-// Whether a head (of `heads`, in all batch elements) is among the last: those with the last two instances for each of
-// the multiprocessors of a large chip, or all, if there are fewer than four. Each has `blocks` instances, and none is
-// among the last if that is 0. The compiler puts as many tiles into the last group of its tile order, counting the
-// multiprocessors of the GPU; where these are fewer, some of the last heads are outside of it, which only takes time.
-func.func private @is_last_head(%head: i32, %heads: i32, %blocks: i32) -> i1 {
-  %two_each = tile.param 2 * multiprocessors() : i32
-  %four_each = tile.param 4 * multiprocessors() : i32
-  %left = arith.subi %heads, %head : i32
-  %to_end = arith.muli %left, %blocks : i32
-  %most = arith.addi %blocks, %two_each : i32
-  %is_last = arith.cmpi slt, %to_end, %most : i32
-  %all = arith.muli %heads, %blocks : i32
-  %are_few = arith.cmpi slt, %all, %four_each : i32
-  %is_one = arith.ori %is_last, %are_few : i1
-  %c0 = arith.constant 0 : i32
-  %has_blocks = arith.cmpi sgt, %blocks, %c0 : i32
-  %result = arith.andi %is_one, %has_blocks : i1
-  return %result : i1
-}
-
 // With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
 // among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives
 // the block at place x.

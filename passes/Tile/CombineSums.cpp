@@ -1,16 +1,20 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-combine-sums: lowers tile.accumulate to a loop and, for launches to which a row of the table
-// of strategies applies, adds the form in which each instance adds a single term.
+// tile-combine-sums: lowers tile.accumulate to a loop and tile.contribute to an atomic addition
+// and, for launches to which a row of the table of strategies applies, adds the forms in which each
+// instance adds a single term, or in which instances add in order.
 
 #include "base/Target/Target.h"
+#include "dialect/Tile/TileExpr.h"
 #include "passes/Passes.h"
 #include "passes/Tile/DivideSum.h"
+#include "passes/Tile/OrderSum.h"
 #include "passes/Tile/StoredSum.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILECOMBINESUMS
@@ -54,33 +58,77 @@ void lowerToLoop(AccumulateOp op) {
   op.erase();
 }
 
+LogicalResult checkFunctions(KernelOp kernel) {
+  bool readsOrder = false;
+  AttrTypeWalker walker;
+  walker.addWalk([&](ExprAttr expr) {
+    readsOrder |=
+        expr.getKind() == ExprKind::Call && getFunction(expr) == expr::Function::AddsInOrder;
+  });
+  kernel->walk([&](Operation *op) { walker.walk(op->getAttrDictionary()); });
+  if (readsOrder)
+    return kernel.emitOpError("reads adds_in_order(), which is allowed only in programs; use the "
+                              "flag behind 'in order if' of tile.contribute");
+  return success();
+}
+
 struct TileCombineSumsPass : tilewright::impl::TileCombineSumsBase<TileCombineSumsPass> {
   using TileCombineSumsBase::TileCombineSumsBase;
 
   void runOnOperation() override {
-    if (sums != "auto" && sums != "whole" && sums != "apart") {
-      emitError(getOperation().getLoc())
-          << "the strategy of sums must be auto, whole or apart, but got '" << sums << "'";
-      return signalPassFailure();
+    StringRef apart = "auto", order = "auto";
+    SmallVector<StringRef> strategies;
+    StringRef(sums.getValue()).split(strategies, ',');
+    for (StringRef strategy : strategies) {
+      if (strategy == "whole" || strategy == "apart") {
+        apart = strategy;
+      } else if (strategy == "ordered" || strategy == "unordered") {
+        order = strategy;
+      } else if (strategy != "auto") {
+        emitError(getOperation().getLoc())
+            << "strategies of sums must be auto, whole, apart, ordered or unordered, but got '"
+            << strategy << "'";
+        return signalPassFailure();
+      }
     }
+    // tile-to-tgpu rejects unknown targets.
+    const Target *chip = Target::find(target.getValue());
+    multiprocessors = chip ? chip->multiprocessors : Target::getMostMultiprocessors();
+    SymbolTable symbols(getOperation());
     SmallVector<AccumulateOp> ops;
     getOperation().walk([&](AccumulateOp op) { ops.push_back(op); });
     for (AccumulateOp op : ops)
       if (failed(checkSums(op)))
         return signalPassFailure();
-    const ApartRow *row = sums == "whole" ? nullptr : findApartRow(target.getValue());
+
+    OrderChoice choice{order == "unordered" ? nullptr : findOrderRow(target.getValue()),
+                       order == "ordered", multiprocessors};
+    // The CPU can add in order, too, and does if it is asked to.
+    if (choice.isForced && target.getValue() == "cpu")
+      choice.row = getAnyOrderRow();
+    SmallVector<ContributeOp> contributions;
+    getOperation().walk([&](ContributeOp op) {
+      if (op->getParentOfType<KernelOp>())
+        contributions.push_back(op);
+    });
+    for (auto kernel : getOperation().getOps<KernelOp>())
+      if (failed(checkFunctions(kernel)))
+        return signalPassFailure();
+    for (ContributeOp op : contributions)
+      if (failed(orderSum(op, symbols, choice)))
+        return signalPassFailure();
+    lowerUnordered(getOperation());
+
+    const ApartRow *row = apart == "whole" ? nullptr : findApartRow(target.getValue());
     if (row)
-      divide(ops, *row);
+      divide(ops, *row, symbols, apart == "apart");
     for (AccumulateOp op : ops)
       lowerToLoop(op);
   }
 
 private:
-  void divide(ArrayRef<AccumulateOp> ops, const ApartRow &row) {
-    SymbolTable symbols(getOperation());
-    // tile-to-tgpu rejects unknown targets.
-    const Target *chip = Target::find(target.getValue());
-    int64_t multiprocessors = chip ? chip->multiprocessors : Target::getMostMultiprocessors();
+  void divide(ArrayRef<AccumulateOp> ops, const ApartRow &row, SymbolTable &symbols,
+              bool isForced) {
     SmallVector<LaunchOp> launches;
     getOperation().walk([&](LaunchOp launch) { launches.push_back(launch); });
     for (AccumulateOp op : ops) {
@@ -88,12 +136,14 @@ private:
       for (LaunchOp launch : launches) {
         if (launch.getKernel() != name)
           continue;
-        std::string reason = divideSum(op, launch, symbols, row, multiprocessors, sums == "apart");
+        std::string reason = divideSum(op, launch, symbols, row, multiprocessors, isForced);
         if (!reason.empty())
           op.emitRemark("has no form that adds terms apart: ") << reason;
       }
     }
   }
+
+  int64_t multiprocessors = 0;
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include "passes/Tile/StrategyTable.h"
 
+#include "base/Target/Target.h"
 #include "dialect/Tile/TileExpr.h"
 
 using namespace mlir;
@@ -21,6 +22,94 @@ static constexpr ApartRow apartRows[] = {
     // measured.
     {"gpu", 16, 256, /*percent=*/110, /*halves=*/7, /*halvesOfTerm=*/1},
 };
+
+static constexpr OrderRow orderRows[] = {
+    // One H200, 2026-11-26 and 27 (performance-log, "dQ in order, without zeros", "dQ converted
+    // beside the blocks of keys, and in order by default", "the last heads of an ordered backward
+    // start with their longest tiles"). With other blocks the role that adds does not fit beside
+    // the others; with 80 rows it leaves them too few registers.
+    {"roles", 16, 128,
+     /*positions=*/128, /*narrowWidth=*/64, /*narrowRows=*/128, /*wideRows=*/64, /*otherRows=*/80,
+     /*rowsInstead=*/64, /*rowsOfWidth=*/8, /*wholeUnit=*/32, /*wholeRows=*/6144,
+     /*narrowOtherRows=*/2048, /*wideOtherRows=*/1024, /*rowsOfSequence=*/384,
+     /*listedRows=*/1024, /*listedSequences=*/256},
+};
+
+const OrderRow *tilewright::findOrderRow(llvm::StringRef target) {
+  const Target *chip = Target::find(target);
+  for (const OrderRow &row : orderRows)
+    if (row.target == target || (row.target == "roles" && chip && chip->hasRoles()))
+      return &row;
+  return nullptr;
+}
+
+const OrderRow *tilewright::getAnyOrderRow() { return orderRows; }
+
+namespace {
+/// Writes expressions.
+struct Writer {
+  MLIRContext *context;
+
+  ExprAttr operator()(Function function, std::initializer_list<ExprAttr> operands) const {
+    return makeCall(context, function, operands);
+  }
+  ExprAttr operator()(int64_t value) const { return ExprAttr::getInt(context, value); }
+  ExprAttr flag(bool value) const { return ExprAttr::getFlag(context, value); }
+  ExprAttr all(std::initializer_list<ExprAttr> operands) const {
+    ExprAttr result;
+    for (ExprAttr operand : operands)
+      result = result ? (*this)(Function::And, {result, operand}) : operand;
+    return result;
+  }
+  ExprAttr isAtMost(ExprAttr value, int64_t most) const {
+    return (*this)(Function::LessEqual, {value, (*this)(most)});
+  }
+  ExprAttr equals(ExprAttr value, int64_t other) const {
+    return (*this)(Function::Equal, {value, (*this)(other)});
+  }
+};
+} // namespace
+
+ExprAttr tilewright::getOrderCondition(const OrderRow &row, const OrderedLaunch &launch) {
+  Writer w{launch.width.getContext()};
+  ExprAttr isNarrow = w.isAtMost(launch.width, row.narrowWidth);
+  ExprAttr isDense = w(Function::Not, {launch.isPacked});
+  ExprAttr isWide =
+      w(Function::Or, {w.equals(launch.rowsOfBlock, row.wideRows),
+                       w.all({w.equals(launch.rowsOfBlock, row.otherRows), isDense})});
+  ExprAttr fits = w.all(
+      {launch.haveOneWidth, w.equals(launch.positions, row.positions),
+       w(Function::Select, {isNarrow, w.equals(launch.rowsOfBlock, row.narrowRows), isWide})});
+
+  ExprAttr isWhole = w.equals(w(Function::Mod, {launch.width, w(row.wholeUnit)}), 0);
+  ExprAttr others = w(Function::Select, {isNarrow, w(row.narrowOtherRows), w(row.wideOtherRows)});
+  ExprAttr mostRows = w(Function::Select, {launch.isStaggered,
+                                           w(Function::Select, {isWhole, w(row.wholeRows), others}),
+                                           w(Function::Mul, {w(row.rowsOfWidth), launch.width})});
+  ExprAttr isAlways =
+      w(Function::Or, {launch.isBanded, w.all({launch.isStaggered, launch.isPacked, isWhole})});
+  ExprAttr areFew = w.all({isDense, w(Function::LessEqual, {launch.rows, mostRows})});
+  ExprAttr areLong = w(Function::GreaterEqual,
+                       {launch.rows, w(Function::Mul, {w(row.rowsOfSequence), launch.sequences})});
+  // What is known when parameters are bound precedes what each launch decides.
+  return w.all({fits, w(Function::Or, {isAlways, areFew}), w(Function::Or, {isDense, areLong}),
+                w(Function::Not, {launch.areShared})});
+}
+
+ExprAttr tilewright::getListCondition(const OrderRow &row, const OrderedLaunch &launch) {
+  Writer w{launch.width.getContext()};
+  return w.all({launch.isPacked, launch.isStaggered, w(Function::Not, {launch.isBanded}),
+                w(Function::GreaterEqual,
+                  {launch.rows, w(Function::Mul, {w(row.listedRows), launch.sequences})}),
+                w.isAtMost(launch.sequences, row.listedSequences)});
+}
+
+ExprAttr tilewright::getOrderedRows(const OrderRow &row, const OrderedLaunch &launch) {
+  Writer w{launch.width.getContext()};
+  return w(Function::Select, {w.all({w.equals(launch.rowsOfBlock, row.otherRows),
+                                     w(Function::Not, {launch.isPacked})}),
+                              w(row.rowsInstead), launch.rowsOfBlock});
+}
 
 const ApartRow *tilewright::findApartRow(llvm::StringRef target) {
   for (const ApartRow &row : apartRows)

@@ -23,6 +23,47 @@ struct ApartRow {
   int64_t halves, halvesOfTerm;
 };
 
+/// When instances add to a sum in memory (`tile.contribute`) in order.
+struct OrderRow {
+  llvm::StringLiteral target; ///< "roles" (of base/Target), or a name of base/Target
+  int64_t bits;  ///< of an element of what the other sums of the kernel are stored as: maximum
+  int64_t width; ///< of all sums, columns: maximum
+  // Where determinism is not asked for, a launch adds in order only if all sums have one width, the
+  // kernel has the blocks below, no terms of other sums share an instance, and there are at most
+  // that many rows; 0: never, -1: always.
+  int64_t positions;   ///< of a block, of instances that add
+  int64_t narrowWidth; ///< up to here, a block has `narrowRows` rows, else `wideRows`
+  int64_t narrowRows, wideRows;
+  int64_t otherRows;            ///< wide, too, if rows are not packed...
+  int64_t rowsInstead;          ///< ...where a block has these rows in the form in order
+  int64_t rowsOfWidth;          ///< not staggered: for each column
+  int64_t wholeUnit, wholeRows; ///< staggered, the width a multiple of the unit; packed: -1
+  int64_t narrowOtherRows, wideOtherRows; ///< staggered, other widths
+  int64_t rowsOfSequence;                 ///< packed: at least as many in a sequence on average
+  // The last heads of a staggered sum start with the instances that take longest. In packed rows
+  // that takes a list, and so a launch.
+  int64_t listedRows, listedSequences; ///< at least, of a sequence on average; at most
+};
+
+/// The row for a target; null if sums are never in order there.
+const OrderRow *findOrderRow(llvm::StringRef target);
+/// For targets without a row where this form is asked for: its limits do not count then.
+const OrderRow *getAnyOrderRow();
+
+/// A launch that may have a form in order, as expressions over the program.
+struct OrderedLaunch {
+  tile::ExprAttr width, rowsOfBlock, positions, rows, sequences;
+  tile::ExprAttr isStaggered, isBanded, isPacked;
+  tile::ExprAttr haveOneWidth, areShared; ///< whether terms of other sums share an instance
+};
+
+/// Whether a launch is to add in order, where it can.
+tile::ExprAttr getOrderCondition(const OrderRow &row, const OrderedLaunch &launch);
+/// Whether packed rows get a list of instances.
+tile::ExprAttr getListCondition(const OrderRow &row, const OrderedLaunch &launch);
+/// The rows of a block in the form in order.
+tile::ExprAttr getOrderedRows(const OrderRow &row, const OrderedLaunch &launch);
+
 /// The row for a target; null if sums are always whole there.
 const ApartRow *findApartRow(llvm::StringRef target);
 

@@ -238,7 +238,7 @@ class RuntimeTest(unittest.TestCase):
     def test_backward_of_a_bias(self):
         bias = os.path.join(places.KERNELS, "mods", "bias.mlir")
         values = self.gradients(bias=Tensor(1, 8, 300, 500), d_score=Tensor(1, 8, 300, 500, dtype="torch.float32"))
-        for more in {}, {"deterministic": True, "ordered": True}:
+        for more in {}, {"deterministic": True}:
             desc = runtime.attention_desc("backward", "f16", 32, causal="top_left", score_gradient=True, **more)
             plan = self.compile_attention("backward", desc, [bias], ["sm_90a"])
             report = self.report(plan, values)

@@ -32,8 +32,6 @@ namespace {
 
 /// The target of the goldens.
 constexpr const char *goldenTarget = "sm_90a";
-/// Only Hopper has roles, and therefore additions in order.
-const std::pair<std::string, std::string> inOrder = {"ORDERED", "true"};
 
 /// Whether goldens replace compiled kernels, where they exist.
 bool prefersGoldens() {
@@ -71,8 +69,6 @@ struct Refusal {
 };
 const std::vector<Refusal> &getRefusals() {
   static const std::vector<Refusal> refusals = {
-      // Blocks of sm_80 have no role that could wait for its turn.
-      {"attention_backward", {inOrder}, "sm_80", "adds in order, which requires a separate role"},
       // An iteration reads a page of 256 keys and values of 64 columns.
       {"attention_paged_decode",
        {{"T", "f64"}, {"PAGE", "256"}},
@@ -251,7 +247,8 @@ public:
       return compiled;
     }
     for (const std::string &each : targets) {
-      if (each != "sm_90a" && llvm::is_contained(binding.params, inOrder))
+      // Only Hopper has roles, and therefore additions in order.
+      if (each != "sm_90a" && binding.sums == "ordered")
         continue;
       bool isGolden = !binding.golden.empty() && each == goldenTarget;
       // A test that requests a golden runs no other kernel.

@@ -15,10 +15,11 @@ using namespace tilewright::reference;
 
 namespace {
 
-CallOptions inOrder(const Params &more = {}) {
+/// Also on the CPU, and for packed sequences of any length from a list of blocks.
+CallOptions inOrder() {
   CallOptions options;
-  options.params = {{"DETERMINISTIC", "true"}, {"ORDERED", "true"}};
-  options.params.insert(options.params.end(), more.begin(), more.end());
+  options.params = {{"DETERMINISTIC", "true"}};
+  options.run.sums = "ordered";
   return options;
 }
 
@@ -92,7 +93,7 @@ TEST_P(InOrder, ManyTiles) {
     AttentionProblem problem =
         makeProblem(batches, heads / batches, heads / batches, rows, rows, 16, 16, Causal::TopLeft);
     AttentionInputs inputs = randomInputs(problem, type, 11);
-    CallOptions forward, options = inOrder({{"REORDER_FROM", "0"}});
+    CallOptions forward, options = inOrder();
     forward.isPacked = options.isPacked = batches > 1;
     ForwardResult saved = runForward(problem, type, inputs, forward);
     expectBackward(BackwardOracle(problem, inputs, type),
@@ -145,15 +146,13 @@ protected:
       GTEST_SKIP() << "the CPU has one form";
   }
 
-  /// Heads that share keys use the fast form, also if each has separate blocks of keys.
+  /// Heads that share keys use the other form, also if each has separate blocks of keys.
   void expectRight(const AttentionProblem &problem, CallOptions options = {}) {
     Type type = GetParam();
     AttentionInputs inputs = randomInputs(problem, type, 8);
     ForwardResult saved = runForward(problem, type, inputs, options);
     BackwardOracle oracle(problem, inputs, type);
-    options.params.emplace_back("ORDERED_UP_TO", std::to_string(longest));
-    options.params.emplace_back("ORDERED_FROM", "0");
-    for (const char *sums : {"apart", "whole"}) {
+    for (const char *sums : {"apart", "whole", "whole,unordered"}) {
       CallOptions form = options;
       form.run.sums = sums;
       expectBackward(oracle, runBackward(problem, type, inputs, saved, form),
@@ -161,7 +160,8 @@ protected:
     }
   }
 
-  static constexpr int64_t longest = 300;
+  /// Without a mask, a launch with 8 rows for each column of a head, and no more, adds in order.
+  static constexpr int64_t width = 32, longest = 8 * width;
 };
 INSTANTIATE_TEST_SUITE_P(Type, ByLength, ::testing::Values(Type::F16, Type::BF16),
                          [](const auto &info) { return typeName(info.param); });
@@ -170,8 +170,8 @@ TEST_P(ByLength, GradientsAreRight) {
   for (Causal causal : kMasks)
     for (int64_t queries : {longest - 41, longest, longest + 1, longest + 170})
       for (int64_t keys : {130, 331}) {
-        expectRight(makeProblem(1, 2, 2, queries, keys, 64, 64, causal));
-        expectRight(makeProblem(1, 2, 1, queries, keys, 64, 64, causal));
+        expectRight(makeProblem(1, 2, 2, queries, keys, width, width, causal));
+        expectRight(makeProblem(1, 2, 1, queries, keys, width, width, causal));
         expectRight(makeProblem(2, 1, 1, queries, keys, 128, 128, causal));
       }
 }
@@ -183,13 +183,13 @@ TEST_P(ByLength, WindowedGradientsAreRight) {
         expectRight(makeProblem(1, 2, 2, queries, 290, 64, 64, causal, window));
 }
 
-/// The length counts all sequences.
+/// Under a causal mask, sequences that have 384 rows on average.
 TEST_P(ByLength, PackedGradientsAreRight) {
   CallOptions options;
   options.isPacked = true;
   for (Causal causal : kMasks)
-    for (int64_t queries : {longest / 3, longest / 3 + 1})
-      expectRight(makeProblem(3, 2, 2, queries, 140, 64, 64, causal), options);
+    for (int64_t queries : {383, 384})
+      expectRight(makeProblem(2, 2, 2, queries, 140, 64, 64, causal), options);
 }
 
 } // namespace

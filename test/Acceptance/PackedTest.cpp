@@ -193,7 +193,7 @@ void checkRowsOfNoSequence(Type type, bool isOrdered) {
                            {{130, 130}, {257, 300}, 126, 1},
                            {{3, 3}, {0, 0}, 140, 20}};
   CallOptions ordered;
-  ordered.params = {{"ORDERED", "true"}, {"REORDER_FROM", "0"}};
+  ordered.run.sums = "ordered";
   uint64_t seed = 20;
   for (const Offsets &offsets : cases)
     for (Causal causal : {Causal::None, Causal::BottomRight}) {
@@ -245,7 +245,7 @@ TEST_P(Packed, LongestBlocksFirst) {
       elementType(GetParam()) != ElementType::BF16)
     GTEST_SKIP() << "on a GPU, additions in order require a 16-bit type";
   CallOptions options;
-  options.params = {{"ORDERED", "true"}, {"REORDER_FROM", "0"}};
+  options.run.sums = "ordered";
   for (Causal causal : {Causal::TopLeft, Causal::BottomRight}) {
     AttentionProblem common = makeProblem(1, 2, 2, 0, 0, 64, 64, causal);
     PackedProblem problem =

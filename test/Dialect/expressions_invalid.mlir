@@ -5,7 +5,7 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function() {
-  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, lt, le, gt, ge, eq, ne, and, or, not, select, sm_count, accumulator, bits, finite, block, block_in, replaced, multiprocessors, on_gpu, has_roles, padded, padded_for, ascending, within, within_first and dim}}
+  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, lt, le, gt, ge, eq, ne, and, or, not, select, sm_count, accumulator, bits, finite, block, block_in, replaced, multiprocessors, on_gpu, has_roles, adds_in_order, padded, padded_for, ascending, within, within_first and dim}}
   %0 = tile.param div(A, 2) : i32
 }
 

@@ -488,10 +488,9 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.head_dim = 128;
   desc.kind = TILEWRIGHT_ATTENTION_BACKWARD;
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,DETERMINISTIC=false,"
-                      "CAPTURE_GRADIENTS=false,PACKED=false,LISTED=false,ORDERED=false,"
-                      "SCORE_GRADIENT=false");
+                      "CAPTURE_GRADIENTS=false,PACKED=false,LISTED=false,SCORE_GRADIENT=false");
   desc.deterministic = desc.ordered = 1;
-  EXPECT_EQ(signature(), "attention_backward D=128,DV=128,T=f16,DETERMINISTIC=true,ORDERED=true");
+  EXPECT_EQ(signature(), "attention_backward D=128,DV=128,T=f16,DETERMINISTIC=true");
   desc.deterministic = desc.ordered = 0;
   desc.kind = TILEWRIGHT_ATTENTION_APPEND;
   desc.places = TILEWRIGHT_PLACES_TABLE;

@@ -47,11 +47,9 @@ struct Kernel {
   /// where mutants would take minutes.
   bool isOnlyReached = false;
   std::vector<std::string> schedule = {};
-  /// A backward has two kernels for keys, one of which adds the terms of single heads, not only the
-  /// one that processes all heads that share a head of K.
-  bool isApart = false;
-  /// For a backward: ORDERED_UP_TO.
-  std::string orderedUpTo = "0";
+  /// --sums. With "auto", a backward has two kernels for keys, one of which adds the terms of
+  /// single heads, not only the one that processes all heads that share a head of K.
+  std::string sums = "whole,unordered";
 };
 inline void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 
@@ -93,15 +91,11 @@ protected:
     Params params = kernel.params;
     if (*mask)
       params.push_back({"CAUSAL", mask});
-    if (llvm::StringRef(kernel.name) == "attention_backward") {
-      params.push_back({"ORDERED_UP_TO", kernel.orderedUpTo});
-      params.push_back({"ORDERED_FROM", "0"}); // sequences of launches are short
-    }
     std::vector<std::string> with;
     for (const std::string &file : kernel.with)
       with.push_back("kernels/mods/" + file + ".mlir");
     auto module = map(std::string(kernel.name) + ".mlir", params, kernel.target, kernel.warps, with,
-                      kernel.schedule, kernel.isApart ? "auto" : "whole");
+                      kernel.schedule, kernel.sums);
     if (!module)
       return module;
     CallExtents extents = kernel.extents;
@@ -160,7 +154,7 @@ inline Pairs with(Pairs params, const Pairs &more) {
 
 /// A backward with both kernels for keys, and launches for both.
 inline Kernel apart(Kernel kernel) {
-  kernel.isApart = true;
+  kernel.sums = "auto,unordered";
   std::vector<Launch> launches = kernel.launches;
   launches.push_back({kernel.extents});
   for (Launch &launch : launches) {

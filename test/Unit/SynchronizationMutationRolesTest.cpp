@@ -44,10 +44,20 @@ const Reasons kBackwardWide = {
 
 const Pairs kListed = {{"LISTED", "true"}};
 
-/// A backward that selects between two kernels for keys by length, and launches for both.
+/// A backward that adds in order.
+Kernel inOrder(Kernel kernel) {
+  kernel.sums = "whole,ordered";
+  return kernel;
+}
+
+/// A backward that selects between two kernels for keys by whether heads share keys and, without a
+/// mask, by length, and launches for both. Packed sequences of launches are too short for one of
+/// them, which therefore is the only one.
 Kernel byLength(Kernel kernel) {
-  constexpr int64_t longest = 600, more = 384; // whole blocks
-  kernel.orderedUpTo = std::to_string(longest);
+  constexpr int64_t more = 384; // whole blocks
+  bool isPacked =
+      llvm::is_contained(kernel.params, std::pair<std::string, std::string>("PACKED", "true"));
+  kernel.sums = isPacked ? "whole,ordered" : kernel.sums == "auto,unordered" ? "auto" : "whole";
   for (size_t i = 0, n = kernel.launches.size(); i < n; ++i) {
     Launch launch = kernel.launches[i];
     launch.extents.keyHeads = 2; // if heads share keys, lengths do not matter
@@ -189,7 +199,7 @@ Kernel inPages(Kernel kernel) {
 }
 
 const Pairs kWindowed = {{"WINDOW", "true"}};
-const Pairs kInOrder = {{"DETERMINISTIC", "true"}, {"ORDERED", "true"}};
+const Pairs kInOrder = {{"DETERMINISTIC", "true"}};
 
 const std::vector<Kernel> kCausalKernels = {
     rolesOf("forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches),
@@ -227,13 +237,13 @@ const std::vector<Kernel> kCausalKernels = {
             9, kLaunches),
     // Without a mask a block that waits for its turn also waits for the other warpgroup's products,
     // so that the barrier before results is not missed in these launches.
-    rolesOf("backward_in_order", "attention_backward", with(kBackwardBlocks, kInOrder),
-            kBackwardRoles, 3, kLaunches),
-    onlyReached(rolesOf("backward_window_in_order", "attention_backward",
-                        with(with(kBackwardBlocks, kWindowed), kInOrder), {}, 0,
-                        withWindow(kLaunches))),
-    onlyReached(packed(rolesOf("packed_backward_in_order", "attention_backward",
-                               with(kBackwardBlocks, kInOrder), {}, 0, kLaunches))),
+    inOrder(rolesOf("backward_in_order", "attention_backward", with(kBackwardBlocks, kInOrder),
+                    kBackwardRoles, 3, kLaunches)),
+    onlyReached(inOrder(rolesOf("backward_window_in_order", "attention_backward",
+                                with(with(kBackwardBlocks, kWindowed), kInOrder), {}, 0,
+                                withWindow(kLaunches)))),
+    onlyReached(inOrder(packed(rolesOf("packed_backward_in_order", "attention_backward",
+                                       with(kBackwardBlocks, kInOrder), {}, 0, kLaunches)))),
     onlyReached(byLength(
         rolesOf("backward_by_length", "attention_backward", kBackwardBlocks, {}, 0, kLaunches))),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,

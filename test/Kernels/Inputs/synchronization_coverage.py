@@ -25,7 +25,6 @@ MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
 IN_PAGES = [{"PAGE_ROWS": "16", **PACKED}, {"PAGE_ROWS": "64", **WINDOW}, {"PAGE_ROWS": "1"}, {"CACHED": "true"}]
 LISTED, IN_SEQUENCE = {"LISTED": "true"}, {"DETERMINISTIC": "true"}
-IN_ORDER = {"DETERMINISTIC": "true", "ORDERED": "true"}
 PLACE = re.compile(r":(\d+):\d+: (?:warning|remark): ([^\n]*(?:is not checked|was not reached|is not followed)[^\n]*)")
 
 
@@ -53,9 +52,7 @@ def list_bindings(kernels):
                             if kernel == "attention_forward":
                                 more += IN_PAGES
                             if kernel == "attention_backward":
-                                more.append(IN_SEQUENCE)
-                                if target == "sm_90a" and depth in ("64", "96", "128"):
-                                    more += [IN_ORDER, {**IN_ORDER, **PACKED}]
+                                more += [IN_SEQUENCE, {**IN_SEQUENCE, **PACKED}]
                         for params_of_more in more:
                             yield kernel, target, {**bound, **params_of_more}, ()
                         if element == "bf16" and depth in ("64", "128", "256"):

@@ -1,0 +1,434 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes the form in order of a sum in memory: into the kernel, under its flag, the turns of
+// the additions and the work of the kernel that reads the sums; into the program, the workspaces
+// and the launch of that form.
+
+#include "passes/Tile/OrderSum.h"
+
+#include "passes/Tile/BindParameters.h"
+#include "passes/Tile/KernelExpr.h"
+#include "passes/Tile/LaunchNames.h"
+#include "passes/Tile/OrderedKernel.h"
+#include "passes/Tile/StoredSum.h"
+
+#include "dialect/Tile/TileExpr.h"
+#include "dialect/Tile/TileExprEval.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+using expr::Function;
+
+namespace {
+
+/// Names of what the program decides, as its derived parameters.
+constexpr llvm::StringLiteral possibleName = "ADDS_IN_ORDER", takenName = "TAKES_TURNS",
+                              listedName = "LISTS_INSTANCES";
+
+ExprAttr both(ExprAttr a, ExprAttr b) {
+  if (!a || !b)
+    return a ? a : b;
+  return makeCall(a.getContext(), Function::And, {a, b});
+}
+
+void replaceFunction(Operation *root, ExprAttr value) {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](ExprAttr expr) -> std::optional<Attribute> {
+    if (expr.getKind() == ExprKind::Call && getFunction(expr) == Function::AddsInOrder)
+      return value;
+    return std::nullopt;
+  });
+  replacer.recursivelyReplaceElementsIn(root);
+}
+
+/// Launches fill a list of instances of a kernel only if it is used.
+void useListIf(ExprAttr isUsed, Value list, StringRef kernel) {
+  auto workspace = list.getDefiningOp<WorkspaceOp>();
+  if (!workspace)
+    return;
+  MLIRContext *context = isUsed.getContext();
+  SmallVector<Attribute> extents(workspace.getExtents().getValue());
+  ExprAttr zero = ExprAttr::getInt(context, 0);
+  extents[0] = makeCall(context, Function::Select, {isUsed, cast<ExprAttr>(extents[0]), zero});
+  workspace.setExtentsAttr(ArrayAttr::get(context, extents));
+  for (Operation *user : list.getUsers())
+    if (auto launch = dyn_cast<LaunchOp>(user); launch && launch.getKernel() != kernel)
+      launch.setConditionAttr(both(launch.getConditionAttr(), isUsed));
+}
+
+class Orderer {
+public:
+  Orderer(ContributeOp op, SymbolTable &symbols, const OrderChoice &choice)
+      : op(op), kernel(op->getParentOfType<KernelOp>()), symbols(symbols), choice(choice),
+        context(op.getContext()), flag(op.getFlagAttr()) {}
+
+  LogicalResult run() {
+    if (!choice.row || !flag || !findLaunches() || launches.empty())
+      return success(); // lowerUnordered() does the rest
+    if (failed(checkKernel()) || !findConditions())
+      return failure();
+    if (!sum.adding)
+      return success();
+    ViewType turnsType = getTurnsType(sum);
+    writeOrderedKernel(sum, choice.multiprocessors);
+    writeProgram(turnsType);
+    return success();
+  }
+
+private:
+  //===--- What there is --------------------------------------------------===//
+
+  /// The program's launches of the kernel, and of the kernel that reads the sums. False if there is
+  /// no program, or no such launch.
+  bool findLaunches() {
+    auto view = dyn_cast<BlockArgument>(op.getView());
+    if (!view || view.getOwner() != &kernel.getBody().front())
+      return false;
+    sumArgument = view.getArgNumber();
+    kernel->getParentOfType<ModuleOp>().walk([&](LaunchOp launch) {
+      if (launch.getKernel() == kernel.getSymName())
+        launches.push_back(launch);
+    });
+    for (LaunchOp launch : launches)
+      for (Operation *user : launch.getArgs()[sumArgument].getUsers()) {
+        auto reader = dyn_cast<LaunchOp>(user);
+        auto other = reader ? symbols.lookup<KernelOp>(reader.getKernel()) : KernelOp();
+        if (!other || reader == sum.completion)
+          continue;
+        for (auto complete : other.getBody().getOps<CompleteOp>())
+          if (auto sums = dyn_cast<BlockArgument>(complete.getView());
+              sums && reader.getArgs()[sums.getArgNumber()] == launch.getArgs()[sumArgument]) {
+            sum.completion = reader;
+            sum.completing = other;
+            sum.completed = complete;
+          }
+      }
+    if (!sum.completion || sum.completion->getParentOp() != launches.front()->getParentOp())
+      return false;
+    program = sum.completion->getParentOfType<ProgramOp>();
+    return true;
+  }
+
+  InFlightDiagnostic reject(Operation *at, const Twine &rule) { return at->emitOpError() << rule; }
+
+  LogicalResult checkKernel() {
+    sum.op = op;
+    sum.loop = op->getParentOfType<ForBlocksOp>();
+    sum.accumulate = op->getParentOfType<AccumulateOp>();
+    if (!sum.loop || sum.loop.getOrder() == BlockOrder::Descending)
+      return reject(op, "adds in order only inside a tile.for_blocks that is ascending; remove 'in "
+                        "order', or write such a loop");
+    kernel.getBody().walk([&](AnyOrderOp any) { (any.getCount() ? sum.order : sum.listed) = any; });
+    auto position = op.getPosition().getDefiningOp<arith::MulIOp>();
+    Value number = position ? position.getLhs() : Value();
+    if (!sum.order || number != sum.order.getResult())
+      return reject(op, "adds in order only from a position that is the result of "
+                        "'tile.any_order ... of' times the number of positions (arith.muli), since "
+                        "instances start in the order of their turns");
+    if (sum.listed) {
+      auto list = dyn_cast<BlockArgument>(sum.listed.getList());
+      if (!list || list.getOwner() != &kernel.getBody().front())
+        return reject(sum.listed, "needs a list that is an argument of the kernel");
+      listedArgument = static_cast<int>(list.getArgNumber());
+    }
+    if (sum.order->getParentOp() != kernel || (sum.listed && sum.listed->getParentOp() != kernel))
+      return reject(sum.order->getParentOp() != kernel ? sum.order : sum.listed,
+                    "must be in the body of the kernel; move it out");
+    for (KernelOp each : {kernel, sum.completing})
+      for (auto extent : each.getGrid().getAsRange<ExprAttr>())
+        if (!canEmitExpr(extent, each))
+          return reject(op, "adds in order only with a grid that an instance can compute, but the "
+                            "grid of @")
+                 << each.getSymName() << " reads the device, or a function other than + - * and "
+                 << "ceildiv, floordiv, mod, min, max and select";
+    for (Operation *at = op; at->getParentOp() != kernel; at = at->getParentOp())
+      if (auto branch = dyn_cast<scf::IfOp>(at->getParentOp())) {
+        auto param = branch.getCondition().getDefiningOp<ParamOp>();
+        if (!param || at->getParentRegion() == &branch.getElseRegion())
+          return reject(op, "adds in order only in branches that a parameter takes; use 'when'");
+        branches.push_back(param.getExpr());
+      }
+    if (getRank(op.getValue().getType()) != 2 || op.getStaticIndices().size() < 2)
+      return reject(op, "adds in order only tiles with two dimensions");
+    SmallVector<int64_t> dims(op.getDims().value_or(ArrayRef<int64_t>()));
+    int64_t rank = getRank(op.getView().getType());
+    unsigned ofRows = !dims.empty() && dims[1] == rank - 2 ? 1 : 0;
+    Dim rows = getDims(op.getValue().getType())[ofRows];
+    if (!rows.isSymbol() || getDims(sum.completed.getType())[0] != rows)
+      return reject(sum.completed, "must load as many rows as tile.contribute adds, by the same "
+                                   "parameter, to do so as soon as they are complete");
+    rowsName = rows.symbol;
+    bool isCovered = true;
+    sum.completing.getBody().walk([&](ParamOp param) {
+      walkExpr(param.getExpr(), [&](ExprAttr leaf) {
+        if (leaf.getKind() == ExprKind::Name && !Signature(kernel).findParam(leaf.getName()))
+          isCovered = false;
+      });
+    });
+    if (!isCovered)
+      return reject(sum.completed, "is in a kernel that reads parameters which @")
+             << kernel.getSymName() << " does not have; declare them there as well";
+    return success();
+  }
+
+  //===--- When -----------------------------------------------------------===//
+
+  ExprAttr call(Function function, ArrayRef<ExprAttr> operands) const {
+    return makeCall(context, function, operands);
+  }
+  ExprAttr flagOf(bool value) const { return ExprAttr::getFlag(context, value); }
+
+  /// With derived parameters of the program replaced by their values, and adds_in_order() by true.
+  ExprAttr expand(ExprAttr expr) const {
+    if (expr.getKind() == ExprKind::Name) {
+      ParamDeclAttr param = Signature(program).findParam(expr.getName());
+      return param && param.getDerived() ? expand(param.getDefaultValue()) : expr;
+    }
+    if (expr.getKind() != ExprKind::Call)
+      return expr;
+    if (getFunction(expr) == Function::AddsInOrder)
+      return flagOf(true);
+    SmallVector<ExprAttr> operands;
+    for (ExprAttr operand : expr.getOperands())
+      operands.push_back(expand(operand));
+    return ExprAttr::get(context, ExprKind::Call, expr.getValue(), expr.getName(), operands);
+  }
+
+  static bool isFalse(ExprAttr condition) {
+    ExprEnvironment environment;
+    environment.name = [](StringRef) { return ExprAttr(); };
+    llvm::Expected<ExprAttr> value = reduceExpr(condition, environment);
+    bool result = value && value->getKind() == ExprKind::Flag && !value->getValue();
+    llvm::consumeError(value.takeError());
+    return result;
+  }
+
+  /// The one launch that adds, and expressions over the program. False, with an error, if a clause
+  /// has none.
+  bool findConditions() {
+    for (LaunchOp launch : launches) {
+      LaunchNames names(kernel, launch);
+      ExprAttr adds = flagOf(true);
+      for (ExprAttr branch : branches) {
+        ExprAttr own = names.get(branch);
+        adds = own ? both(adds, own) : ExprAttr();
+      }
+      if (!adds || isFalse(adds = expand(adds)))
+        continue;
+      if (sum.adding) {
+        reject(op, "is reached by two launches; give all but one a parameter by which they leave "
+                   "it out")
+                .attachNote(launch.getLoc())
+            << "the second";
+        return false;
+      }
+      sum.adding = launch;
+      possible = adds;
+    }
+    if (!sum.adding)
+      return true;
+    LaunchNames names(kernel, sum.adding);
+    auto get = [&](ExprAttr expr, ExprAttr otherwise) {
+      return expr ? names.get(expr) : otherwise;
+    };
+    ExprAttr never = flagOf(false), one = ExprAttr::getInt(context, 1);
+    OrderedLaunch facts;
+    ExprAttr allowed = get(op.getOrderConditionAttr(), flagOf(true));
+    deterministic = get(op.getDeterministicConditionAttr(), never);
+    facts.isStaggered = get(op.getStaggeredConditionAttr(), never);
+    facts.isBanded = get(op.getBandedConditionAttr(), never);
+    facts.isPacked = get(op.getPackedConditionAttr(), never);
+    facts.rows = get(op.getRowsAttr(), one);
+    facts.sequences = get(op.getSequencesAttr(), one);
+    facts.positions = names.get(op.getSizeAttr());
+    facts.rowsOfBlock = names.get(ExprAttr::getName(context, rowsName));
+    facts.width = getWidth(op.getView().getType(), names);
+    facts.areShared = never;
+    facts.haveOneWidth = flagOf(true);
+    ExprAttr fits =
+        facts.width ? call(Function::LessEqual, {facts.width, getRowWidth()}) : ExprAttr();
+    if (sum.accumulate && fits) {
+      ExprAttr terms = toExpr(sum.accumulate.getCount(), kernel);
+      terms = terms ? names.get(terms) : ExprAttr();
+      facts.areShared = terms ? call(Function::Greater, {terms, one}) : flagOf(true);
+      for (OpResult result : sum.accumulate->getResults()) {
+        std::string reason;
+        std::optional<StoredSum> sum = StoredSum::get(kernel, result, reason);
+        ExprAttr width = sum ? getWidth(sum->view.getType(), names) : ExprAttr();
+        ExprAttr bits = sum ? getBits(sum->view.getType(), names) : ExprAttr();
+        if (!width || !bits) {
+          fits = ExprAttr();
+          break;
+        }
+        fits = both(fits, call(Function::LessEqual, {width, getRowWidth()}));
+        fits = both(fits,
+                    call(Function::LessEqual, {bits, ExprAttr::getInt(context, choice.row->bits)}));
+        facts.haveOneWidth = both(facts.haveOneWidth, call(Function::Equal, {width, facts.width}));
+      }
+    }
+    if (!allowed || !deterministic || !facts.isStaggered || !facts.isBanded || !facts.isPacked ||
+        !facts.rows || !facts.sequences || !facts.positions || !facts.rowsOfBlock || !fits) {
+      reject(op, "has a clause, or a width of a sum, that is no expression over the program that "
+                 "launches @")
+          << kernel.getSymName();
+      return false;
+    }
+    possible = both(possible, allowed);
+    if (!choice.isForced)
+      possible = both(possible, fits);
+    taken = choice.isForced
+                ? flagOf(true)
+                : call(Function::Or, {deterministic, getOrderCondition(*choice.row, facts)});
+    lists = getListCondition(*choice.row, facts);
+    if (choice.isForced)
+      lists = call(Function::And, {facts.isPacked,
+                                   both(facts.isStaggered, call(Function::Not, {facts.isBanded}))});
+    orderedRows = getOrderedRows(*choice.row, facts);
+    return true;
+  }
+
+  ExprAttr getRowWidth() const { return ExprAttr::getInt(context, choice.row->width); }
+
+  ExprAttr getWidth(Type view, const LaunchNames &names) const {
+    Dim dim = getDims(view).back();
+    if (dim.isSymbol())
+      return names.get(ExprAttr::getName(context, dim.symbol));
+    return dim.isUnknown() ? ExprAttr() : ExprAttr::getInt(context, dim.extent);
+  }
+  ExprAttr getBits(Type view, const LaunchNames &names) const {
+    Type element = getElementType(view);
+    auto param = dyn_cast<ParamType>(element);
+    ExprAttr type = param ? names.get(ExprAttr::getName(context, param.getName()))
+                          : ExprAttr::getType(context, getTypeSpelling(element));
+    return type ? call(Function::Bits, {type}) : ExprAttr();
+  }
+
+  //===--- The program ----------------------------------------------------===//
+
+  /// A derived parameter of the program.
+  ExprAttr declare(StringRef name, ExprAttr value) {
+    std::string free = name.str();
+    while (Signature(program).findParam(free) || Signature(program).findArg(free) >= 0)
+      free += "_";
+    SmallVector<Attribute> params(program.getParams().getValue());
+    params.push_back(
+        ParamDeclAttr::get(context, free, ParamKind::Flag, {}, value, /*derived=*/true));
+    program.setParamsAttr(ArrayAttr::get(context, params));
+    return ExprAttr::getName(context, free);
+  }
+
+  void writeProgram(ViewType turnsType) {
+    ExprAttr isPossible = declare(possibleName, possible);
+    replaceFunction(program, isPossible);
+    ExprAttr isTaken = declare(takenName, both(isPossible, taken));
+    OpBuilder b(program.getBody().getContext());
+    auto workspace = sum.adding.getArgs()[sumArgument].getDefiningOp<WorkspaceOp>();
+    b.setInsertionPointAfter(workspace);
+    ExprAttr zero = ExprAttr::getInt(context, 0);
+    SmallVector<Attribute> extents(workspace.getExtents().getValue());
+    auto whole = cast<ExprAttr>(extents[0]);
+    auto withFirst = [&](ExprAttr first, ArrayRef<Attribute> all) {
+      SmallVector<Attribute> result(all);
+      result[0] = first;
+      return ArrayAttr::get(context, result);
+    };
+    ExprAttr inOrder = call(Function::Select, {isTaken, whole, zero});
+    Value sums = WorkspaceOp::create(b, workspace.getLoc(), workspace.getType(),
+                                     withFirst(inOrder, extents), FloatAttr());
+    Value counters = WorkspaceOp::create(
+        b, workspace.getLoc(), turnsType,
+        withFirst(inOrder, ArrayRef<Attribute>(extents).drop_back()), b.getF64FloatAttr(0));
+    workspace.setExtentsAttr(withFirst(call(Function::Select, {isTaken, zero, whole}), extents));
+    workspace.setFillAttr(b.getF64FloatAttr(0));
+    if (listedArgument >= 0)
+      useListIf(declare(listedName, both(lists, isTaken)),
+                sum.adding.getArgs()[static_cast<unsigned>(listedArgument)], kernel.getSymName());
+
+    for (LaunchOp launch : launches) {
+      SmallVector<Value> passed(launch.getArgs());
+      passed.push_back(counters);
+      passed.append(sum.appended.begin(), sum.appended.end());
+      launch.getArgsMutable().assign(passed);
+    }
+    ExprAttr given = sum.adding.getConditionAttr();
+    ExprAttr notTaken = call(Function::Not, {isTaken});
+    b.setInsertionPointAfter(sum.adding);
+    SmallVector<Value> passed(sum.adding.getArgs());
+    passed[sumArgument] = sums;
+    SmallVector<Attribute> names{flag, rowsName}, values{flagOf(true), orderedRows};
+    for (auto [name, value] : llvm::zip(sum.adding.getWithNames(), sum.adding.getWithValues()))
+      if (!llvm::is_contained(names, name)) {
+        names.push_back(name);
+        values.push_back(value);
+      }
+    LaunchOp::create(b, sum.adding.getLoc(), sum.adding.getKernel(), passed, b.getArrayAttr(names),
+                     b.getArrayAttr(values), both(given, isTaken));
+    sum.adding.setConditionAttr(both(given, notTaken));
+    sum.completion.setConditionAttr(both(sum.completion.getConditionAttr(), notTaken));
+  }
+
+  ContributeOp op;
+  KernelOp kernel;
+  SymbolTable &symbols;
+  const OrderChoice &choice;
+  MLIRContext *context;
+  StringAttr flag, rowsName;
+  unsigned sumArgument = 0;
+  int listedArgument = -1;
+  SmallVector<LaunchOp> launches;
+  ProgramOp program;
+  OrderedSum sum;
+  SmallVector<ExprAttr> branches; ///< over parameters of the kernel, around the operation
+  ExprAttr possible, taken, lists, deterministic, orderedRows; ///< over the program
+};
+
+} // namespace
+
+LogicalResult tilewright::orderSum(ContributeOp op, SymbolTable &symbols,
+                                   const OrderChoice &choice) {
+  return Orderer(op, symbols, choice).run();
+}
+
+void tilewright::lowerUnordered(ModuleOp module) {
+  replaceFunction(module, ExprAttr::getFlag(module.getContext(), false));
+  auto forLaunches = [&](KernelOp kernel, Value argument, auto fn) {
+    auto array = dyn_cast<BlockArgument>(argument);
+    if (array && array.getOwner() == &kernel.getBody().front())
+      module.walk([&](LaunchOp launch) {
+        if (launch.getKernel() == kernel.getSymName())
+          fn(launch.getArgs()[array.getArgNumber()]);
+      });
+  };
+  module.walk([&](Operation *each) {
+    OpBuilder b(each);
+    auto kernel = each->getParentOfType<KernelOp>();
+    if (auto op = dyn_cast<ContributeOp>(each)) {
+      forLaunches(kernel, op.getView(), [&](Value sums) {
+        if (auto workspace = sums.getDefiningOp<WorkspaceOp>())
+          workspace.setFillAttr(b.getF64FloatAttr(0));
+      });
+      AtomicAddOp::create(b, op.getLoc(), op.getValue(), op.getView(), op.getIndices(),
+                          op.getStaticIndicesAttr(), op.getDimsAttr());
+      op.erase();
+    } else if (auto complete = dyn_cast<CompleteOp>(each)) {
+      Value sum = LoadOp::create(b, complete.getLoc(), complete.getType(), complete.getView(),
+                                 complete.getIndices(), complete.getStaticIndicesAttr(),
+                                 DenseI64ArrayAttr(), Value());
+      complete.replaceAllUsesWith(sum);
+      complete.erase();
+    } else if (auto order = dyn_cast<AnyOrderOp>(each)) {
+      if (order.getList())
+        forLaunches(kernel, order.getList(), [&](Value list) {
+          useListIf(ExprAttr::getFlag(module.getContext(), false), list, kernel.getSymName());
+        });
+      order.replaceAllUsesWith(order.getNumber());
+      order.erase();
+    }
+  });
+}
