@@ -6,6 +6,8 @@
                                        tilewright.use_for_sdpa makes PyTorch call it (tilewright.sdpa)
     tilewright.flash_attn_func         attention with the arguments of flash_attn's function (tilewright.flash)
     tilewright.flash_attn_with_kvcache queries of each sequence over a cache, in pages or not (tilewright.decode)
+    tilewright.register_for_transformers
+                                       attn_implementation="tilewright" in Hugging Face transformers (tilewright.transformers)
     tilewright.append_kv               new keys and values into a cache, rotated or not (tilewright.append)
     tilewright.PerformanceWarning      the category of warnings of calls that are slower than they need be
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
@@ -22,7 +24,7 @@ _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "inte
          "flash_attn_qkvpacked_func": "flash", "flash_attn_kvpacked_func": "flash", "flash_attn_varlen_func": "flash",
          "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",
          "flash_attn_with_kvcache": "decode", "append_kv": "append", "cache_info": "cache", "clear_cache": "cache",
-         "PerformanceWarning": "performance"}
+         "PerformanceWarning": "performance", "register_for_transformers": "transformers"}
 
 
 def __getattr__(name):

@@ -145,9 +145,11 @@ def check_table(block_table, k, batch, device):
 
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
-           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0):
+           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
+           sinks=None):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
-    right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them."""
+    right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
+    mask, bool [B, Hq, Sq, Skv] or extents of 1, and sinks [Hq] are those of tilewright.attention."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
@@ -158,10 +160,14 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_used_lengths(seqused_q, None)
     if alibi_slopes is not None:
         asked.add_alibi(alibi_slopes, from_corner=True)
+    if mask is not None:
+        asked.add_mask(mask)
     mode, left, right = asked.align_to_corner("bottom_right" if causal else "none", left, right)
     dropout_p = checks.dropout_of(dropout_p)
     if dropout_p > 0:
         asked.add_dropout(dropout_p, None)
+    if sinks is not None:
+        asked.add_sinks(sinks)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
     return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, *arguments, mode, left, right, scale, files,
