@@ -206,13 +206,13 @@ class JobsTest(unittest.TestCase):
         patches = (mock.patch.object(plans.compiler, "compile_bundle", self.compile),
                    mock.patch.object(plans._code, "library", mock.Mock(load=lambda data: data)),
                    mock.patch.object(plans._code, "jobs", {}), mock.patch.object(plans._code, "plans", {}),
-                   mock.patch.object(plans, "_describe", lambda index: (9, 0, 232448)),
+                   mock.patch.object(plans, "describe", lambda index: (9, 0, 232448)),
                    mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: False))
         for patch in patches:
             patch.start()
             self.addCleanup(patch.stop)
 
-    def compile(self, kernel, params, files, *, device, preferred_only):
+    def compile(self, kernel, params, files, *, device, preferred_only, entry):
         with self.lock:
             self.calls.append((os.path.basename(kernel), device, preferred_only))
             self.running += 1
@@ -331,7 +331,7 @@ class FallbackTest(unittest.TestCase):
         remark = "kernel 'attention_forward' has no code for sm_90a: the warps must be a multiple of 4, and at most 28, but there " \
                  "are 2; use tiles of 64 rows or more"
         for major, wanted in ((9, [f"attention is slower than it need be: {remark}"]), (8, [])):
-            with mock.patch.object(plans, "_describe", lambda index, major=major: (major, 0, 232448 if major == 9 else 166912)), \
+            with mock.patch.object(plans, "describe", lambda index, major=major: (major, 0, 232448 if major == 9 else 166912)), \
                     mock.patch.object(plans._code, "jobs", {}), mock.patch.object(runtime.Attention, "prepare"), \
                     self.warnings() as caught:
                 for _ in range(2):

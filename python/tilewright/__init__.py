@@ -8,6 +8,7 @@
     tilewright.flash_attn_with_kvcache queries of each sequence over a cache, in pages or not (tilewright.decode)
     tilewright.register_for_transformers
                                        attn_implementation="tilewright" in Hugging Face transformers (tilewright.transformers)
+    tilewright.kernel                  your own kernel or program on tensors, with gradients (tilewright.kernels)
     tilewright.append_kv               new keys and values into a cache, rotated or not (tilewright.append)
     tilewright.PerformanceWarning      the category of warnings of calls that are slower than they need be
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
@@ -24,7 +25,8 @@ _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "inte
          "flash_attn_qkvpacked_func": "flash", "flash_attn_kvpacked_func": "flash", "flash_attn_varlen_func": "flash",
          "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",
          "flash_attn_with_kvcache": "decode", "append_kv": "append", "cache_info": "cache", "clear_cache": "cache",
-         "PerformanceWarning": "performance", "register_for_transformers": "transformers"}
+         "PerformanceWarning": "performance", "register_for_transformers": "transformers",
+         "kernel": "kernels", "Kernel": "kernels"}
 
 
 def __getattr__(name):

@@ -46,16 +46,25 @@ def _strings(texts):
     return (c_char_p * len(texts))(*[text.encode() for text in texts])
 
 
-def _request(kernel, params, with_files, targets, device, preferred_only):
+def entry_option(kernel, entry):
+    """The option of the tools that names a kernel or program of a file, as a list; empty for None."""
+    if entry is None:
+        return []
+    with open(kernel, encoding="utf-8", errors="replace") as file:
+        is_program = re.search(rf"\btile\.program\s+@{re.escape(entry)}\b", file.read())
+    return [f"--{'program' if is_program else 'kernel'}={entry}"]
+
+
+def _request(kernel, params, with_files, targets, device, preferred_only, entry=None):
     """A request of the C interface, and objects that must live as long."""
     with open(kernel, "rb") as file:
         source = file.read()
     pairs = (_Param * len(params))(*[_Param(name.encode(), value.encode()) for name, value in params.items()])
     with_list, target_list = _strings(with_files), _strings(targets)
     shipped = places.SHIPPED.encode() if os.path.isdir(places.SHIPPED) else None
-    request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params), with_list,
-                       len(with_files), target_list, len(targets), kernel.encode(), *(device or (0, 0, 0)),
-                       preferred_only, shipped, places.find_ptxas_of_triton())
+    request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), entry.encode() if entry else None, pairs,
+                       len(params), with_list, len(with_files), target_list, len(targets), kernel.encode(),
+                       *(device or (0, 0, 0)), preferred_only, shipped, places.find_ptxas_of_triton())
     return request, (source, pairs, with_list, target_list)
 
 
@@ -87,11 +96,11 @@ def _compile_here(path, *arguments):
         library.tilewright_compiler_free(data)
 
 
-def _compile_by_tool(kernel, params, with_files, targets):
+def _compile_by_tool(kernel, params, with_files, targets, entry):
     tool = places.find_tool()
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "bundle.twb")
-        command = [tool, kernel, "--emit=bundle", "-o", output]
+        command = [tool, kernel, "--emit=bundle", "-o", output, *entry_option(kernel, entry)]
         command += [f"--param={name}={value}" for name, value in params.items()]
         command += [f"--with={file}" for file in with_files] + [f"--target={target}" for target in targets]
         try:
@@ -145,8 +154,9 @@ def _checked(kernel, params, with_files, targets, device):
     return kernel, params, with_files, targets, device
 
 
-def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):
-    """Compiles the file `kernel`, which must have one program or one kernel, to a bundle, and returns the bundle's bytes.
+def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False, entry=None):
+    """Compiles the file `kernel` to a bundle, and returns the bundle's bytes: its only program or kernel that no program
+    launches, or the one that `entry` names.
     What the compiler library made before, in this process or another, comes from the cache (tilewright.cache_info).
 
     params       {name: integer, bool or string}. Block sizes that are not given are chosen from the file that the
@@ -165,8 +175,8 @@ def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, pr
     *arguments, device = _checked(kernel, params, with_files, targets, device)
     library = places.find_compiler()
     if library:
-        return _compile_here(library, *arguments, device, preferred_only)
-    return _compile_by_tool(*arguments)
+        return _compile_here(library, *arguments, device, preferred_only, entry)
+    return _compile_by_tool(*arguments, entry)
 
 
 def compile_shipped(folder, kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):

@@ -11,7 +11,7 @@ import tempfile
 
 import torch
 
-from tilewright import places
+from tilewright import compiler, places
 from tilewright.runtime import TORCH_TYPES, TilewrightError
 
 # The types of .npy files; types that NumPy does not have are converted to f32.
@@ -79,8 +79,8 @@ def _read(path, tensor, kind):
 class Plan:
     """One kernel or program with bound parameters, with the interface of the plans of tilewright.runtime."""
 
-    def __init__(self, kernel, params, with_files, device):
-        self.command = [places.find_run(), kernel, f"--device={device}"]
+    def __init__(self, kernel, params, with_files, device, entry=None):
+        self.command = [places.find_run(), kernel, f"--device={device}", *compiler.entry_option(kernel, entry)]
         self.command += [f"--param={name}={value}" for name, value in params.items()]
         self.command += [f"--with={file}" for file in with_files]
 

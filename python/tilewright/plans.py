@@ -52,7 +52,7 @@ class _Job:
                 device, preferred_only = (None, False) if self.complete else (self.device, True)
                 with progress.shown(f"compiling {self.choice.entry()}") if shown else contextlib.nullcontext():
                     data = compiler.compile_bundle(kernel, self.choice.params(), files, device=device,
-                                                   preferred_only=preferred_only)
+                                                   preferred_only=preferred_only, entry=getattr(self.choice, "program", None))
                 self.bundle = _code.get_library().load(data)
             return self.bundle
 
@@ -77,7 +77,7 @@ def load_bundle(path, modifier=None):
 
 
 @contextlib.contextmanager
-def _friendly():
+def friendly():
     """Converts errors to the exceptions that PyTorch users expect."""
     try:
         yield
@@ -96,16 +96,23 @@ def compile_choice(choice, targets=()):
 
 
 @functools.lru_cache(maxsize=None)
-def _describe(index):
+def describe(index):
     """The compute capability of a CUDA device, and the shared memory that a block may have."""
     properties = torch.cuda.get_device_properties(index)
     return properties.major, properties.minor, getattr(properties, "shared_memory_per_block_optin", 0)
 
 
-def _check_capture():
+def _subject(of):
+    """What a choice or a plan computes, in texts."""
+    return getattr(of, "subject", "attention")
+
+
+def _check_capture(choice):
     if torch.cuda.is_current_stream_capturing():
-        raise RuntimeError("the first call of attention for these types and widths must not be captured, since it loads "
-                           "code; call it once before, or tilewright.torch.prepare")
+        subject = _subject(choice)
+        first, remedy = ("attention for these types and widths", "tilewright.torch.prepare") if subject == "attention" else (
+            subject, "its method prepare()")
+        raise RuntimeError(f"the first call of {first} must not be captured, since it loads code; call it once before, or {remedy}")
 
 
 def _stamps(choice):
@@ -129,12 +136,13 @@ def plan(choice, device, complete=False):
             raise ValueError("tensors must be on a CUDA device where tilewright.interpret does not say otherwise, also in "
                              "the backward, but got cpu")
         kernel, linked = choice.files()
-        with _friendly():
-            return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), linked, interpreted))
-    _check_capture()
+        with friendly():
+            return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), linked, interpreted,
+                                                                   getattr(choice, "program", None)))
+    _check_capture(choice)
     with _code.lock:
         making = _code.making.setdefault(key, threading.Lock())
-    with _friendly(), making:
+    with friendly(), making:
         if key not in _code.plans:  # another thread may have made it in the meantime
             _code.plans[key] = _make(choice, files, device, complete)
         return _code.plans[key]
@@ -158,13 +166,14 @@ def _make(choice, files, device, complete):
         else:
             found.prepare(device.index)
             return found
-    described = _describe(device.index)
+    described = describe(device.index)
     job = _code.get_job(choice, files, described, complete)
     found = choice.create(library, job.get())
     if described[0] == 9:  # the remarks are about its roles
         for remark in library.remarks(job.get()):
-            performance.warn(remark, f"attention is slower than it need be: {remark}")
+            performance.warn(remark, f"{_subject(choice)} is slower than it need be: {remark}")
     found.prepare(device.index)
+    found.subject = _subject(choice)
     if not complete:
         found.get_complete = functools.partial(plan, choice, device, complete=True)
     return found
@@ -177,7 +186,7 @@ def start(choice, device):
     files = _stamps(choice)
     if (choice, files, None, device.index, False) in _code.plans:
         return
-    described = _describe(device.index)
+    described = describe(device.index)
     with _code.lock:
         known = (choice, files, described, False) in _code.jobs
     if not known:
@@ -188,9 +197,9 @@ def launch(plan, values, outputs, device, updates=()):
     """Launches the plan on the current stream of the device; `outputs` names the arrays that it writes, and `updates`
     those of which it writes a part."""
     if device.type == "cpu":
-        with _friendly():
+        with friendly():
             return plan.run(values, outputs, updates)
-    with _friendly(), torch.cuda.device(device):
+    with friendly(), torch.cuda.device(device):
         try:
             _enqueue(plan, values, device)
         except TilewrightError as error:
@@ -200,7 +209,7 @@ def launch(plan, values, outputs, device, updates=()):
                 raise
             _enqueue(get_complete(), values, device)
             reason = str(error).partition("takes these arguments: ")[2] or str(error)
-            performance.warn(re.sub(r"\d+", "", reason), f"attention is slower than it need be, by a kernel for any view: {reason}; "
+            performance.warn(re.sub(r"\d+", "", reason), f"{_subject(plan)} is slower than it need be, by a kernel for any view: {reason}; "
                              "give arrays whose addresses, rows and strides are multiples of 16 bytes")
 
 
