@@ -359,18 +359,7 @@ def print_results(results, cases, sides, others):
         times = results.get(case.name)
         if not times:
             continue
-        row = [case.name]
-        for side in sides:
-            if side not in times:
-                row.append("-")
-                continue
-            text = f"{times[side]['tflops']:.0f}"
-            if side == SUBJECT:
-                spread = (times[side]["q3_ms"] - times[side]["q1_ms"]) / times[side]["median_ms"]
-                text += f" (IQR {spread:.1%})"
-            elif SUBJECT in times:
-                text += f" ({times[side]['median_ms'] / times[SUBJECT]['median_ms']:.2f})"
-            row.append(text)
+        row = report.speed_row(case.name, times, sides, SUBJECT)
         if best:
             row.append(describe_best(times, best.get(case.name)))
         rows.append(row)

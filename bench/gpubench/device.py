@@ -6,10 +6,12 @@ import time
 
 import torch
 
+from gpubench import places  # noqa: F401: makes the package importable
+
+from tilewright.timing import time_interleaved  # noqa: F401
+
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
            "i1": ctypes.c_uint8}
-FLUSH_BYTES = 256 << 20  # several times the L2 of any GPU
-SPACER_CYCLES = 300_000  # about 150 microseconds, time for the host to enqueue work
 
 
 class DeviceError(Exception):
@@ -111,35 +113,6 @@ class BundleKernel:
     def bind(self, arguments):
         return self.plan.bind(arguments, lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"),
                               current_stream)
-
-
-def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
-    """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once and starts with a
-    different side. Before each call, the L2 is overwritten (flush) and the GPU is kept busy until the host has enqueued
-    the call."""
-    scratch = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda") if flush else None
-    names = list(sides)
-    times = {name: [] for name in names}
-    begin = time.monotonic()
-    for number in range(warm_up + rounds):
-        shift = number % len(names)
-        events = []
-        for name in names[shift:] + names[:shift]:
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            if flush:
-                scratch.zero_()
-            torch.cuda._sleep(SPACER_CYCLES)
-            start.record()
-            sides[name]()
-            end.record()
-            events.append((name, start, end))
-        torch.cuda.synchronize()
-        if number >= warm_up:
-            for name, start, end in events:
-                times[name].append(start.elapsed_time(end))
-            if time_limit is not None and time.monotonic() - begin > time_limit:
-                break
-    return times
 
 
 def host_microseconds(call, calls=200):

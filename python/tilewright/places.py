@@ -5,6 +5,7 @@ folder (installed from a wheel), in the build folder of the source tree, or in t
 import functools
 import importlib.util
 import os
+import shutil
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(PACKAGE))
@@ -47,6 +48,17 @@ def find_library():
 def find_compiler():
     """The path of libtilewright-compiler.so, or None; TILEWRIGHT_COMPILER overrides it."""
     return _find_shared("TILEWRIGHT_COMPILER", "libtilewright-compiler.so", None)
+
+
+def find_ptxas():
+    """The path of the ptxas that the compiler finds (docs/runtime.md, "The cache"), or None."""
+    given = os.environ.get("TILEWRIGHT_PTXAS")
+    if given is not None:
+        return given or None
+    roots = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    found = [shutil.which("ptxas"), *(os.path.join(root, "bin", "ptxas") for root in (*roots, "/usr/local/cuda"))]
+    of_triton = find_ptxas_of_triton()
+    return next((path for path in found if path and os.access(path, os.X_OK)), os.fsdecode(of_triton) if of_triton else None)
 
 
 @functools.lru_cache(maxsize=None)
