@@ -20,6 +20,34 @@ RMS_NORM, RMS_BACKWARD, SOFTMAX = (os.path.join(EXAMPLES, name + ".mlir") for na
                                    ("rms_norm", "rms_norm_backward", "first_kernel"))
 
 
+TWO = """
+!view = !tile.view<[?, 16], f32>
+!t = !tile.tile<[1, 16], f32>
+tile.kernel @two params() require(dim(y, 0) == dim(x, 0), dim(z, 0) == dim(x, 0)) (%x: !view, %y: !view, %z: !view)
+    grid(%r = dim(x, 0)) {
+  %t = tile.load %x[%r, 0] : !view -> !t
+  %doubled = arith.addf %t, %t : !t
+  %squared = arith.mulf %t, %t : !t
+  tile.store %doubled, %y[%r, 0] : !t, !view
+  tile.store %squared, %z[%r, 0] : !t, !view
+}
+"""
+TWO_BACKWARD = """
+!view = !tile.view<[?, 16], f32>
+!t = !tile.tile<[1, 16], f32>
+tile.kernel @two_backward params() require(dim(d_x, 0) == dim(x, 0))
+    (%x: !view, %d_y: !view, %d_z: !view, %d_x: !view) grid(%r = dim(x, 0)) {
+  %t = tile.load %x[%r, 0] : !view -> !t
+  %d_y_tile = tile.load %d_y[%r, 0] : !view -> !t
+  %d_z_tile = tile.load %d_z[%r, 0] : !view -> !t
+  %of_z = arith.mulf %t, %d_z_tile : !t
+  %half = arith.addf %d_y_tile, %of_z : !t
+  %whole = arith.addf %half, %half : !t
+  tile.store %whole, %d_x[%r, 0] : !t, !view
+}
+"""
+
+
 def setUpModule():
     if not os.path.isfile(RMS_BACKWARD):
         raise unittest.SkipTest(f"there is no {RMS_BACKWARD}")
@@ -83,6 +111,18 @@ class KernelTest(TorchTest):
                     file.write(re.sub(r"\bd_x\b", d_x, re.sub(r"\bd_y\b", d_y, text)))
                 norm = rms_norm(backward=path, backward_names=names)
                 self.assert_right(norm, formula, (single(5, 16),), rtol=1e-5, atol=1e-5)
+
+    def test_gradients_of_several_results(self):
+        """One that is not used has a gradient of zeros."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = [os.path.join(folder, name) for name in ("two.mlir", "two_backward.mlir")]
+            for path, text in zip(files, (TWO, TWO_BACKWARD)):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            two, x = tilewright.kernel(files[0], backward=files[1]), single(5, 16)
+            self.assert_right(two, lambda x: (x * 2, x * x), (x,))
+            for use in (lambda y, z: y.sin(), lambda y, z: z.sin()):
+                self.assert_same([torch.autograd.grad(use(*two(x)).sum(), x)[0]], [torch.autograd.grad(use(x * 2, x * x).sum(), x)[0]])
 
     def test_optional_arguments_and_several_results(self):
         x, weight = single(5, 16).detach(), single(16, seed=2).detach()
@@ -231,6 +271,13 @@ class PlansTest(unittest.TestCase):
             report = plan.report(plan.pack(self.launched(kernel, *arguments, **named)), target=(8, 0, 166912, 108))
             self.assertEqual(report.launches[0].grid, grid)
             self.assertEqual(report.name, kernel.signature.name)
+
+    def test_what_is_copied(self):
+        """Only rows whose elements are not contiguous; and no array that is written."""
+        softmax, x = tilewright.kernel("row_softmax", T="f32"), single(8, 8).detach()
+        for each, is_copied in ((x, False), (x[::2, 1:], False), (x[:1].expand(4, 8), False), (x.T, True), (x[:, ::2], True)):
+            self.assertEqual(self.launched(softmax, each, scale=1.0)["x"].data_ptr() != each.data_ptr(), is_copied)
+            self.assertEqual(self.launched(softmax, each, y := torch.empty(*each.shape[::-1]).T, scale=1.0)["y"].data_ptr(), y.data_ptr())
 
     def test_a_capture_needs_code(self):
         with mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: True), self.assertRaisesRegex(

@@ -53,6 +53,14 @@ class KernelTest(unittest.TestCase):
         for each in (x, x.T, x[:, 1:], x[::2], x[:, ::2], x[:1].expand(5, 129)):
             self.same(softmax(each, scale=1.0), torch.softmax(each.float(), 1), torch.finfo(torch.float16).eps)
 
+    def test_given_results(self):
+        norm, x, y = rms_norm(), make(5, 512).detach(), torch.zeros(7, 512, device="cuda")
+        version = y._version
+        self.assertIs(norm(x[:3], part := y[2:5]), part)
+        self.same(part, formula(x[:3]))
+        self.assertTrue((y[:2] == 0).all() and (y[5:] == 0).all())
+        self.assertGreater(y._version, version)  # so that autograd notices
+
     def test_a_program_with_a_workspace(self):
         q, k, v = (make(2, heads, rows, 64).detach() for heads, rows in ((4, 70), (2, 300), (2, 300)))
         split = tilewright.kernel("attention_split_kv", D=64, T="f32")

@@ -12,16 +12,16 @@ from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import interpret_module, torch  # noqa: E402
-from transformers_models import (DECODERS, ENCODERS, bart, bert, cache_name, gemma2, generated, gpt_oss, llama, mistral,  # noqa: E402
-                                 padded, qwen2, register, run, tokens, transformers)
+from transformers_models import (DECODERS, ENCODERS, bart, bert, cache_name, deepseek_v3, gemma2, generated, gpt_oss,  # noqa: E402
+                                 llama, llama4, mistral, padded, qwen2, register, run, t5, tokens, transformers)
 
 import tilewright  # noqa: E402
-from tilewright import cached, ops, performance  # noqa: E402
+from tilewright import cached, ops, performance, places  # noqa: E402
 from tilewright.transformers import attention_forward  # noqa: E402
-from tilewright.transformers_masks import Mask, mask as make_mask, pattern_of  # noqa: E402
+from tilewright.transformers_masks import Mask, check_meanings, mask as make_mask, pattern_of  # noqa: E402
 from transformers import masking_utils  # noqa: E402
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PYTHON = os.path.dirname(places.PACKAGE)
 
 
 def setUpModule():
@@ -154,6 +154,16 @@ class ModelTest(unittest.TestCase):
         tokens_of = [generated(model, each, inputs["input_ids"], attention_mask=inputs["attention_mask"], num_beams=1)
                      for each in ("eager", "tilewright")]
         self.assertTrue(torch.equal(*tokens_of))
+
+    def test_other_models(self):
+        """A learned bias, values of another width, and a mask that is not known."""
+        inputs = {"input_ids": tokens(2, 7), "attention_mask": padded(7, 7, 4), "decoder_input_ids": tokens(2, 5)}
+        self.assertIn("bias", self.beside_eager(t5(), inputs).names())
+        mask = padded(9, 9, 5)
+        launches = self.beside_eager(deepseek_v3(), {"input_ids": tokens(2, 9), "attention_mask": mask}, mask)
+        self.assertEqual((launches.calls[0]["q"].shape[-1], launches.calls[0]["v"].shape[-1]), (12, 6))
+        launches = self.beside_eager(llama4(), {"input_ids": tokens(2, 9), "attention_mask": mask}, mask)
+        self.assertEqual(tuple(launches.calls[0]["mask"].shape), (2, 1, 9, 9))
 
     def test_masks_of_the_caller(self):
         """Masks of four dimensions are what they are, as for eager: of bool for this implementation, or floats."""
@@ -324,6 +334,18 @@ class FunctionTest(unittest.TestCase):
         self.q = self.q[:, :, :1]
         self.same(self.call(tokens_of[:, :4]), attn_mask=torch.arange(6) < 4)
 
+    def test_a_static_cache_that_is_padded(self):
+        """Many queries over a cache of which a part is empty: the kernels do not visit that part."""
+        generator = torch.Generator().manual_seed(4)
+        self.q = torch.randn(2, 4, 20, 8, generator=generator)
+        self.k, self.v = (torch.randn(2, 2, 40, 8, generator=generator) for _ in range(2))
+        mask = torch.ones(20, 40, dtype=torch.bool).tril().expand(2, 1, 20, 40).clone()
+        mask[0, :, :, :5] = False
+        with Watched() as launches:
+            got = self.call(mask)
+        self.same(got, attn_mask=mask)
+        self.assertEqual(launches.calls[0]["seqused_k"].tolist(), [20, 20])
+
     def test_masks_of_few_queries(self):
         """These are decoded; a mask that all keys share has no length."""
         self.q = self.q[:, :, :2]
@@ -425,6 +447,20 @@ class MaskTest(unittest.TestCase):
         found = self.mask(attention_mask=torch.tensor([[1, 1], [0, 1]]).bool(), q_length=1, kv_length=3, q_offset=3, kv_offset=1)
         self.assertEqual(found.padding.tolist(), [[True, False, False]] * 2)
 
+    def test_meanings_are_checked(self):
+        """A version in which a window counts one key more would give other results without a word."""
+        check_meanings()
+
+        def sliding_window_overlay(sliding_window):
+            def inner_mask(batch_idx, head_idx, q_idx, kv_idx):
+                return kv_idx >= q_idx - sliding_window
+            inner_mask.__module__, inner_mask.__qualname__ = masking_utils.__name__, "sliding_window_overlay.<locals>.inner_mask"
+            return inner_mask
+
+        with mock.patch.object(masking_utils, "sliding_window_overlay", sliding_window_overlay), self.assertRaisesRegex(
+                ImportError, "^the masks of this version of transformers mean something else"):
+            tilewright.register_for_transformers()
+
     def test_what_is_not_known_is_a_mask_of_all_pairs(self):
         """And equals that of transformers."""
         chunks = masking_utils.chunked_causal_mask_function(3, torch.zeros(2, dtype=torch.long))
@@ -455,10 +491,11 @@ class MaskTest(unittest.TestCase):
 
 class ExampleTest(unittest.TestCase):
     def test_it_trains_tiny_models_without_a_gpu(self):
-        if torch.cuda.is_available():
-            self.skipTest("there is a GPU")
-        done = subprocess.run([sys.executable, "-B", os.path.join(ROOT, "examples", "train_transformers.py"), "--rows", "9"],
-                              env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}, stdout=subprocess.PIPE, text=True)
+        example = os.path.join(os.path.dirname(PYTHON), "examples", "train_transformers.py")
+        if torch.cuda.is_available() or not os.path.isfile(example):
+            self.skipTest(f"there is a GPU, or no {example}")
+        done = subprocess.run([sys.executable, "-B", example, "--rows", "9"], env={**os.environ, "PYTHONPATH": PYTHON},
+                              stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("There is no GPU: tiny models, 9 tokens, f32, on tilewright-run.", done.stdout)
         for model in ("gemma2", "gpt_oss"):  # the losses are those of eager
@@ -492,7 +529,7 @@ class RegisterTest(unittest.TestCase):
     def test_the_package_does_not_import_transformers(self):
         code = "import sys, tilewright, tilewright.torch, tilewright.sdpa; tilewright.register_for_transformers; " \
                "sys.exit('transformers' in sys.modules)"
-        done = subprocess.run([sys.executable, "-B", "-c", code], env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+        done = subprocess.run([sys.executable, "-B", "-c", code], env={**os.environ, "PYTHONPATH": PYTHON})
         self.assertEqual(done.returncode, 0)
 
 

@@ -12,8 +12,9 @@ except ImportError:
     raise unittest.SkipTest("PyTorch is not installed") from None
 try:
     import transformers
+    import transformers.masking_utils
 except ImportError:
-    raise unittest.SkipTest("transformers is not installed") from None
+    raise unittest.SkipTest("transformers is not installed, or of a version before 5") from None
 
 import tilewright
 
@@ -26,22 +27,21 @@ ENCODER = {name: value for name, value in SIZES.items() if name not in ("num_key
 
 
 def register(dense_masks=False):
-    """Registers the implementation, or skips where this version of transformers has other masks."""
-    try:
-        tilewright.register_for_transformers(dense_masks=dense_masks)
-    except ImportError as error:
-        raise unittest.SkipTest(str(error)) from None
+    """Registers the implementation, or skips where this version of transformers is too old."""
+    if "q_offset" not in inspect.signature(transformers.masking_utils.sdpa_mask).parameters:
+        raise unittest.SkipTest(f"the masks of transformers {transformers.__version__} have no q_offset")
+    tilewright.register_for_transformers(dense_masks=dense_masks)
 
 
-def _make(name, **config):
+def _make(name, model=None, **config):
     if not hasattr(transformers, name + "Config"):
         raise unittest.SkipTest(f"transformers {transformers.__version__} has no {name}Config")
-    kind = next(kind for kind in ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration") if hasattr(transformers, name + kind))
+    model = model or next(name + kind for kind in ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
+                          if hasattr(transformers, name + kind))
     torch.manual_seed(5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = getattr(transformers, name + kind)(getattr(transformers, name + "Config")(**config))
-    return model.eval()
+        return getattr(transformers, model)(getattr(transformers, name + "Config")(**config)).eval()
 
 
 def llama(**config):
@@ -85,6 +85,25 @@ def bart(**config):
                  decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, init_std=0.4,
                  dropout=0.0, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
                  forced_eos_token_id=None, **config)
+
+
+def t5(**config):
+    """A learned bias of positions; an encoder and a decoder."""
+    return _make("T5", vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, dropout_rate=0.0,
+                 decoder_start_token_id=0, initializer_factor=2.0, **config)
+
+
+def deepseek_v3(**config):
+    """Values of another width than keys."""
+    return _make("DeepseekV3", **SIZES | dict(num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=4,
+                                              qk_nope_head_dim=8, v_head_dim=6, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
+                                              topk_group=1, first_k_dense_replace=2, moe_intermediate_size=16) | config)
+
+
+def llama4(**config):
+    """A layer that attends within chunks, by a mask of all pairs."""
+    return _make("Llama4Text", "Llama4ForCausalLM", **SIZES | dict(
+        head_dim=8, attention_chunk_size=4, num_local_experts=2, intermediate_size_mlp=48, bos_token_id=1) | config)
 
 
 DECODERS = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "gpt_oss": gpt_oss}

@@ -231,6 +231,8 @@ def attention_forward(module, query, key, value, attention_mask, dropout=0.0, sc
             mask = asked.padding[:, None, None]
             if not asked.from_end:  # the last keys that are no tokens are left out
                 options["seqused_k"] = _lengths_of(asked.padding)
+        elif mask is not None and query.shape[2] < key.shape[2] == mask.shape[-1]:  # the part of a static cache that is empty
+            options["seqused_k"] = _lengths_of(mask).expand(query.shape[0]).contiguous()
         o = attention(query, key, value, attn_mask=mask, bias=bias, **options)
     return o.transpose(1, 2).contiguous(), None
 
@@ -243,8 +245,8 @@ def register_for_transformers(name="tilewright", *, dense_masks=False):
     dense_masks  whether masks are tensors of all pairs, as those of 'sdpa' are, instead of lengths and windows from which
                  kernels know what to leave out: for models that compute with their masks
 
-    Raises ImportError if there is no transformers, or one whose masks are described in another way, and ValueError for a
-    name that is taken."""
+    Raises ImportError if there is no transformers, or one whose masks are described in another way or mean something else,
+    and ValueError for a name that is taken."""
     try:
         import transformers
         from transformers import AttentionInterface, masking_utils
@@ -256,6 +258,7 @@ def register_for_transformers(name="tilewright", *, dense_masks=False):
         raise ImportError(f"register_for_transformers needs masks with q_length and q_offset, which version {transformers.__version__} "
                           "of transformers does not have; 5.24 does: pip install --upgrade transformers")
     from tilewright import transformers_masks
+    transformers_masks.check_meanings()
     taken = AttentionInterface._global_mapping.get(name)
     if not isinstance(name, str) or name == "eager" or (taken is not None and taken is not attention_forward):
         raise ValueError(f"name must be a name that no other attention implementation of transformers has, but got {name!r}")

@@ -81,6 +81,33 @@ def pattern_of(function):
     return None
 
 
+def _meaning(pattern, rows):
+    """The pairs [rows, rows] that a pattern keeps."""
+    ahead = torch.arange(rows) - torch.arange(rows)[:, None]
+    left, right = pattern.window
+    kept = (ahead <= 0) if pattern.causal else torch.ones_like(ahead, dtype=torch.bool)
+    kept = kept & ((ahead >= -left) if left >= 0 else True) & ((ahead <= right) if right >= 0 else True)
+    return kept if pattern.packed is None else kept & (pattern.packed[0] == pattern.packed[0, :, None])
+
+
+def check_meanings():
+    """Raises ImportError if functions of this version of transformers keep other pairs than pattern_of says."""
+    rows, positions = 8, torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
+    packed = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])
+    window = masking_utils.sliding_window_causal_mask_function(3)
+    functions = [masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function, window,
+                 masking_utils.sliding_window_bidirectional_mask_function(2)]
+    functions += [masking_utils.and_masks(masking_utils.remap_positions_for_packed_sequence(each, positions),
+                                          masking_utils.packed_sequence_mask_function(packed)) for each in (functions[0], window)]
+    b = h = torch.zeros(1, 1, 1, 1, dtype=torch.long)
+    i, j = torch.arange(rows)[:, None], torch.arange(rows)[None]
+    for function in functions:
+        pattern = pattern_of(function)
+        if pattern is not None and not torch.equal(function(b, h, i, j).expand(1, 1, rows, rows)[0, 0], _meaning(pattern, rows)):
+            raise ImportError(f"the masks of this version of transformers mean something else ({_variables(function)[1] or function}); "
+                              "use a version that tilewright is tested with, 5.24")
+
+
 def _has_unsplit_positions(function):
     """Whether positions are those of packed sequences, but nothing separates the sequences."""
     values, maker = _variables(function)
