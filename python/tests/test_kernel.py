@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import TorchTest, interpret_module, make, torch  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import kernels, places, plans, signature  # noqa: E402
+from tilewright import functions, places, plans, signature  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "examples")
 RMS_NORM, RMS_BACKWARD, SOFTMAX = (os.path.join(EXAMPLES, name + ".mlir") for name in
@@ -233,9 +233,9 @@ class CompiledTest(TorchTest):
 
     def test_what_pytorch_checks_of_operators(self):
         norm, x = rms_norm(backward=RMS_BACKWARD), single(5, 16)
-        torch.library.opcheck(kernels.kernel_op, (norm.key, [x], [0.5, 0.0], [0], "x,epsilon", "y", [0]),
+        torch.library.opcheck(functions.kernel_op, (norm.key, [x], [0.5, 0.0], [0], "x,epsilon", "y", [0]),
                               test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
-        torch.library.opcheck(kernels.kernel_into_op, (norm.key, [x.detach()], [0.0], [0], "x", [torch.zeros(5, 16)], "y"),
+        torch.library.opcheck(functions.kernel_into_op, (norm.key, [x.detach()], [0.0], [0], "x", [torch.zeros(5, 16)], "y"),
                               test_utils=("test_schema", "test_faketensor"))
 
     def test_names_are_stable(self):
@@ -249,7 +249,7 @@ class CompiledTest(TorchTest):
         self.assertEqual(len(keys), 7)
         with self.assertRaisesRegex(RuntimeError, "there is no kernel 'other' in this process, for which a graph was made; call "
                                                   "tilewright.kernel with the same arguments before"):
-            kernels.kernel_op("other", [single(5, 16)], [0.0], [0], "x", "y", [0])
+            functions.kernel_op("other", [single(5, 16)], [0.0], [0], "x", "y", [0])
 
 
 class PlansTest(unittest.TestCase):

@@ -8,14 +8,15 @@
     tilewright.flash_attn_with_kvcache queries of each sequence over a cache, in pages or not (tilewright.decode)
     tilewright.register_for_transformers
                                        attn_implementation="tilewright" in Hugging Face transformers (tilewright.transformers)
-    tilewright.kernel                  your own kernel or program on tensors, with gradients (tilewright.kernels)
+    tilewright.kernel                  your own kernel or program on tensors, with gradients (tilewright.functions)
     tilewright.append_kv               new keys and values into a cache, rotated or not (tilewright.append)
     tilewright.PerformanceWarning      the category of warnings of calls that are slower than they need be
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
     tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library
 
-The package is pure Python. PyTorch is imported at the first access to one of the first three.
+The package is pure Python. PyTorch is imported at the first access to a function that takes its tensors.
+`python -m tilewright doctor` says what is missing on a machine, `python -m tilewright bench` how fast attention is there.
 """
 
 import importlib
@@ -26,7 +27,7 @@ _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "inte
          "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",
          "flash_attn_with_kvcache": "decode", "append_kv": "append", "cache_info": "cache", "clear_cache": "cache",
          "PerformanceWarning": "performance", "register_for_transformers": "transformers",
-         "kernel": "kernels", "Kernel": "kernels"}
+         "kernel": "functions", "Kernel": "functions"}
 
 
 def __getattr__(name):
