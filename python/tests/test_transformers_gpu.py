@@ -69,14 +69,15 @@ class ModelTest(unittest.TestCase):
                 self.beside_eager(make, {"input_ids": tokens(2, 150), "position_ids": positions, "use_cache": False})
 
     def test_compiled(self):
-        """Inductor's code gives what eager code gives, with spans in place of offsets."""
+        """Inductor's code gives what eager code gives, with spans in place of offsets. In f32: Inductor rounds to bf16 in other
+        places, and a rounded router of gpt-oss may choose other experts."""
         for make in (gemma2, gpt_oss):
-            model, inputs = wide(make).bfloat16(), {"input_ids": tokens(2, 150).cuda(), "use_cache": False}
+            model, inputs = wide(make), {"input_ids": tokens(2, 150).cuda(), "use_cache": False}
             wanted = run(model, "tilewright", inputs)
             torch.compiler.reset()
             model.forward = torch.compile(model.forward)
             for x, y in zip(run(model, "tilewright", inputs), wanted):
-                self.assertLessEqual((x - y).abs().mean(), 0.02 * y.abs().mean() + 1e-3)
+                torch.testing.assert_close(x, y, rtol=2e-3, atol=2e-4 * (1 + y.abs().max().item()))
 
     def test_generation(self):
         """In f32, in which tokens do not depend on rounding; a static cache makes transformers compile and capture."""
