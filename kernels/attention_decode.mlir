@@ -111,7 +111,11 @@ tile.program @attention_decode
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(WIDE, select(ROW_BYTES <= 256, 128, 64),
                       select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16))),
-           let BLOCK_M: int = select(WIDE, select(GROUP * ROWS <= 64, 64, 128), ceildiv(GROUP * ROWS, 16) * 16),
+           // With tgpu.transpose_few_rows, keys are rows of products, and queries are columns.
+           let FEW: flag = and(GROUP * ROWS <= 32, mod(padded(DV), 64) == 0),
+           let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
+                                                  select(GROUP * ROWS <= 64, 64, 128)),
+                                     ceildiv(GROUP * ROWS, 16) * 16),
            let ACC: type = accumulator(T), let CACHED: flag = true,
            let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
            let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
@@ -169,8 +173,9 @@ func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i
   return %a, %begin, %queries : i32, i32, i32
 }
 
-// The keys of sequence b, the first one that is no padding and that a window may keep, how many parts the keys from
-// there on have, and how many keys a part has: those of whole iterations.
+// The keys of sequence b, the first one that is no padding and that a window may keep, how many iterations the keys
+// from there on take, and how many of them a part has, at least 1. So part n exists if n times those of a part are
+// fewer than all, which takes no division.
 func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths,
                             %leftpad: !lengths, %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
@@ -204,7 +209,12 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %first_block = arith.select %padded, %later, %of_window : i32
   %before = arith.muli %first_block, %block_n : i32
   %first = arith.addi %origin, %before : i32
-  %all_blocks = arith.ceildivsi %length, %block_n : i32
+  // Unsigned, since a signed division takes more instructions, and a first tile waits for all of them. No sum wraps: an
+  // extent is at most 2^31 - 1.
+  %c_less = arith.constant -1 : i32
+  %last_of_block = arith.addi %block_n, %c_less : i32
+  %up_to_block = arith.addi %length, %last_of_block : i32
+  %all_blocks = arith.divui %up_to_block, %block_n : i32
   %blocks = arith.subi %all_blocks, %first_block : i32
   // Half of the multiprocessors suffice for the memory: with more instances, each takes longer for a block. A merge
   // takes as long as four blocks. Where parts do not pay, only long sequences are divided. More pairs than
@@ -212,7 +222,9 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %all = tile.param multiprocessors() : i32
   %c2 = arith.constant 2 : i32
   %c4 = arith.constant 4 : i32
-  %even = arith.ceildivsi %blocks, %most : i32
+  %last_of_parts = arith.addi %most, %c_less : i32
+  %up_to_parts = arith.addi %blocks, %last_of_parts : i32
+  %even = arith.divui %up_to_parts, %most : i32
   %enough = arith.minsi %pairs, %all : i32
   %alone = arith.muli %enough, %c2 : i32
   %alone_each = arith.maxsi %alone, %all : i32
@@ -227,9 +239,7 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %least = arith.select %pays, %c1, %long : i32
   %at_least = arith.maxsi %even, %least : i32
   %each = arith.maxsi %at_least, %c1 : i32
-  %parts = arith.ceildivsi %blocks, %each : i32
-  %keys_each = arith.muli %each, %block_n : i32
-  return %keys, %first, %parts, %keys_each : i32, i32, i32, i32
+  return %keys, %first, %blocks, %each : i32, i32, i32, i32
 }
 
 // A part of the keys. The only part of a sequence is its result.
@@ -246,7 +256,8 @@ tile.kernel @attention_decode_part
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %scale: !acc, %window_left: i32, %window_right: i32)
-    grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0))) {
+    grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
+    attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
@@ -262,10 +273,13 @@ tile.kernel @attention_decode_part
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
-  %keys, %first, %parts, %keys_each = func.call @parts_of(
+  %keys, %first, %blocks, %each = func.call @parts_of(
       %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
       : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
-  %before = arith.muli %part, %keys_each : i32
+  %block_n = tile.param BLOCK_N : i32
+  %keys_each = arith.muli %each, %block_n : i32
+  %blocks_before = arith.muli %part, %each : i32
+  %before = arith.muli %blocks_before, %block_n : i32
   %begin = arith.addi %first, %before : i32
   %wanted_end = arith.addi %begin, %keys_each : i32
   %end = arith.minsi %wanted_end, %keys : i32
@@ -325,7 +339,7 @@ tile.kernel @attention_decode_part
   %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   %lse_row = func.call @lse_with_sinks(%sinks, %max, %sum) : (!row, !row, !row) -> !row
   // A sequence without keys has one part as well, without keys.
-  %is_whole = arith.cmpi sle, %parts, %c1 : i32
+  %is_whole = arith.cmpi sle, %blocks, %each : i32
   scf.if %is_whole {
     %rows = arith.select %is_first, %group, %c0 : i32
     %o_group = tile.subview %o_part dim 1 from %h size %rows : !o_view
@@ -341,7 +355,7 @@ tile.kernel @attention_decode_part
       tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
     }
   } else {
-    %is_part = arith.cmpi sgt, %parts, %part : i32
+    %is_part = arith.cmpi sgt, %blocks, %blocks_before : i32
     %rows = arith.select %is_part, %group, %c0 : i32
     %o_group = tile.subview %o_parts dim 1 from %h size %rows : !o_parts
     %lse_group = tile.subview %lse_parts dim 1 from %h size %rows : !lse_parts
@@ -365,14 +379,17 @@ tile.kernel @attention_decode_part
 !columns = !tile.tile<[DVP], ACC>
 
 // The state after parts `first` .. first + MERGE - 1 of those that exist.
-func.func private @merge_parts(%first: i32, %parts: i32, %lse_part: !merged_row, %o_part: !merged, %max_old: !columns,
-                               %sum_old: !columns, %acc_old: !columns) -> (!columns, !columns, !columns) {
+func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part: !merged_row, %o_part: !merged,
+                               %max_old: !columns, %sum_old: !columns, %acc_old: !columns)
+    -> (!columns, !columns, !columns) {
   %minus_inf = tile.constant minus_inf : !merged
   %log2e = tile.constant 1.4426950408889634 : !merged
   %log2e_columns = tile.constant 1.4426950408889634 : !columns
   %number = tile.iota %first dim 0 : !merged_i32
-  %limit = tile.full %parts : !merged_i32
-  %exists = arith.cmpi slt, %number, %limit : !merged_i32
+  %each_tile = tile.full %each : !merged_i32
+  %blocks_before = arith.muli %number, %each_tile : !merged_i32
+  %limit = tile.full %blocks : !merged_i32
+  %exists = arith.cmpi slt, %blocks_before, %limit : !merged_i32
   %lse_each = tile.expand %lse_part dim 1 : !merged_row -> !merged
   %x = tile.select %exists, %lse_each, %minus_inf : !tile.tile<[MERGE, DVP], i1>, !merged
   %largest = tile.reduce max %x dim 0 : !merged -> !columns
@@ -399,7 +416,7 @@ func.func private @merge_parts(%first: i32, %parts: i32, %lse_part: !merged_row,
 
 tile.kernel @attention_decode_merge
     params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 16,
+           WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 8,
            let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
@@ -409,9 +426,6 @@ tile.kernel @attention_decode_merge
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %merge = tile.param MERGE : i32
-  // The first parts are on their way before their number is known.
-  %lse_first = tile.load %lse_parts[%b, %h, %i, 0] : !lse_parts -> !merged_row
-  %o_first = tile.load %o_parts[%b, %h, %i, 0, 0] : !o_parts -> !merged
   %most = tile.dim %o_parts, 3 : !o_parts
   %packed = tile.param PACKED : i1
   %elements = tile.dim %o, 0 : !o_view
@@ -419,28 +433,51 @@ tile.kernel @attention_decode_merge
   %sequences = arith.select %packed, %packed_sequences, %elements : i32
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
+  // If parts are few, so that sequences are expected to have several, the first are on their way before their number is
+  // known. The order lets the length be loaded behind them: what follows from it would delay them.
+  %all = tile.param multiprocessors() : i32
+  %all_parts = arith.muli %most, %pairs : i32
+  %are_few = arith.cmpi sle, %all_parts, %all : i32
+  %early = arith.select %are_few, %most, %c0 : i32
+  %o_early = tile.subview %o_parts dim 3 from %c0 size %early : !o_parts
+  %lse_early = tile.subview %lse_parts dim 3 from %c0 size %early : !lse_parts
+  %o_first = tile.load %o_early[%b, %h, %i, 0, 0] : !o_parts -> !merged
+  %lse_first = tile.load %lse_early[%b, %h, %i, 0] : !lse_parts -> !merged_row
   %all_queries = tile.dim %o, 2 : !o_view
   %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
       : (i32, !lengths, i32) -> (i32, i32, i32)
-  %keys, %first_key, %parts, %keys_each = func.call @parts_of(
+  %keys, %first_key, %blocks, %each = func.call @parts_of(
       %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
       : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
   %lowest = func.call @lowest() : () -> !acc
   %no_max = tile.full %lowest : !columns
   %no_sum = tile.constant 0 : !columns
-  %max_0, %sum_0, %acc_0 = func.call @merge_parts(%c0, %parts, %lse_first, %o_first, %no_max, %no_sum, %no_sum)
-      : (i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
-  %max, %sum, %acc = scf.for %first = %merge to %parts step %merge
+  %blocks_early = arith.select %are_few, %blocks, %c0 : i32
+  %max_0, %sum_0, %acc_0 = func.call @merge_parts(
+      %c0, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum, %no_sum)
+      : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
+  // A sequence without parts has its result, and none are left if the first are all.
+  %next = arith.select %are_few, %merge, %c0 : i32
+  %blocks_first = arith.muli %merge, %each : i32
+  %blocks_known = arith.select %are_few, %blocks_first, %each : i32
+  %has_more = arith.cmpi sgt, %blocks, %blocks_known : i32
+  %parts = scf.if %has_more -> (i32) {
+    %number = arith.ceildivui %blocks, %each : i32
+    scf.yield %number : i32
+  } else {
+    scf.yield %c0 : i32
+  }
+  %max, %sum, %acc = scf.for %first = %next to %parts step %merge
       iter_args(%max_old = %max_0, %sum_old = %sum_0, %acc_old = %acc_0) -> (!columns, !columns, !columns) : i32 {
     %lse_part = tile.load %lse_parts[%b, %h, %i, %first] : !lse_parts -> !merged_row
     %o_part = tile.load %o_parts[%b, %h, %i, %first, 0] : !o_parts -> !merged
     %max_new, %sum_new, %acc_new = func.call @merge_parts(
-        %first, %parts, %lse_part, %o_part, %max_old, %sum_old, %acc_old)
-        : (i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
+        %first, %blocks, %each, %lse_part, %o_part, %max_old, %sum_old, %acc_old)
+        : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
     scf.yield %max_new, %sum_new, %acc_new : !columns, !columns, !columns
   }
 
-  %is_part = arith.cmpi sgt, %parts, %c1 : i32
+  %is_part = arith.cmpi sgt, %blocks, %each : i32
   %rows = arith.select %is_part, %c1, %c0 : i32
   %o_own = func.call @part_of_values(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
   %lse_own = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view

@@ -207,10 +207,28 @@ static LogicalResult emitPublish(KernelEmitter &e, PublishOp op) {
   return success();
 }
 
+/// The one thread of a role that copies takes four words by an instruction: the first copy waits
+/// for all of them. Roles that compute take them one by one, since they lack registers.
 static void emitReceive(KernelEmitter &e, ReceiveOp op) {
+  constexpr int64_t atOnce = 4;
+  ThreadBuilder &b = e.b;
   Value buffer = e.getScalar(op.getBuffer());
-  for (auto [number, value] : llvm::enumerate(op.getValues()))
-    e.set(value, {readWord(e, buffer, static_cast<int64_t>(number))});
+  int64_t count = op.getValues().size(), vectors = e.isOneThread ? count / atOnce : 0;
+  for (int64_t number = 0; number < count; ++number) {
+    Value value = op.getValues()[number];
+    if (number >= vectors * atOnce) {
+      e.set(value, {readWord(e, buffer, number)});
+      continue;
+    }
+    if (number % atOnce != 0)
+      continue;
+    Value words = LLVM::LoadOp::create(b, VectorType::get(atOnce, b.getI32Type()),
+                                       getWord(b, buffer, number), /*alignment=*/16,
+                                       /*isVolatile=*/true);
+    for (int64_t i = 0; i < atOnce; ++i)
+      e.set(op.getValues()[number + i],
+            {LLVM::ExtractElementOp::create(b, words, b.i32(i)).getResult()});
+  }
 }
 
 void tgpu::registerNextTileLowerings(LoweringTable &table) {

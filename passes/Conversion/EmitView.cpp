@@ -44,7 +44,12 @@ static void emitPaged(KernelEmitter &e, tile::PagedOp op) {
   Values list{pool.base, size};
   llvm::append_range(list, ArrayRef(pool.extents).drop_front(2));
   llvm::append_range(list, ArrayRef(pool.strides).drop_front());
-  // Behind the view: a division for each tile, not for each copy.
+  // Behind the view: a division for each tile, not for each copy. Strides of an argument are known
+  // at the entry of a role, where the role still waits for its first tile.
+  OpBuilder::InsertionGuard guard(b);
+  auto argument = dyn_cast<BlockArgument>(op.getPool());
+  if (e.role && argument && argument.getOwner() == &e.kernel.getBody().front())
+    b.setInsertionPoint(b.threads.endOfEntry);
   Value rows = arith::DivUIOp::create(b, pool.strides[0], pool.strides[1]);
   list.push_back(arith::TruncIOp::create(b, b.getI32Type(), rows));
   e.set(op.getResult(), list);

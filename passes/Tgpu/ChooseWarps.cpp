@@ -9,6 +9,8 @@
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace tilewright;
 
@@ -50,7 +52,21 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
   };
   if (!largest)
     return chooseForRows(getPressureOf);
-  if (hasWgmma)
-    return fewWarps * getWarpgroups(largest.getDimSize(0) / tgpu::rowsOfWarpgroup);
-  return getPressureOf(fewWarps) > RegisterLimits::forTiles ? manyWarps : fewWarps;
+  // With so few elements a thread, a second warpgroup saves no time, but rows that are reduced over
+  // warps, as those of transposed tiles are, wait for more of them: 0.97 of the time to decode one
+  // sequence of 1,024 keys with one.
+  constexpr int64_t elementsOfFewRows = 16;
+  if (hasWgmma && largest.getNumElements() <= elementsOfFewRows * Target::threadsOfGroup)
+    return fewWarps;
+  if (!hasWgmma)
+    return getPressureOf(fewWarps) > RegisterLimits::forTiles ? manyWarps : fewWarps;
+  int64_t blocks = largest.getDimSize(0) / tgpu::rowsOfWarpgroup;
+  // Warpgroups divide the rows of all products of transposed tiles, or mma.sync would take some.
+  constexpr int64_t columnsOfFewRows = 32;
+  kernel.walk([&](tile::DotOp dot) {
+    auto type = dyn_cast<RankedTensorType>(dot.getType());
+    if (type && type.getRank() == 2 && type.getDimSize(1) <= columnsOfFewRows)
+      blocks = std::gcd(blocks, type.getDimSize(0) / tgpu::rowsOfWarpgroup);
+  });
+  return fewWarps * getWarpgroups(blocks);
 }

@@ -7,6 +7,7 @@
 
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/TransposeTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -24,7 +25,7 @@ public:
       : loop(loop), kernel(loop->getParentOfType<tile::KernelOp>()) {}
 
   bool run() {
-    follow(loop.getKeep(), 0);
+    follow(loop.getKeep(), hasTransposedKeep(loop) ? 1 : 0);
     for (Value argument : loop.getRegionIterArgs())
       follow(argument, 0);
     for (Value result : loop.getResults())

@@ -11,6 +11,7 @@
 #include "passes/Tgpu/BlockOrigin.h"
 #include "passes/Tgpu/IdleRows.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TransposeTiles.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -61,8 +62,9 @@ bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const B
 
 void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   auto shape = cast<RankedTensorType>(op.getKeep().getType()).getShape();
-  loop.rowCount = shape[0];
-  loop.columnCount = shape[1];
+  bool isTransposed = hasTransposedKeep(op);
+  loop.rowCount = shape[isTransposed ? 1 : 0];
+  loop.columnCount = shape[isTransposed ? 0 : 1];
   loop.lower = map.lookup(op.getLower());
   loop.upper = map.lookup(op.getUpper());
   loop.start = map.lookup(op.getStart());

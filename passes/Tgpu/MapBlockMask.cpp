@@ -7,6 +7,7 @@
 #include "passes/Tgpu/BlockLoop.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
+#include "passes/Tgpu/TransposeTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,13 +17,24 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using arith::CmpIPredicate;
 
+/// The positions of the mask's elements: its type with other elements.
+static RankedTensorType getPositions(tile::ForBlocksOp op, Type flags) {
+  auto type = cast<RankedTensorType>(flags);
+  return RankedTensorType::get(type.getShape(), IntegerType::get(op.getContext(), 32),
+                               type.getEncoding());
+}
+
+/// The dimensions of the mask along which positions of the fixed interval and of the block are.
+static int64_t getAgainstDim(tile::ForBlocksOp op) { return hasTransposedKeep(op) ? 1 : 0; }
+static int64_t getBlockDim(tile::ForBlocksOp op) { return 1 - getAgainstDim(op); }
+
 /// A mask with tight ranges keeps an interval of each row, given by the ranges of that row alone.
 /// Two comparisons per row then replace the mask of each element.
 void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
   if (!loop.tight)
     return;
   func::FuncOp ranges = getRanges(op);
-  auto slice = SliceAttr::get(b.getContext(), 1, layouts.get(op.getKeep()));
+  auto slice = SliceAttr::get(b.getContext(), getBlockDim(op), layouts.get(op.getKeep()));
   auto type = RankedTensorType::get({loop.rowCount}, b.getI32Type(), slice);
   Values operands{tile::IotaOp::create(b, type, loop.start, 0), loop.lower, loop.upper};
   for (Value operand : op.getMaskOperands())
@@ -71,9 +83,10 @@ bool KernelMapper::hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop) {
       registers += getRegistersOf(tile, threadsOfWarp * warps);
   };
   llvm::for_each(op.getResults(), count);
+  auto mask = cast<RankedTensorType>(op.getKeep().getType());
   op.getBody().walk([&](tile::DotOp dot) {
     auto tile = dyn_cast<RankedTensorType>(dot.getType());
-    if (tile && !dot.getAcc() && tile.getShape() == ArrayRef({loop.rowCount, loop.columnCount}))
+    if (tile && !dot.getAcc() && tile.getShape() == mask.getShape())
       count(dot.getResult());
   });
   return registers <= RegisterLimits::forKeeping;
@@ -86,15 +99,15 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
   auto branch = scf::IfOp::create(b, flags, loop.tight, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(branch.thenBlock());
-  Attribute layout = layouts.get(op.getKeep());
-  Type positions =
-      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
+  Type positions = getPositions(op, flags);
+  int64_t columnDim = getBlockDim(op);
   // row begin <= position < row end, relative to the beginning of the block. No difference wraps,
   // since all positions are in the interval.
-  Value column = tile::IotaOp::create(b, positions, i32(0), 1);
+  Value column = tile::IotaOp::create(b, positions, i32(0), columnDim);
   Value beginning = tile::FullOp::create(b, loop.rowEnd.getType(), begin);
   auto compare = [&](CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
-    return arith::CmpIOp::create(b, predicate, lhs, tile::ExpandOp::create(b, positions, rhs, 1));
+    return arith::CmpIOp::create(b, predicate, lhs,
+                                 tile::ExpandOp::create(b, positions, rhs, columnDim));
   };
   Value keep;
   if (loop.hasRowBegins && hasRoomForMask(op, loop)) {
@@ -106,7 +119,8 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
     // A single unsigned comparison.
     Value first = arith::SubIOp::create(b, beginning, loop.rowBegin);
     Value count = arith::SubIOp::create(b, loop.rowEnd, loop.rowBegin);
-    Value place = arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
+    Value place =
+        arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, columnDim), column);
     keep = compare(CmpIPredicate::ult, place, count);
   }
   if (!loop.hasIdleRows)
@@ -119,18 +133,15 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
 
 /// The rows before the limit.
 Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
-  Type positions = getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
-                           layouts.get(op.getKeep()));
+  Type positions = getPositions(op, getType(op.getKeep()));
   Value limit = tile::FullOp::create(b, positions, loop.rows);
-  Value row = tile::IotaOp::create(b, positions, i32(0), 0);
+  Value row = tile::IotaOp::create(b, positions, i32(0), getAgainstDim(op));
   return arith::CmpIOp::create(b, CmpIPredicate::slt, row, limit);
 }
 
 Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
-  Attribute layout = layouts.get(op.getKeep());
   Type flags = getType(op.getKeep());
-  Type positions =
-      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
+  Type positions = getPositions(op, flags);
   auto iota = [&](Value first, int64_t dim) {
     return tile::IotaOp::create(b, positions, first, dim);
   };
@@ -139,7 +150,7 @@ Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Val
     Value limit = tile::FullOp::create(b, positions, count);
     return arith::CmpIOp::create(b, CmpIPredicate::slt, iota(i32(0), dim), limit);
   };
-  Value keep = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
+  Value keep = isBelow(getBlockDim(op), arith::SubIOp::create(b, loop.upper, begin));
   if (!loop.hasIdleRows)
     keep = arith::AndIOp::create(b, computeRowMask(op, loop), keep);
   if (!op.getMask())
@@ -148,8 +159,8 @@ Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Val
   for (Value &operand : operands)
     if (operand)
       operand = map.lookup(operand);
-  operands[op.getAgainstPosition()] = iota(loop.start, 0);
-  operands[op.getBlockPosition()] = iota(begin, 1);
+  operands[op.getAgainstPosition()] = iota(loop.start, getAgainstDim(op));
+  operands[op.getBlockPosition()] = iota(begin, getBlockDim(op));
   Value mask = tile::MapOp::create(b, flags, op.getMaskAttr(), operands);
   return arith::AndIOp::create(b, keep, mask);
 }

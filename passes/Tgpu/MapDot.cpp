@@ -103,6 +103,32 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   return success();
 }
 
+/// Whether each instance of the kernel reads a tile of its own in each iteration: all numbers of
+/// the grid determine its place. A quotient of a number, such as the key head of a query head, may
+/// be that of another instance.
+static bool isReadOnce(tile::LoadOp op) {
+  if (!op->getParentOfType<tile::ForBlocksOp>())
+    return false;
+  auto kernel = op->getParentOfType<tile::KernelOp>();
+  llvm::SetVector<Value> reached;
+  auto add = [&](ValueRange values) { reached.insert(values.begin(), values.end()); };
+  add(op->getOperands());
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (Operation *definition = reached[i].getDefiningOp()) {
+      if (!isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::ShRUIOp,
+               arith::ShRSIOp>(definition))
+        add(definition->getOperands());
+      continue;
+    }
+    auto argument = cast<BlockArgument>(reached[i]);
+    if (auto loop = dyn_cast<tile::ForBlocksOp>(argument.getOwner()->getParentOp());
+        loop && argument == loop.getBlockStart())
+      add({loop.getLower(), loop.getUpper()});
+  }
+  return !kernel.getGridIds().empty() &&
+         llvm::all_of(kernel.getGridIds(), [&](Value id) { return reached.contains(id); });
+}
+
 /// Whether the rows of a tile read through a buffer are columns of the view. The copy keeps the
 /// view's orientation.
 static bool isReadTransposed(tile::LoadOp load) {
@@ -119,6 +145,8 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
       CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
                           op.getStaticIndicesAttr(), dims, buffer);
   noteStart(op, copy);
+  if (isReadOnce(op))
+    copy->setAttr(readOnceName, b.getUnitAttr());
   CopyCommitOp::create(b);
   copiesPending = writesShared = true;
   inShared[{op, type}] = buffer;

@@ -409,7 +409,10 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
                  (llvm::any_of(loops, hasSeveralProducts) && isTight && !split &&
                   !copiesParts(*slice) && !slice->spread && llvm::none_of(loops, isDeep));
-  int64_t load = overrides.loadRegisters.value_or(isShort ? few : enough);
+  constexpr int64_t roomy = RegisterLimits::ofRoomyLoadRole;
+  bool hasRoom = getPressure(kernel) + RegisterLimits::besideTilesOfRoomyRoles <=
+                 getComputeRegisters(warps, roomy);
+  int64_t load = overrides.loadRegisters.value_or(isShort ? few : hasRoom ? roomy : enough);
   if (slice->spread && !overrides.loadRegisters) {
     constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
     constexpr int64_t beside = RegisterLimits::besideTilesOfRoles;

@@ -52,6 +52,9 @@ struct RegisterLimits {
   /// to their tiles: with 68, the forward of D 256 did not spill, with 56, two attentions of D 64
   /// did.
   static constexpr int64_t besideTilesOfLooseRoles = 64;
+  /// It has the first number if the compute roles then have the second in addition to their tiles:
+  /// numbers of eight pages, and what boxes of them need, spilled 60 bytes with 40.
+  static constexpr int64_t ofRoomyLoadRole = 56, besideTilesOfRoomyRoles = 144;
   /// From this number of compute warps on, registers are so scarce that the load role gets the
   /// minimum.
   static constexpr int64_t warpsOfShortRegisters = 12;

@@ -205,10 +205,12 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
       pages = map.lookup(copy.getView());
       staticIndices.insert(staticIndices.begin(), 0); // pages are found by the rows
     }
-    TmaLoadOp::create(b, channel.maps[position], indices, staticIndices,
-                      view.begin ? map.lookup(view.begin) : Value(),
-                      view.size ? map.lookup(view.size) : Value(), pages, getSlot(i, position),
-                      channel.full, uses[i]);
+    auto load = TmaLoadOp::create(b, channel.maps[position], indices, staticIndices,
+                                  view.begin ? map.lookup(view.begin) : Value(),
+                                  view.size ? map.lookup(view.size) : Value(), pages,
+                                  getSlot(i, position), channel.full, uses[i]);
+    if (copy->hasAttr(readOnceName))
+      load->setAttr(readOnceName, b.getUnitAttr());
     if (position + 1 == channel.group->copies.size())
       uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
   }

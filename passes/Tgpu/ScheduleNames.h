@@ -30,6 +30,12 @@ inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 inline constexpr llvm::StringLiteral copiedName = "tgpu.copied";
 /// Schedule key: whether to mark such loads (tile-copy-captures).
 inline constexpr llvm::StringLiteral copyCapturesKey = "copy_captures";
+/// On a copy: no other instance of the kernel reads the same elements, as far as indices show.
+inline constexpr llvm::StringLiteral readOnceName = "tgpu.read_once";
+/// On a tile.kernel, by its author: tiles of fewer rows than wgmma multiplies are held transposed.
+inline constexpr llvm::StringLiteral transposeFewRowsName = "tgpu.transpose_few_rows";
+/// On a tile.for_blocks: its mask has a row for each position of the block.
+inline constexpr llvm::StringLiteral transposedKeepName = "tgpu.transposed_keep";
 /// On an access to a part of a view: its index along the part's dimension is not negative.
 inline constexpr llvm::StringLiteral startsInsideName = "tgpu.starts_inside";
 /// On an scf.if: its else branch is also valid where the condition is true.

@@ -7,6 +7,8 @@
 #include "passes/Tgpu/ChooseWarps.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
+#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TransposeTiles.h"
 #include "passes/Tile/BindParameters.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -59,6 +61,8 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
         return signalPassFailure();
       tgpu::widenProducts(kernel);
       tgpu::roundInnerExtents(kernel);
+      if (hasWgmma && kernel->hasAttr(tgpu::transposeFewRowsName))
+        tgpu::transposeTilesOfFewRows(kernel);
       int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, *machine);
       int64_t usable = tgpu::getUsableWarps(kernel, wanted);
       constexpr int64_t rowsOfWarp = 16;

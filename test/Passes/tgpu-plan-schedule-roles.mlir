@@ -61,7 +61,7 @@ tgpu.kernel @product target "sm_90a" warps 8 (%a: !view, %b: !view, %c: !view)
 // Both operands depend on the same id: the order of the grid. Results of an optional argument are stored from registers
 // and need no buffers: six stages of 32 KB.
 // CHECK-LABEL: tgpu.kernel @same_id
-// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2>
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 56, compute_registers = 240, group = 1, store_buffers = 2>
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 6, in_flight = 1>}
 tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
     grid(%n = dim(a, 1), %m = dim(a, 0)) {
@@ -139,7 +139,7 @@ tgpu.kernel @combined target "sm_90a" warps 4 (%a: !view, %c: optional !view)
 // The number of iterations depends on the tile: blocks take the next tile when they are done, and tiles of several
 // steps of the second id form a group, in which the first id is the fastest.
 // CHECK-LABEL: tgpu.kernel @varies
-// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 32, store_buffers = 2, dynamic = 1>
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 56, compute_registers = 240, group = 32, store_buffers = 2, dynamic = 1>
 tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
     grid(%n = dim(a, 1), %m = dim(a, 0)) {
   %x_buffer = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
@@ -167,7 +167,7 @@ tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
 // Warpgroups skip iterations in which they have no rows, so tiles may differ in length: blocks take the next tile when
 // they are done, in the order of the grid.
 // CHECK-LABEL: tgpu.kernel @ends_early
-// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1, store_buffers = 2, dynamic = 1>
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 56, compute_registers = 224, group = 1, store_buffers = 2, dynamic = 1>
 tgpu.kernel @ends_early target "sm_90a" warps 8 (%a: !view, %c: !view) grid(%m = ceildiv(dim(a, 0), 128)) {
   %x_buffer = tgpu.alloc : !x
   %c0 = arith.constant 0 : i32

@@ -278,14 +278,23 @@ const CallExtents kProduct = {136, 264, 328};
 /// More tiles than thread blocks.
 const CallExtents kSequence = {300, 300, 64, 128, 128, /*batch=*/6, /*isOneSequence=*/true};
 
+/// Transposed probabilities go through shared memory, in two slots whose numbers continue from tile
+/// to tile.
+const char *const kTwoSlots = "the warps also meet in each iteration, before any of them can write "
+                              "the slot of the product two iterations before";
+
 /// Sequences of several parts of several blocks each, and of one key each.
 Kernel decode() {
   CallExtents extents = {3, 700, 64};
   extents.pageRows = 16;
-  Kernel kernel = {"decode", "attention_decode",
-                   "sm_90a", with(kHalf, {{"GROUP", "2"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}}),
-                   0,        extents,
-                   {},       0};
+  Kernel kernel = {"decode",
+                   "attention_decode",
+                   "sm_90a",
+                   with(kHalf, {{"GROUP", "2"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}}),
+                   0,
+                   extents,
+                   {{"tgpu.sync", kTwoSlots}},
+                   1};
   // Several tiles for each block of threads, so that every slot of a ring is used again.
   CallExtents many = extents;
   many.rows = 8;
