@@ -65,7 +65,7 @@
 // d_score neither P nor dS. All other values have the type ACC.
 //
 // Kernels
-//   delta     delta and LSE in base 2 for all rows.
+//   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
 //   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
 //             whose LSE is large: the maximum of the scores, and the inverse of their sum.
 //   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ. If it adds in
@@ -201,9 +201,10 @@ tile.program @attention_backward
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights)
-      with (BLOCK_M = DELTA_BLOCK_M)
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights,
+                                        %dq_sum)
+      with (BLOCK_M = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC)))
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view, !acc_view
   tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %row_weights, %cu_seqlens_q, %cu_seqlens_k,
                                        %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
       with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
@@ -361,7 +362,7 @@ tile.kernel @attention_backward_convert
      %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(dq, 2), BLOCK_M)),
-         %h = dim(dq, 1), %a = dim(dq_sum, 0)) {
+         %h = dim(dq, 1), %a = dim(dq, 0)) {
   %c0 = arith.constant 0 : i32
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32

@@ -191,10 +191,10 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
     }
     ```
 
-    `tile.contribute` becomes `tile.atomic_add`, and the workspace begins at zero; `tile.complete` becomes `tile.load`,
-    and `tile.any_order` its number. Where a row of the table applies (target, bits and widths of all sums of the
-    kernel), there is a second form under the flag of the operation, which a launch takes by its number of rows, or
-    always if additions must be deterministic:
+    `tile.contribute` becomes `tile.atomic_add`, and the workspace begins at zero, unless a launch before writes it;
+    `tile.complete` becomes `tile.load`, and `tile.any_order` its number. Where a row of the table applies (target, bits
+    and widths of all sums of the kernel), there is a second form under the flag of the operation, which a launch takes
+    by its number of rows, or always if additions must be deterministic:
 
     - The tile is added in order of a turn, the number of blocks of positions that add before. A workspace of turns
       begins at zero; the sums have one of their own, which does not. Each has no elements in launches of the other
@@ -203,7 +203,8 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
       staggered, those of the last heads start with the first positions, the longest first (`tile.any_order` with
       `listed`), and the loop goes down.
     - The kernel ends with a `tile.spread` over the instances of the kernel that reads the sums, whose body is that of
-      this kernel, behind a `tile.await` for the additions. Its launch has the opposite condition.
+      this kernel, behind a `tile.await` for the additions. Its launch has the opposite condition, or an empty grid of
+      the other.
     - `adds_in_order()` in the program becomes a parameter that says where this form is possible.
 
     Not its job: to find loops that could be divided; to divide a sum over the blocks of a loop; to prove that the

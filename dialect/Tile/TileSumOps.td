@@ -12,14 +12,16 @@ def Tile_ContributeOp : Tile_Op<"contribute", [DeclareOpInterfaceMethods<MemoryE
   let summary = "a tile that an instance adds to a sum in memory";
   let description = [{
     `tile.contribute %tile, %sums[..] from %n of %first to %end each SIZE` adds a tile to a workspace of the program, as
-    `tile.atomic_add` does. The workspace begins at zero; a kernel that the program launches later reads the complete
-    sums (`tile.complete`). The kernel states what is added; in which order, and who makes results of the sums, is the
+    `tile.atomic_add` does. The workspace begins at zero, or a launch before this one fills it with zeros; it has no
+    elements in launches that do not need them. A kernel that the program launches later reads the complete sums
+    (`tile.complete`). The kernel states what is added; in which order, and who makes results of the sums, is the
     compiler's choice (tile-combine-sums):
 
     - In any order, atomically. The last bits of the sums may differ from run to run. The launch that reads the sums
       follows.
     - In order: the instances add to a place one after the other, and the first replaces what is there, so the
-      workspace needs no zeros. As soon as a sum is complete, the same launch does what the other kernel does with it.
+      workspace needs no zeros. As soon as a sum is complete, the same launch does what the other kernel does with it;
+      that kernel is launched only if no instance adds, and then reads an empty workspace.
 
     For the second form the operation states which instances add to the place. Each of them has SIZE positions along an
     axis: this one those from %n, which is a multiple of SIZE. Together they have the positions from %first to %end

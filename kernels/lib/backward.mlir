@@ -226,13 +226,15 @@ func.func private @round_of_queries(
 // Kernels that a program launches in addition to its own
 //===----------------------------------------------------------------------===//
 
-// For all rows: delta = rowsum(dO * O) - dLSE, and LSE in base 2. The padding rows of packed sequences in a workspace
-// get zeros.
+// For all rows: delta = rowsum(dO * O) - dLSE, LSE in base 2, and the zeros to which dQ is added; %dq_sum may have no
+// elements. The padding rows of packed sequences in a workspace get zeros.
 tile.kernel @attention_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
-           NATURAL: flag, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(D: int, DV: int, T: type, BLOCK_M: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, WITH_DQ: flag,
+           CAPTURE_GRADIENTS: flag, NATURAL: flag, let DP: int = padded(D), let DVP: int = padded(DV),
+           let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL))
+     %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL),
+     %dq_sum: !acc_view when (WITH_DQ))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(o, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
@@ -265,6 +267,11 @@ tile.kernel @attention_backward_delta
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
     tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
+  }
+  %with_dq = tile.param WITH_DQ : i1
+  scf.if %with_dq {
+    %no_dq = tile.constant 0 : !dq
+    tile.store %no_dq, %dq_sum[%a, %h, %workspace_m, 0] : !dq, !acc_view
   }
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
   tile.store %kept_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view

@@ -62,6 +62,18 @@ void useListIf(ExprAttr isUsed, Value list, StringRef kernel) {
       launch.setConditionAttr(both(launch.getConditionAttr(), isUsed));
 }
 
+/// A sum in any order begins at zero: in the workspace, or in a launch before.
+void clearBefore(LaunchOp adding, Value sums) {
+  auto workspace = sums.getDefiningOp<WorkspaceOp>();
+  if (!workspace)
+    return;
+  for (Operation *user : sums.getUsers())
+    if (user != adding && isa<LaunchOp>(user) && user->isBeforeInBlock(adding) &&
+        cast<LaunchOp>(user).getKernel() != adding.getKernel())
+      return;
+  workspace.setFillAttr(Builder(adding.getContext()).getF64FloatAttr(0));
+}
+
 class Orderer {
 public:
   Orderer(ContributeOp op, SymbolTable &symbols, const OrderChoice &choice)
@@ -272,6 +284,14 @@ private:
         facts.haveOneWidth = both(facts.haveOneWidth, call(Function::Equal, {width, facts.width}));
       }
     }
+    for (auto each : kernel.getGrid().getAsRange<ExprAttr>()) {
+      ExprAttr own = names.get(each);
+      if (!own || !allowed) {
+        allowed = ExprAttr();
+        break;
+      }
+      instances = instances ? call(Function::Mul, {instances, own}) : own;
+    }
     if (!allowed || !deterministic || !facts.isStaggered || !facts.isBanded || !facts.isPacked ||
         !facts.rows || !facts.sequences || !facts.positions || !facts.rowsOfBlock || !fits) {
       reject(op, "has a clause, or a width of a sum, that is no expression over the program that "
@@ -345,7 +365,7 @@ private:
         b, workspace.getLoc(), turnsType,
         withFirst(inOrder, ArrayRef<Attribute>(extents).drop_back()), b.getF64FloatAttr(0));
     workspace.setExtentsAttr(withFirst(call(Function::Select, {isTaken, zero, whole}), extents));
-    workspace.setFillAttr(b.getF64FloatAttr(0));
+    clearBefore(sum.adding, workspace);
     if (listedArgument >= 0)
       useListIf(declare(listedName, both(lists, isTaken)),
                 sum.adding.getArgs()[static_cast<unsigned>(listedArgument)], kernel.getSymName());
@@ -370,7 +390,10 @@ private:
     LaunchOp::create(b, sum.adding.getLoc(), sum.adding.getKernel(), passed, b.getArrayAttr(names),
                      b.getArrayAttr(values), both(given, isTaken));
     sum.adding.setConditionAttr(both(given, notTaken));
-    sum.completion.setConditionAttr(both(sum.completion.getConditionAttr(), notTaken));
+    // An empty grid does nothing at its end either; then the other kernel reads no sums, but zeros.
+    ExprAttr isEmpty = call(Function::Equal, {instances, zero});
+    sum.completion.setConditionAttr(
+        both(sum.completion.getConditionAttr(), call(Function::Or, {notTaken, isEmpty})));
   }
 
   ContributeOp op;
@@ -385,7 +408,7 @@ private:
   ProgramOp program;
   OrderedSum sum;
   SmallVector<ExprAttr> branches; ///< over parameters of the kernel, around the operation
-  ExprAttr possible, taken, lists, deterministic, orderedRows; ///< over the program
+  ExprAttr possible, taken, lists, deterministic, orderedRows, instances; ///< over the program
 };
 
 } // namespace
@@ -402,17 +425,14 @@ void tilewright::lowerUnordered(ModuleOp module) {
     if (array && array.getOwner() == &kernel.getBody().front())
       module.walk([&](LaunchOp launch) {
         if (launch.getKernel() == kernel.getSymName())
-          fn(launch.getArgs()[array.getArgNumber()]);
+          fn(launch, launch.getArgs()[array.getArgNumber()]);
       });
   };
   module.walk([&](Operation *each) {
     OpBuilder b(each);
     auto kernel = each->getParentOfType<KernelOp>();
     if (auto op = dyn_cast<ContributeOp>(each)) {
-      forLaunches(kernel, op.getView(), [&](Value sums) {
-        if (auto workspace = sums.getDefiningOp<WorkspaceOp>())
-          workspace.setFillAttr(b.getF64FloatAttr(0));
-      });
+      forLaunches(kernel, op.getView(), clearBefore);
       AtomicAddOp::create(b, op.getLoc(), op.getValue(), op.getView(), op.getIndices(),
                           op.getStaticIndicesAttr(), op.getDimsAttr());
       op.erase();
@@ -424,7 +444,7 @@ void tilewright::lowerUnordered(ModuleOp module) {
       complete.erase();
     } else if (auto order = dyn_cast<AnyOrderOp>(each)) {
       if (order.getList())
-        forLaunches(kernel, order.getList(), [&](Value list) {
+        forLaunches(kernel, order.getList(), [&](LaunchOp, Value list) {
           useListIf(ExprAttr::getFlag(module.getContext(), false), list, kernel.getSymName());
         });
       order.replaceAllUsesWith(order.getNumber());

@@ -59,7 +59,7 @@
 // CHECK: tile.launch @add(%x, %[[ZEROED]], %[[LIST]], %[[TURNS]], %y) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (and(dim(x, 0) > 0, not(TAKES_TURNS)))
 // With 80 rows of a block, 64.
 // CHECK: tile.launch @add(%x, %[[SUMS]], %[[LIST]], %[[TURNS]], %y) with (IN_ORDER = true, BLOCK_M = select(and(ROWS == 80, not(PACKED)), 64, ROWS), WITH = not(OTHER)) when (and(dim(x, 0) > 0, TAKES_TURNS))
-// CHECK: tile.launch @convert(%[[ZEROED]], %y) with (BLOCK_M = ROWS) when (not(TAKES_TURNS))
+// CHECK: tile.launch @convert(%[[ZEROED]], %y) with (BLOCK_M = ROWS) when (or(not(TAKES_TURNS), ceildiv(dim(x, 1), 128) * dim(x, 0) == 0))
 // FORCED-LABEL: tile.program @main
 // FORCED: let ADDS_IN_ORDER: flag = and(and(true, not(and(DETERMINISTIC, not(true)))), not(LISTED)), let TAKES_TURNS: flag = and(ADDS_IN_ORDER, true)
 // ANY-LABEL: tile.program @main

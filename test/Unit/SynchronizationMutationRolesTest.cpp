@@ -51,19 +51,18 @@ Kernel inOrder(Kernel kernel) {
 }
 
 /// A backward that selects between two kernels for keys by whether heads share keys and, without a
-/// mask, by length, and launches for both. Packed sequences of launches are too short for one of
-/// them, which therefore is the only one.
+/// mask, by length, and launches for both.
 Kernel byLength(Kernel kernel) {
-  constexpr int64_t more = 384; // whole blocks
-  bool isPacked =
-      llvm::is_contained(kernel.params, std::pair<std::string, std::string>("PACKED", "true"));
-  kernel.sums = isPacked ? "whole,ordered" : kernel.sums == "auto,unordered" ? "auto" : "whole";
+  constexpr int64_t more = 384, longest = 512; // whole blocks; in order at D 64
+  kernel.sums = "whole";
   for (size_t i = 0, n = kernel.launches.size(); i < n; ++i) {
     Launch launch = kernel.launches[i];
     launch.extents.keyHeads = 2; // if heads share keys, lengths do not matter
     kernel.launches.push_back(launch);
     launch.extents.rows += more;
     launch.extents.keys += launch.extents.keys ? more : 0;
+    kernel.launches.push_back(launch);
+    launch.extents.rows = longest;
     kernel.launches.push_back(launch);
   }
   return kernel;
@@ -259,10 +258,9 @@ const std::vector<Kernel> kCausalKernels = {
     byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
     byDefault("forward_D128_by_default", "attention_forward", "128", kScaledLaunches),
     byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
-    byLength(apart(byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches))),
+    byLength(byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches)),
     byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
-    byLength(packed(
-        byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches))),
+    packed(byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches)),
     packed(byDefault("packed_backward_D256_by_default", "attention_backward", "256", kLaunches)),
 };
 
