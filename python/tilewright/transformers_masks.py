@@ -97,8 +97,10 @@ def check_meanings():
     window = masking_utils.sliding_window_causal_mask_function(3)
     functions = [masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function, window,
                  masking_utils.sliding_window_bidirectional_mask_function(2)]
-    functions += [masking_utils.and_masks(masking_utils.remap_positions_for_packed_sequence(each, positions),
-                                          masking_utils.packed_sequence_mask_function(packed)) for each in (functions[0], window)]
+    # Earlier versions compare the rows of the whole batch, which gives the same pairs within a sequence.
+    remap = getattr(masking_utils, "remap_positions_for_packed_sequence", lambda each, _: each)
+    functions += [masking_utils.and_masks(remap(each, positions), masking_utils.packed_sequence_mask_function(packed))
+                  for each in (functions[0], window)]
     b = h = torch.zeros(1, 1, 1, 1, dtype=torch.long)
     i, j = torch.arange(rows)[:, None], torch.arange(rows)[None]
     for function in functions:
