@@ -207,6 +207,9 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
       the other.
     - `adds_in_order()` in the program becomes a parameter that says where this form is possible.
 
+    The sums must be a workspace that all launches of the kernel add to, and then one launch reads; else a remark says
+    why there is no such form. A launch takes it only where the condition of the one that reads holds.
+
     Not its job: to find loops that could be divided; to divide a sum over the blocks of a loop; to prove that the
     positions of a contribution are those of instances that add (`tile.kept_range` proves it of a mask).
 

@@ -105,12 +105,14 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
   auto rebuild = [&] {
     return ExprAttr::get(context, ExprKind::Call, 0, expr.getName(), operands);
   };
+  size_t numReduced = 0;
   bool isAnd = function == Function::And;
   if (isAnd || function == Function::Or || function == Function::Select) {
     llvm::Expected<ExprAttr> condition = reduceExpr(operands[0], environment);
     if (!condition)
       return condition;
     operands[0] = *condition;
+    numReduced = 1;
     if (condition->isConstant()) {
       if (llvm::Error error = checkKinds(rebuild()))
         return std::move(error);
@@ -132,6 +134,7 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
       if (!other)
         return other;
       operands[1] = *other;
+      numReduced = 2;
       if (other->getKind() == ExprKind::Flag && (other->getValue() != 0) == isAnd) {
         if (llvm::Error error = checkKinds(rebuild()))
           return std::move(error);
@@ -140,7 +143,7 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
     }
   }
 
-  for (ExprAttr &operand : operands) {
+  for (ExprAttr &operand : llvm::drop_begin(operands, numReduced)) {
     llvm::Expected<ExprAttr> reduced = reduceExpr(operand, environment);
     if (!reduced)
       return reduced;

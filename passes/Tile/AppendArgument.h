@@ -8,7 +8,25 @@
 
 #include "dialect/Tile/Tile.h"
 
+#include <string>
+#include <type_traits>
+
 namespace tilewright {
+
+/// The name, with as many underscores behind it as make it one that a kernel or a program does not
+/// use.
+template <typename OpTy> std::string getFreeName(OpTy op, std::string name) {
+  tile::Signature signature(op);
+  auto isTaken = [&] {
+    if constexpr (std::is_same_v<OpTy, tile::KernelOp>)
+      if (llvm::is_contained(op.getGridNames(), mlir::StringAttr::get(op.getContext(), name)))
+        return true;
+    return signature.findParam(name) || signature.findArg(name) >= 0;
+  };
+  while (isTaken())
+    name += "_";
+  return name;
+}
 
 /// Appends to the declared arguments of a kernel or a program.
 template <typename OpTy>

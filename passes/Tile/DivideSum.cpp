@@ -12,7 +12,6 @@
 #include "passes/Tile/StoredSum.h"
 
 #include "dialect/Tile/TileExpr.h"
-#include "dialect/Tile/TileExprEval.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -74,15 +73,6 @@ public:
   }
 
 private:
-  static bool isFalse(ExprAttr condition) {
-    ExprEnvironment environment;
-    environment.name = [](StringRef) { return ExprAttr(); };
-    llvm::Expected<ExprAttr> flag = reduceExpr(condition, environment);
-    bool result = flag && flag->getKind() == ExprKind::Flag && !flag->getValue();
-    llvm::consumeError(flag.takeError());
-    return result;
-  }
-
   /// Whether a parameter of the kernel has the value that the program's of that name has.
   bool isSameInProgram(StringRef name) const {
     ParamDeclAttr param = Signature(program).findParam(name);
@@ -95,29 +85,19 @@ private:
   ExprAttr call(Function function, ArrayRef<ExprAttr> operands) const {
     return makeCall(context, function, operands);
   }
-  ExprAttr both(ExprAttr a, ExprAttr b) const { return a ? call(Function::And, {a, b}) : b; }
 
   /// Whether terms may be added apart, and when that is faster, as expressions over the program.
   bool findConditions(ExprAttr allowed) {
-    ExprAttr instances;
-    for (auto extent : kernel.getGrid().getAsRange<ExprAttr>()) {
-      ExprAttr own = names.get(extent);
-      if (!own)
-        return false;
-      instances = instances ? call(Function::Mul, {instances, own}) : own;
-    }
+    ExprAttr instances = names.getInstances();
+    if (!instances)
+      return false;
     ExprAttr fits;
     for (const StoredSum &sum : sums) {
-      auto element = dyn_cast<ParamType>(getElementType(sum.view.getType()));
-      ExprAttr type =
-          element ? names.get(ExprAttr::getName(context, element.getName()))
-                  : ExprAttr::getType(context, getTypeSpelling(getElementType(sum.view.getType())));
-      ExprAttr width = getExtent(getDims(sum.view.getType()).back());
-      if (!type || !width)
+      ExprAttr bits = names.getBits(sum.view.getType());
+      ExprAttr width = names.getExtent(getDims(sum.view.getType()).back());
+      if (!bits || !width)
         return false;
-      ExprAttr bits = call(Function::Bits, {type});
-      fits =
-          fits ? call(Function::And, {fits, isAtMost(bits, row.bits)}) : isAtMost(bits, row.bits);
+      fits = both(fits, isAtMost(bits, row.bits));
       fits = both(fits, isAtMost(call(Function::Mul, {width, bits}), 8 * row.bytes));
     }
     ExprAttr isEven = op.getEvenConditionAttr() ? names.get(op.getEvenConditionAttr())
@@ -132,13 +112,6 @@ private:
 
   ExprAttr isAtMost(ExprAttr value, int64_t most) {
     return call(Function::LessEqual, {value, ExprAttr::getInt(context, most)});
-  }
-
-  /// Of a view's dimension, over the program; null if it is `?`.
-  ExprAttr getExtent(Dim dim) {
-    if (dim.isSymbol())
-      return names.get(ExprAttr::getName(context, dim.symbol));
-    return dim.isUnknown() ? ExprAttr() : ExprAttr::getInt(context, dim.extent);
   }
 
   void write() {
@@ -156,7 +129,7 @@ private:
       auto type = cast<ViewType>(launch.getArgs()[sum.getArgument()].getType());
       SmallVector<Attribute> extents;
       for (auto [i, dim] : llvm::enumerate(getDims(sum.view.getType()))) {
-        ExprAttr extent = getExtent(dim);
+        ExprAttr extent = names.getExtent(dim);
         if (!extent)
           extent = makeDim(context, name, static_cast<int64_t>(i));
         ExprAttr zero = ExprAttr::getInt(context, 0);
@@ -279,17 +252,6 @@ private:
   void describe(KernelOp written, StringRef what) const {
     std::string by = isForced ? "as given" : "by the table: " + tilewright::describe(row);
     written->setAttr(strategyAttrName, StringAttr::get(context, (what + ", " + by).str()));
-  }
-
-  static std::string getFreeName(KernelOp kernel, std::string name) {
-    Signature signature(kernel);
-    auto isTaken = [&] {
-      return signature.findParam(name) || signature.findArg(name) >= 0 ||
-             llvm::is_contained(kernel.getGridNames(), StringAttr::get(kernel.getContext(), name));
-    };
-    while (isTaken())
-      name += "_";
-    return name;
   }
 
   /// A kernel that makes the result of the complete sum.

@@ -6,6 +6,7 @@
 #include "passes/Tile/LaunchNames.h"
 
 #include "dialect/Tile/TileExpr.h"
+#include "dialect/Tile/TileExprEval.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -17,6 +18,21 @@ using expr::Function;
 
 ExprAttr tilewright::makeDim(MLIRContext *context, StringRef name, int64_t dim) {
   return ExprAttr::get(context, ExprKind::Dim, dim, name, {});
+}
+
+ExprAttr tilewright::both(ExprAttr a, ExprAttr b) {
+  if (!a || !b)
+    return a ? a : b;
+  return makeCall(a.getContext(), Function::And, {a, b});
+}
+
+bool tilewright::isFalse(ExprAttr condition) {
+  ExprEnvironment environment;
+  environment.name = [](StringRef) { return ExprAttr(); };
+  llvm::Expected<ExprAttr> flag = reduceExpr(condition, environment);
+  bool result = flag && flag->getKind() == ExprKind::Flag && !flag->getValue();
+  llvm::consumeError(flag.takeError());
+  return result;
 }
 
 static ExprAttr toExpr(Value value, KernelOp kernel, unsigned depth) {
@@ -70,6 +86,33 @@ ExprAttr LaunchNames::get(ExprAttr expr) const {
       return {};
   return ExprAttr::get(expr.getContext(), ExprKind::Call, expr.getValue(), expr.getName(),
                        operands);
+}
+
+ExprAttr LaunchNames::getExtent(Dim dim) const {
+  MLIRContext *context = LaunchOp(launch).getContext();
+  if (dim.isSymbol())
+    return get(ExprAttr::getName(context, dim.symbol));
+  return dim.isUnknown() ? ExprAttr() : ExprAttr::getInt(context, dim.extent);
+}
+
+ExprAttr LaunchNames::getBits(Type type) const {
+  Type element = getElementType(type);
+  MLIRContext *context = element.getContext();
+  auto param = dyn_cast<ParamType>(element);
+  ExprAttr own = param ? get(ExprAttr::getName(context, param.getName()))
+                       : ExprAttr::getType(context, getTypeSpelling(element));
+  return own ? makeCall(context, Function::Bits, {own}) : ExprAttr();
+}
+
+ExprAttr LaunchNames::getInstances() const {
+  ExprAttr instances;
+  for (auto extent : KernelOp(cast<KernelOp>(kernel.op)).getGrid().getAsRange<ExprAttr>()) {
+    ExprAttr own = get(extent);
+    if (!own)
+      return {};
+    instances = instances ? makeCall(own.getContext(), Function::Mul, {instances, own}) : own;
+  }
+  return instances;
 }
 
 StringAttr LaunchNames::getArgument(unsigned number) const {

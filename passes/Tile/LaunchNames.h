@@ -13,6 +13,11 @@ namespace tilewright {
 
 tile::ExprAttr makeDim(mlir::MLIRContext *context, llvm::StringRef name, int64_t dim);
 
+/// Conjunction; null is true.
+tile::ExprAttr both(tile::ExprAttr a, tile::ExprAttr b);
+/// Whether a condition is false whatever its parameters are.
+bool isFalse(tile::ExprAttr condition);
+
 /// The value of a scalar as an expression over the kernel; null if it has none, or is computed in
 /// more than a few steps. A divisor is an extent, so it counts as at least 1.
 tile::ExprAttr toExpr(mlir::Value value, tile::KernelOp kernel);
@@ -24,6 +29,12 @@ public:
 
   /// Null if it reads a workspace, or a parameter without a value.
   tile::ExprAttr get(tile::ExprAttr expr) const;
+  /// Of a view's dimension; null if it is `?`.
+  tile::ExprAttr getExtent(tile::Dim dim) const;
+  /// Of an element of a tile or view.
+  tile::ExprAttr getBits(mlir::Type type) const;
+  /// The number of instances; null if an extent of the grid has no expression.
+  tile::ExprAttr getInstances() const;
   /// The name of the program's argument that the launch passes; null for a workspace.
   mlir::StringAttr getArgument(unsigned number) const;
 

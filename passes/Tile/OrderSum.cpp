@@ -7,14 +7,13 @@
 
 #include "passes/Tile/OrderSum.h"
 
-#include "passes/Tile/BindParameters.h"
+#include "passes/Tile/AppendArgument.h"
 #include "passes/Tile/KernelExpr.h"
 #include "passes/Tile/LaunchNames.h"
 #include "passes/Tile/OrderedKernel.h"
 #include "passes/Tile/StoredSum.h"
 
 #include "dialect/Tile/TileExpr.h"
-#include "dialect/Tile/TileExprEval.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,12 +29,6 @@ namespace {
 /// Names of what the program decides, as its derived parameters.
 constexpr llvm::StringLiteral possibleName = "ADDS_IN_ORDER", takenName = "TAKES_TURNS",
                               listedName = "LISTS_INSTANCES";
-
-ExprAttr both(ExprAttr a, ExprAttr b) {
-  if (!a || !b)
-    return a ? a : b;
-  return makeCall(a.getContext(), Function::And, {a, b});
-}
 
 void replaceFunction(Operation *root, ExprAttr value) {
   AttrTypeReplacer replacer;
@@ -81,7 +74,7 @@ public:
         context(op.getContext()), flag(op.getFlagAttr()) {}
 
   LogicalResult run() {
-    if (!choice.row || !flag || !findLaunches() || launches.empty())
+    if (!choice.row || !flag || !findLaunches())
       return success(); // lowerUnordered() does the rest
     if (failed(checkKernel()) || !findConditions())
       return failure();
@@ -97,7 +90,7 @@ private:
   //===--- What there is --------------------------------------------------===//
 
   /// The program's launches of the kernel, and of the kernel that reads the sums. False if there is
-  /// no program, or no such launch.
+  /// no program, or another use of the sums, which has a remark.
   bool findLaunches() {
     auto view = dyn_cast<BlockArgument>(op.getView());
     if (!view || view.getOwner() != &kernel.getBody().front())
@@ -107,22 +100,33 @@ private:
       if (launch.getKernel() == kernel.getSymName())
         launches.push_back(launch);
     });
-    for (LaunchOp launch : launches)
-      for (Operation *user : launch.getArgs()[sumArgument].getUsers()) {
-        auto reader = dyn_cast<LaunchOp>(user);
-        auto other = reader ? symbols.lookup<KernelOp>(reader.getKernel()) : KernelOp();
-        if (!other || reader == sum.completion)
-          continue;
-        for (auto complete : other.getBody().getOps<CompleteOp>())
-          if (auto sums = dyn_cast<BlockArgument>(complete.getView());
-              sums && reader.getArgs()[sums.getArgNumber()] == launch.getArgs()[sumArgument]) {
-            sum.completion = reader;
-            sum.completing = other;
-            sum.completed = complete;
-          }
-      }
-    if (!sum.completion || sum.completion->getParentOp() != launches.front()->getParentOp())
+    if (launches.empty())
       return false;
+    Value sums = launches.front().getArgs()[sumArgument];
+    bool isOne = sums.getDefiningOp<WorkspaceOp>() != nullptr;
+    for (LaunchOp launch : launches)
+      isOne &= launch.getArgs()[sumArgument] == sums;
+    // Whatever else reads the sums would find none in launches of the form in order.
+    for (Operation *user : sums.getUsers()) {
+      auto reader = cast<LaunchOp>(user);
+      if (llvm::is_contained(launches, reader) || reader->isBeforeInBlock(launches.front()))
+        continue;
+      isOne &= !sum.completion;
+      sum.completion = reader;
+    }
+    sum.completing =
+        sum.completion ? symbols.lookup<KernelOp>(sum.completion.getKernel()) : KernelOp();
+    if (sum.completing)
+      for (auto complete : sum.completing.getBody().getOps<CompleteOp>())
+        if (auto array = dyn_cast<BlockArgument>(complete.getView());
+            array && array.getArgNumber() < sum.completing.getNumArgs() &&
+            sum.completion.getArgs()[array.getArgNumber()] == sums)
+          sum.completed = complete;
+    if (!isOne || !sum.completed) {
+      op.emitRemark("has no form in order: its sums are no workspace that all launches of the "
+                    "kernel add to, and then one launch reads by tile.complete");
+      return false;
+    }
     program = sum.completion->getParentOfType<ProgramOp>();
     return true;
   }
@@ -212,15 +216,6 @@ private:
     return ExprAttr::get(context, ExprKind::Call, expr.getValue(), expr.getName(), operands);
   }
 
-  static bool isFalse(ExprAttr condition) {
-    ExprEnvironment environment;
-    environment.name = [](StringRef) { return ExprAttr(); };
-    llvm::Expected<ExprAttr> value = reduceExpr(condition, environment);
-    bool result = value && value->getKind() == ExprKind::Flag && !value->getValue();
-    llvm::consumeError(value.takeError());
-    return result;
-  }
-
   /// The one launch that adds, and expressions over the program. False, with an error, if a clause
   /// has none.
   bool findConditions() {
@@ -260,40 +255,33 @@ private:
     facts.sequences = get(op.getSequencesAttr(), one);
     facts.positions = names.get(op.getSizeAttr());
     facts.rowsOfBlock = names.get(ExprAttr::getName(context, rowsName));
-    facts.width = getWidth(op.getView().getType(), names);
+    facts.width = names.getExtent(getDims(op.getView().getType()).back());
     facts.areShared = never;
     facts.haveOneWidth = flagOf(true);
-    ExprAttr fits =
-        facts.width ? call(Function::LessEqual, {facts.width, getRowWidth()}) : ExprAttr();
+    ExprAttr fits = facts.width ? isAtMost(facts.width, choice.row->width) : ExprAttr();
     if (sum.accumulate && fits) {
       ExprAttr terms = toExpr(sum.accumulate.getCount(), kernel);
       terms = terms ? names.get(terms) : ExprAttr();
       facts.areShared = terms ? call(Function::Greater, {terms, one}) : flagOf(true);
       for (OpResult result : sum.accumulate->getResults()) {
         std::string reason;
-        std::optional<StoredSum> sum = StoredSum::get(kernel, result, reason);
-        ExprAttr width = sum ? getWidth(sum->view.getType(), names) : ExprAttr();
-        ExprAttr bits = sum ? getBits(sum->view.getType(), names) : ExprAttr();
+        std::optional<StoredSum> stored = StoredSum::get(kernel, result, reason);
+        Type view = stored ? stored->view.getType() : Type();
+        ExprAttr width = view ? names.getExtent(getDims(view).back()) : ExprAttr();
+        ExprAttr bits = view ? names.getBits(view) : ExprAttr();
         if (!width || !bits) {
           fits = ExprAttr();
           break;
         }
-        fits = both(fits, call(Function::LessEqual, {width, getRowWidth()}));
-        fits = both(fits,
-                    call(Function::LessEqual, {bits, ExprAttr::getInt(context, choice.row->bits)}));
+        fits = both(fits, isAtMost(width, choice.row->width));
+        fits = both(fits, isAtMost(bits, choice.row->bits));
         facts.haveOneWidth = both(facts.haveOneWidth, call(Function::Equal, {width, facts.width}));
       }
     }
-    for (auto each : kernel.getGrid().getAsRange<ExprAttr>()) {
-      ExprAttr own = names.get(each);
-      if (!own || !allowed) {
-        allowed = ExprAttr();
-        break;
-      }
-      instances = instances ? call(Function::Mul, {instances, own}) : own;
-    }
+    instances = names.getInstances();
     if (!allowed || !deterministic || !facts.isStaggered || !facts.isBanded || !facts.isPacked ||
-        !facts.rows || !facts.sequences || !facts.positions || !facts.rowsOfBlock || !fits) {
+        !facts.rows || !facts.sequences || !facts.positions || !facts.rowsOfBlock || !fits ||
+        !instances) {
       reject(op, "has a clause, or a width of a sum, that is no expression over the program that "
                  "launches @")
           << kernel.getSymName();
@@ -313,29 +301,15 @@ private:
     return true;
   }
 
-  ExprAttr getRowWidth() const { return ExprAttr::getInt(context, choice.row->width); }
-
-  ExprAttr getWidth(Type view, const LaunchNames &names) const {
-    Dim dim = getDims(view).back();
-    if (dim.isSymbol())
-      return names.get(ExprAttr::getName(context, dim.symbol));
-    return dim.isUnknown() ? ExprAttr() : ExprAttr::getInt(context, dim.extent);
-  }
-  ExprAttr getBits(Type view, const LaunchNames &names) const {
-    Type element = getElementType(view);
-    auto param = dyn_cast<ParamType>(element);
-    ExprAttr type = param ? names.get(ExprAttr::getName(context, param.getName()))
-                          : ExprAttr::getType(context, getTypeSpelling(element));
-    return type ? call(Function::Bits, {type}) : ExprAttr();
+  ExprAttr isAtMost(ExprAttr value, int64_t most) const {
+    return call(Function::LessEqual, {value, ExprAttr::getInt(context, most)});
   }
 
   //===--- The program ----------------------------------------------------===//
 
   /// A derived parameter of the program.
   ExprAttr declare(StringRef name, ExprAttr value) {
-    std::string free = name.str();
-    while (Signature(program).findParam(free) || Signature(program).findArg(free) >= 0)
-      free += "_";
+    std::string free = getFreeName(program, name.str());
     SmallVector<Attribute> params(program.getParams().getValue());
     params.push_back(
         ParamDeclAttr::get(context, free, ParamKind::Flag, {}, value, /*derived=*/true));
@@ -346,7 +320,9 @@ private:
   void writeProgram(ViewType turnsType) {
     ExprAttr isPossible = declare(possibleName, possible);
     replaceFunction(program, isPossible);
-    ExprAttr isTaken = declare(takenName, both(isPossible, taken));
+    // The form in order makes results of the sums, as the launch that reads them does.
+    ExprAttr wanted = sum.completion.getConditionAttr();
+    ExprAttr isTaken = declare(takenName, both(both(isPossible, wanted), taken));
     OpBuilder b(program.getBody().getContext());
     auto workspace = sum.adding.getArgs()[sumArgument].getDefiningOp<WorkspaceOp>();
     b.setInsertionPointAfter(workspace);
@@ -392,8 +368,7 @@ private:
     sum.adding.setConditionAttr(both(given, notTaken));
     // An empty grid does nothing at its end either; then the other kernel reads no sums, but zeros.
     ExprAttr isEmpty = call(Function::Equal, {instances, zero});
-    sum.completion.setConditionAttr(
-        both(sum.completion.getConditionAttr(), call(Function::Or, {notTaken, isEmpty})));
+    sum.completion.setConditionAttr(both(wanted, call(Function::Or, {notTaken, isEmpty})));
   }
 
   ContributeOp op;
@@ -419,7 +394,8 @@ LogicalResult tilewright::orderSum(ContributeOp op, SymbolTable &symbols,
 }
 
 void tilewright::lowerUnordered(ModuleOp module) {
-  replaceFunction(module, ExprAttr::getFlag(module.getContext(), false));
+  for (auto program : module.getOps<ProgramOp>())
+    replaceFunction(program, ExprAttr::getFlag(module.getContext(), false));
   auto forLaunches = [&](KernelOp kernel, Value argument, auto fn) {
     auto array = dyn_cast<BlockArgument>(argument);
     if (array && array.getOwner() == &kernel.getBody().front())

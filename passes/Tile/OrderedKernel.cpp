@@ -78,11 +78,7 @@ private:
   }
 
   Value append(StringRef name, Type type, ExprAttr condition) {
-    std::string free = name.str();
-    Signature signature(kernel);
-    while (signature.findParam(free) || signature.findArg(free) >= 0 ||
-           llvm::is_contained(kernel.getGridNames(), StringAttr::get(context, free)))
-      free += "_";
+    std::string free = getFreeName(kernel, name.str());
     Value value = appendArgument(kernel, free, type, /*isOptional=*/false, op.getLoc());
     NamedAttrList conditions(kernel.getArgConditionsAttr());
     conditions.set(free, condition);

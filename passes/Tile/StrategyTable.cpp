@@ -54,7 +54,6 @@ struct Writer {
     return makeCall(context, function, operands);
   }
   ExprAttr operator()(int64_t value) const { return ExprAttr::getInt(context, value); }
-  ExprAttr flag(bool value) const { return ExprAttr::getFlag(context, value); }
   ExprAttr all(std::initializer_list<ExprAttr> operands) const {
     ExprAttr result;
     for (ExprAttr operand : operands)
@@ -125,25 +124,19 @@ std::string tilewright::describe(const ApartRow &row) {
 
 ExprAttr tilewright::getApartCondition(const ApartRow &row, int64_t multiprocessors,
                                        ExprAttr instances, ExprAttr terms, ExprAttr isEven) {
-  MLIRContext *context = instances.getContext();
-  auto number = [&](int64_t value) { return ExprAttr::getInt(context, value); };
-  auto call = [&](Function function, std::initializer_list<ExprAttr> operands) {
-    return makeCall(context, function, operands);
-  };
+  Writer w{instances.getContext()};
   auto getRounds = [&](ExprAttr count) {
-    return call(Function::CeilDiv, {count, number(multiprocessors)});
+    return w(Function::CeilDiv, {count, w(multiprocessors)});
   };
-  ExprAttr apart = call(Function::Mul, {instances, terms});
+  ExprAttr apart = w(Function::Mul, {instances, terms});
   ExprAttr isLonger =
-      call(Function::Greater,
-           {call(Function::Mul, {number(100), call(Function::Mul, {terms, getRounds(instances)})}),
-            call(Function::Mul, {number(row.percent), getRounds(apart)})});
+      w(Function::Greater,
+        {w(Function::Mul, {w(100), w(Function::Mul, {terms, getRounds(instances)})}),
+         w(Function::Mul, {w(row.percent), getRounds(apart)})});
+  ExprAttr ofTerms = w(Function::Mul, {w(row.halvesOfTerm * multiprocessors / 2), terms});
   ExprAttr areFew =
-      call(Function::Less,
-           {instances,
-            call(Function::Max,
-                 {number(row.halves * multiprocessors / 2),
-                  call(Function::Mul, {number(row.halvesOfTerm * multiprocessors / 2), terms})})});
-  return call(Function::And, {call(Function::Greater, {terms, number(1)}),
-                              call(Function::Select, {isEven, isLonger, areFew})});
+      w(Function::Less,
+        {instances, w(Function::Max, {w(row.halves * multiprocessors / 2), ofTerms})});
+  return w.all(
+      {w(Function::Greater, {terms, w(1)}), w(Function::Select, {isEven, isLonger, areFew})});
 }

@@ -21,12 +21,19 @@
 // RUN: not tilewright-opt %t/grid.mlir --tile-combine-sums="target=sm_90a" 2>&1 | FileCheck %s --check-prefix=GRID-ERROR
 // RUN: not tilewright-opt %t/rank.mlir --tile-combine-sums="target=sm_90a" 2>&1 | FileCheck %s --check-prefix=RANK-ERROR
 // RUN: not tilewright-opt %t/clause.mlir --tile-combine-sums="target=sm_90a" 2>&1 | FileCheck %s --check-prefix=CLAUSE-ERROR
+// RUN: tilewright-opt %t/argument.mlir --tile-combine-sums="target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-FORM --implicit-check-not=turns --implicit-check-not="in order of"
+// RUN: tilewright-opt %t/reader.mlir --tile-combine-sums="target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-FORM --implicit-check-not=turns --implicit-check-not="in order of"
+// RUN: tilewright-opt %t/wanted.mlir --tile-combine-sums="target=sm_90a" | FileCheck %s --check-prefix=WANTED
 // RUN: not tilewright-opt %t/twice.mlir --tile-combine-sums="target=sm_90a" 2>&1 | FileCheck %s --check-prefix=TWICE
 // LIST-ERROR: error: 'tile.any_order' op needs a list that is an argument of the kernel
 // PLACE-ERROR: error: 'tile.any_order' op must be in the body of the kernel; move it out
 // GRID-ERROR: error: 'tile.contribute' op adds in order only with a grid that an instance can compute, but the grid of @convert reads the device, or a function other than + - * and ceildiv, floordiv, mod, min, max and select
 // RANK-ERROR: error: 'tile.contribute' op adds in order only tiles with two dimensions
 // CLAUSE-ERROR: error: 'tile.contribute' op has a clause, or a width of a sum, that is no expression over the program that launches @add
+// NO-FORM: remark: has no form in order: its sums are no workspace that all launches of the kernel add to, and then one launch reads by tile.complete
+// NO-FORM: tile.atomic_add
+// The form in order does what the other kernel does, so it needs the condition of its launch.
+// WANTED: let TAKES_TURNS: flag = and(and(ADDS_IN_ORDER, dim(y, 0) > 1), or(DETERMINISTIC,
 // DESCENDING: error: 'tile.contribute' op adds in order only inside a tile.for_blocks that is ascending; remove 'in order', or write such a loop
 // POSITION: error: 'tile.contribute' op adds in order only from a position that is the result of 'tile.any_order ... of' times the number of positions (arith.muli), since instances start in the order of their turns
 // BRANCH: error: 'tile.contribute' op adds in order only in branches that a parameter takes; use 'when'
@@ -819,6 +826,186 @@ tile.kernel @add
       tile.contribute %zero, %sums[%h, %m, 0] from %n of %c0 to %rows each BLOCK_N
           in order if IN_ORDER when (not(LISTED)) deterministic when (DETERMINISTIC) staggered when (CAUSAL)
           packed when (PACKED) rows (dim(sums, 1)) sequences (7) : !t, !sums
+    }
+  }
+}
+
+tile.kernel @convert params(D: int, T: type, BLOCK_M: int) (%sums: !sums, %y: !view)
+    grid(%i = ceildiv(dim(y, 1), BLOCK_M), %h = dim(y, 0)) {
+  %c0 = arith.constant 0 : i32
+  %size = tile.param BLOCK_M : i32
+  %rows = tile.dim %y, 1 : !view
+  %m = arith.muli %i, %size : i32
+  %sum = tile.complete %sums[%h, %m, 0] of %c0 to %rows : !sums -> !t
+  %out = tile.cast %sum : !t -> !y
+  tile.store %out, %y[%h, %m, 0] : !y, !view
+}
+
+//--- argument.mlir
+!view = !tile.view<[?, ?, D], T>
+!sums = !tile.view<[?, ?, D], f32>
+!list = !tile.view<[?], i32>
+!x = !tile.tile<[BLOCK_N, D], T>
+!t = !tile.tile<[BLOCK_M, D], f32>
+!y = !tile.tile<[BLOCK_M, D], T>
+
+tile.program @main
+    params(D: int, T: type, CAUSAL: flag = false, PACKED: flag = false, LISTED: flag = false,
+           DETERMINISTIC: flag = false, let OTHER: flag = and(DETERMINISTIC, not(adds_in_order())), ROWS: int = 64)
+    (%x: !view, %y: !view, %sums: !sums) {
+  %list = tile.workspace [ceildiv(dim(x, 1), 128)] : !list
+  tile.launch @sort(%list) : !list
+  tile.launch @add(%x, %sums, %list) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (dim(x, 0) > 0) : !view, !sums, !list
+  tile.launch @convert(%sums, %y) with (BLOCK_M = ROWS) : !sums, !view
+}
+
+tile.kernel @sort(%list: !list) grid(%i = dim(list, 0)) {
+  %one = tile.full %i : !tile.tile<[1], i32>
+  tile.store %one, %list[%i] : !tile.tile<[1], i32>, !list
+}
+
+
+tile.kernel @add
+    params(D: int, T: type, CAUSAL: flag, PACKED: flag, LISTED: flag, DETERMINISTIC: flag, BLOCK_M: int,
+           BLOCK_N: int = 128, WITH: flag, IN_ORDER: flag = false)
+    (%x: !view, %sums: !sums, %list: !list when (IN_ORDER)) grid(%i = ceildiv(dim(x, 1), BLOCK_N), %h = dim(x, 0)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.dim %x, 1 : !view
+  %block = tile.param BLOCK_N : i32
+  %blocks = arith.ceildivsi %rows, %block : i32
+  %with = tile.param WITH : i1
+  %place = tile.any_order %i listed %list : !list when (PACKED)
+  %number = tile.any_order %place of %blocks
+  %n = arith.muli %number, %block : i32
+  %x_tile = tile.load %x[%h, %n, 0] : !view -> !x
+  tile.for_blocks %m in (%c0 to %rows) against (%n to %rows)
+      keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1> {
+    %zero = tile.constant 1 : !t
+    scf.if %with {
+      tile.contribute %zero, %sums[%h, %m, 0] from %n of %c0 to %rows each BLOCK_N
+          in order if IN_ORDER when (not(LISTED)) deterministic when (DETERMINISTIC) staggered when (CAUSAL)
+          packed when (PACKED) rows (dim(x, 1)) sequences (7) : !t, !sums
+    }
+  }
+}
+
+tile.kernel @convert params(D: int, T: type, BLOCK_M: int) (%sums: !sums, %y: !view)
+    grid(%i = ceildiv(dim(y, 1), BLOCK_M), %h = dim(y, 0)) {
+  %c0 = arith.constant 0 : i32
+  %size = tile.param BLOCK_M : i32
+  %rows = tile.dim %y, 1 : !view
+  %m = arith.muli %i, %size : i32
+  %sum = tile.complete %sums[%h, %m, 0] of %c0 to %rows : !sums -> !t
+  %out = tile.cast %sum : !t -> !y
+  tile.store %out, %y[%h, %m, 0] : !y, !view
+}
+
+//--- reader.mlir
+!view = !tile.view<[?, ?, D], T>
+!sums = !tile.view<[?, ?, D], f32>
+!list = !tile.view<[?], i32>
+!x = !tile.tile<[BLOCK_N, D], T>
+!t = !tile.tile<[BLOCK_M, D], f32>
+!y = !tile.tile<[BLOCK_M, D], T>
+
+tile.program @main
+    params(D: int, T: type, CAUSAL: flag = false, PACKED: flag = false, LISTED: flag = false,
+           DETERMINISTIC: flag = false, let OTHER: flag = and(DETERMINISTIC, not(adds_in_order())), ROWS: int = 64)
+    (%x: !view, %y: !view) {
+  %sums = tile.workspace [dim(y, 0), dim(y, 1), D] : !sums
+  %list = tile.workspace [ceildiv(dim(x, 1), 128)] : !list
+  tile.launch @sort(%list) : !list
+  tile.launch @add(%x, %sums, %list) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (dim(x, 0) > 0) : !view, !sums, !list
+  tile.launch @convert(%sums, %y) with (BLOCK_M = ROWS) : !sums, !view
+  tile.launch @convert(%sums, %x) with (BLOCK_M = ROWS) : !sums, !view
+}
+
+tile.kernel @sort(%list: !list) grid(%i = dim(list, 0)) {
+  %one = tile.full %i : !tile.tile<[1], i32>
+  tile.store %one, %list[%i] : !tile.tile<[1], i32>, !list
+}
+
+
+tile.kernel @add
+    params(D: int, T: type, CAUSAL: flag, PACKED: flag, LISTED: flag, DETERMINISTIC: flag, BLOCK_M: int,
+           BLOCK_N: int = 128, WITH: flag, IN_ORDER: flag = false)
+    (%x: !view, %sums: !sums, %list: !list when (IN_ORDER)) grid(%i = ceildiv(dim(x, 1), BLOCK_N), %h = dim(x, 0)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.dim %x, 1 : !view
+  %block = tile.param BLOCK_N : i32
+  %blocks = arith.ceildivsi %rows, %block : i32
+  %with = tile.param WITH : i1
+  %place = tile.any_order %i listed %list : !list when (PACKED)
+  %number = tile.any_order %place of %blocks
+  %n = arith.muli %number, %block : i32
+  %x_tile = tile.load %x[%h, %n, 0] : !view -> !x
+  tile.for_blocks %m in (%c0 to %rows) against (%n to %rows)
+      keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1> {
+    %zero = tile.constant 1 : !t
+    scf.if %with {
+      tile.contribute %zero, %sums[%h, %m, 0] from %n of %c0 to %rows each BLOCK_N
+          in order if IN_ORDER when (not(LISTED)) deterministic when (DETERMINISTIC) staggered when (CAUSAL)
+          packed when (PACKED) rows (dim(x, 1)) sequences (7) : !t, !sums
+    }
+  }
+}
+
+tile.kernel @convert params(D: int, T: type, BLOCK_M: int) (%sums: !sums, %y: !view)
+    grid(%i = ceildiv(dim(y, 1), BLOCK_M), %h = dim(y, 0)) {
+  %c0 = arith.constant 0 : i32
+  %size = tile.param BLOCK_M : i32
+  %rows = tile.dim %y, 1 : !view
+  %m = arith.muli %i, %size : i32
+  %sum = tile.complete %sums[%h, %m, 0] of %c0 to %rows : !sums -> !t
+  %out = tile.cast %sum : !t -> !y
+  tile.store %out, %y[%h, %m, 0] : !y, !view
+}
+
+//--- wanted.mlir
+!view = !tile.view<[?, ?, D], T>
+!sums = !tile.view<[?, ?, D], f32>
+!list = !tile.view<[?], i32>
+!x = !tile.tile<[BLOCK_N, D], T>
+!t = !tile.tile<[BLOCK_M, D], f32>
+!y = !tile.tile<[BLOCK_M, D], T>
+
+tile.program @main
+    params(D: int, T: type, CAUSAL: flag = false, PACKED: flag = false, LISTED: flag = false,
+           DETERMINISTIC: flag = false, let OTHER: flag = and(DETERMINISTIC, not(adds_in_order())), ROWS: int = 64)
+    (%x: !view, %y: !view) {
+  %sums = tile.workspace [dim(y, 0), dim(y, 1), D] : !sums
+  %list = tile.workspace [ceildiv(dim(x, 1), 128)] : !list
+  tile.launch @sort(%list) : !list
+  tile.launch @add(%x, %sums, %list) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (dim(x, 0) > 0) : !view, !sums, !list
+  tile.launch @convert(%sums, %y) with (BLOCK_M = ROWS) when (dim(y, 0) > 1) : !sums, !view
+}
+
+tile.kernel @sort(%list: !list) grid(%i = dim(list, 0)) {
+  %one = tile.full %i : !tile.tile<[1], i32>
+  tile.store %one, %list[%i] : !tile.tile<[1], i32>, !list
+}
+
+
+tile.kernel @add
+    params(D: int, T: type, CAUSAL: flag, PACKED: flag, LISTED: flag, DETERMINISTIC: flag, BLOCK_M: int,
+           BLOCK_N: int = 128, WITH: flag, IN_ORDER: flag = false)
+    (%x: !view, %sums: !sums, %list: !list when (IN_ORDER)) grid(%i = ceildiv(dim(x, 1), BLOCK_N), %h = dim(x, 0)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.dim %x, 1 : !view
+  %block = tile.param BLOCK_N : i32
+  %blocks = arith.ceildivsi %rows, %block : i32
+  %with = tile.param WITH : i1
+  %place = tile.any_order %i listed %list : !list when (PACKED)
+  %number = tile.any_order %place of %blocks
+  %n = arith.muli %number, %block : i32
+  %x_tile = tile.load %x[%h, %n, 0] : !view -> !x
+  tile.for_blocks %m in (%c0 to %rows) against (%n to %rows)
+      keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1> {
+    %zero = tile.constant 1 : !t
+    scf.if %with {
+      tile.contribute %zero, %sums[%h, %m, 0] from %n of %c0 to %rows each BLOCK_N
+          in order if IN_ORDER when (not(LISTED)) deterministic when (DETERMINISTIC) staggered when (CAUSAL)
+          packed when (PACKED) rows (dim(x, 1)) sequences (7) : !t, !sums
     }
   }
 }
