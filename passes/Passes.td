@@ -814,6 +814,10 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     memory. An inner extent that is not a multiple of the instruction's is rounded up if both loads end where their
     views end: copies fill what lies beyond the end of a view with zeros.
 
+    On sm_90a, in a kernel with the attribute `tgpu.transpose_few_rows` whose products all have fewer than 64 rows,
+    products and the tiles that meet them are first transposed, since wgmma takes 64 rows but as few as 8 columns
+    (`TransposeTiles.h`).
+
     A block loop becomes a loop over the numbers of the blocks that the derived ranges allow, with two copies of the
     body: one without a mask for full blocks, and one that computes the mask, and runs only if the block contains a kept
     pair.
