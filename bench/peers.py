@@ -83,21 +83,32 @@ class Source:
             key = (kernel, case.mod, tuple(params.items()))
             if key not in self.compiled:
                 path = os.path.join(folder, f"{self.name}{len(self.compiled)}.twb")
-                command = [options.tilewrightc, kernel, "--emit=bundle", "-o", path, *options.extra]
-                command += [f"--target={target}" for target in options.targets]
-                if case.mod:
-                    command += ["--with", os.path.join(options.kernels, "mods", case.mod + ".mlir")]
-                for name, value in params.items():
-                    command += ["--param", f"{name}={value}"]
-                try:
-                    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                except OSError as error:
-                    raise RuntimeError(f"cannot run {options.tilewrightc}: {error.strerror}") from None
-                if result.returncode:
-                    raise RuntimeError(f"tilewrightc: {result.stdout.strip()[-400:]}")
+                compile_bundle(options, kernel, case.mod, params, path)
                 self.compiled[key] = path
             files.insert(0, self.compiled[key])
         return files
+
+
+def compile_bundle(options, kernel, mod, params, path):
+    """Compiles a kernel file, with a modifier of kernels/mods or "", into a bundle. Raises RuntimeError with the compiler's
+    output."""
+    command = [options.tilewrightc, kernel, "--emit=bundle", "-o", path, *options.extra]
+    command += [f"--target={target}" for target in options.targets]
+    if mod:
+        command += ["--with", os.path.join(options.kernels, "mods", mod + ".mlir")]
+    for name, value in params.items():
+        command += ["--param", f"{name}={value}"]
+    run_compiler(command)
+
+
+def run_compiler(command):
+    """Runs tilewrightc. Raises RuntimeError with its output if it fails."""
+    try:
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    except OSError as error:
+        raise RuntimeError(f"cannot run {command[0]}: {error.strerror}") from None
+    if result.returncode:
+        raise RuntimeError(f"tilewrightc: {result.stdout.strip()[-400:]}")
 
 
 def parse_source(text):
@@ -251,8 +262,11 @@ class Bench:
                  for entry, arguments in zip(problem.entries, launches)]
         return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
 
-    def run(self, case):
-        """Checks and times all sides of a case; returns ({side: summary}, {side: the reason why it was excluded})."""
+    def run(self, case, sources=None, peers=None):
+        """Checks and times all sides of a case, by default those of the options; returns ({side: summary}, {side: the reason
+        why it was excluded})."""
+        sources = self.options.sources if sources is None else sources
+        peers = self.peers if peers is None else [peer for peer in peers if peer not in self.absent]
         problem = self.forms[case.form].of(case)
         sides, outputs, excluded = {}, {}, {}
 
@@ -264,7 +278,7 @@ class Bench:
             except Exception as error:  # fa4 raises assertions and errors of its own compiler
                 excluded[name] = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
-        for source in self.options.sources:
+        for source in sources:
             result = problem.outputs()
             try:
                 call = self.bind(source, case, problem, result)
@@ -273,13 +287,13 @@ class Bench:
                 continue
             try_side(source.name, call, result)
             set_up = getattr(getattr(problem, "mod", None), "set_up", None)
-            if set_up and "flex_setup" in self.peers:
+            if set_up and "flex_setup" in peers:
                 try_side(source.name + "_setup", lambda call=call, set_up=set_up: (set_up(), call()), result)
-        for name, call in problem.peers(self.peers).items():
+        for name, call in problem.peers(peers).items():
             try_side(name, call, None)
         # Each side draws its own dropout: only ours equals the reference's.
         judged = {name: output for name, output in outputs.items()
-                  if not getattr(problem, "is_random", False) or name not in self.peers}
+                  if not getattr(problem, "is_random", False) or name not in peers}
         for name, wrong in problem.judge(judged).items():
             if wrong:
                 excluded[name] = f"fails the accuracy check: {wrong}"

@@ -217,6 +217,26 @@ class Cache:
         return torch.cat(result)
 
 
+def bundle_names(case, page_rows, splits):
+    """The names under which --bundle gives the code of a case, the most specific one first."""
+    if isinstance(case, Prefill):
+        names = [f"prefill D{case.dim} P{page_rows}"]
+    elif case.is_plain:
+        names = [f"D{case.dim} G{case.heads // case.key_heads} P{page_rows}", f"D{case.dim}"]
+    else:
+        names = [f"{case.name} P{page_rows}"]
+    return [f"{names[0]} S{splits}"] if splits else names
+
+
+def compile_command(tilewrightc, case, page_rows, splits, path):
+    """The command that compiles the code of a case into a bundle."""
+    entry = Tilewright.entry(case)
+    return [tilewrightc or find_tool(), os.path.join(KERNELS, entry + ".mlir"),
+            f"--{'kernel' if isinstance(case, Prefill) else 'program'}={entry}", "--quiet", "--emit=bundle", "--target=sm_90a",
+            "-o", path, *(f"--with={KERNELS}/mods/{modifier}.mlir" for modifier in case.modifiers),
+            *(f"--param={text}" for text in Tilewright.params(case, page_rows, splits, True))]
+
+
 class Tilewright:
     """Calls of attention_decode, or of attention_forward for prefill. Plans and workspaces live as long as this object."""
 
@@ -229,24 +249,13 @@ class Tilewright:
             self.bundles[name] = self.library.open(path)
 
     def bundle(self, case, page_rows, splits):
-        group = case.heads // case.key_heads
-        is_prefill = isinstance(case, Prefill)
-        names = [f"prefill D{case.dim} P{page_rows}"] if is_prefill else [f"D{case.dim} G{group} P{page_rows}", f"D{case.dim}"]
-        if not is_prefill and not case.is_plain:
-            names = [f"{case.name} P{page_rows}"]
-        if splits:
-            names = [f"{names[0]} S{splits}"]
+        names = bundle_names(case, page_rows, splits)
         for name in names:
             if name in self.bundles:
                 return self.bundles[name]
-        entry = self.entry(case)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "serving.twb")
-            subprocess.run([self.options.tilewrightc or find_tool(), os.path.join(KERNELS, entry + ".mlir"),
-                            f"--{'kernel' if is_prefill else 'program'}={entry}", "--quiet", "--emit=bundle",
-                            "--target=sm_90a", "-o", path,
-                            *(f"--with={KERNELS}/mods/{modifier}.mlir" for modifier in case.modifiers),
-                            *(f"--param={text}" for text in self.params(case, page_rows, splits, True))], check=True)
+            subprocess.run(compile_command(self.options.tilewrightc, case, page_rows, splits, path), check=True)
             self.bundles[names[0]] = self.library.open(path)
         return self.bundles[names[0]]
 
@@ -335,13 +344,15 @@ def side_of(name, torch, ours, case, cache, out):
 
 
 def measure(torch, case, options, ours):
+    """Checks, times and prints all sides of a case; returns ({side: {"us", "iqr", "tbs" and "tflops"}}, {side: the reason why
+    it was excluded})."""
     is_prefill = isinstance(case, Prefill)
     copies = 2 if is_prefill else max(1, min(40, int(ROTATED_BYTES / case.bytes) + 1))
     caches = [Cache(torch, case, seed) for seed in range(copies)]
     outs = [torch.empty_like(cache.q) for cache in caches]
     expected, checked = caches[0].reference(), caches[0].checked_rows()
     repeats = 4 if is_prefill else max(copies, min(200, int(2000 / max(case.bytes / 4.5e6, 3))))
-    graphs, kept = {}, []
+    graphs, kept, excluded = {}, [], {}
     for side in options.sides:
         outs[0].fill_(float("nan"))
         try:
@@ -352,12 +363,14 @@ def measure(torch, case, options, ours):
             got = (outs[0] if returned is None else returned)[checked].double()
             error = ((got - expected).norm() / expected.norm()).item()
             if not error <= ERROR:
-                print(f"{case.name}: {side} is wrong: relative error {error:.4f}", flush=True)
+                excluded[side] = f"is wrong: relative error {error:.4f}"
                 continue
             graphs[side] = graph_of(torch, [calls[i % copies] for i in range(repeats)])
             kept.append(calls)
         except Exception as error:  # a peer that refuses a case
-            print(f"{case.name}: {side}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+            excluded[side] = f"{type(error).__name__}: {str(error)[:200]}"
+    for side, why in excluded.items():
+        print(f"{case.name}: {side}: {why}", flush=True)
     result = time_graphs(torch, graphs, repeats, options.rounds)
     for side, row in result.items():
         row["tbs"] = case.bytes / row["us"] / 1e6
@@ -366,7 +379,7 @@ def measure(torch, case, options, ours):
             row["tflops"] = case.flops / row["us"] / 1e6
             rate = f"{row['tflops']:7.1f} TFLOP/s"
         print(f"{case.name:16} {side:10} {row['us']:9.2f} us ± {row['iqr']:5.2f} {rate}", flush=True)
-    return result
+    return result, excluded
 
 
 def main():
@@ -387,7 +400,7 @@ def main():
         sys.exit("serving.py needs a GPU")
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
-    runs = {case.name: lambda case=case: measure(torch, case, options, ours) for case in CASES + PREFILL}
+    runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + PREFILL}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
     if "prefill" in options.cases:

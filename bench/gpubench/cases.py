@@ -39,6 +39,7 @@ class AttentionCase:
     gqa: int = 1  # heads of Q per head of K and V
     window: int = 0  # keys kept to the left of a row and, without a causal mask, to its right; 0: all
     value_dim: int = 0  # width of V; 0: dim
+    hidden: int = 0  # heads of Q times their width; 0: that of the module
 
     operation = "attention"
 
@@ -52,7 +53,7 @@ class AttentionCase:
 
     @property
     def heads(self):
-        return hidden // self.dim
+        return (self.hidden or hidden) // self.dim
 
     @property
     def kv_heads(self):
@@ -61,7 +62,7 @@ class AttentionCase:
     @property
     def _features(self):
         return [self.causal, *([self.mod] if self.mod else []), *([f"gqa{self.gqa}"] if self.gqa > 1 else []),
-                *([f"window{self.window}"] if self.window else [])]
+                *([f"window{self.window}"] if self.window else []), *([f"hidden{self.hidden}"] if self.hidden else [])]
 
     @property
     def name(self):
