@@ -56,7 +56,8 @@ def main():
     source, output = os.path.join(build, "site-source"), os.path.join(build, "site")
     shutil.rmtree(source, ignore_errors=True)
     documents = [check_docs.Document(ROOT, name) for name in check_docs.markdown_files(ROOT)]
-    images = [os.path.join("docs", name) for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".svg")]
+    images = [os.path.join(folder, name) for folder in ("docs", os.path.join("docs", "figures"))
+              for name in os.listdir(os.path.join(ROOT, folder)) if name.endswith(".svg")]
     staged = {document.name for document in documents} | set(images)
     for name in staged:
         os.makedirs(os.path.dirname(os.path.join(source, name)), exist_ok=True)
