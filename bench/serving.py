@@ -28,7 +28,8 @@ interquartile ranges, and the keys and values read in TB/s; for prefill TFLOP/s 
 each. The reference of prefill is that of rows evenly taken from each sequence.
 
 The cases `append T<new keys>` write to pages, by themselves or (halves, pairs) with rotary embedding of keys and queries;
-`append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py).
+`append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py). The cases
+`mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py).
 """
 
 import argparse
@@ -42,6 +43,7 @@ import tempfile
 from gpubench.append import APPEND_CASES, ChainCase
 from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Library, Operation
+from gpubench.mla import MLA_CASES
 from gpubench.places import ROOT, find_library, find_tool
 
 KERNELS = os.path.join(ROOT, "kernels")
@@ -389,7 +391,7 @@ def main():
     parser.add_argument("--sides", type=lambda text: text.split(","), default="rows,pages64,pages16,hnd64,cudnn".split(","))
     parser.add_argument("--bundle", action="append", default=[],
                         help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows>=file.twb; for "
-                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb")
+                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json")
     parser.add_argument("--library")
@@ -401,7 +403,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
     runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + PREFILL}
-    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES}
+    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + MLA_CASES}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
     if "prefill" in options.cases:
         options.cases += [case.name for case in PREFILL]

@@ -55,6 +55,7 @@ tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
+tile.link "lib/parts.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
@@ -83,6 +84,11 @@ tile.link "lib/forward.mlir"
 !o_heads = !tile.tile<[HEADS, ROWS, DVP], ACC>
 !o_t_heads = !tile.tile<[HEADS, ROWS, DVP], T>
 !row_heads = !tile.tile<[HEADS, ROWS], ACC>
+// Results of parts, of one query, and the columns of its result. Each column has the weights of all parts, so that no
+// number crosses columns.
+!merged  = !tile.tile<[MERGE, DVP], ACC>
+!merged_row = !tile.tile<[MERGE], ACC>
+!columns = !tile.tile<[DVP], ACC>
 
 func.func private @cached_keys(i32, !k_view, !table, !lengths) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
@@ -99,6 +105,10 @@ func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
 func.func private @part_of_values(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 func.func private @padding_of(i32, !lengths, i32) -> (i32, i32)
+func.func private @blocks_of_part(i32, i32, i32) -> i32
+func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
+func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
+    -> (!columns, !columns, !columns)
 func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 
 tile.program @attention_decode
@@ -216,29 +226,7 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %up_to_block = arith.addi %length, %last_of_block : i32
   %all_blocks = arith.divui %up_to_block, %block_n : i32
   %blocks = arith.subi %all_blocks, %first_block : i32
-  // Half of the multiprocessors suffice for the memory: with more instances, each takes longer for a block. A merge
-  // takes as long as four blocks. Where parts do not pay, only long sequences are divided. More pairs than
-  // multiprocessors change nothing but the size of the numbers.
-  %all = tile.param multiprocessors() : i32
-  %c2 = arith.constant 2 : i32
-  %c4 = arith.constant 4 : i32
-  %last_of_parts = arith.addi %most, %c_less : i32
-  %up_to_parts = arith.addi %blocks, %last_of_parts : i32
-  %even = arith.divui %up_to_parts, %most : i32
-  %enough = arith.minsi %pairs, %all : i32
-  %alone = arith.muli %enough, %c2 : i32
-  %alone_each = arith.maxsi %alone, %all : i32
-  %alone_time = arith.muli %alone_each, %blocks : i32
-  %shared = arith.muli %alone, %most : i32
-  %shared_each = arith.maxsi %shared, %all : i32
-  %shared_blocks = arith.muli %shared_each, %even : i32
-  %merge_time = arith.muli %all, %c4 : i32
-  %shared_time = arith.addi %shared_blocks, %merge_time : i32
-  %pays = arith.cmpi slt, %shared_time, %alone_time : i32
-  %long = tile.param ceildiv(PART_KEYS, BLOCK_N) : i32
-  %least = arith.select %pays, %c1, %long : i32
-  %at_least = arith.maxsi %even, %least : i32
-  %each = arith.maxsi %at_least, %c1 : i32
+  %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
   return %keys, %first, %blocks, %each : i32, i32, i32, i32
 }
 
@@ -248,7 +236,7 @@ tile.kernel @attention_decode_part
            WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
            let DVP: int = padded(DV), let ACC: type = accumulator(T), let FP8: flag = false,
-           let CACHED: flag = true,
+           let CACHED: flag = true, let PAIR_SHARE: int = 2,
            // A single query attends all keys under bottom_right.
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
@@ -371,53 +359,10 @@ tile.kernel @attention_decode_part
   }
 }
 
-// Results of parts, of one query, and the columns of its result. Each column has the weights of all parts, so that no
-// number crosses columns.
-!merged  = !tile.tile<[MERGE, DVP], ACC>
-!merged_row = !tile.tile<[MERGE], ACC>
-!merged_i32 = !tile.tile<[MERGE, DVP], i32>
-!columns = !tile.tile<[DVP], ACC>
-
-// The state after parts `first` .. first + MERGE - 1 of those that exist.
-func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part: !merged_row, %o_part: !merged,
-                               %max_old: !columns, %sum_old: !columns, %acc_old: !columns)
-    -> (!columns, !columns, !columns) {
-  %minus_inf = tile.constant minus_inf : !merged
-  %log2e = tile.constant 1.4426950408889634 : !merged
-  %log2e_columns = tile.constant 1.4426950408889634 : !columns
-  %number = tile.iota %first dim 0 : !merged_i32
-  %each_tile = tile.full %each : !merged_i32
-  %blocks_before = arith.muli %number, %each_tile : !merged_i32
-  %limit = tile.full %blocks : !merged_i32
-  %exists = arith.cmpi slt, %blocks_before, %limit : !merged_i32
-  %lse_each = tile.expand %lse_part dim 1 : !merged_row -> !merged
-  %x = tile.select %exists, %lse_each, %minus_inf : !tile.tile<[MERGE, DVP], i1>, !merged
-  %largest = tile.reduce max %x dim 0 : !merged -> !columns
-  %max_new = arith.maximumf %max_old, %largest : !columns
-  %max_each = tile.expand %max_new dim 0 : !columns -> !merged
-  // Natural until here: a sink may be too large for base 2.
-  %below = arith.subf %x, %max_each : !merged
-  %below_base2 = arith.mulf %below, %log2e : !merged
-  %weight = math.exp2 %below_base2 : !merged
-  %fall = arith.subf %max_old, %max_new : !columns
-  %fall_base2 = arith.mulf %fall, %log2e_columns : !columns
-  %rescale = math.exp2 %fall_base2 : !columns
-  // What no part has written may be NaN.
-  %o_known = tile.select %exists, %o_part, %weight : !tile.tile<[MERGE, DVP], i1>, !merged
-  %weighted = arith.mulf %o_known, %weight : !merged
-  %sum_part = tile.reduce add %weight dim 0 : !merged -> !columns
-  %acc_part = tile.reduce add %weighted dim 0 : !merged -> !columns
-  %sum_kept = arith.mulf %sum_old, %rescale : !columns
-  %acc_kept = arith.mulf %acc_old, %rescale : !columns
-  %sum_new = arith.addf %sum_kept, %sum_part : !columns
-  %acc_new = arith.addf %acc_kept, %acc_part : !columns
-  return %max_new, %sum_new, %acc_new : !columns, !columns, !columns
-}
-
 tile.kernel @attention_decode_merge
     params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 8,
-           let DVP: int = padded(DV), let ACC: type = accumulator(T))
+           let PAIR_SHARE: int = 2, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %window_left: i32)
@@ -425,7 +370,6 @@ tile.kernel @attention_decode_merge
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %merge = tile.param MERGE : i32
   %most = tile.dim %o_parts, 3 : !o_parts
   %packed = tile.param PACKED : i1
   %elements = tile.dim %o, 0 : !o_view
@@ -433,50 +377,17 @@ tile.kernel @attention_decode_merge
   %sequences = arith.select %packed, %packed_sequences, %elements : i32
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
-  // If parts are few, so that sequences are expected to have several, the first are on their way before their number is
-  // known. The order lets the length be loaded behind them: what follows from it would delay them.
-  %all = tile.param multiprocessors() : i32
-  %all_parts = arith.muli %most, %pairs : i32
-  %are_few = arith.cmpi sle, %all_parts, %all : i32
-  %early = arith.select %are_few, %most, %c0 : i32
-  %o_early = tile.subview %o_parts dim 3 from %c0 size %early : !o_parts
-  %lse_early = tile.subview %lse_parts dim 3 from %c0 size %early : !lse_parts
-  %o_first = tile.load %o_early[%b, %h, %i, 0, 0] : !o_parts -> !merged
-  %lse_first = tile.load %lse_early[%b, %h, %i, 0] : !lse_parts -> !merged_row
+  %are_few, %o_first, %lse_first = func.call @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
+      : (!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
   %all_queries = tile.dim %o, 2 : !o_view
   %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
       : (i32, !lengths, i32) -> (i32, i32, i32)
   %keys, %first_key, %blocks, %each = func.call @parts_of(
       %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
       : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !columns
-  %no_sum = tile.constant 0 : !columns
-  %blocks_early = arith.select %are_few, %blocks, %c0 : i32
-  %max_0, %sum_0, %acc_0 = func.call @merge_parts(
-      %c0, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum, %no_sum)
-      : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
-  // A sequence without parts has its result, and none are left if the first are all.
-  %next = arith.select %are_few, %merge, %c0 : i32
-  %blocks_first = arith.muli %merge, %each : i32
-  %blocks_known = arith.select %are_few, %blocks_first, %each : i32
-  %has_more = arith.cmpi sgt, %blocks, %blocks_known : i32
-  %parts = scf.if %has_more -> (i32) {
-    %number = arith.ceildivui %blocks, %each : i32
-    scf.yield %number : i32
-  } else {
-    scf.yield %c0 : i32
-  }
-  %max, %sum, %acc = scf.for %first = %next to %parts step %merge
-      iter_args(%max_old = %max_0, %sum_old = %sum_0, %acc_old = %acc_0) -> (!columns, !columns, !columns) : i32 {
-    %lse_part = tile.load %lse_parts[%b, %h, %i, %first] : !lse_parts -> !merged_row
-    %o_part = tile.load %o_parts[%b, %h, %i, %first, 0] : !o_parts -> !merged
-    %max_new, %sum_new, %acc_new = func.call @merge_parts(
-        %first, %blocks, %each, %lse_part, %o_part, %max_old, %sum_old, %acc_old)
-        : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
-    scf.yield %max_new, %sum_new, %acc_new : !columns, !columns, !columns
-  }
-
+  %max, %sum, %acc = func.call @merge_all_parts(
+      %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
+      : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)
   %is_part = arith.cmpi sgt, %blocks, %each : i32
   %rows = arith.select %is_part, %c1, %c0 : i32
   %o_own = func.call @part_of_values(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view

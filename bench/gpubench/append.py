@@ -9,26 +9,29 @@ from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Operation
 from gpubench.places import ROOT, find_tool
 
-KERNEL = os.path.join(ROOT, "kernels", "attention_append.mlir")
+KERNELS = os.path.join(ROOT, "kernels")
 HEADS, QUERY_HEADS, DIM, ROWS, POSITIONS = 8, 64, 128, 64, 4096
 
 
 class Program:
-    """Calls of attention_append, which live as long as this object."""
+    """Calls of attention_append, or of another program, which live as long as this object. `name`: of a bundle that may be
+    compiled already."""
 
     def __init__(self, torch, ours):
         self.torch, self.ours, self.bundles, self.kept = torch, ours, {}, []
 
-    def call(self, params, values):
-        torch, key = self.torch, str(params)
+    def call(self, params, values, program="attention_append", name=None):
+        torch, key = self.torch, f"{program} {params}"
+        if name in self.ours.bundles:
+            self.bundles[key] = self.ours.bundles[name]
         if key not in self.bundles:
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "append.twb")
-                subprocess.run([self.ours.options.tilewrightc or find_tool(), KERNEL, "--quiet", "--emit=bundle",
-                                "--target=sm_90a", "-o", path, *(f"--param={name}={value}" for name, value in params.items())],
-                               check=True)
+                subprocess.run([self.ours.options.tilewrightc or find_tool(), os.path.join(KERNELS, program + ".mlir"), "--quiet",
+                                "--emit=bundle", "--target=sm_90a", "-o", path,
+                                *(f"--param={name}={value}" for name, value in params.items())], check=True)
                 self.bundles[key] = self.ours.library.open(path)
-        plan = Operation(self.ours.library, self.bundles[key], "attention_append", params)
+        plan = Operation(self.ours.library, self.bundles[key], program, params)
         plan.prepare(0)
         launch = plan.bind(values, lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"),
                            lambda: torch.cuda.current_stream().cuda_stream)

@@ -120,6 +120,20 @@ func.func private @no_keys() -> (!row, !row, !o) {
 // maximum may lag behind by up to 8: it rises only if the true maximum exceeds it by more than that. P is then at most
 // 2^8, and most iterations leave the maximum unchanged.
 func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
+  %p, %max_new, %sum_new, %rescale = func.call @softmax_of_block(%x, %max_old, %sum_old)
+      : (!s, !row, !row) -> (!s, !row, !row, !row)
+  %acc_kept = func.call @rescaled(%rescale, %acc_old) : (!row, !o) -> !o
+  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+}
+
+func.func private @rescaled(%rescale: !row, %acc: !o) -> !o {
+  %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+  %acc_kept = arith.mulf %acc, %rescale_each : !o
+  return %acc_kept : !o
+}
+
+// The same, with the factor from the old maximum to the new one instead of the sum of P V.
+func.func private @softmax_of_block(%x: !s, %max_old: !row, %sum_old: !row) -> (!s, !row, !row, !row) {
   %max_block = tile.reduce max %x dim 1 : !s -> !row
   %max_all = arith.maximumf %max_old, %max_block : !row
   %lags = tile.constant 8.0 : !row
@@ -137,9 +151,7 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   %sum_block = tile.reduce add %p dim 1 : !s -> !row
   %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
   %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
-  %rescale_each = tile.expand %rescale dim 1 : !row -> !o
-  %acc_kept = arith.mulf %acc_old, %rescale_each : !o
-  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+  return %p, %max_new, %sum_new, %rescale : !s, !row, !row, !row
 }
 
 // The same from natural scores, with natural maxima. The factor of base 2 is not combined with others, since scores may

@@ -3,8 +3,8 @@
 //
 // The division follows from dependences alone:
 //
-//   first role    the result with the fewest products, and what depends on its products but on no
-//                 other product
+//   first role    results of the products that all results need, those with the fewest further
+//                 products, and what depends on these products but on no other product
 //   second role   all other results
 //
 // What depends on no product, such as positions and rows of other operands, is computed by each
@@ -18,6 +18,7 @@
 #include "base/Layout/SharedLayout.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -104,20 +105,29 @@ private:
   SmallVector<Value> worklist;
 };
 
-/// The operations of an iteration that depend on the results of products, and these.
+/// The operations that depend on the results of products, also in later iterations and after the
+/// loop, and these.
 OpSet getDependents(const OpSet &products) {
   OpSet dependents = products;
-  for (size_t i = 0; i < dependents.size(); ++i)
-    for (OpOperand &use : dependents[i]->getUses()) {
+  llvm::SetVector<Value> values;
+  auto addResults = [&](Operation *op) {
+    if (op->getNumRegions() == 0 && dependents.insert(op))
+      values.insert_range(op->getResults());
+  };
+  for (Operation *product : products)
+    values.insert_range(product->getResults());
+  for (size_t i = 0; i < values.size(); ++i)
+    for (OpOperand &use : values[i].getUses()) {
       Operation *user = use.getOwner();
-      if (auto branch = dyn_cast<scf::IfOp>(user->getParentOp());
-          branch && user->hasTrait<OpTrait::IsTerminator>()) {
-        for (Operation *reader : branch.getResult(use.getOperandNumber()).getUsers())
-          if (!reader->hasTrait<OpTrait::IsTerminator>() && reader->getNumRegions() == 0)
-            dependents.insert(reader);
-      } else if (!user->hasTrait<OpTrait::IsTerminator>() && user->getNumRegions() == 0) {
-        dependents.insert(user);
+      if (!user->hasTrait<OpTrait::IsTerminator>()) {
+        addResults(user);
+        continue;
       }
+      unsigned number = use.getOperandNumber();
+      if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()))
+        values.insert(loop.getRegionIterArgs()[number]);
+      if (isa<scf::ForOp, scf::IfOp>(user->getParentOp()))
+        values.insert(user->getParentOp()->getResult(number));
     }
   return dependents;
 }
@@ -125,6 +135,8 @@ OpSet getDependents(const OpSet &products) {
 /// Whether the second role should repeat an operation, because its operand is no larger than its
 /// result and in the layout that results of products have.
 bool isRepeated(Operation *op) {
+  if (isa<tile::ExpandOp>(op))
+    return true;
   if (auto convert = dyn_cast<ConvertOp>(op))
     return !convert.getScratch();
   if (!isa<tile::CastOp>(op))
@@ -134,10 +146,15 @@ bool isRepeated(Operation *op) {
   return from && to && getElementBits(from.getElementType()) <= getElementBits(to.getElementType());
 }
 
-/// The type of a slot for a tile that threads write and read in the layout of products; null for
-/// other types.
+/// The type of a slot for a tile that threads write and read in the layout of products, or one
+/// value for each of its rows; null for other types.
 SharedType getSlotType(Value value) {
   auto tile = dyn_cast<RankedTensorType>(value.getType());
+  auto slice = tile ? dyn_cast_or_null<SliceAttr>(tile.getEncoding()) : SliceAttr();
+  if (slice && slice.getDim() == 1 && isa<WgmmaAttr>(slice.getParent()) &&
+      tile.getElementType().isF32())
+    return SharedType::get(value.getContext(), tile.getShape(), tile.getElementType(),
+                           tgpu::Swizzle::None);
   if (!tile || tile.getRank() != 2 || !isa<WgmmaAttr>(tile.getEncoding()) ||
       !isa<FloatType>(tile.getElementType()))
     return {};
@@ -147,30 +164,40 @@ SharedType getSlotType(Value value) {
 }
 
 /// Groups values that are handed over: those of one block have a ring each, and the two sides of a
-/// branch share rings. Returns false if the values lie elsewhere.
+/// branch share rings. Returns false if values of a loop lie elsewhere.
 bool groupHandovers(ArrayRef<Value> values, SmallVectorImpl<ComputeSplit::Handover> &handovers) {
-  SmallVector<Block *> blocks;
-  SmallVector<size_t> counts;
+  llvm::MapVector<Block *, SmallVector<Value>> inBlocks;
   for (Value value : values) {
-    SharedType slot = getSlotType(value);
-    auto *op = value.getDefiningOp();
-    if (!slot || !op || !op->getParentOfType<scf::ForOp>())
+    Operation *op = value.getDefiningOp();
+    if (!op || !getSlotType(value))
       return false;
-    if (blocks.empty() || blocks.back() != op->getBlock()) {
-      blocks.push_back(op->getBlock());
-      counts.push_back(0);
-    }
-    size_t number = counts.back()++;
-    if (blocks.size() == 1)
-      handovers.push_back({{}, slot});
-    if (number >= handovers.size() || handovers[number].slot != slot)
-      return false;
-    handovers[number].values.push_back(value);
+    inBlocks[op->getBlock()].push_back(value);
   }
-  if (blocks.size() == 1)
-    return true;
-  return blocks.size() == 2 && counts[0] == counts[1] && isa<scf::IfOp>(blocks[0]->getParentOp()) &&
-         blocks[0]->getParentOp() == blocks[1]->getParentOp();
+  llvm::DenseMap<Operation *, size_t> firstOf; // of branches
+  for (auto &[block, own] : inBlocks) {
+    Operation *parent = block->getParentOp();
+    bool isSide = isa<scf::IfOp>(parent) && parent->getParentOfType<scf::ForOp>();
+    if (!isSide && !isa<KernelOp, scf::ForOp>(parent))
+      return false;
+    auto [it, isFirst] = firstOf.try_emplace(parent, handovers.size());
+    if (isFirst) {
+      for (Value value : own)
+        handovers.push_back({{value}, getSlotType(value)});
+      continue;
+    }
+    for (auto [i, value] : llvm::enumerate(own)) {
+      size_t number = it->second + i;
+      if (number >= handovers.size() || handovers[number].slot != getSlotType(value) ||
+          handovers[number].values.front().getDefiningOp()->getParentOp() != parent)
+        return false;
+      handovers[number].values.push_back(value);
+    }
+  }
+  // Both sides of a branch hand over equally many values.
+  return llvm::all_of(handovers, [](const ComputeSplit::Handover &handover) {
+    Operation *parent = handover.values.front().getDefiningOp()->getParentOp();
+    return !isa<scf::IfOp>(parent) || handover.values.size() == 2;
+  });
 }
 
 } // namespace
@@ -190,15 +217,46 @@ static bool readsWritten(Operation *op, const WrittenViews &written) {
          });
 }
 
+/// Whether two stores write different columns of the same rows.
+static bool writeOtherColumns(StoreOp x, StoreOp y) {
+  struct Place {
+    SmallVector<Value> indices; ///< of all but the last dimension, as far as they are operands
+    ArrayRef<int64_t> known;
+    std::optional<int64_t> first; ///< column
+    int64_t columns;
+  };
+  auto getPlace = [](StoreOp store) {
+    Place place{SmallVector<Value>(store.getIndices()), store.getStaticIndices(), {}, 1};
+    if (ShapedType::isDynamic(place.known.back()))
+      place.first = getConstantIntValue(place.indices.pop_back_val());
+    else
+      place.first = place.known.back();
+    place.known = place.known.drop_back();
+    std::optional<ArrayRef<int64_t>> dims = store.getDims();
+    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    if (!dims || dims->back() == static_cast<int64_t>(place.known.size()))
+      place.columns = tile.getShape().back();
+    return place;
+  };
+  Place a = getPlace(x), b = getPlace(y);
+  return x.getView() == y.getView() && x.getDims() == y.getDims() && a.indices == b.indices &&
+         a.known == b.known && a.first && b.first &&
+         (*a.first + a.columns <= *b.first || *b.first + b.columns <= *a.first);
+}
+
+/// Whether two stores to one array may write the same element, so that their order matters.
+static bool areOrdered(StoreOp x, StoreOp y) {
+  return getViewRoot(x.getView()) == getViewRoot(y.getView()) && !writeOtherColumns(x, y);
+}
+
 std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
   SmallVector<StoreOp> stores;
-  llvm::DenseSet<Value> roots;
   WrittenViews written(kernel);
   bool isOrdered = false; // stores whose order matters
   WalkResult effects = kernel.walk([&](Operation *op) {
     if (auto store = dyn_cast<StoreOp>(op)) {
+      isOrdered |= llvm::any_of(stores, [&](StoreOp other) { return areOrdered(other, store); });
       stores.push_back(store);
-      isOrdered |= !roots.insert(getViewRoot(store.getView())).second;
     }
     auto convert = dyn_cast<ConvertOp>(op);
     bool isOther =
@@ -210,23 +268,41 @@ std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
   if (effects.wasInterrupted() || isOrdered || stores.size() < 2)
     return std::nullopt;
 
-  StoreOp smallest;
-  size_t fewest = 0;
+  // Products of each result, and those of all results that have some.
+  SmallVector<OpSet> products;
+  std::optional<OpSet> common;
   for (StoreOp store : stores) {
     Closure closure;
     closure.add(store);
-    size_t count = closure.products.size();
-    if (count > 0 && (!smallest || count < fewest)) {
-      smallest = store;
-      fewest = count;
-    }
+    if (!common && !closure.products.empty())
+      common = closure.products;
+    else if (!closure.products.empty())
+      common->remove_if([&](Operation *op) { return !closure.products.contains(op); });
+    products.push_back(std::move(closure.products));
   }
-  if (!smallest)
+  if (!common)
     return std::nullopt;
+  auto isSame = [](const OpSet &x, const OpSet &y) {
+    return x.size() == y.size() && llvm::all_of(x, [&](Operation *op) { return y.contains(op); });
+  };
+  // The fewest further products, unless all results have these.
+  const OpSet *fewest = nullptr;
+  for (const OpSet &each : products)
+    if (each.size() > common->size() && (!fewest || each.size() < fewest->size()))
+      fewest = &each;
+  if (!fewest || llvm::all_of(products, [&](const OpSet &each) {
+        return each.size() <= common->size() || isSame(each, *fewest);
+      }))
+    fewest = &*common;
   Closure first, all;
-  first.add(smallest);
-  for (StoreOp store : stores)
+  llvm::SmallDenseSet<Operation *> storesOfFirst;
+  for (auto [store, each] : llvm::zip_equal(stores, products)) {
     all.add(store);
+    if (each.empty() || !(isSame(each, *fewest) || isSame(each, *common)))
+      continue;
+    first.add(store);
+    storesOfFirst.insert(store);
+  }
   OpSet others;
   for (Operation *product : all.products)
     if (!first.products.contains(product))
@@ -264,7 +340,7 @@ std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
     return std::nullopt;
   Closure second(handed);
   for (StoreOp store : stores)
-    if (store != smallest)
+    if (!storesOfFirst.contains(store))
       second.add(store);
   for (Value value : handed)
     first.add(value);

@@ -284,6 +284,21 @@ std::optional<ComputeSplit> findSplit(KernelOp kernel, const RoleSlice &slice, b
   return isShort || must ? ComputeSplit::get(kernel) : std::nullopt;
 }
 
+/// The slots of the rings between two roles that compute: one if rings of two stages would not fit
+/// otherwise.
+void planHandovers(const ComputeSplit &split, int64_t bytesOfBlock, Memory &memory) {
+  int64_t room = bytesOfBlock - memory.fixed - 2 * memory.perStage;
+  bool isShort = room < ComputeSplit::stages * split.getBytes() && room >= split.getBytes();
+  memory.fixed += (isShort ? 1 : ComputeSplit::stages) * split.getBytes();
+  if (!isShort)
+    return;
+  for (const ComputeSplit::Handover &handover : split.handovers) {
+    Operation *op = handover.values.front().getDefiningOp();
+    op->setAttr(ringStagesName,
+                IntegerAttr::get(IntegerType::get(op->getContext(), 64), int64_t(1)));
+  }
+}
+
 } // namespace
 
 FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
@@ -327,7 +342,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (computeRoles.value_or(2) > 1)
     split = findSplit(kernel, *slice, /*must=*/computeRoles.has_value());
   if (split) {
-    memory.fixed += ComputeSplit::stages * split->getBytes();
+    planHandovers(*split, target.sharedOfBlock, memory);
     warps *= 2;
   }
   // If sums are added, memory is short: results are stored through buffers of operands that are no

@@ -11,6 +11,7 @@
 // fence.
 
 #include "passes/Tgpu/RoleWriter.h"
+#include "passes/Tgpu/ScheduleNames.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -19,9 +20,13 @@ using namespace tilewright::tgpu;
 void RoleWriter::makeChannel(const ComputeSplit::Handover &handover) {
   Channel channel;
   channel.handover = &handover;
-  channel.rings.push_back(makeRing(handover.slot, ComputeSplit::stages));
-  channel.full = makeBarriers(ComputeSplit::stages, old.getWarps());
-  channel.empty = makeBarriers(ComputeSplit::stages, old.getWarps());
+  int64_t stages = ComputeSplit::stages;
+  Operation *op = handover.values.front().getDefiningOp();
+  if (auto own = dyn_cast_or_null<IntegerAttr>(op->removeAttr(ringStagesName)))
+    stages = own.getInt();
+  channel.rings.push_back(makeRing(handover.slot, stages));
+  channel.full = makeBarriers(stages, old.getWarps());
+  channel.empty = makeBarriers(stages, old.getWarps());
   channels.push_back(std::move(channel));
 }
 

@@ -108,6 +108,35 @@ class AppendChoice(_Described, _AppendChoice):
                     rotary_pairs=self.pairs, rotary_first=self.q_first, rotary_type=self.angles or self.dtype)
 
 
+class _MlaDecodeChoice(NamedTuple):
+    dtype: str
+    dim: int
+    value_dim: int
+    heads: int
+    causal: str
+    page_rows: int
+    splits: int
+    modifier: str = ""
+
+
+class MlaDecodeChoice(_MlaDecodeChoice):
+    """The same for attention_mla_decode, of which the library has no description: an operation."""
+    program = "attention_mla_decode"
+
+    def entry(self):
+        return self.program
+
+    def params(self):
+        return dict(T=self.dtype, D=self.dim, DV=self.value_dim, GROUP=self.heads, CAUSAL=self.causal, PAGE_ROWS=self.page_rows,
+                    SPLITS=self.splits)
+
+    def files(self):
+        return f"{places.KERNELS}/{self.program}.mlir", []
+
+    def create(self, library, bundle):
+        return runtime.Operation(library, bundle, self.program, self.params())
+
+
 def common_choices():
     """The choices whose code comes with the wheel."""
     return [Choice(kernel, dtype, dim, dim, causal, False, "") for kernel, dtype, dim, causal in product(

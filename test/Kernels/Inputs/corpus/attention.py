@@ -239,6 +239,31 @@ def attention_decode():
                    q, k, v, entry=("program", "attention_decode"), leftpad=leftpad)
 
 
+def attention_mla_decode():
+    """Values are the first columns of keys."""
+    rng = np.random.default_rng(39)
+    for kind, heads, queries, page, page_rows, splits in (("f64", 6, 2, 7, 1, 0), ("f16", 16, 1, 32, 16, 3),
+                                                          ("bf16", 80, 2, 64, 64, 2), ("f16", 40, 1, 96, 0, 0)):
+        lengths = np.array([37, 0, 16, 90], np.int32)
+        q, k, _, _ = tensors(31, kind, 4, heads, 1, queries, 90, 96, 64)
+        total, table, numbers = 4, None, np.arange(4)[:, None]
+        if page_rows:
+            most = -(-90 // page)
+            total = 4 * most + 3
+            table = numbers = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        inputs = {"q": q, "k_pages": paged(k, lengths, page, numbers, total), "seq_lens": lengths}
+        if table is not None:
+            inputs["block_table"] = table
+        params = {"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits, "D": 96, "DV": 64, "GROUP": heads,
+                  "CAUSAL": "bottom_right"}
+        got = run("attention_mla_decode", params, inputs, {"o": ((*q.shape[:3], 64), kind), "lse": (q.shape[:3], lse_kind(kind))},
+                  {"scale": SCALE}, entry=("program", "attention_mla_decode"))
+        last = lengths[:, None] - queries + np.arange(queries)
+        keep = np.arange(90) <= last[:, None, :, None]
+        o, lse = forward(q, k, k[..., :64], SCALE, keep)[:2]
+        check_forward(str(params), got, o.reshape(*q.shape[:3], -1), lse.reshape(q.shape[:3]), kind)
+
+
 def cached_forward():
     """Chunks of new rows over a cache, by default blocks: packed or of one number, in pages or in one piece."""
     rng = np.random.default_rng(29)

@@ -1,0 +1,268 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Multi-head latent attention (DeepSeek-V2, 2024) of one or a few new queries of each sequence: the cache has one latent
+// row for each key, which all heads share, and whose first DV columns are the value, too.
+//
+//   O_i   = softmax(scale * Q_i K^T) K[:, 0:DV],  LSE_i = log sum exp(scale * Q_i K^T)
+//
+// Arguments
+//   q             [B, Hq, Sq, D]       T     the last queries of each sequence, multiplied by the up-projection of keys
+//   k_pages       [P, R, 1, D]         T     pages of R latent rows; or P = B, and sequence b is page b
+//   o             [B, Hq, Sq, DV]      T     result
+//   lse           [B, Hq, Sq]          ACC   result, optional
+//   block_table   [B, L]               i32   key j of sequence b is row j mod R of page block_table[b, j / R]; only
+//                                            with PAGE_ROWS
+//   seq_lens      [B]                  i32   keys of each sequence, at most L * R, or R
+//   scale                              ACC, finite
+//
+// Parameters
+//   D           Columns of a row of the cache, at most 768: 576 in DeepSeek-V3, of which the last 64 are rotated.
+//   DV          Columns of a value, at most D and 512, a multiple of 32: 512 in DeepSeek-V3.
+//   T           Type of elements, at least 16 bits.
+//   GROUP       Hq, the number of query heads.
+//   CAUSAL      none (default), or bottom_right: query i attends j <= i + seq_lens[b] - Sq.
+//   PAGE_ROWS   As in attention_decode.mlir. Default: 0, without a block table.
+//   SPLITS      As in attention_decode.mlir. Default: 0.
+//   BLOCK_N     Keys of an iteration.
+//
+// Lengths, page numbers and unused rows are treated as in attention_decode.mlir. A query that attends no key gets O = 0
+// and LSE = -inf. Runs are bit-identical.
+//
+// Algorithm: FlashMLA (DeepSeek, 2025). A tile has up to 64 heads of one query. An iteration reads a block of rows once:
+// the columns of both halves of the values, then the others. The scores are the sum of three products, and each half of
+// the values has a sum of its own, so that different threads may compute the two.
+
+tile.link "lib/attention.mlir"
+tile.link "lib/cache.mlir"
+tile.link "lib/forward.mlir"
+tile.link "lib/parts.mlir"
+
+!q_view   = !tile.view<[?, ?, ?, D], T>
+!o_view   = !tile.view<[?, ?, ?, DV], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+!k_view   = !tile.view<[?, ?, ?, D], T>
+!k_rows   = !tile.view<[?, ?, D], T>
+!table    = !tile.view<[?, ?], i32>
+!lengths  = !tile.view<[?], i32>
+!o_parts   = !tile.view<[?, ?, ?, ?, DV], ACC>
+!lse_parts = !tile.view<[?, ?, ?, ?], ACC>
+
+// Columns of half a value, and those that are no values.
+!q_half = !tile.tile<[BLOCK_M, DVP], T>
+!q_rest = !tile.tile<[BLOCK_M, REST], T>
+!k_half = !tile.tile<[BLOCK_N, DVP], T>
+!k_rest = !tile.tile<[BLOCK_N, REST], T>
+!s    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p    = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!o    = !tile.tile<[BLOCK_M, DVP], ACC>
+!o_t  = !tile.tile<[BLOCK_M, DVP], T>
+!row  = !tile.tile<[BLOCK_M], ACC>
+!acc  = !tile.param<ACC>
+!merged  = !tile.tile<[MERGE, DVP], ACC>
+!merged_row = !tile.tile<[MERGE], ACC>
+!columns = !tile.tile<[DVP], ACC>
+
+func.func private @cached_keys(i32, !k_view, !table, !lengths) -> i32
+func.func private @no_keys() -> (!row, !row, !o)
+func.func private @softmax_of_block(!s, !row, !row) -> (!s, !row, !row, !row)
+func.func private @rescaled(!row, !o) -> !o
+func.func private @output_of(!row, !o) -> !o
+func.func private @lse_of(!row, !row) -> !row
+func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @blocks_of_part(i32, i32, i32) -> i32
+func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
+func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
+    -> (!columns, !columns, !columns)
+
+tile.program @attention_mla_decode
+    params(D: int, DV: int = min(D, 512), T: type in [f16, bf16, f32, f64], GROUP: int,
+           CAUSAL: enum in ["none", "bottom_right"] = "none", PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0,
+           SPLITS: int = 0,
+           let WIDE: flag = and(has_roles(), bits(T) == 16),
+           BLOCK_N: int in [16, 32, 64, 128] =
+               select(or(WIDE, not(on_gpu())), 64, select(bits(T) == 16, 32, 16)),
+           // With tgpu.transpose_few_rows, keys are rows of products, and heads are columns.
+           let FEW: flag = or(GROUP <= 32, PAGE_ROWS == 1),
+           let BLOCK_M: int = select(WIDE, select(FEW, min(ceildiv(GROUP, 8) * 8, 32), 64), 16),
+           let ACC: type = accumulator(T),
+           let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
+           let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
+           // With 64 heads, products are the limit, and more instances take no longer for a block.
+           let PAIR_SHARE: int = select(GROUP <= 32, 2, 1),
+           let PAIRS: int = max(dim(q, 0) * dim(q, 2) * ceildiv(GROUP, BLOCK_M), 1),
+           let LONG_PARTS: int = max(min(ceildiv(ROOM, PART_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
+           let BLOCKS: int = max(ceildiv(ROOM, BLOCK_N), 1), let EVEN: int = max(floordiv(multiprocessors(), PAIRS), 1),
+           let PAYS: flag = BLOCKS * max(PAIR_SHARE * PAIRS, multiprocessors()) >
+               ceildiv(BLOCKS, EVEN) * max(PAIR_SHARE * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
+           let PARTS: int = min(BLOCKS, select(SPLITS > 0, SPLITS, select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS))))
+    require(DV >= 32, DV <= 512, mod(DV, 32) == 0, DV <= D, D - DV <= 256, GROUP >= 1, GROUP <= 128, SPLITS >= 0,
+            dim(q, 1) == GROUP, dim(k_pages, 2) == 1, mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
+            same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(seq_lens, q, 0),
+            or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)), or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
+            within(seq_lens, 0, ROOM + 1),
+            within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), finite(scale))
+    (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %block_table: optional !table,
+     %seq_lens: !lengths, %scale: !acc) {
+  %o_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS, DV] : !o_parts
+  %lse_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS] : !lse_parts
+  tile.launch @attention_mla_decode_part(%q, %k_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %scale)
+      : !q_view, !k_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !acc
+  tile.launch @attention_mla_decode_merge(%o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens)
+      when (PARTS > 1)
+      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths
+}
+
+// The keys of sequence b, how many iterations they take, and how many of these a part has. `pairs`: the tiles of all
+// sequences.
+func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most: i32,
+                                %pairs: i32) -> (i32, i32, i32) {
+  %keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+  %block_n = tile.param BLOCK_N : i32
+  %last = tile.param BLOCK_N - 1 : i32
+  %up_to_block = arith.addi %keys, %last : i32
+  %blocks = arith.divui %up_to_block, %block_n : i32
+  %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
+  return %keys, %blocks, %each : i32, i32, i32
+}
+
+// A part of the keys, for one query of some heads. The only part of a sequence is its result.
+tile.kernel @attention_mla_decode_part
+    params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "bottom_right"], PAGE_ROWS: int,
+           PART_KEYS: int, PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
+           let REST: int = max(padded(D - DV), 16), let TILES: int = ceildiv(GROUP, BLOCK_M),
+           let ACC: type = accumulator(T))
+    (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
+     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %scale: !acc)
+    grid(%part = dim(o_parts, 3), %row = dim(q, 2) * ceildiv(dim(q, 1), BLOCK_M), %b = dim(q, 0))
+    attributes {tgpu.transpose_few_rows} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %half = tile.param DVP : i32
+  %values = tile.param DV : i32
+  // The first head of the tile, and its query.
+  %tiles = tile.param TILES : i32
+  %i = arith.divsi %row, %tiles : i32
+  %tile = arith.remsi %row, %tiles : i32
+  %block_m = tile.param BLOCK_M : i32
+  %h = arith.muli %tile, %block_m : i32
+  %most = tile.dim %o_parts, 3 : !o_parts
+  %sequences = tile.dim %q, 0 : !q_view
+  %queries = tile.dim %q, 2 : !q_view
+  %rows = arith.muli %queries, %tiles : i32
+  %pairs = arith.muli %sequences, %rows : i32
+  %keys, %blocks, %each = func.call @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs)
+      : (i32, !k_view, !table, !lengths, i32, i32) -> (i32, i32, i32)
+  // The last query attends all keys, and each one before it one key fewer.
+  %causal = tile.param CAUSAL == "bottom_right" : i1
+  %next = arith.addi %i, %c1 : i32
+  %later = arith.subi %queries, %next : i32
+  %not_attended = arith.select %causal, %later, %c0 : i32
+  %attended = arith.subi %keys, %not_attended : i32
+  %block_n = tile.param BLOCK_N : i32
+  %keys_each = arith.muli %each, %block_n : i32
+  %blocks_before = arith.muli %part, %each : i32
+  %begin = arith.muli %blocks_before, %block_n : i32
+  %wanted_end = arith.addi %begin, %keys_each : i32
+  %end = arith.minsi %wanted_end, %attended : i32
+  %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
+      : !k_view, !table -> !k_rows
+  // Further rows of the tile are zero, and are not stored.
+  %q_0 = tile.load %q[%b, %h, %i, 0] dims [1, 3] : !q_view -> !q_half
+  %q_1 = tile.load %q[%b, %h, %i, %half] dims [1, 3] : !q_view -> !q_half
+  %q_2 = tile.load %q[%b, %h, %i, %values] dims [1, 3] : !q_view -> !q_rest
+  %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %masked_out = tile.constant minus_inf : !s
+  %scale_base2 = arith.mulf %scale, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+
+  %max, %sum, %acc_0, %acc_1 = tile.for_blocks %n in (%begin to %end) against (%c0 to %block_m)
+      keep %keep : !keep
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_0_old = %no_o : !o,
+                %acc_1_old = %no_o : !o) {
+    %k_0 = tile.load %k[%n, 0, 0] dims [0, 2] : !k_rows -> !k_half
+    %k_1 = tile.load %k[%n, 0, %half] dims [0, 2] : !k_rows -> !k_half
+    %k_2 = tile.load %k[%n, 0, %values] dims [0, 2] : !k_rows -> !k_rest
+    %s_0 = tile.dot %q_0, %k_0 transpose_b : !q_half, !k_half -> !s
+    %s_1 = tile.dot %q_1, %k_1, %s_0 transpose_b : !q_half, !k_half -> !s
+    %has_rest = tile.param D > DV : i1
+    %s = scf.if %has_rest -> (!s) {
+      %s_2 = tile.dot %q_2, %k_2, %s_1 transpose_b : !q_rest, !k_rest -> !s
+      scf.yield %s_2 : !s
+    } else {
+      scf.yield %s_1 : !s
+    }
+    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
+    %x = tile.select %keep, %base2, %masked_out : !keep, !s
+    %p, %max_new, %sum_new, %rescale = func.call @softmax_of_block(%x, %max_old, %sum_old)
+        : (!s, !row, !row) -> (!s, !row, !row, !row)
+    %p_tile = tile.cast %p : !s -> !p
+    %acc_0_kept = func.call @rescaled(%rescale, %acc_0_old) : (!row, !o) -> !o
+    %acc_1_kept = func.call @rescaled(%rescale, %acc_1_old) : (!row, !o) -> !o
+    %acc_0_new = tile.dot %p_tile, %k_0, %acc_0_kept : !p, !k_half -> !o
+    %acc_1_new = tile.dot %p_tile, %k_1, %acc_1_kept : !p, !k_half -> !o
+    tile.yield %max_new, %sum_new, %acc_0_new, %acc_1_new : !row, !row, !o, !o
+  }
+
+  %result_0 = func.call @output_of(%sum, %acc_0) : (!row, !o) -> !o
+  %result_1 = func.call @output_of(%sum, %acc_1) : (!row, !o) -> !o
+  %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+  // A sequence without keys has one part as well, without keys.
+  %is_whole = arith.cmpi sle, %blocks, %each : i32
+  scf.if %is_whole {
+    %is_first = arith.cmpi eq, %part, %c0 : i32
+    %stored = arith.select %is_first, %block_m, %c0 : i32
+    %o_tile = tile.subview %o dim 1 from %h size %stored : !o_view
+    %lse_tile = tile.subview %lse dim 1 from %h size %stored : !row_view
+    %o_0 = tile.cast %result_0 : !o -> !o_t
+    %o_1 = tile.cast %result_1 : !o -> !o_t
+    tile.store %o_0, %o_tile[%b, 0, %i, 0] dims [1, 3] : !o_t, !o_view
+    tile.store %o_1, %o_tile[%b, 0, %i, %half] dims [1, 3] : !o_t, !o_view
+    tile.store %lse_row, %lse_tile[%b, 0, %i] dims [1] : !row, !row_view
+  } else {
+    %is_part = arith.cmpi sgt, %blocks, %blocks_before : i32
+    %stored = arith.select %is_part, %block_m, %c0 : i32
+    %o_tile = tile.subview %o_parts dim 1 from %h size %stored : !o_parts
+    %lse_tile = tile.subview %lse_parts dim 1 from %h size %stored : !lse_parts
+    tile.store %result_0, %o_tile[%b, 0, %i, %part, 0] dims [1, 4] : !o, !o_parts
+    tile.store %result_1, %o_tile[%b, 0, %i, %part, %half] dims [1, 4] : !o, !o_parts
+    tile.store %lse_row, %lse_tile[%b, 0, %i, %part] dims [1] : !row, !lse_parts
+  }
+}
+
+tile.kernel @attention_mla_decode_merge
+    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, PAIR_SHARE: int, BLOCK_M: int,
+           BLOCK_N: int, let MERGE: int = 8, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
+     %block_table: optional !table, %seq_lens: !lengths)
+    grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %most = tile.dim %o_parts, 3 : !o_parts
+  %sequences = tile.dim %o, 0 : !o_view
+  %queries = tile.dim %o, 2 : !o_view
+  %tiles = tile.param ceildiv(GROUP, BLOCK_M) : i32
+  %tiles_each = arith.muli %queries, %tiles : i32
+  %pairs = arith.muli %sequences, %tiles_each : i32
+  %are_few, %o_first, %lse_first = func.call @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
+      : (!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
+  %keys, %blocks, %each = func.call @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs)
+      : (i32, !k_view, !table, !lengths, i32, i32) -> (i32, i32, i32)
+  %max, %sum, %acc = func.call @merge_all_parts(
+      %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
+      : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)
+  %is_part = arith.cmpi sgt, %blocks, %each : i32
+  %stored = arith.select %is_part, %c1, %c0 : i32
+  %o_head = tile.subview %o dim 1 from %h size %stored : !o_view
+  %lse_head = tile.subview %lse dim 1 from %h size %stored : !row_view
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!columns) -> !columns
+  %o_columns = arith.mulf %acc, %inverse : !columns
+  %o_tile = tile.cast %o_columns : !columns -> !tile.tile<[DVP], T>
+  tile.store %o_tile, %o_head[%b, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
+  // All columns have the same LSE; the view of one head has room for one.
+  %log_sum = math.log %sum : !columns
+  %lse_columns = arith.addf %max, %log_sum : !columns
+  tile.store %lse_columns, %lse_head[%b, 0, %i] dims [1] : !columns, !row_view
+}
