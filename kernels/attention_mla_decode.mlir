@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Multi-head latent attention (DeepSeek-V2, 2024) of one or a few new queries of each sequence: the cache has one latent
-// row for each key, which all heads share, and whose first DV columns are the value, too.
+// Multi-head latent attention (DeepSeek-V2, 2024) of one or a few new queries of each sequence: the cache has one
+// latent row for each key, which all heads share, and whose first DV columns are the value, too.
 //
 //   O_i   = softmax(scale * Q_i K^T) K[:, 0:DV],  LSE_i = log sum exp(scale * Q_i K^T)
 //
@@ -29,9 +29,9 @@
 // Lengths, page numbers and unused rows are treated as in attention_decode.mlir. A query that attends no key gets O = 0
 // and LSE = -inf. Runs are bit-identical.
 //
-// Algorithm: FlashMLA (DeepSeek, 2025). A tile has up to 64 heads of one query. An iteration reads a block of rows once:
-// the columns of both halves of the values, then the others. The scores are the sum of three products, and each half of
-// the values has a sum of its own, so that different threads may compute the two.
+// Algorithm: FlashMLA (DeepSeek, 2025). A tile has up to 64 heads of one query. An iteration reads a block of rows
+// once: the columns of both halves of the values, then the others. The scores are the sum of three products, and each
+// half of the values has a sum of its own, so that different threads may compute the two.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/cache.mlir"
@@ -89,8 +89,8 @@ tile.program @attention_mla_decode
            let ACC: type = accumulator(T),
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
            let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
-           // With 64 heads, products are the limit, and more instances take no longer for a block.
-           let PAIR_SHARE: int = select(GROUP <= 32, 2, 1),
+           // With more instances, none takes longer for a block: products, not the memory, are the limit of each.
+           let PAIR_SHARE: int = 1,
            let PAIRS: int = max(dim(q, 0) * dim(q, 2) * ceildiv(GROUP, BLOCK_M), 1),
            let LONG_PARTS: int = max(min(ceildiv(ROOM, PART_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
            let BLOCKS: int = max(ceildiv(ROOM, BLOCK_N), 1), let EVEN: int = max(floordiv(multiprocessors(), PAIRS), 1),

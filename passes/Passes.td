@@ -982,7 +982,8 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
     get three.
 
     If the tiles of a thread exceed its registers and two roles can compute some of the results each, they do
-    (`compute_roles` = 2).
+    (`compute_roles` = 2). The rings between them get one slot (`tgpu.ring_stages` on the operations that compute what
+    is handed over) if two would leave no room for two stages of the others.
 
     Before:
     ```mlir
@@ -1103,10 +1104,12 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     before its first result leaves, and releases it after the last; tgpu-stage-stores stores the results through it.
 
     With `compute_roles` = 2, a second role, "compute_2", has as many warps as "compute" and computes some of the
-    results. "compute" keeps the result with the fewest products, and what depends on these but on no other product; a
-    tile that "compute_2" needs of that is written to a ring of two slots. Each role waits for the copies that it reads,
-    and a buffer that both read is free when the warps of both have used it. A kernel that adds to memory, votes, or
-    writes to shared memory cannot have two such roles.
+    results, such as the other half of the columns of an array. "compute" keeps the products that all results need, the
+    results with the fewest further ones, and what depends on these but on no other product; tiles and values of their
+    rows that "compute_2" needs of that, in a loop or behind it, are written to rings of two slots, or one
+    (`tgpu.ring_stages` = 1). Each role waits for the copies that it reads, and a buffer that both read is free when the
+    warps of both have used it. A kernel that adds to memory, votes, or writes to shared memory cannot have two such
+    roles.
 
     With `scratch_stages` = 2, buffers that each iteration writes for its own products alternate between two copies, and
     the barrier at the start of an iteration is removed.

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Several program instances share the keys of a sequence: each writes O and LSE of its part of them, and a second launch
-// merges the parts (Flash-Decoding: Dao, Haziza, Massa and Sizov, 2023).
+// Several program instances share the keys of a sequence: each writes O and LSE of its part of them, and a second
+// launch merges the parts (Flash-Decoding: Dao, Haziza, Massa and Sizov, 2023).
 //
 // A kernel that links this file declares BLOCK_N, PART_KEYS and PAIR_SHARE for @blocks_of_part, and for the merge T,
 // ACC, DV, DVP and MERGE: how many parts are merged at a time.
@@ -26,9 +26,9 @@ func.func private @lowest() -> !acc
 func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 {
   %c1 = arith.constant 1 : i32
   %c_less = arith.constant -1 : i32
-  // Where the memory is the limit, half of the multiprocessors suffice for it: PAIR_SHARE is 2; with more instances,
-  // each takes longer for a block. A merge takes as long as four blocks. Where parts do not pay, only long sequences are
-  // divided. More pairs than multiprocessors change nothing but the size of the numbers.
+  // Where the memory is the limit, half of the multiprocessors suffice for it, PAIR_SHARE is 2: with more instances,
+  // each takes longer for a block. A merge takes as long as four blocks. Where parts do not pay, only long sequences
+  // are divided. More pairs than multiprocessors change nothing but the size of the numbers.
   %all = tile.param multiprocessors() : i32
   %share = tile.param PAIR_SHARE : i32
   %c4 = arith.constant 4 : i32

@@ -54,9 +54,10 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
         slice->split = ComputeSplit::get(kernel);
         if (!slice->split || slice->spread) {
           kernel.emitOpError("cannot have two roles that compute: it must store two results to "
-                             "different arrays, each with separate products, must not add to "
-                             "memory, vote or read what it writes, and the first role may pass "
-                             "only tiles to the second; use the schedule compute_roles=1");
+                             "different arrays or columns, each with separate products, must not "
+                             "add to memory, vote or read what it writes, and the first role may "
+                             "pass only tiles and values of their rows to the second; use the "
+                             "schedule compute_roles=1");
           return signalPassFailure();
         }
       }

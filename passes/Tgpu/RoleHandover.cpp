@@ -22,8 +22,9 @@ void RoleWriter::makeChannel(const ComputeSplit::Handover &handover) {
   channel.handover = &handover;
   int64_t stages = ComputeSplit::stages;
   Operation *op = handover.values.front().getDefiningOp();
-  if (auto own = dyn_cast_or_null<IntegerAttr>(op->removeAttr(ringStagesName)))
-    stages = own.getInt();
+  if (auto own = dyn_cast_or_null<IntegerAttr>(op->removeAttr(ringStagesName));
+      own && own.getInt() == 1)
+    stages = 1;
   channel.rings.push_back(makeRing(handover.slot, stages));
   channel.full = makeBarriers(stages, old.getWarps());
   channel.empty = makeBarriers(stages, old.getWarps());

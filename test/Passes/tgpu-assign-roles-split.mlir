@@ -373,7 +373,7 @@ tgpu.kernel @two_sums target "sm_90a" warps 4
 !in = !tile.view<[?, 64], bf16>
 !out = !tile.view<[?, 64], f32>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
-// expected-error @+1 {{'tgpu.kernel' op cannot have two roles that compute: it must store two results to different arrays, each with separate products, must not add to memory, vote or read what it writes, and the first role may pass only tiles to the second; use the schedule compute_roles=1}}
+// expected-error @+1 {{'tgpu.kernel' op cannot have two roles that compute: it must store two results to different arrays or columns, each with separate products, must not add to memory, vote or read what it writes, and the first role may pass only tiles and values of their rows to the second; use the schedule compute_roles=1}}
 tgpu.kernel @one_sum target "sm_90a" warps 4 (%k: !in, %q: !in, %o: !out, %rounds: i32) grid(%i = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, compute_roles = 2>} {
   %kb = tgpu.alloc : !b
