@@ -61,8 +61,7 @@ ForwardResult runMla(const LatentArrays &arrays, Type type, int64_t pageRows, in
     for (int64_t b = 0; b < problem.B; ++b)
       for (int64_t j = 0; j < keys.lengths[b]; ++j) {
         int64_t page = keys.table[b * keys.maxPages + j / keys.pageSize];
-        std::copy_n(keys.pagesK.begin() +
-                        (page * keys.pageSize + j % keys.pageSize) * problem.D,
+        std::copy_n(keys.pagesK.begin() + (page * keys.pageSize + j % keys.pageSize) * problem.D,
                     problem.D, rows.begin() + (b * pageSize + j) * problem.D);
       }
   }
@@ -116,8 +115,7 @@ TEST_P(Mla, Columns576) {
     LatentArrays arrays({100, 65}, 64, heads, 576, 512, type, /*seed=*/7, /*queries=*/2);
     arrays.problem.causal = Causal::BottomRight;
     MatrixCase matrixCase("attention_mla_decode", "576 columns", type);
-    expectForward(arrays.oracle(type), runMla(arrays, type, 64, 0),
-                  describe(arrays.problem, type));
+    expectForward(arrays.oracle(type), runMla(arrays, type, 64, 0), describe(arrays.problem, type));
   }
 }
 
@@ -127,8 +125,7 @@ TEST_P(Mla, NegativeScale) {
   LatentArrays arrays({150, 30}, 32, 64, 128, 64, type, /*seed=*/8, /*queries=*/1);
   arrays.problem.scale = -arrays.problem.scale;
   MatrixCase matrixCase("attention_mla_decode", "a negative scale", type);
-  expectForward(arrays.oracle(type), runMla(arrays, type, 32, 2),
-                describe(arrays.problem, type));
+  expectForward(arrays.oracle(type), runMla(arrays, type, 32, 2), describe(arrays.problem, type));
 }
 
 /// With given splits, a sequence has the same bits beside others, in other pages, and in one piece.
