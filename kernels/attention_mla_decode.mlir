@@ -84,7 +84,7 @@ tile.program @attention_mla_decode
            BLOCK_N: int in [16, 32, 64, 128] =
                select(or(WIDE, not(on_gpu())), 64, select(bits(T) == 16, 32, 16)),
            // With tgpu.transpose_few_rows, keys are rows of products, and heads are columns.
-           let FEW: flag = or(GROUP <= 32, PAGE_ROWS == 1),
+           let FEW: flag = and(or(GROUP <= 32, PAGE_ROWS == 1), mod(DV, 128) == 0),
            let BLOCK_M: int = select(WIDE, select(FEW, min(ceildiv(GROUP, 8) * 8, 32), 64), 16),
            let ACC: type = accumulator(T),
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
@@ -131,7 +131,7 @@ func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table
 tile.kernel @attention_mla_decode_part
     params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "bottom_right"], PAGE_ROWS: int,
            PART_KEYS: int, PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
-           let REST: int = max(padded(D - DV), 16), let TILES: int = ceildiv(GROUP, BLOCK_M),
+           let REST: int = max(ceildiv(D - DV, 16), 1) * 16, let TILES: int = ceildiv(GROUP, BLOCK_M),
            let ACC: type = accumulator(T))
     (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %scale: !acc)

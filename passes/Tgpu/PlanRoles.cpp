@@ -286,16 +286,15 @@ std::optional<ComputeSplit> findSplit(KernelOp kernel, const RoleSlice &slice, b
 
 /// The slots of the rings between two roles that compute: one if rings of two stages would not fit
 /// otherwise.
-void planHandovers(const ComputeSplit &split, int64_t bytesOfBlock, Memory &memory) {
-  int64_t room = bytesOfBlock - memory.fixed - 2 * memory.perStage;
+int64_t getHandoverSlots(const ComputeSplit &split, int64_t room) {
   bool isShort = room < ComputeSplit::stages * split.getBytes() && room >= split.getBytes();
-  memory.fixed += (isShort ? 1 : ComputeSplit::stages) * split.getBytes();
-  if (!isShort)
-    return;
+  return isShort ? 1 : ComputeSplit::stages;
+}
+
+void setHandoverSlots(const ComputeSplit &split, int64_t slots) {
   for (const ComputeSplit::Handover &handover : split.handovers) {
     Operation *op = handover.values.front().getDefiningOp();
-    op->setAttr(ringStagesName,
-                IntegerAttr::get(IntegerType::get(op->getContext(), 64), int64_t(1)));
+    op->setAttr(ringStagesName, IntegerAttr::get(IntegerType::get(op->getContext(), 64), slots));
   }
 }
 
@@ -341,8 +340,11 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   std::optional<ComputeSplit> split;
   if (computeRoles.value_or(2) > 1)
     split = findSplit(kernel, *slice, /*must=*/computeRoles.has_value());
+  int64_t handoverSlots = ComputeSplit::stages;
   if (split) {
-    planHandovers(*split, target.sharedOfBlock, memory);
+    handoverSlots =
+        getHandoverSlots(*split, target.sharedOfBlock - memory.fixed - 2 * memory.perStage);
+    memory.fixed += handoverSlots * split->getBytes();
     warps *= 2;
   }
   // If sums are added, memory is short: results are stored through buffers of operands that are no
@@ -460,6 +462,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return failure();
   for (const CopyGroup *each : ofOneSlot)
     setSlots(*each, 1);
+  if (handoverSlots != ComputeSplit::stages)
+    setHandoverSlots(*split, handoverSlots);
   if (group > 0 && buffers == 0 && memory.perScratch == 0 && !split &&
       overrides.lend.value_or(1) != 0)
     lendSlots(kernel, *slice);

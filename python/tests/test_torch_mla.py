@@ -64,6 +64,11 @@ class MlaTest(TorchTest):
         o, _ = tilewright.flash_mla_with_kvcache(self.q, self.pages, self.table, self.seqlens, VALUE_DIM, metadata, splits)
         self.assertEqual(o.shape, (4, 2, HEADS, VALUE_DIM))
 
+    def test_operator(self):
+        torch.library.opcheck(torch.ops.tilewright.mla_decode.default,
+                              (self.q.transpose(1, 2), self.pages, self.table, self.seqlens, VALUE_DIM, 0.25, True, 0),
+                              test_utils=("test_schema", "test_faketensor"))
+
     def test_refusals(self):
         call = tilewright.flash_mla_with_kvcache
         good = dict(q=self.q, k_cache=self.pages, block_table=self.table, cache_seqlens=self.seqlens, head_dim_v=VALUE_DIM)

@@ -78,8 +78,8 @@ ForwardResult runMla(const LatentArrays &arrays, Type type, int64_t pageRows, in
 }
 
 /// Fewer heads than a tile has rows, several tiles, and heads that fill no tile; one or two new
-/// queries; pages of any size, and sequences in one piece; one part, or more parts than blocks of
-/// keys. Pages and rows without a sequence hold NaN.
+/// queries; columns that fill no tile; pages of any size, and sequences in one piece; one part, or
+/// more parts than blocks of keys. Pages and rows without a sequence hold NaN.
 TEST_P(Mla, PagesAndParts) {
   Type type = GetParam();
   uint64_t seed = 1;
@@ -90,7 +90,8 @@ TEST_P(Mla, PagesAndParts) {
        std::initializer_list<Shape>{{16, 16, 16, 1, 192, 128},
                                     {7, 1, 40, 2, 96, 64},
                                     {64, 64, 128, 2, 128, 128},
-                                    {64, 32, 72, 1, 192, 128}})
+                                    {64, 32, 72, 1, 192, 128},
+                                    {32, 16, 24, 1, 104, 64}})
     for (int64_t splits : {0, 3}) {
       const std::vector<int64_t> lengths = {1, 0, 200, 64, 129};
       LatentArrays arrays(lengths, pageSize, heads, D, DV, type, seed++, queries);
