@@ -204,6 +204,7 @@ struct CallExtents {
   bool isRowBias = false;     ///< the bias is the same for all queries
   int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
   int64_t pageRows = 0;       ///< rows of a page, where `rows` sequences have one query each
+  int64_t heads = 2;          ///< of these queries
   int64_t cacheRows = 0;      ///< rows of a page, where one sequence has all queries
   bool hasResult = true;      ///< o is given, where it is optional
 
@@ -215,7 +216,7 @@ struct CallExtents {
       return {rows, pagesOfSequence()};
     if (name == "seq_lens")
       return {rows};
-    llvm::SmallVector<int64_t> shape{rows, 2, 1};
+    llvm::SmallVector<int64_t> shape{rows, heads, 1};
     if (name != "lse")
       shape.push_back(depth);
     return shape;

@@ -305,8 +305,42 @@ Kernel decode() {
   return kernel;
 }
 
+const std::string kJoined = "two products in one sum are waited for together: the commit of the "
+                            "second closes both groups";
+
+/// Latent attention of 64 heads, whose sum two roles compute: sequences of one part and of two,
+/// which have several blocks, one or none.
+Kernel latentDecode() {
+  constexpr int64_t depth = 512;
+  CallExtents few = {3, 8, depth};
+  few.pageRows = 16;
+  few.heads = 64;
+  Kernel kernel = {
+      "latent_decode",
+      "attention_mla_decode",
+      "sm_90a",
+      {{"T", "f16"}, {"D", "512"}, {"GROUP", "64"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}},
+      0,
+      few,
+      {{"tgpu.wgmma_commit", kJoined},
+       {"tgpu.wait",
+        "of the second role that computes, for the right half of a block: it multiplies "
+        "by it what the first role handed over after it had waited for the same half"}},
+      3};
+  CallExtents many = few;
+  many.rows = 5;
+  many.keys = 330;
+  kernel.launches = {{many},
+                     {many, {}, {{"seq_lens", 0}}},
+                     {many, {}, {{"seq_lens", 256}}},
+                     {many, {{"scale", -0.25}}},
+                     {many, {{"scale", -0.25}}, {{"seq_lens", 64}}}};
+  return kernel;
+}
+
 const std::vector<Kernel> kOtherKernels = {
     decode(),
+    latentDecode(),
     rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
             {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2,
             withoutResult(kLaunches)),
@@ -319,8 +353,7 @@ const std::vector<Kernel> kOtherKernels = {
      kHalf,
      8,
      kSequence,
-     {{"tgpu.wgmma_commit", "two products in one sum are waited for together: the commit of the "
-                            "second closes both groups"}},
+     {{"tgpu.wgmma_commit", kJoined}},
      2},
 };
 
