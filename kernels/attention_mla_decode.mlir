@@ -98,7 +98,7 @@ tile.program @attention_mla_decode
                ceildiv(BLOCKS, EVEN) * max(PAIR_SHARE * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
            let PARTS: int = min(BLOCKS, select(SPLITS > 0, SPLITS, select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS))))
     require(DV >= 32, DV <= 512, mod(DV, 32) == 0, DV <= D, D - DV <= 256, GROUP >= 1, GROUP <= 128, SPLITS >= 0,
-            dim(q, 1) == GROUP, dim(k_pages, 2) == 1, mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
+            dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 2) == 1, mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(seq_lens, q, 0),
             or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)), or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
             within(seq_lens, 0, ROOM + 1),

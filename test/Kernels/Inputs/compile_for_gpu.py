@@ -40,6 +40,11 @@ PTXAS = shutil.which("ptxas") or (
 IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 
 
+def values_of(dim):
+    """The columns of a latent row that are a value."""
+    return str(min(int(dim) // 32 * 32, 512))
+
+
 def list_cases(folder, names):
     """Returns (kernel, parameters, modifier or None) of each case."""
     cases = []
@@ -51,7 +56,10 @@ def list_cases(folder, names):
             types = ["e4m3", "e5m2"]
         elif name == "matmul":
             types += ["e4m3", "e5m2"]
+        is_latent = "mla" in name
         dims = ["64", "80", "128", "256"] if "D: int" in text else [None]
+        if is_latent:
+            dims = ["96", "192", "320", "576"]
         for type_index, element in enumerate(types):
             for dim_index, dim in enumerate(dims):
                 # The smoke tier has each type and each width once.
@@ -64,6 +72,8 @@ def list_cases(folder, names):
                     params["PAGE"] = "64" if element != "f64" else "16"
                 if "packed" in name:
                     params["GROUP"] = "6" if dim == "80" else "4"
+                if is_latent:
+                    params.update(GROUP="16" if dim == "96" else "64", DV=values_of(dim))
                 if name == "layer_norm":
                     params["N"] = "1000"
                 if name == "matmul" and element in ("e4m3", "e5m2"):
@@ -73,6 +83,9 @@ def list_cases(folder, names):
         if dims[0]:
             for element, dim in zip(types, ("8", "40", "7", "100")):
                 params = {"T": element, "D": dim, "PAGE": "16", "GROUP": "4"}
+                if is_latent:
+                    dim = params["D"] = str(int(dim) + 32)
+                    params["DV"] = values_of(dim)
                 cases.append((name, {key: params[key] for key in params if f"{key}: int" in text or key == "T"}, None))
         for mod, function in MODS.items():
             if re.search(rf"func\.func private @{function}\b", text):
