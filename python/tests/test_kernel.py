@@ -18,7 +18,7 @@ from tilewright import functions, places, plans, signature  # noqa: E402
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "examples")
 RMS_NORM, RMS_BACKWARD, SOFTMAX = (os.path.join(EXAMPLES, name + ".mlir") for name in
                                    ("rms_norm", "rms_norm_backward", "first_kernel"))
-
+DECODE = {"GROUP": 2, "BLOCK_N": 16}  # of attention_decode
 
 TWO = """
 !view = !tile.view<[?, 16], f32>
@@ -168,16 +168,18 @@ class KernelTest(TorchTest):
         self.assertEqual(found, {"y": (3, 8, None, 8), "z": (5,)})
 
     def test_programs_and_names(self):
-        q, k, v = (single(1, heads, rows, 8, seed=seed).detach() for heads, rows, seed in ((4, 5, 1), (2, 9, 2), (2, 9, 3)))
-        split = tilewright.kernel("attention_split_kv", D=8, T="f32")
-        self.assertTrue(split.signature.is_program)
-        self.assert_same([split(q, k, v, scale=0.5, num_splits=2)], [tilewright.attention(q, k, v, scale=0.5)])
-        partial = tilewright.kernel("attention_split_kv", "attention_split_kv_partial", D=8, DV=8, T="f32", CAUSAL="none", BLOCK_M=16,
-                                    BLOCK_N=64)
-        self.assertEqual(partial.signature.names(), ["q", "k", "v", "o_splits", "lse_splits", "scale", "num_splits"])
-        parts = torch.zeros(2, 1, 4, 5, 8), torch.zeros(2, 1, 4, 5)
-        partial(q, k, v, *parts, scale=0.5, num_splits=2)
-        self.assert_same([parts[1].logsumexp(0)], [tilewright.attention(q, k, v, scale=0.5, return_lse=True)[1]])
+        q, k, v = (single(1, heads, rows, 8, seed=seed).detach() for heads, rows, seed in ((4, 1, 1), (2, 40, 2), (2, 40, 3)))
+        pages, lengths = [x.transpose(1, 2) for x in (k, v)], torch.tensor([40], dtype=torch.int32)
+        decode = tilewright.kernel("attention_decode", D=8, T="f32", SPLITS=2, **DECODE)
+        self.assertTrue(decode.signature.is_program)
+        self.assert_same([decode(q, *pages, seq_lens=lengths, scale=0.5)], [tilewright.attention(q, k, v, scale=0.5)])
+        part = tilewright.kernel("attention_decode", "attention_decode_part", D=8, DV=8, T="f32", ROWS=1, CAUSAL="none", WINDOW=False,
+                                 PAGE_ROWS=0, PACKED=False, LEFTPAD=False, PART_KEYS=1, BLOCK_M=16, **DECODE)
+        self.assertEqual(part.signature.names(), ["q", "k_pages", "v_pages", "o", "lse", "o_parts", "lse_parts", "block_table", "seq_lens",
+                                                  "scale", "window_left", "window_right"])
+        parts = torch.zeros(1, 4, 1, 2, 8), torch.zeros(1, 4, 1, 2)
+        part(q, *pages, torch.zeros(1, 4, 1, 8), None, *parts, seq_lens=lengths, scale=0.5, window_left=-1, window_right=-1)
+        self.assert_same([parts[1].logsumexp(3)], [tilewright.attention(q, k, v, scale=0.5, return_lse=True)[1]])
 
     def test_without_the_compiler_library(self):
         """The tool needs to know whether a name is that of a kernel or of a program."""
@@ -185,9 +187,10 @@ class KernelTest(TorchTest):
         with mock.patch.object(places, "find_compiler", lambda: None):
             for name in (None, "rms_norm"):
                 self.assert_same([tilewright.kernel(RMS_NORM, name, C=16, T="f32")(x)], [formula(x)])
-            split = tilewright.kernel("attention_split_kv", "attention_split_kv", D=8, T="f32")
-        q = single(1, 2, 5, 8).detach()
-        self.assert_same([split(q, q, q, scale=0.5, num_splits=2)], [tilewright.attention(q, q, q, scale=0.5)])
+            decode = tilewright.kernel("attention_decode", "attention_decode", D=8, T="f32", SPLITS=2, **DECODE)
+        q, k = single(1, 4, 1, 8).detach(), single(1, 2, 40, 8).detach()
+        pages, lengths = k.transpose(1, 2), torch.tensor([40], dtype=torch.int32)
+        self.assert_same([decode(q, pages, pages, seq_lens=lengths, scale=0.5)], [tilewright.attention(q, k, k, scale=0.5)])
 
     def test_linked_files(self):
         """Captures of linked files are arguments."""
@@ -321,11 +324,12 @@ class RejectionTest(unittest.TestCase):
         self.expect("x must be a dense tensor, but got torch.sparse_coo; convert it with .to_dense()", norm, x.to_sparse())
         with self.assertRaisesRegex(ValueError, r"requires 'dim\(y, 0\) == dim\(x, 0\)', but got"):
             norm(x, torch.empty(4, 16))
-        split = tilewright.kernel("attention_split_kv", D=16, T="f32")
+        attend = tilewright.kernel("attention_forward", D=16, T="f32", WINDOW=True)
         q = x[None, None]
         for wrong, shown in ((2.5, "2.5"), (True, "True"), (torch.tensor(2.0), "a tensor of torch.float32 and shape []")):
-            self.expect(f"num_splits must be an integer, for the kernel's i32, but got {shown}", split, q, q, q, scale=1, num_splits=wrong)
-        self.expect("num_splits must be an integer of 32 bits, but got 4294967296", split, q, q, q, scale=1, num_splits=2**32)
+            self.expect(f"window_left must be an integer, for the kernel's i32, but got {shown}", attend, q, q, q, scale=1,
+                        window_left=wrong)
+        self.expect("window_left must be an integer of 32 bits, but got 4294967296", attend, q, q, q, scale=1, window_left=2**32)
         with tilewright.interpret(None):
             self.expect("x must be on a CUDA device, but got cpu; move it with .cuda(), or see tilewright.interpret", norm, x)
 

@@ -62,9 +62,10 @@ class KernelTest(unittest.TestCase):
         self.assertGreater(y._version, version)  # so that autograd notices
 
     def test_a_program_with_a_workspace(self):
-        q, k, v = (make(2, heads, rows, 64).detach() for heads, rows in ((4, 70), (2, 300), (2, 300)))
-        split = tilewright.kernel("attention_split_kv", D=64, T="f32")
-        self.same(split(q, k, v, scale=0.125, num_splits=4), tilewright.attention(q, k, v), 1e-4)
+        q, k, v = (make(2, heads, rows, 64).detach() for heads, rows in ((4, 1), (2, 300), (2, 300)))
+        decode = tilewright.kernel("attention_decode", D=64, T="f32", GROUP=2, SPLITS=4)
+        lengths = torch.full((2,), 300, dtype=torch.int32, device="cuda")
+        self.same(decode(q, k.transpose(1, 2), v.transpose(1, 2), seq_lens=lengths, scale=0.125), tilewright.attention(q, k, v), 1e-4)
 
     def test_streams(self):
         norm, x = rms_norm(), make(20000, 512).detach()

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels for few queries: pages, splits, packed groups of heads.
+// The kernel for few queries: pages, parts, the heads of a group as rows of one tile.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Variants.h"
@@ -55,16 +55,14 @@ struct DecodeArrays {
   }
 };
 
-/// Runs a kernel on keys and values [pages, rows, heads, columns]. `queries`: the dimension of
-/// queries, which kernels for one query do not have.
+/// Runs a kernel on keys and values [pages, rows, heads, columns].
 ForwardResult run(KernelCall &call, const DecodeArrays &arrays, Type type, int64_t pages,
                   int64_t rows, const std::vector<double> &k, const std::vector<double> &v,
-                  bool hasTable, const std::vector<int64_t> &queries = {}) {
+                  bool hasTable) {
   const AttentionProblem &problem = arrays.problem;
   ElementType element = elementType(type);
   auto rowsOf = [&](std::optional<int64_t> columns) {
-    std::vector<int64_t> shape = {problem.B, problem.Hq};
-    shape.insert(shape.end(), queries.begin(), queries.end());
+    std::vector<int64_t> shape = {problem.B, problem.Hq, problem.Sq};
     if (columns)
       shape.push_back(*columns);
     return shape;
@@ -80,32 +78,6 @@ ForwardResult run(KernelCall &call, const DecodeArrays &arrays, Type type, int64
   call.output("lse", accumulatorType(type), rowsOf(std::nullopt));
   call.runTwice();
   return readForward(call);
-}
-
-/// One new query for each sequence. Pages and rows without a sequence hold NaN.
-TEST_P(Decode, Paged) {
-  Type type = GetParam();
-  uint64_t seed = 1;
-  for (int64_t pageSize : {16, 32, 64, 128, 256})
-    for (int64_t group : {1, 4, 20}) {
-      const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
-      DecodeArrays arrays(lengths, pageSize, group, 64, group == 4 ? 40 : 64, type, seed++);
-      const PagedKeys &keys = arrays.keys;
-      MatrixCase matrixCase("attention_paged_decode", "pages of " + std::to_string(pageSize), type);
-
-      KernelCall call("attention_paged_decode", {{"D", "64"},
-                                                 {"DV", std::to_string(arrays.problem.DV)},
-                                                 {"T", typeName(type)},
-                                                 {"GROUP", std::to_string(group)},
-                                                 {"PAGE", std::to_string(pageSize)}});
-      expectForward(arrays.oracle(type),
-                    run(call, arrays, type, keys.numPages, pageSize,
-                        rowsBeforeHeads(keys.pagesK, keys, arrays.problem.Hkv, 64),
-                        rowsBeforeHeads(keys.pagesV, keys, arrays.problem.Hkv, arrays.problem.DV),
-                        /*hasTable=*/true),
-                    "pages of " + std::to_string(pageSize) + ", groups of " +
-                        std::to_string(group));
-    }
 }
 
 /// `options`: parameters, files and captures in addition to those of the arrays.
@@ -143,7 +115,7 @@ ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, in
     pages = problem.B;
     rows = keys.maxPages * keys.pageSize;
   }
-  return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0, {problem.Sq});
+  return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0);
 }
 
 /// Writes NaN to the padding of each sequence that lies in whole blocks of this size.
@@ -168,8 +140,13 @@ TEST_P(Decode, PagesAndParts) {
   struct Shape {
     int64_t pageSize, pageRows, group, D, DV;
   };
-  for (auto [pageSize, pageRows, group, D, DV] : std::initializer_list<Shape>{
-           {16, 16, 4, 64, 64}, {7, 1, 3, 64, 40}, {64, 32, 8, 128, 128}, {256, 128, 20, 64, 64}})
+  for (auto [pageSize, pageRows, group, D, DV] :
+       std::initializer_list<Shape>{{16, 16, 4, 64, 64},
+                                    {7, 1, 3, 64, 40},
+                                    {64, 32, 8, 128, 128},
+                                    {256, 128, 20, 64, 64},
+                                    {128, 128, 1, 64, 64},
+                                    {32, 8, 2, 256, 200}})
     for (int64_t splits : {0, 1, 3, 40}) {
       const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
       DecodeArrays arrays(lengths, pageSize, group, D, DV, type, seed++);
@@ -415,82 +392,94 @@ TEST_P(Decode, SpansOfFewQueries) {
                 describe(problem, type) + ", spans");
 }
 
-ForwardResult runSplit(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
-                       int64_t splits, const Params &params = {}) {
-  Params all = attentionParams(problem, type, /*hasWindow=*/false);
-  all.insert(all.end(), params.begin(), params.end());
-  KernelCall call("attention_split_kv", all);
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+/// Keys and values [B, Hkv, Skv, width] in one piece, all of which count.
+ForwardResult runInOnePiece(const AttentionProblem &problem, Type type,
+                            const AttentionInputs &inputs, int64_t group, int64_t rows,
+                            int64_t splits, const Params &more = {}) {
+  Params params = attentionParams(problem, type);
+  for (auto [name, value] : {std::pair("GROUP", group), {"ROWS", rows}, {"SPLITS", splits}})
+    params.emplace_back(name, std::to_string(value));
+  params.insert(params.end(), more.begin(), more.end());
+  KernelCall call("attention_decode", params);
+  ElementType element = elementType(type);
+  call.input("q", element, {problem.B, problem.Hq, problem.Sq, problem.D}, inputs.q);
+  auto cache = [&](const char *name, const std::vector<double> &values, int64_t columns) {
+    std::vector<double> rowsFirst(values.size());
+    for (int64_t b = 0; b < problem.B; ++b)
+      for (int64_t h = 0; h < problem.Hkv; ++h)
+        for (int64_t j = 0; j < problem.Skv; ++j)
+          std::copy_n(values.begin() + ((b * problem.Hkv + h) * problem.Skv + j) * columns, columns,
+                      rowsFirst.begin() + ((b * problem.Skv + j) * problem.Hkv + h) * columns);
+    call.input(name, element, {problem.B, problem.Skv, problem.Hkv, columns}, rowsFirst);
+  };
+  cache("k_pages", inputs.k, problem.D);
+  cache("v_pages", inputs.v, problem.DV);
+  call.integers("seq_lens", {problem.B}, std::vector<int64_t>(problem.B, problem.Skv));
+  call.scalar("scale", problem.scale);
   bindForwardOutputs(call, problem, type);
-  call.integer("num_splits", splits);
   call.runTwice();
   return readForward(call);
 }
 
-/// From one split to more splits than blocks of keys.
-TEST_P(Decode, SplitKeys) {
+/// From one part to more parts than blocks of keys, also with fewer keys than queries.
+TEST_P(Decode, PartsOfEqualSequences) {
   Type type = GetParam();
   uint64_t seed = 1;
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
-    for (auto [Sq, Skv] : {std::pair<int64_t, int64_t>{1, 700}, {5, 333}, {40, 20}, {3, 0}}) {
+    for (auto [Sq, rows, Skv] :
+         {std::tuple<int64_t, int64_t, int64_t>{1, 1, 700}, {5, 8, 333}, {16, 16, 9}, {3, 4, 0}}) {
       AttentionProblem problem = makeProblem(2, 4, 2, Sq, Skv, 64, 40, causal);
       AttentionInputs inputs = randomInputs(problem, type, seed++);
       ForwardOracle oracle(problem, inputs, type);
-      MatrixCase matrixCase("attention_split_kv", maskName(problem), type);
+      MatrixCase matrixCase("attention_decode", maskName(problem), type);
       for (int64_t splits : {1, 2, 3, 4, 7, 11, 16})
-        expectForward(oracle, runSplit(problem, type, inputs, splits),
+        expectForward(oracle, runInOnePiece(problem, type, inputs, 2, rows, splits),
                       describe(problem, type) + ", " + std::to_string(splits) + " splits");
-      expectForward(oracle,
-                    runSplit(problem, type, inputs, 5, {{"BLOCK_M", "32"}, {"BLOCK_N", "16"}}),
+      expectForward(oracle, runInOnePiece(problem, type, inputs, 2, rows, 5, {{"BLOCK_N", "32"}}),
                     describe(problem, type) + ", other blocks");
     }
 }
 
-ForwardResult runPacked(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
-                        int64_t group) {
-  Params params = attentionParams(problem, type, /*hasWindow=*/false);
-  params.emplace_back("GROUP", std::to_string(group));
-  KernelCall call("attention_packed_gqa", params);
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
-  bindForwardOutputs(call, problem, type);
-  call.runTwice();
-  return readForward(call);
-}
-
-TEST_P(Decode, PackedGroups) {
+/// Groups of one head to as many as a tile has rows.
+TEST_P(Decode, Groups) {
   Type type = GetParam();
   uint64_t seed = 1;
-  for (int64_t group : {1, 2, 3, 8, 64})
-    for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
-      for (auto [Sq, Skv] : {std::pair<int64_t, int64_t>{1, 300}, {9, 150}, {33, 20}}) {
-        AttentionProblem problem = makeProblem(2, group * (seed % 2 ? 2 : 1), seed % 2 ? 2 : 1, Sq,
-                                               Skv, 64, seed % 3 ? 40 : 64, causal);
-        AttentionInputs inputs = randomInputs(problem, type, seed++);
-        MatrixCase matrixCase("attention_packed_gqa", maskName(problem), type);
-        expectForward(ForwardOracle(problem, inputs, type), runPacked(problem, type, inputs, group),
-                      describe(problem, type));
-      }
+  for (auto [group, Sq, rows] : {std::tuple<int64_t, int64_t, int64_t>{1, 9, 16},
+                                 {2, 1, 1},
+                                 {3, 9, 16},
+                                 {8, 16, 16},
+                                 {64, 2, 2},
+                                 {128, 1, 1}})
+    for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
+      AttentionProblem problem = makeProblem(2, group * (seed % 2 ? 2 : 1), seed % 2 ? 2 : 1, Sq,
+                                             seed % 3 ? 150 : 20, 64, seed % 3 ? 40 : 64, causal);
+      AttentionInputs inputs = randomInputs(problem, type, seed++);
+      MatrixCase matrixCase("attention_decode", maskName(problem), type);
+      expectForward(ForwardOracle(problem, inputs, type),
+                    runInOnePiece(problem, type, inputs, group, rows, 0),
+                    describe(problem, type) + ", groups of " + std::to_string(group));
+    }
 }
 
 TEST_P(Decode, ExtentsOfZero) {
   Type type = GetParam();
-  for (const AttentionProblem &problem : emptyProblems()) {
+  for (AttentionProblem problem : emptyProblems()) {
+    problem.Sq = std::min<int64_t>(problem.Sq, 16);
     AttentionInputs inputs = randomInputs(problem, type, 1);
     ForwardOracle oracle(problem, inputs, type);
-    expectForward(oracle, runPacked(problem, type, inputs, 1), describe(problem, type));
-    expectForward(oracle, runSplit(problem, type, inputs, 3), describe(problem, type));
+    for (int64_t splits : {0, 3})
+      expectForward(oracle, runInOnePiece(problem, type, inputs, 1, 16, splits),
+                    describe(problem, type) + ", " + std::to_string(splits) + " splits");
   }
 }
 
 TEST_P(Decode, NaNInARowStaysThere) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(2, 6, 2, 5, 139, 32, 24, Causal::BottomRight);
-  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
-    return runPacked(problem, type, inputs, 3);
-  });
-  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
-    return runSplit(problem, type, inputs, 3);
-  });
+  for (int64_t splits : {1, 3})
+    expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+      return runInOnePiece(problem, type, inputs, 3, 8, splits);
+    });
 }
 
 } // namespace

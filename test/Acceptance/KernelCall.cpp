@@ -69,11 +69,6 @@ struct Refusal {
 };
 const std::vector<Refusal> &getRefusals() {
   static const std::vector<Refusal> refusals = {
-      // An iteration reads a page of 256 keys and values of 64 columns.
-      {"attention_paged_decode",
-       {{"T", "f64"}, {"PAGE", "256"}},
-       "",
-       "bytes of shared memory, but the limit"},
       // The smallest blocks are 16 x 16; bundles also have code for sm_80.
       {"attention_backward",
        {{"T", "f64"}, {"D", "320"}},

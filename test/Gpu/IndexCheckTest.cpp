@@ -85,28 +85,30 @@ TEST_F(IndexCheckGpu, OffsetsOfSequences) {
 
 TEST_F(IndexCheckGpu, PageTables) {
   constexpr int64_t D = 64, page = 16;
-  auto operation = compile("attention_paged_decode", {{"D", "64"}, {"PAGE", "16"}, {"T", "bf16"}});
+  auto operation = compile("attention_decode", {{"D", "64"}, {"PAGE_ROWS", "16"}, {"T", "bf16"}});
   ASSERT_TRUE(operation);
   std::vector<uint8_t> q = normal(2 * D, 1), k = normal(5 * page * D, 2),
                        v = normal(5 * page * D, 3), o(q.size());
   Indices table{{4, 0, 2, -7}, {2, 2}}, lengths{{32, 16}, {2}};
   llvm::StringMap<Argument> arguments;
-  arguments["q"] = rows(q, {2, 1, D});
+  arguments["q"] = rows(q, {2, 1, 1, D});
   arguments["k_pages"] = rows(k, {5, page, 1, D});
   arguments["v_pages"] = rows(v, {5, page, 1, D});
-  arguments["o"] = rows(o, {2, 1, D});
+  arguments["o"] = rows(o, {2, 1, 1, D});
   arguments["block_table"] = table.array();
   arguments["seq_lens"] = lengths.array();
   arguments["scale"] = 0.125;
+  arguments["window_left"] = arguments["window_right"] = int64_t(-1);
   EXPECT_EQ(run(*operation, arguments, true), "");
   lengths.values[1] = 17;
   EXPECT_EQ(run(*operation, arguments, true),
-            "kernel 'attention_paged_decode' requires 'within_first(block_table, 0, dim(k_pages, "
-            "0), seq_lens, 16)', but got block_table[1, 1] = -7; it must be from 0 to 4");
+            "program 'attention_decode' requires 'within_first(block_table, 0, dim(k_pages, 0), "
+            "seq_lens, max(dim(k_pages, 1), 1))', but got block_table[1, 1] = -7; it must be from "
+            "0 to 4");
   lengths.values[1] = -1;
   EXPECT_EQ(run(*operation, arguments, true),
-            "kernel 'attention_paged_decode' requires 'within(seq_lens, 0, dim(block_table, 1) * "
-            "16 + 1)', but got seq_lens[1] = -1; it must be from 0 to 32");
+            "program 'attention_decode' requires 'within(seq_lens, 0, dim(block_table, 1) * "
+            "dim(k_pages, 1) + 1)', but got seq_lens[1] = -1; it must be from 0 to 32");
 }
 
 } // namespace

@@ -388,28 +388,29 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
 
   // A bound with products and a parameter, and rows of which only the first elements count.
   std::vector<int32_t> table = {0, 2, 1, -9}, lengths = {32, 16};
-  auto decode = load("attention_paged_decode.mlir", {{"D", "16"}, {"PAGE", "16"}, {"T", "f32"}});
+  auto decode = load("attention_decode.mlir", {{"D", "16"}, {"PAGE_ROWS", "16"}, {"T", "f32"}});
   decode.second.checkIndices(true);
   std::vector<float> pages(3 * 16 * 16);
   arguments.clear();
-  arguments["q"] = arguments["o"] = array(out, {2, 1, 16}, {16, 16, 1});
+  arguments["q"] = arguments["o"] = array(out, {2, 1, 1, 16}, {16, 16, 16, 1});
   arguments["k_pages"] = arguments["v_pages"] = array(pages, {3, 16, 1, 16}, {256, 16, 16, 1});
   arguments["block_table"] = indices(table, {2, 2});
   arguments["seq_lens"] = indices(lengths, {2});
   arguments["scale"] = 1.0;
+  arguments["window_left"] = arguments["window_right"] = int64_t(-1);
   auto decodeCall = GpuCall::create(decode.second, arguments);
   ASSERT_TRUE(static_cast<bool>(decodeCall)) << textOf(decodeCall.takeError());
   EXPECT_EQ(textOf((*decodeCall)->run()), "");
   decodeCall->reset();
   lengths[1] = 17;
   std::tie(onCpu, onGpu) = rejections(decode, arguments);
-  EXPECT_EQ(onGpu, "'within_first(block_table, 0, dim(k_pages, 0), seq_lens, 16)', but got "
-                   "block_table[1, 1] = -9; it must be from 0 to 2");
+  EXPECT_EQ(onGpu, "'within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, "
+                   "1), 1))', but got block_table[1, 1] = -9; it must be from 0 to 2");
   EXPECT_EQ(onGpu, onCpu);
   lengths[0] = 33;
   std::tie(onCpu, onGpu) = rejections(decode, arguments);
-  EXPECT_EQ(onGpu, "'within(seq_lens, 0, dim(block_table, 1) * 16 + 1)', but got seq_lens[0] = 33; "
-                   "it must be from 0 to 32");
+  EXPECT_EQ(onGpu, "'within(seq_lens, 0, dim(block_table, 1) * dim(k_pages, 1) + 1)', but got "
+                   "seq_lens[0] = 33; it must be from 0 to 32");
   EXPECT_EQ(onGpu, onCpu);
 }
 

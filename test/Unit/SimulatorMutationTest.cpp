@@ -225,20 +225,24 @@ TEST_F(SimulatorMutationTest, MappedBackwardOfAModifiedScore) {
 }
 
 TEST_F(SimulatorMutationTest, MappedPagedDecode) {
-  auto module = map("attention_paged_decode.mlir",
-                    {{"T", "f16"}, {"D", "32"}, {"PAGE", "16"}, {"GROUP", "2"}});
+  auto module = map("attention_decode.mlir", {{"T", "f16"},
+                                              {"D", "32"},
+                                              {"PAGE_ROWS", "16"},
+                                              {"GROUP", "2"},
+                                              {"BLOCK_N", "16"},
+                                              {"SPLITS", "2"}});
   ASSERT_TRUE(module);
   SimulatedCall call;
   for (const char *name : {"q", "o"})
-    call.tensors.emplace(name, randomTensor(ElementType::F16, {1, 4, 32}, name[0]));
+    call.tensors.emplace(name, randomTensor(ElementType::F16, {1, 4, 1, 32}, name[0]));
   for (const char *name : {"k_pages", "v_pages"})
     call.tensors.emplace(name, randomTensor(ElementType::F16, {6, 16, 2, 32}, name[0]));
-  call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 4}, 0));
+  call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 4, 1}, 0));
   call.tensors.emplace("block_table", Tensor(ElementType::I32, {1, 5},
                                              [](int64_t i) { return static_cast<double>(5 - i); }));
   call.tensors.emplace("seq_lens", Tensor(ElementType::I32, {1}, 75));
-  call.scalars = {{"scale", 0.25}};
-  expectAllFound(*module, "attention_paged_decode", call);
+  call.scalars = {{"scale", 0.25}, {"window_left", int64_t(-1)}, {"window_right", int64_t(-1)}};
+  expectAllFound(*module, "attention_decode", call, {{"tgpu.copy_commit", kMergedGroups}});
 }
 
 TEST_F(SimulatorMutationTest, MappedSequencesOfOtherLengths) {
@@ -292,9 +296,7 @@ TEST_P(OtherKernelMutationTest, EverySynchronizationIsNeeded) {
   const OtherKernel &kernel = GetParam();
   Params params = kernel.params;
   params.insert(params.end(), {{"D", "16"}, {"BLOCK_N", "16"}});
-  if (llvm::none_of(params, [](const auto &param) {
-        return param.first == "BLOCK_M" || param.first == "QUERIES";
-      }))
+  if (llvm::none_of(params, [](const auto &param) { return param.first == "BLOCK_M"; }))
     params.push_back({"BLOCK_M", "32"});
   std::vector<std::string> with;
   for (const std::string &file : kernel.with)
@@ -326,7 +328,6 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"T", "f16"}, {"DETERMINISTIC", "true"}},
                     {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}},
                     {"dropout"}},
-        OtherKernel{"attention_split_kv", {{"T", "f16"}}, {}},
         OtherKernel{
             "attention_forward",
             {{"T", "f16"}, {"LISTED", "true"}, {"LIST_BLOCK_M", "32"}, {"LIST_BLOCK_N", "16"}},
@@ -342,7 +343,6 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"tgpu.copy_commit", kMergedGroups}},
                     {},
                     "listed"},
-        OtherKernel{"attention_packed_gqa", {{"T", "f16"}, {"GROUP", "2"}, {"QUERIES", "16"}}, {}},
         OtherKernel{"attention_backward",
                     {{"T", "f16"}, {"WINDOW", "true"}, {"PACKED", "true"}},
                     {{"tgpu.copy_commit", kMergedGroups}}},

@@ -203,8 +203,9 @@ struct CallExtents {
   bool isOneSequence = false; ///< keys have the length and the heads of queries
   bool isRowBias = false;     ///< the bias is the same for all queries
   int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
-  int64_t pageRows = 0;       ///< rows of a page, where `rows` sequences have one query each
+  int64_t pageRows = 0;       ///< rows of a page, where `rows` sequences have few queries each
   int64_t heads = 2;          ///< of these queries
+  int64_t decodeQueries = 1;  ///< so many
   int64_t cacheRows = 0;      ///< rows of a page, where one sequence has all queries
   bool hasResult = true;      ///< o is given, where it is optional
 
@@ -216,7 +217,7 @@ struct CallExtents {
       return {rows, pagesOfSequence()};
     if (name == "seq_lens")
       return {rows};
-    llvm::SmallVector<int64_t> shape{rows, heads, 1};
+    llvm::SmallVector<int64_t> shape{rows, heads, decodeQueries};
     if (name != "lse")
       shape.push_back(depth);
     return shape;
@@ -280,8 +281,6 @@ struct CallExtents {
       if (!view) {
         if (argument.type.isF32())
           call.scalars[argument.name] = 0.25;
-        else if (argument.name == "num_splits")
-          call.scalars[argument.name] = int64_t(2);
         else if (argument.name.rfind("window", 0) == 0)
           call.scalars[argument.name] = window;
         else // lengths

@@ -221,8 +221,6 @@ const std::vector<Kernel> kCausalKernels = {
             {"dropout"}),
     rolesOf("listed_forward", "attention_forward", with(kForwardBlocks, kListed), {}, 0,
             kScaledLaunches),
-    rolesOf("packed_gqa", "attention_packed_gqa", with(kHalf, {{"GROUP", "2"}}), {}, 0,
-            kScaledLaunches),
     rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
             kScaledLaunches),
     rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
@@ -380,8 +378,7 @@ TEST_F(KernelsWithRoles, AreListed) {
     auto text = llvm::MemoryBuffer::getFile(path);
     ASSERT_TRUE(text) << path.str();
     Params params = {{"T", name.contains("fp8") ? "e4m3" : "f16"}};
-    for (auto [param, value] :
-         {std::pair("D", "64"), {"GROUP", "4"}, {"PAGE", "64"}, {"N", "1000"}})
+    for (auto [param, value] : {std::pair("D", "64"), {"GROUP", "4"}, {"N", "1000"}})
       if (llvm::Regex(("[( ]" + llvm::Twine(param) + ": int").str()).match((*text)->getBuffer()))
         params.push_back({param, value});
     auto module = map(name.str() + ".mlir", params, "sm_90a", /*warps=*/0);

@@ -188,53 +188,73 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Others, SynchronizationMutationTest,
     testing::Combine(
-        testing::Values(
-            Kernel{"packed_forward", "attention_forward", "sm_80", with(kSmallBlocks, kPacked), 2,
-                   kSmall, kForward, 9},
-            Kernel{"packed_backward", "attention_backward", "sm_80", with(kSmallBlocks, kPacked), 2,
-                   kSmall, kBackward, 9},
-            withFiles(Kernel{"bias_forward", "attention_forward", "sm_80", kSmallBlocks, 2, kSmall,
-                             kForward, 9},
-                      {"bias"}),
-            withFiles(Kernel{"score_gradient",
-                             "attention_backward",
-                             "sm_80",
-                             with(kSmallBlocks, {{"SCORE_GRADIENT", "true"},
-                                                 {"DETERMINISTIC", "true"},
-                                                 {"SCORE_BLOCK_M", "32"},
-                                                 {"SCORE_BLOCK_N", "16"}}),
-                             2,
-                             {70, 190, 16, 32, 16, /*batch=*/2},
-                             kBackward,
-                             13},
-                      {"bias"}),
-            withFiles(Kernel{"dropout_forward", "attention_forward", "sm_80", kSmallBlocks, 2,
-                             kSmall, kForward, 9},
-                      {"dropout"}),
-            withFiles(Kernel{"dropout_backward", "attention_backward", "sm_80",
-                             with(kSmallBlocks, {{"DETERMINISTIC", "true"}}), 2, kSmall, kBackward,
-                             9},
-                      {"dropout"}),
-            Kernel{"split_kv", "attention_split_kv", "sm_80", kSmallBlocks, 2, kSmall, kForward, 9},
-            Kernel{"listed_forward", "attention_forward", "sm_80", with(kSmallBlocks, kSmallLists),
-                   2, kSmall, kForward, 9},
-            Kernel{"listed_backward", "attention_backward", "sm_80",
-                   with(kSmallBlocks, kSmallLists), 2, kSmall, kBackward, 9},
-            Kernel{
-                "packed_gqa",
-                "attention_packed_gqa",
-                "sm_80",
-                {{"T", "f16"}, {"D", "16"}, {"QUERIES", "16"}, {"GROUP", "2"}, {"BLOCK_N", "16"}},
-                2,
-                kSmall,
-                kForward,
-                9},
-            Kernel{"fp8_forward", "attention_forward", "sm_80",
-                   with(kSmallBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), 2, kSmall, kForward, 9}),
+        testing::Values(Kernel{"packed_forward", "attention_forward", "sm_80",
+                               with(kSmallBlocks, kPacked), 2, kSmall, kForward, 9},
+                        Kernel{"packed_backward", "attention_backward", "sm_80",
+                               with(kSmallBlocks, kPacked), 2, kSmall, kBackward, 9},
+                        withFiles(Kernel{"bias_forward", "attention_forward", "sm_80", kSmallBlocks,
+                                         2, kSmall, kForward, 9},
+                                  {"bias"}),
+                        withFiles(Kernel{"score_gradient",
+                                         "attention_backward",
+                                         "sm_80",
+                                         with(kSmallBlocks, {{"SCORE_GRADIENT", "true"},
+                                                             {"DETERMINISTIC", "true"},
+                                                             {"SCORE_BLOCK_M", "32"},
+                                                             {"SCORE_BLOCK_N", "16"}}),
+                                         2,
+                                         {70, 190, 16, 32, 16, /*batch=*/2},
+                                         kBackward,
+                                         13},
+                                  {"bias"}),
+                        withFiles(Kernel{"dropout_forward", "attention_forward", "sm_80",
+                                         kSmallBlocks, 2, kSmall, kForward, 9},
+                                  {"dropout"}),
+                        withFiles(Kernel{"dropout_backward", "attention_backward", "sm_80",
+                                         with(kSmallBlocks, {{"DETERMINISTIC", "true"}}), 2, kSmall,
+                                         kBackward, 9},
+                                  {"dropout"}),
+                        Kernel{"listed_forward", "attention_forward", "sm_80",
+                               with(kSmallBlocks, kSmallLists), 2, kSmall, kForward, 9},
+                        Kernel{"listed_backward", "attention_backward", "sm_80",
+                               with(kSmallBlocks, kSmallLists), 2, kSmall, kBackward, 9},
+                        Kernel{"fp8_forward", "attention_forward", "sm_80",
+                               with(kSmallBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), 2, kSmall,
+                               kForward, 9}),
         testing::ValuesIn(kMasks)),
     [](const auto &info) {
       return std::string(std::get<0>(info.param).label) + "_" + std::get<1>(info.param);
     });
+
+/// Four queries of each sequence of 210 keys in pages of 16 rows, in two parts and a merge.
+Kernel decode() {
+  CallExtents extents = {5, 210, 16};
+  extents.pageRows = 16;
+  extents.decodeQueries = 4;
+  CallExtents others = extents;
+  others.keys = 64;
+  return {"decode",
+          "attention_decode",
+          "sm_80",
+          {{"T", "f16"},
+           {"D", "16"},
+           {"GROUP", "2"},
+           {"ROWS", "4"},
+           {"PAGE_ROWS", "16"},
+           {"SPLITS", "2"},
+           {"BLOCK_N", "16"}},
+          2,
+          extents,
+          kForward,
+          9,
+          {{extents, {}, {{"seq_lens", 0}}}, {others, {}, {{"seq_lens", 17}}}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Decode, SynchronizationMutationTest,
+                         testing::Combine(testing::Values(decode()), testing::ValuesIn(kMasks)),
+                         [](const auto &info) {
+                           return std::string("decode_") + std::get<1>(info.param);
+                         });
 
 } // namespace
 } // namespace tilewright::synchronization

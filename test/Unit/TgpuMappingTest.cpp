@@ -304,43 +304,58 @@ TEST_F(AttentionMappingTest, Float8) {
   }
 }
 
-TEST_F(AttentionMappingTest, HeadsPackedIntoRows) {
+TEST_F(AttentionMappingTest, QueriesOfAGroupAsRows) {
+  constexpr int64_t keys = 50;
   for (auto [name, type] : {std::pair("f16", ElementType::F16), {"f32", ElementType::F32}})
     for (auto [group, d] : {std::pair<int64_t, int64_t>(4, 32), {3, 32}, {4, 40}}) {
-      Tensor q = input(type, {1, 2 * group, 37, d}), k = input(type, {1, 2, 50, d}),
-             v = input(type, {1, 2, 50, d});
-      Tensor o(type, {1, 2 * group, 37, d}), lse(ElementType::F32, {1, 2 * group, 37});
-      compare("attention_packed_gqa.mlir",
+      Tensor q = input(type, {2, 2 * group, 7, d}), k = input(type, {2, keys, 2, d}),
+             v = input(type, {2, keys, 2, d});
+      Tensor lengths(ElementType::I32, {2}, [](int64_t i) { return i ? 33. : 50.; });
+      Tensor o(type, {2, 2 * group, 7, d}), lse(ElementType::F32, {2, 2 * group, 7});
+      compare("attention_decode.mlir",
               {{"T", name},
                {"D", std::to_string(d)},
                {"GROUP", std::to_string(group)},
-               {"QUERIES", "16"}, // 16 rows for any group
+               {"ROWS", "8"},
                {"CAUSAL", "bottom_right"},
                {"BLOCK_N", "32"}},
-              {{"q", q.argument()}, {"k", k.argument()}, {"v", v.argument()}, {"scale", 0.5}},
+              {{"q", q.argument()},
+               {"k_pages", k.argument()},
+               {"v_pages", v.argument()},
+               {"seq_lens", lengths.argument()},
+               {"scale", 0.5},
+               {"window_left", int64_t(-1)},
+               {"window_right", int64_t(-1)}},
               {{"o", &o}, {"lse", &lse}},
               d % 16 == 0 ? 0 : 2e-3); // 40 is padded to 48: the order of additions differs
     }
 }
 
-TEST_F(AttentionMappingTest, PagesAndSplits) {
+TEST_F(AttentionMappingTest, PagesAndParts) {
   constexpr int64_t page = 16;
   ElementType type = ElementType::F16;
-  Tensor q = input(type, {2, 4, 32}), k = input(type, {5, page, 2, 32}),
+  Tensor q = input(type, {2, 4, 1, 32}), k = input(type, {5, page, 2, 32}),
          v = input(type, {5, page, 2, 32});
   const double pages[] = {3, 0, 1, 4, 2, 0}, lengths[] = {40, 17};
   Tensor table(ElementType::I32, {2, 3}, [&](int64_t i) { return pages[i]; });
   Tensor keys(ElementType::I32, {2}, [&](int64_t i) { return lengths[i]; });
-  Tensor o(type, {2, 4, 32}), lse(ElementType::F32, {2, 4});
+  Tensor o(type, {2, 4, 1, 32}), lse(ElementType::F32, {2, 4, 1});
   // A product of 16 x 16 is divided between two warps, though four are available.
-  compare("attention_paged_decode.mlir",
-          {{"T", "f16"}, {"D", "32"}, {"GROUP", "2"}, {"PAGE", std::to_string(page)}},
+  compare("attention_decode.mlir",
+          {{"T", "f16"},
+           {"D", "32"},
+           {"GROUP", "2"},
+           {"PAGE_ROWS", "16"},
+           {"BLOCK_N", "16"},
+           {"SPLITS", "2"}},
           {{"q", q.argument()},
            {"k_pages", k.argument()},
            {"v_pages", v.argument()},
            {"block_table", table.argument()},
            {"seq_lens", keys.argument()},
-           {"scale", 0.5}},
+           {"scale", 0.5},
+           {"window_left", int64_t(-1)},
+           {"window_right", int64_t(-1)}},
           {{"o", &o}, {"lse", &lse}});
 }
 

@@ -68,10 +68,8 @@ def list_cases(folder, names):
                 params = {"T": element}
                 if dim:
                     params["D"] = dim
-                if "paged" in name:
-                    params["PAGE"] = "64" if element != "f64" else "16"
-                if "packed" in name:
-                    params["GROUP"] = "6" if dim == "80" else "4"
+                if name == "attention_decode":
+                    params |= {"GROUP": "6" if dim == "80" else "4", "PAGE_ROWS": "64" if element != "f64" else "16"}
                 if is_latent:
                     params.update(GROUP="16" if dim == "96" else "64", DV=values_of(dim))
                 if name == "layer_norm":
@@ -82,7 +80,7 @@ def list_cases(folder, names):
         # Widths without a matrix instruction.
         if dims[0]:
             for element, dim in zip(types, ("8", "40", "7", "100")):
-                params = {"T": element, "D": dim, "PAGE": "16", "GROUP": "4"}
+                params = {"T": element, "D": dim, "GROUP": "4"}
                 if is_latent:
                     dim = params["D"] = str(int(dim) + 32)
                     params["DV"] = values_of(dim)
@@ -144,10 +142,9 @@ def check(folder, case):
             problems += assemble(label, hopper.stdout, "sm_90a", "-O3")
     shared = find_shared(mapped)
     is_wide = params["T"] == "f64" or params.get("D") == "256"
-    is_paged = "PAGE" in params  # its blocks are as large as the pages
     if not shared:
         problems.append(f"{label}: no kernel says how much shared memory it takes")
-    elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide and not is_paged:
+    elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide:
         least = max(find_shared(run(*command, "--emit=tgpu", "--schedule=stages=1")), default=0)
         if least > SMALLEST_SHARED_LIMIT:
             least = find_shared_of_bundle(command)

@@ -17,9 +17,8 @@ import sys
 
 IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 ATTENTION = ["attention_forward", "attention_backward"]
-MASKED = ATTENTION + ["attention_packed_gqa", "attention_split_kv", "differential_attention",
-                      "attention_forward_saved_probs"]
-OTHERS = ["attention_paged_decode", "attention_backward_saved_probs", "linear_attention"]
+MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs"]
+OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention"]
 WITHOUT_DEPTH = ["matmul", "swiglu", "layer_norm", "row_softmax"]
 MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
@@ -37,13 +36,16 @@ def list_bindings(kernels):
             for element in types + (["e4m3"] if kernel == "attention_forward" and target == "sm_80" else []):
                 for depth in ("64", "96", "128", "192", "256"):
                     params = {"D": depth, "T": element}
-                    if kernel == "attention_packed_gqa":
-                        params["GROUP"] = "4"
-                    if kernel == "attention_paged_decode":
-                        params.update(GROUP="4", PAGE="16" if element == "f32" else "64")
+                    if kernel == "attention_decode":
+                        params |= {"GROUP": "4", "ROWS": "4"}
                     for mask in MASKS if kernel in MASKED else [None]:
                         bound = {**params, **({"CAUSAL": mask} if mask else {})}
                         yield kernel, target, bound, ()
+                        if kernel == "attention_decode":  # no launch reaches all loops of other masks
+                            for more in ({"PAGE_ROWS": "16"}, {"PAGE_ROWS": "64", "ROWS": "1"}, {"PAGE_ROWS": "16", **PACKED},
+                                         {"PAGE_ROWS": "64", **WINDOW}):
+                                yield kernel, target, {**bound, **more}, ()
+                                yield kernel, target, {**bound, **more, "CAUSAL": "bottom_right"}, ()
                         if kernel not in ATTENTION:
                             continue
                         more = [PACKED, WINDOW]

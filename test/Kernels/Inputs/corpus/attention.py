@@ -6,7 +6,7 @@ import numpy as np
 
 from corpus.cases import (BLOCKS, SCALE, cases, check_forward, check_gradients, forward_outputs,
                           gradients, lse_kind, tensors)
-from harness import DEVICE, compare, normal, round_to, run
+from harness import compare, normal, round_to, run
 from reference import backward, dropout_factor, forward, keep_mask
 
 
@@ -149,26 +149,6 @@ def nan_stays_in_its_row():
         compare(what, np.delete(got[what], 7, axis=2), np.delete(wanted, 7, axis=2), "f64")
 
 
-def attention_split_kv():
-    for kind, q, k, v, _, keep, params in cases():
-        for splits in (1, 3, 8):
-            got = run("attention_split_kv", params, {"q": q, "k": k, "v": v},
-                      forward_outputs(q, v, kind), {"scale": SCALE, "num_splits": splits},
-                      entry=("program", "attention_split_kv"))
-            check_forward(f"{splits} {params}", got, *forward(q, k, v, SCALE, keep)[:2], kind)
-
-
-def attention_packed_gqa():
-    for kind, q, k, v, _, keep, params in cases():
-        group = q.shape[1] // k.shape[1]
-        # On the CPU, any number of rows is valid.
-        params = {**params, "GROUP": group, "QUERIES": 32 // group if DEVICE else 16 // group + 1}
-        params.pop("BLOCK_M", None)
-        got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
-                  forward_outputs(q, v, kind), {"scale": SCALE})
-        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
-
-
 def paged(x, lengths, page, table, pages):
     """Moves the first lengths[b] rows of x[b], [H, N, D], to the pages of the table: [pages, page, H, D]. Other rows of
     the pages are NaN."""
@@ -187,9 +167,8 @@ def without_padding(x, leftpad):
     return result
 
 
-def decode(name, params, lengths, page, table, pages, q, k, v, entry=None, leftpad=None):
-    """Runs a kernel of one query for each sequence, or a program that has a dimension of queries; `table` is absent where
-    each sequence has one page."""
+def decode(params, lengths, page, table, pages, q, k, v, leftpad=None):
+    """Runs attention_decode with one query of each sequence; `table` is absent where each sequence has one page."""
     keep = np.arange(k.shape[2]) < lengths[:, None, None, None]
     expected = None
     if leftpad is not None:
@@ -198,29 +177,17 @@ def decode(name, params, lengths, page, table, pages, q, k, v, entry=None, leftp
         k, v = without_padding(k, leftpad), without_padding(v, leftpad if table is None else [])
         params = {**params, "LEFTPAD": "true"}
     kind, numbers = params["T"], np.arange(len(lengths))[:, None] if table is None else table
-    inputs = {"q": q if entry else q[:, :, 0], "k_pages": paged(k, lengths, page, numbers, pages),
+    inputs = {"q": q, "k_pages": paged(k, lengths, page, numbers, pages),
               "v_pages": paged(v, lengths, page, numbers, pages), "seq_lens": lengths}
     if table is not None:
         inputs["block_table"] = table
     if leftpad is not None:
         inputs["leftpad"] = leftpad
     params = {**params, "D": q.shape[3], "DV": v.shape[3], "GROUP": q.shape[1] // k.shape[1]}
-    rows = q.shape[:3] if entry else q.shape[:2]
-    got = run(name, params, inputs, {"o": ((*rows, v.shape[3]), kind), "lse": (rows, lse_kind(kind))},
-              {"scale": SCALE}, **({"entry": entry} if entry else {}))
-    o, lse = expected or forward(q, k, v, SCALE, keep)[:2]
-    check_forward(str(params), got, o.reshape(*rows, -1), lse.reshape(rows), kind)
-
-
-def attention_paged_decode():
-    rng = np.random.default_rng(9)
-    for kind, heads, kv_heads, page in (("f64", 6, 2, 16), ("f16", 4, 4, 32)):
-        lengths = np.array([37, 0, 16, 80], np.int32)
-        most = -(-80 // page)
-        q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 80, 24, 40)
-        total = 4 * most + 3
-        table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
-        decode("attention_paged_decode", {"T": kind, "PAGE": page}, lengths, page, table, total, q, k, v)
+    got = run("attention_decode", params, inputs,
+              {"o": ((*q.shape[:3], v.shape[3]), kind), "lse": (q.shape[:3], lse_kind(kind))}, {"scale": SCALE},
+              entry=("program", "attention_decode"))
+    check_forward(str(params), got, *(expected or forward(q, k, v, SCALE, keep)[:2]), kind)
 
 
 def attention_decode():
@@ -235,8 +202,7 @@ def attention_decode():
             total = 4 * most + 3
             table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
         for leftpad in (None, np.array([20, 0, 16, 77], np.int32)):
-            decode("attention_decode", {"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits}, lengths, page, table, total,
-                   q, k, v, entry=("program", "attention_decode"), leftpad=leftpad)
+            decode({"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits}, lengths, page, table, total, q, k, v, leftpad)
 
 
 def attention_mla_decode():
