@@ -28,7 +28,8 @@ interquartile ranges, and the keys and values read in TB/s; for prefill TFLOP/s 
 each. The reference of prefill is that of rows evenly taken from each sequence.
 
 The cases `append T<new keys>` write to pages, by themselves or (halves, pairs) with rotary embedding of keys and queries;
-`append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py). The cases
+`append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py). So do the cases
+`cascade <sequences> <shared keys> + <own keys>`, of sequences that share their first keys (gpubench/cascade.py). The cases
 `mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py).
 """
 
@@ -41,6 +42,7 @@ import sys
 import tempfile
 
 from gpubench.append import APPEND_CASES, ChainCase
+from gpubench.cascade import CASCADES
 from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Library, Operation
 from gpubench.mla import MLA_CASES
@@ -403,7 +405,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
     runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + PREFILL}
-    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + MLA_CASES}
+    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + CASCADES + MLA_CASES}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
     if "prefill" in options.cases:
         options.cases += [case.name for case in PREFILL]

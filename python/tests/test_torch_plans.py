@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_on_cpu import interpret_module, make, qkv, torch  # noqa: E402
 
 import tilewright  # noqa: E402
-from tilewright import compiler, ops, performance, places, plans, runtime  # noqa: E402
+from tilewright import compiler, merge, ops, performance, places, plans, prefix, runtime  # noqa: E402
 from tilewright.choice import AppendChoice, DecodeChoice  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 from torch_reference import fill  # noqa: E402
@@ -87,6 +87,36 @@ class PlansTest(unittest.TestCase):
                          max_seqlen_q=9, max_seqlen_k=9, dropout_p=0.1, deterministic=True, **options)
         self.run_through(["forward", "backward"], inputs, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k,
                          max_seqlen_q=9, max_seqlen_k=9)
+
+    def test_cascade(self):
+        """Tiles of queries of several sequences, with and without a rest, and the merge of parts outside of rows."""
+        checked = []
+
+        def keep(choice, device, plan=plans.plan):
+            found = plan(choice, device)
+            found.choice = choice
+            return found
+
+        def check(plan, values, outputs, device, launch=plans.launch):
+            other = plans.compile_choice(plan.choice, ["sm_80"])
+            other.check_support(8, 0)
+            checked.append((plan.choice.entry(), other.workspace_size(other.pack(values)) > 0))
+            launch(plan, values, outputs, device)
+        for module in prefix, merge:
+            for name, replacement in (("plan", keep), ("launch", check)):
+                patch = mock.patch.object(module, name, replacement)
+                patch.start()
+                self.addCleanup(patch.stop)
+        lengths, table = torch.full((16,), 9, dtype=torch.int32), torch.tensor([1, 0], dtype=torch.int32)
+        pages = make(3, 16, 2, 16, dtype=torch.float16).detach()
+        for batch in 16, 5:
+            q = make(batch, 1, 4, 16, dtype=torch.float16).detach()
+            tilewright.cascade(q, pages, pages, 20, shared_table=table, block_table=table[:1].expand(batch, 1),
+                               cache_seqlens=lengths[:batch])
+        self.assertEqual([entry for entry, _ in checked], 2 * ["attention_decode", "attention_decode", "attention_merge"])
+        o, lse = make(2, 3, 2, 16, dtype=torch.float16).detach(), torch.ones(2, 3, 2)
+        tilewright.merge_state(o[0], lse[0], o[1], lse[1])
+        self.assertEqual(checked[-1], ("attention_merge", False))
 
     def test_bundles_hold_what_attention_asks_for(self):
         """A bundle without the required entry or variant is skipped."""

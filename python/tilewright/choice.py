@@ -73,6 +73,7 @@ class _DecodeChoice(NamedTuple):
     splits: int
     modifier: str
     leftpad: bool = False
+    packed: bool = False
 
 
 class DecodeChoice(_Described, _DecodeChoice):
@@ -81,7 +82,7 @@ class DecodeChoice(_Described, _DecodeChoice):
     def desc_fields(self):
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
-                    page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad)
+                    page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed)
 
 
 class _AppendChoice(NamedTuple):
@@ -135,6 +136,29 @@ class MlaDecodeChoice(_MlaDecodeChoice):
 
     def create(self, library, bundle):
         return runtime.Operation(library, bundle, self.program, self.params())
+
+
+class MergeChoice(NamedTuple):
+    """The same for attention_merge, which no description has."""
+    dtype: str  # of parts
+    dim: int
+    result: str
+    other: bool = False
+    base2: bool = False
+    modifier: str = ""
+
+    def entry(self):
+        return "attention_merge"
+
+    def params(self):
+        return {"D": self.dim, "T": self.dtype, "TO": self.result, "OTHER": str(self.other).lower(),
+                "BASE2": str(self.base2).lower()}
+
+    def files(self):
+        return f"{places.KERNELS}/{self.entry()}.mlir", []
+
+    def create(self, library, bundle):
+        return runtime.Operation(library, bundle, self.entry(), self.params())
 
 
 def common_choices():

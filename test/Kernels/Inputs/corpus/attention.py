@@ -230,6 +230,43 @@ def attention_mla_decode():
         check_forward(str(params), got, o.reshape(*q.shape[:3], -1), lse.reshape(q.shape[:3]), kind)
 
 
+def merged(o, lse, base=np.e):
+    """O and LSE of parts [M, N, H, DV] and [M, N, H], of which those with an LSE of -inf are left out."""
+    known, log = lse > -np.inf, np.log(base)
+    top = np.max(lse, axis=1, where=known, initial=np.finfo(np.float64).min)
+    weights = np.exp(log * (lse - top[:, None]))
+    total = weights.sum(axis=1)
+    values = (weights[..., None] * np.where(known[..., None], o, 0)).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total[..., None] > 0, values / total[..., None], 0), top + np.log(total) / log
+
+
+def attention_merge():
+    """Any number of parts, none of them, one in an array of its own; some have no keys, and NaN as O."""
+    for seed, (parts_kind, kind, heads, width, count, other, base2) in enumerate((
+            ("f64", "f64", 3, 24, 2, False, False), ("f32", "f16", 9, 40, 5, True, False), ("bf16", "bf16", 8, 128, 4, False, True),
+            ("f16", "f32", 20, 64, 1, True, True), ("f32", "f32", 2, 256, 13, False, False), ("f16", "f16", 2, 16, 0, False, False),
+            ("bf16", "bf16", 5, 512, 0, True, False), ("f32", "bf16", 4, 7, 8, False, False))):
+        rng, rows, all_parts = np.random.default_rng(seed), 6, count + other
+        o = normal(seed, (rows, all_parts, heads, width), parts_kind)
+        lse = round_to(20 * rng.standard_normal((rows, all_parts, heads)), lse_kind(parts_kind))
+        lse[1] = -np.inf
+        lse[2, : all_parts // 2] = -np.inf
+        lse[3, all_parts - 1:] = 1e30  # as a sink may be
+        o[np.isneginf(lse)] = np.nan
+        inputs = {"o_parts": o[:, :count], "lse_parts": lse[:, :count]}
+        if other:
+            inputs |= {"o_other": o[:, -1], "lse_other": lse[:, -1]}
+        params = {"D": width, "T": parts_kind, "TO": kind, "OTHER": str(other).lower(), "BASE2": str(base2).lower()}
+        kinds = {name: parts_kind if name.startswith("o_") else lse_kind(parts_kind) for name in inputs}
+        got = run("attention_merge", params, inputs,
+                  {"o": ((rows, heads, width), kind), "lse": ((rows, heads), lse_kind(parts_kind))}, kinds=kinds)
+        o, lse = merged(o, lse, 2 if base2 else np.e)
+        compare(f"{params} o", got["o"], o, kind)
+        compare(f"{params} lse", got["lse"][3], lse[3], lse_kind(parts_kind))
+        compare(f"{params} lse", np.delete(got["lse"], 3, 0), np.delete(lse, 3, 0), lse_kind(parts_kind))
+
+
 def cached_forward():
     """Chunks of new rows over a cache, by default blocks: packed or of one number, in pages or in one piece."""
     rng = np.random.default_rng(29)
