@@ -94,6 +94,7 @@ CASES = [
     Case("B32 D64 S8k", [8192] * 32, dim=64),
     Case("4 rows B16 S8k", [8192] * 16, queries=4),
     Case("16 rows B16 S8k", [8192] * 16, queries=16),
+    Case("tree of 16 B16 S8k", [8192] * 16, queries=16, modifiers=("tree_bits",)),
     Case("softcap B16 S8k", [8192] * 16, modifiers=("softcap",)),
     Case("alibi B16 S8k", [8192] * 16, modifiers=("alibi_aligned",)),
     Case("sinks B16 S8k", [8192] * 16, modifiers=("sink",)),
@@ -146,11 +147,24 @@ class Cache:
             "softcap": {"softcap": 5.0},
             "alibi_aligned": {"alibi_slopes": slopes.cuda(),
                               "alibi_shift": torch.tensor(shifts, dtype=torch.int32, device="cuda")},
+            "tree_bits": {"tree_bits": self.tree_bits(), "tree_begin": torch.tensor(shifts, dtype=torch.int32, device="cuda")},
             "sink": {"sinks": torch.randn(case.heads, generator=generator, device="cuda") + 4},
         }
         for b, length in enumerate(case.lengths):
             self.k[b, length:] = float("nan")
             self.v[b, length:] = float("nan")
+
+    def tree(self):
+        """Which new keys a query attends, [queries, queries]: itself and its ancestors in a binary tree."""
+        keep = self.torch.eye(self.case.queries, dtype=self.torch.bool)
+        for i in range(1, self.case.queries):
+            keep[i] |= keep[(i - 1) // 2]
+        return keep
+
+    def tree_bits(self):
+        torch, words = self.torch, -(-self.case.queries // 32)
+        keep = torch.nn.functional.pad(self.tree(), (0, 32 * words - self.case.queries)).view(-1, words, 32)
+        return (keep.long() << torch.arange(32)).sum(-1).int().cuda().repeat(len(self.case.lengths), 1, 1)
 
     def pages(self, rows, heads_outside):
         """Returns pools of keys and of values, and the block table."""
@@ -191,6 +205,8 @@ class Cache:
             diagonal = torch.arange(case.queries, device="cuda")[:, None] + length - case.queries
             behind = diagonal - torch.arange(length, device="cuda")
             keep = (behind >= 0) & (behind <= (length if case.window is None else case.window))
+            if "tree_bits" in captures:
+                keep[:, length - case.queries:] = self.tree().cuda()
             for h in range(case.key_heads):
                 heads = slice(h * group, (h + 1) * group)
                 scores = self.q[b, heads].double() @ self.k[b, :length, h].double().T / math.sqrt(case.dim)
@@ -276,7 +292,8 @@ class Tilewright:
             values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows,
                       "SPLITS": splits}
             if case.queries > 1 or case.window is not None:
-                values |= {"ROWS": case.queries, "CAUSAL": "bottom_right", "WINDOW": str(case.window is not None).lower()}
+                causal = "none" if "tree_bits" in case.modifiers else "bottom_right"
+                values |= {"ROWS": case.queries, "CAUSAL": causal, "WINDOW": str(case.window is not None).lower()}
         return [f"{name}={value}" for name, value in values.items()] if as_text else values
 
     def call(self, case, cache, out, page_rows, heads_outside=False, pool=None, seq_lens=None, q=None, splits=0):

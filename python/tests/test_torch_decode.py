@@ -151,6 +151,37 @@ class DecodeTest(TorchTest):
                           cache_seqlens=lengths, cache_leftpad=leftpad, causal=True)
         self.assert_same(got, expected, rtol=1e-5, atol=1e-5)
 
+    def test_tree_bits(self):
+        """Trees of drafted tokens: of 5, and of 40, whose bits take two words and which a forward attends."""
+        for queries in 5, 40:
+            self.q, before = normal(3, queries, 6, 16), torch.tensor([7, 0, 20], dtype=torch.int32)
+            k, v = normal(3, 70, 2, 16, seed=2), normal(3, 70, 2, 24, seed=3)
+            parents = [-1] + [(7 * c + 3) % c for c in range(1, queries)]
+            keep = torch.eye(queries, dtype=torch.bool)
+            for i, parent in enumerate(parents):
+                keep[i] |= keep[parent] if parent >= 0 else keep[i]
+            words = -(-queries // 32)
+            padded = torch.nn.functional.pad(keep, (0, 32 * words - queries)).view(queries, words, 32)
+            bits = (padded.long() << torch.arange(32)).sum(-1).to(torch.int32).expand(3, -1, -1)
+            lengths = before + queries
+            o, lse = torch.zeros(3, queries, 6, 24, dtype=torch.float64), torch.zeros(3, 6, queries, dtype=torch.float64)
+            for b, n in enumerate(before.tolist()):
+                mask = torch.cat((torch.ones(queries, n, dtype=torch.bool), keep), 1)
+                for h in range(6):
+                    scores = self.q[b, :, h].double() @ k[b, :n + queries, h // 3].double().T / 4
+                    scores = scores.masked_fill(~mask, -torch.inf)
+                    o[b, :, h], lse[b, h] = torch.softmax(scores, 1) @ v[b, :n + queries, h // 3].double(), torch.logsumexp(scores, 1)
+            for causal in False, True:
+                got = self.decode(k, v, cache_seqlens=lengths, tree_bits=bits, causal=causal)
+                self.assert_same(got, (o, lse), rtol=1e-5, atol=1e-5)
+        bits = torch.zeros(3, 40, 1, dtype=torch.int32)
+        caches = {"q": self.q, "cache_seqlens": lengths}
+        self.refuses("tree_bits must have a bit for each of the 40 queries, in words of 32, but got 1", k, v, tree_bits=bits, **caches)
+        self.refuses(r"tree_bits must be a tensor \[3, 40, words\] of int32 on cpu, but got torch.int64", k, v, tree_bits=bits.long(),
+                     **caches)
+        for name, value in (("window_size", (4, 0)), ("alibi_slopes", torch.ones(6))):
+            self.refuses(f"{name} must be left out where there are tree_bits", k, v, tree_bits=bits, **{name: value}, **caches)
+
     def test_fake_tensors(self):
         with torch._subclasses.FakeTensorMode():
             q, k, v = torch.empty(3, 1, 6, 16), torch.empty(3, 40, 2, 16), torch.empty(3, 40, 2, 24)

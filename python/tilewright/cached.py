@@ -146,10 +146,11 @@ def check_table(block_table, k, batch, device):
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
-           sinks=None):
+           sinks=None, tree_bits=None):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
-    mask, bool [B, Hq, Sq, Skv] or extents of 1, and sinks [Hq] are those of tilewright.attention."""
+    mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq] and tree_bits are those of tilewright.attention and
+    tilewright.flash_attn_with_kvcache."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
@@ -164,6 +165,8 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_mask(mask)
     mode, left, right = asked.align_to_corner("bottom_right" if causal else "none", left, right)
     dropout_p = checks.dropout_of(dropout_p)
+    if tree_bits is not None:
+        asked.add_tree_bits(tree_bits)
     if dropout_p > 0:
         asked.add_dropout(dropout_p, None)
     if sinks is not None:

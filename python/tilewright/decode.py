@@ -14,7 +14,7 @@ __all__ = ["flash_attn_with_kvcache"]
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
                             window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
-                            return_softmax_lse=False):
+                            return_softmax_lse=False, tree_bits=None):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D] and the first cache_seqlens[b] keys and values of each sequence,
     which include those of the queries. The caches have shapes [B, rows, Hkv, D] and [B, rows, Hkv, DV], or with
     block_table [B, L], int32, [pages, rows of a page, Hkv, D] and [..., DV]: key j of sequence b is row j mod rows of page
@@ -39,6 +39,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     positions of a rotation count the keys before it. These are not read, but in pages up to 127 of their values are, which
     must be finite.
 
+    tree_bits [B, Sq, W], int32, for drafted tokens that form a tree: query i attends key c of the last Sq ones, which are
+    those of the queries, if bit c mod 32 of tree_bits[b, i, c // 32] is set, and all keys before these. With causal, a token
+    must come before those that follow it in the tree. There is neither a window nor alibi_slopes then, since the place of a
+    token in the cache is not its position.
+
     Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
     for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
@@ -46,6 +51,10 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             raise ValueError(f"{name} must be None where there are no new keys, k and v")
     if has_new and cache_seqlens is None:
         raise ValueError("cache_seqlens must be given where there are new keys, k and v, which go behind them")
+    if tree_bits is not None:
+        for name, given in (("window_size", window_size != (-1, -1)), ("alibi_slopes", alibi_slopes is not None)):
+            if given:
+                raise ValueError(f"{name} must be left out where there are tree_bits: the place of a token is not its position")
     cached.check_caches("flash_attn_with_kvcache", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)])
     if cache_batch_idx is not None:  # sequence b is page cache_batch_idx[b], of all rows
         if block_table is not None:
@@ -77,6 +86,6 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                                                rotary_interleaved, not is_local)
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, leftpad=cache_leftpad, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
-                           softmax_scale=softmax_scale, num_splits=splits)
+                           softmax_scale=softmax_scale, num_splits=splits, tree_bits=tree_bits)
     o = o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o

@@ -176,6 +176,14 @@ class Features:
         else:
             self.add_bias("attn_mask", mask)
 
+    def add_tree_bits(self, bits):
+        """Bits of which of the last keys, as many as queries, a query attends; all before them are."""
+        queries = self.shape.queries
+        check_integers("tree_bits", bits, self.shape.device, (self.shape.batch, queries, "words"))
+        if 32 * bits.shape[2] < queries:
+            raise ValueError(f"tree_bits must have a bit for each of the {queries} queries, in words of 32, but got {bits.shape[2]}")
+        self.link("tree_bits", tree_bits=bits, tree_begin=self.shape.shift())
+
     def add_alibi(self, slopes, from_corner):
         slopes = _per_head("alibi_slopes", slopes, self.shape, 2)
         shifted = from_corner and self.shape.has_shift()

@@ -392,6 +392,57 @@ TEST_P(Decode, SpansOfFewQueries) {
                 describe(problem, type) + ", spans");
 }
 
+/// A tree of drafted tokens, as bits: a query attends all keys before those of the tree, some of
+/// these, and its own. Sequences have fewer keys than queries, or none; the tree lies in one block
+/// of keys, or in two.
+TEST_P(Decode, TreeBits) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  const std::vector<int64_t> lengths = {200, 3, 0, 65, 131};
+  for (auto [queries, rows, group, pageRows, causal] :
+       {std::tuple<int64_t, int64_t, int64_t, int64_t, Causal>{5, 8, 4, 16, Causal::None},
+        {16, 16, 8, 64, Causal::BottomRight},
+        {1, 1, 3, 32, Causal::None},
+        {7, 8, 16, 8, Causal::None}})
+    for (int64_t splits : {0, 3}) {
+      DecodeArrays arrays(lengths, 64, group, 64, 40, type, seed++, queries);
+      AttentionProblem &problem = arrays.problem;
+      problem.causal = causal;
+      std::vector<int64_t> bits, begins;
+      std::vector<double> numbers = normals(problem.B * queries * queries, seed);
+      auto attends = [=](int64_t b, int64_t i, int64_t c) {
+        return c == i || (c < i && numbers[(b * queries + i) * queries + c] > 0);
+      };
+      for (int64_t b = 0; b < problem.B; ++b) {
+        begins.push_back(lengths[b] - queries);
+        for (int64_t i = 0; i < queries; ++i) {
+          int64_t word = 0;
+          for (int64_t c = 0; c < queries; ++c)
+            word |= attends(b, i, c) ? int64_t(1) << c : 0;
+          bits.push_back(word);
+        }
+      }
+      problem.mask = [=](int64_t b, int64_t, int64_t i, int64_t j) {
+        int64_t c = j - begins[b];
+        return c < 0 || attends(b, i, c);
+      };
+      CallOptions options;
+      options.params = {{"ROWS", std::to_string(rows)}};
+      options.with = {"mods/tree_bits"};
+      options.bind = [&, batch = problem.B, queries = queries](KernelCall &call) {
+        call.integers("tree_bits", {batch, queries, 1}, bits);
+        call.integers("tree_begin", {batch}, begins);
+      };
+      ForwardOracle oracle = arrays.oracle(type);
+      for (int64_t from : {pageRows, int64_t(0)}) {
+        MatrixCase matrixCase("attention_decode", "tree_bits", type);
+        expectForward(oracle, runDecode(arrays, type, group, from, splits, options),
+                      describe(problem, type) + ", pages of " + std::to_string(from) + ", " +
+                          std::to_string(splits) + " splits");
+      }
+    }
+}
+
 /// Keys and values [B, Hkv, Skv, width] in one piece, all of which count.
 ForwardResult runInOnePiece(const AttentionProblem &problem, Type type,
                             const AttentionInputs &inputs, int64_t group, int64_t rows,

@@ -31,6 +31,7 @@ MODS = {
     "softcap": "score_mod",
     "spans": "mask_mod",
     "t5_bias": "score_mod",
+    "tree_bits": "mask_mod",
     "used_lengths": "mask_mod",
     "window_aligned": "mask_mod",
 }

@@ -80,6 +80,11 @@ def mods():
         "used_lengths": ((i < used_q[:, None, None, None]) & (j < used_k[:, None, None, None]),
                          {"seqused_q": used_q, "seqused_k": used_k}, {}),
     }
+    # Two words for each query; all keys of the second batch but a few are before the tree.
+    bits, tree = np.random.default_rng(8).integers(-2**31, 2**31, (b, sq, 2)).astype(np.int32), np.array([13, 57], np.int32)
+    place = np.maximum(j - tree[:, None, None], 0)
+    is_set = np.stack([bits[n, i, place[n] // 32] >> (place[n] % 32) & 1 for n in range(b)])
+    masks["tree_bits"] = (((j < tree[:, None, None]) | (is_set != 0))[:, None], {"tree_bits": bits, "tree_begin": tree}, {})
     for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):  # one row without keys
         mask = np.random.default_rng(7).random(shape) < 0.5
         mask[:, 0, :1] = False
