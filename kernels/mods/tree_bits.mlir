@@ -8,8 +8,8 @@
 //                            token of query i itself is one of them. W is at least a 32nd of the tokens, rounded up
 //   tree_begin   [B]         i32, the first key of a drafted token: for R queries, seq_lens[b] - R
 //
-// Keys behind the last word are not attended. With CAUSAL = "bottom_right", a token must come before those that follow it
-// in the tree. Windows and modifiers by distance count places of tokens, not their positions in the tree.
+// Keys behind the last word are not attended. With CAUSAL = "bottom_right", a token must come before those that follow
+// it in the tree. Windows and modifiers by distance count places of tokens, not their positions in the tree.
 
 tile.capture @tree_bits : !tile.view<[?, ?, ?], i32> require(
     dim(tree_bits, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
