@@ -71,13 +71,15 @@ private:
 
   /// Skeleton exclusive: a warpgroup's turn begins at the end of the products whose results other
   /// products of the iteration read, and ends when the first of these others is issued. Applies to
-  /// all parts or to none.
+  /// all parts or to none, and to no section in which warpgroups meet: the one that has the turn
+  /// would wait for the others there.
   static void takeTurnsBetweenProducts(const LoopChain &chain, Value turns) {
     if (!turns)
       return;
     SmallVector<std::pair<Operation *, Operation *>> sections;
     for (scf::ForOp loop : chain) {
       Operation *begin = nullptr, *end = nullptr;
+      bool meets = false;
       llvm::SmallPtrSet<Operation *, 32> dependents;
       for (Operation &op : loop.getBody()->without_terminator()) {
         bool isDependent = llvm::any_of(op.getOperands(), [&](Value operand) {
@@ -92,8 +94,9 @@ private:
           begin = wait;
         if (isDependent || wait)
           dependents.insert(&op);
+        meets |= isa<SyncOp>(op);
       }
-      if (!begin || !end)
+      if (!begin || !end || meets)
         return turns.getDefiningOp()->erase();
       sections.emplace_back(begin, end);
     }

@@ -501,6 +501,7 @@ private:
   int64_t getNow(int who) const { return static_cast<int64_t>(states[who].next) + 1; }
   Outcome waitFor(int who, const Step &step, AllocBarriersOp allocation, bool forRelease);
   Outcome meet(int who, const Step &step, mlir::Value named, bool waits);
+  mlir::LogicalResult checkTurnAtBarrier(int who, const Step &step);
   mlir::LogicalResult turn(int who, const Step &step, bool takes);
   mlir::LogicalResult awaitTurn(int who, const Step &step);
   mlir::LogicalResult endTurn(int who, const Step &step);

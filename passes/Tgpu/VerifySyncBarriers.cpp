@@ -255,6 +255,18 @@ Player::Outcome Player::waitFor(int who, const Step &step, AllocBarriersOp alloc
   return Outcome::Done;
 }
 
+/// All warpgroups wait at this barrier, of which those without the turn wait for it.
+LogicalResult Player::checkTurnAtBarrier(int who, const Step &step) {
+  const llvm::DenseMap<Operation *, Operation *> &taken = states[who].turns;
+  if (taken.empty() || trace.participants[who].warps <= Target::warpsOfGroup)
+    return success();
+  InFlightDiagnostic diagnostic =
+      step.op->emitOpError("waits for all warpgroups while one has the turn that the others wait "
+                           "for, so that none goes on; tgpu.pass_turn must come before");
+  diagnostic.attachNote(taken.begin()->second->getLoc()) << "taken here";
+  return diagnostic;
+}
+
 Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits) {
   State &state = states[who];
   if (state.isMet) {
@@ -378,12 +390,16 @@ Player::Outcome Player::playBarrier(int who, const Step &step) {
         return outcome(arrive(who, step, allocation, count, byAll));
       })
       .Case<SyncOp>([&](SyncOp sync) {
+        if (failed(checkTurnAtBarrier(who, step)))
+          return Outcome::Error;
         if (sync.getBarrier())
           return meet(who, step, sync.getBarrier(), /*waits=*/true);
         states[who].synced = getNow(who);
         return Outcome::Done;
       })
       .Case<AnyOp>([&](AnyOp any) {
+        if (any.getBarrier() && failed(checkTurnAtBarrier(who, step)))
+          return Outcome::Error;
         if (any.getBarrier())
           return meet(who, step, any.getBarrier(), /*waits=*/true);
         states[who].synced = getNow(who);

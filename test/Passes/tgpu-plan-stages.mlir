@@ -7,6 +7,8 @@
 // RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=WIDE
 // RUN: sed 's/in_flight = 1/in_flight = 0/;/^.. The first product reads/,$d' %s \
 // RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=EXCLUSIVE
+// RUN: sed 's/in_flight = 1/in_flight = 0/;s/^  tgpu.roles/  %%met = tgpu.named_barrier warps 8 : index\n&/;s/^ *%%p = math.exp2.*/&\ntgpu.sync on %%met/;/^.. The first product reads/,$d' %s \
+// RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=MEET
 
 !tile = !tgpu.shared<128x64xbf16, b128>
 !ring = !tgpu.ring<2, !tile>
@@ -55,6 +57,11 @@
 // EXCLUSIVE-NEXT: math.exp2
 // EXCLUSIVE: tgpu.pass_turn
 // EXCLUSIVE-NEXT: tgpu.wgmma
+// Unless all warpgroups meet there: the one that has the turn would wait for the others.
+// MEET-LABEL: tgpu.kernel @overlap
+// MEET-NOT: take_turn
+// MEET: tgpu.sync on
+// MEET-NOT: take_turn
 tgpu.kernel @overlap target "sm_90a" warps 12 (%rounds: i32, %factor: f32) grid(%b = 1) {
   %q = tgpu.alloc : !tile
   %k_ring = tgpu.alloc_ring : !ring

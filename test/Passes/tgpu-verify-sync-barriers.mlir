@@ -296,6 +296,18 @@ tgpu.kernel @kept target "sm_90a" warps 8 () grid(%i = 1) {
 
 // -----
 
+// The warpgroup with the turn waits for the other one, which waits for the turn.
+tgpu.kernel @met_in_turn target "sm_90a" warps 8 () grid(%i = 1) {
+  %turns = tgpu.turns warpgroups 2 : index
+  // expected-note @+1 {{taken here}}
+  tgpu.take_turn %turns
+  // expected-error @+1 {{waits for all warpgroups while one has the turn that the others wait for, so that none goes on; tgpu.pass_turn must come before}}
+  tgpu.sync
+  tgpu.pass_turn %turns
+}
+
+// -----
+
 // Products. A loop may carry a pending product, but the tile in flight is not available yet.
 !map = !tgpu.tensor_map<64x64xbf16, b128>
 !tile = !tgpu.shared<64x64xbf16, b128>
