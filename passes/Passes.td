@@ -809,10 +809,13 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
 
     A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, or `tgpu.wgmma` on sm_90a if each warpgroup
     gets 64 rows. Operands of 8-bit floats are converted to f16 first, which is exact; a remark (`widened-product`)
-    reports that. A dot of f32 or f64 becomes `tgpu.fma_dot`. A tile that is loaded for a dot is copied to shared
-    memory; a tile that is computed in registers stays there if it can be operand a, else it is written to shared
-    memory. An inner extent that is not a multiple of the instruction's is rounded up if both loads end where their
-    views end: copies fill what lies beyond the end of a view with zeros.
+    reports that. In a loop, a tile of 8 bits that is converted for products only is copied as it is, and read and
+    converted at its first product: as operand a of wgmma in registers (`ConvertedOperands.h`).
+
+    A dot of f32 or f64 becomes `tgpu.fma_dot`. A tile that is loaded for a dot is copied to shared memory; a tile that
+    is computed in registers stays there if it can be operand a, else it is written to shared memory. An inner extent
+    that is not a multiple of the instruction's is rounded up if both loads end where their views end: copies fill what
+    lies beyond the end of a view with zeros.
 
     On sm_90a, in a kernel with the attribute `tgpu.transpose_few_rows` whose products all have fewer than 64 rows,
     products and the tiles that meet them are first transposed, since wgmma takes 64 rows but as few as 8 columns

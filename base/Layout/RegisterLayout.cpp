@@ -201,24 +201,41 @@ Result<RegisterLayout> RegisterLayout::mmaOperandB(int64_t k, int64_t cols, int 
                          {cols / (8 * warpsN), 1, 8 * warpsN}});
 }
 
-Result<RegisterLayout> RegisterLayout::wgmmaAccumulator(int64_t rows, int64_t cols,
-                                                        int warpgroups) {
+/// Digits in which lanes that held rows i and i + 8 hold rows 2 i and 2 i + 1.
+static std::vector<Digit> pairRows(std::vector<Digit> digits) {
+  constexpr int64_t apart = 8;
+  for (Digit &digit : digits)
+    if (digit.dim == 0 && digit.stride <= apart)
+      digit.stride = digit.stride == apart ? 1 : 2 * digit.stride;
+  return digits;
+}
+
+Result<RegisterLayout> RegisterLayout::wgmmaAccumulator(int64_t rows, int64_t cols, int warpgroups,
+                                                        bool rowPairs) {
   if (Status status = checkWarps(4 * int64_t(warpgroups)); !status)
     return status;
   if (Status status = checkMultiple("rows", rows, 64 * warpgroups, "64 for each warpgroup");
       !status)
     return status;
-  return mmaAccumulator(rows, cols, 4 * warpgroups, 1);
+  Result<RegisterLayout> layout = mmaAccumulator(rows, cols, 4 * warpgroups, 1);
+  if (layout && rowPairs)
+    return RegisterLayout({rows, cols}, layout->warps, pairRows(layout->lanes),
+                          pairRows(layout->registers));
+  return layout;
 }
 
 Result<RegisterLayout> RegisterLayout::wgmmaOperandA(int64_t rows, int64_t k, int warpgroups,
-                                                     int elementBits) {
+                                                     int elementBits, bool rowPairs) {
   if (Status status = checkWarps(4 * int64_t(warpgroups)); !status)
     return status;
   if (Status status = checkMultiple("rows", rows, 64 * warpgroups, "64 for each warpgroup");
       !status)
     return status;
-  return mmaOperandA(rows, k, 4 * warpgroups, 1, elementBits);
+  Result<RegisterLayout> layout = mmaOperandA(rows, k, 4 * warpgroups, 1, elementBits);
+  if (layout && rowPairs)
+    return RegisterLayout({rows, k}, layout->warps, pairRows(layout->lanes),
+                          pairRows(layout->registers));
+  return layout;
 }
 
 Result<RegisterLayout> RegisterLayout::blocked(const std::vector<int64_t> &shape, int vector,
@@ -255,6 +272,23 @@ Result<RegisterLayout> RegisterLayout::blocked(const std::vector<int64_t> &shape
                         {{vector, dimN, 1},
                          {runs / (laneN * warpN), dimN, vector * laneN * warpN},
                          {rows / (laneM * warpM), dimM, laneM * warpM}});
+}
+
+std::optional<RegisterLayout> RegisterLayout::ofRowPairs() const {
+  auto isPair = [](const Digit &digit) {
+    return digit.dim == 0 && digit.stride == 1 && digit.extent == 2;
+  };
+  if (rank() != 2 || std::none_of(registers.begin(), registers.end(), isPair))
+    return std::nullopt;
+  auto halved = [&](std::vector<Digit> digits) {
+    digits.erase(std::remove_if(digits.begin(), digits.end(), isPair), digits.end());
+    for (Digit &digit : digits)
+      if (digit.dim == 0)
+        digit.stride /= 2;
+    return digits;
+  };
+  return RegisterLayout({extents[0] / 2, extents[1]}, halved(warps), halved(lanes),
+                        halved(registers));
 }
 
 RegisterLayout RegisterLayout::slice(const RegisterLayout &parent, int dim) {

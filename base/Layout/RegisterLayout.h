@@ -113,12 +113,14 @@ public:
   /// g % warpgroups, rows 16 w to 16 w + 15 of it to warp w of the warpgroup; within them lanes and
   /// registers are those of mmaAccumulator. Registers: the N / 2 of a row block, then the next
   /// block's. It is the map of mmaAccumulator with warpsM = 4 * warpgroups, warpsN = 1.
+  /// With rowPairs, lane i and registers 0 to 3 hold rows 2 (i / 4) and 2 (i / 4) + 1 of the 16.
   /// Errors: rows no multiple of 64 * warpgroups, columns no multiple of 8.
-  static Result<RegisterLayout> wgmmaAccumulator(int64_t rows, int64_t cols, int warpgroups);
+  static Result<RegisterLayout> wgmmaAccumulator(int64_t rows, int64_t cols, int warpgroups,
+                                                 bool rowPairs = false);
 
   /// Operand a of wgmma in registers, [rows, k]; rows as in wgmmaAccumulator, else mmaOperandA.
   static Result<RegisterLayout> wgmmaOperandA(int64_t rows, int64_t k, int warpgroups,
-                                              int elementBits);
+                                              int elementBits, bool rowPairs = false);
 
   /// For coalesced access to global memory. A thread holds runs of `vector` elements along the last
   /// dimension; `lanesN` lanes of a warp (a power of two) are side by side along it, the other
@@ -147,6 +149,10 @@ public:
   /// or column (0): one element for each thread that held some, counted by lanes first, then by
   /// warps.
   static RegisterLayout byThread(const RegisterLayout &parent, int dim);
+
+  /// The layout of pairs of rows 2 i and 2 i + 1 (rank 2), if each is in one thread. The registers
+  /// of a pair are counted where the first of them was.
+  std::optional<RegisterLayout> ofRowPairs() const;
 
   /// Rows and columns swapped: the holder of [i, j] then holds [j, i].
   RegisterLayout transposed() const;

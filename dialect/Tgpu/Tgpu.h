@@ -59,6 +59,10 @@ int64_t getNumWarps(mlir::Attribute layout);
 int64_t getThreadsAlong(mlir::Attribute matrixLayout, int64_t dim);
 int64_t getThreadAlong(mlir::Attribute matrixLayout, int64_t dim, int64_t index);
 
+/// The layout of what remains of a tile without dimension `dim`. Columns do not depend on the order
+/// of rows.
+SliceAttr getSlice(mlir::Attribute layout, int64_t dim);
+
 /// The target of the kernel. Precondition: the kernel is verified.
 const Target &getTargetOf(KernelOp kernel);
 

@@ -56,12 +56,14 @@ def Tgpu_WgmmaAttr : Tgpu_Attr<"Wgmma", "wgmma"> {
   let summary = "accumulator of wgmma m64n, its rows shared between warpgroups";
   let description = [{
     A warpgroup holds 64 rows; its warp w holds rows 16 w to 16 w + 15, with lanes and registers as in `#tgpu.mma`.
-    Warpgroup g holds the row blocks of 64 whose number is g modulo `warpgroups`.
+    Warpgroup g holds the row blocks of 64 whose number is g modulo `warpgroups`. With `row_pairs`, a lane holds rows
+    2 i and 2 i + 1 of the 16 of its warp instead of i and i + 8: where operand a is in registers, its rows have any
+    order.
 
     Example: `tensor<128x128xf32, #tgpu.wgmma<2>>`
   }];
-  let parameters = (ins "int64_t":$warpgroups);
-  let assemblyFormat = "`<` $warpgroups `>`";
+  let parameters = (ins "int64_t":$warpgroups, DefaultValuedParameter<"bool", "false">:$rowPairs);
+  let assemblyFormat = "`<` $warpgroups (`,` `row_pairs` `=` $rowPairs^)? `>`";
   let genVerifyDecl = 1;
 }
 

@@ -93,7 +93,7 @@ LogicalResult MmaAttr::verify(EmitError emitError, int64_t warpsM, int64_t warps
                      << warpsM << " by " << warpsN;
 }
 
-LogicalResult WgmmaAttr::verify(EmitError emitError, int64_t warpgroups) {
+LogicalResult WgmmaAttr::verify(EmitError emitError, int64_t warpgroups, bool) {
   if (warpgroups >= 1 && warpgroups <= 8)
     return success();
   return emitError() << "a wgmma layout must have 1 to 8 warpgroups, but got " << warpgroups;
@@ -226,13 +226,22 @@ static std::array<int64_t, 2> getWarpGrid(Attribute matrixLayout) {
   return {mma.getWarpsM(), mma.getWarpsN()};
 }
 
+SliceAttr getSlice(Attribute layout, int64_t dim) {
+  if (auto wgmma = dyn_cast<WgmmaAttr>(layout); wgmma && dim == 0)
+    layout = WgmmaAttr::get(layout.getContext(), wgmma.getWarpgroups(), /*rowPairs=*/false);
+  return SliceAttr::get(layout.getContext(), dim, layout);
+}
+
 int64_t getThreadsAlong(Attribute matrixLayout, int64_t dim) {
   return (dim == 0 ? 8 : 4) * getWarpGrid(matrixLayout)[dim];
 }
 
 int64_t getThreadAlong(Attribute matrixLayout, int64_t dim, int64_t index) {
   int64_t warps = getWarpGrid(matrixLayout)[dim];
-  return dim == 0 ? index % 8 + 8 * (index / 16 % warps) : index / 2 % 4 + 4 * (index / 8 % warps);
+  auto wgmma = dyn_cast<WgmmaAttr>(matrixLayout);
+  bool hasPairs = wgmma && wgmma.getRowPairs();
+  return dim == 0 ? (hasPairs ? index / 2 : index) % 8 + 8 * (index / 16 % warps)
+                  : index / 2 % 4 + 4 * (index / 8 % warps);
 }
 
 static bool fits(Attribute layout, RankedTensorType tile) {

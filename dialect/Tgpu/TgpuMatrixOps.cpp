@@ -169,6 +169,10 @@ LogicalResult WgmmaOp::verify() {
     if (shared.getElementType() != element)
       return emitOpError() << "operands must have the same elements, but got " << shared << " and "
                            << b;
+    if (layout.getRowPairs())
+      return emitOpError() << "operand a must be in registers where lanes hold pairs of rows, but "
+                              "got "
+                           << shared;
   } else {
     auto tile = dyn_cast<RankedTensorType>(getA().getType());
     auto operand = tile ? dyn_cast_or_null<OperandAttr>(tile.getEncoding()) : OperandAttr();

@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Conversions between element types, reductions, shuffles. 8-bit floats are stored as bytes and
-// converted by integer arithmetic: the instructions for them saturate, and older GPUs have none.
+// Conversions between element types, reductions, shuffles. 8-bit floats are stored as bytes. To
+// them, integer arithmetic converts, since the instructions saturate; from them, instructions do
+// where the GPU has these.
 
 #include "passes/Conversion/ElementOps.h"
 
@@ -36,6 +37,20 @@ static Value decodeFloat8(ThreadBuilder &b, Value byte, Type type) {
       arith::MulFOp::create(b, b.bitcast(moved, f16), b.constant(b.getFloatAttr(f16, 256.0)));
   Value isNan = b.equal(magnitude, word(0x7f));
   return arith::SelectOp::create(b, isNan, b.bitcast(word(0x7fff), f16), scaled);
+}
+
+/// Two at a time, by an instruction of the GPUs that multiply 8-bit floats.
+static Values decodeFloat8Pairs(ThreadBuilder &b, ArrayRef<Value> bytes, Type type) {
+  StringRef name =
+      isa<Float8E5M2Type>(type) ? "llvm.nvvm.e5m2x2.to.f16x2.rn" : "llvm.nvvm.e4m3x2.to.f16x2.rn";
+  Values elements;
+  for (size_t i = 0; i < bytes.size(); i += 2) {
+    Value word = b.bitcast(b.vectorOf(bytes.slice(i, 2)), b.getIntegerType(16));
+    Value pair = b.intrinsic(name, VectorType::get(2, b.getF16Type()), word);
+    elements.push_back(b.extract(pair, 0));
+    elements.push_back(b.extract(pair, 1));
+  }
+  return elements;
 }
 
 /// From f32: to nearest, ties to even; values that are too large become infinity, in e4m3 NaN.
@@ -95,14 +110,18 @@ static Value widenHalf(ThreadBuilder &b, Value x) {
                    f32);
 }
 
-Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, Type to) {
+Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, Type to,
+                          bool hasFloat8) {
   if (from == to)
     return Values(source);
   Type f32 = b.getF32Type();
   Values elements;
   if (isFloat8(from)) {
-    for (Value x : source)
-      elements.push_back(decodeFloat8(b, x, from));
+    if (hasFloat8 && source.size() % 2 == 0)
+      elements = decodeFloat8Pairs(b, source, from);
+    else
+      for (Value x : source)
+        elements.push_back(decodeFloat8(b, x, from));
     return castElements(b, elements, b.getF16Type(), to);
   }
   if (isFloat8(to)) {
@@ -118,6 +137,8 @@ Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, T
   }
   // Two at a time: one instruction writes the pair to the register that an operand needs.
   bool isNarrow = to.isF16() || to.isBF16();
+  if (isNarrow && (from.isF16() || from.isBF16()) && source.size() % 2 == 0)
+    return castElements(b, castElements(b, source, from, f32), f32, to);
   if (from.isF32() && isNarrow && source.size() % 2 == 0) {
     StringRef name = to.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn";
     for (size_t i = 0; i < source.size(); i += 2) {

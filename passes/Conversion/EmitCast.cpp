@@ -20,7 +20,8 @@ static void emitCast(KernelEmitter &e, tile::CastOp op) {
   Values source = e.getElements(op.getSource());
   // Narrow floats represent few integers: their sums would be rounded.
   if (!op.getReassoc() || to.getIntOrFloatBitWidth() < 32) {
-    e.setElements(op.getResult(), castElements(b, source, from, to));
+    bool hasFloat8 = getTargetOf(e.kernel).has(Feature::MmaOfBytes);
+    e.setElements(op.getResult(), castElements(b, source, from, to, hasFloat8));
     return;
   }
   // Positions of a thread's elements are sums of the first one and constants.

@@ -155,6 +155,33 @@ Values tgpu::loadMatrices(ThreadBuilder &b, const MatrixRead &read, size_t issue
   return words;
 }
 
+/// A tile of bytes whose rows are columns of the buffer, by ldmatrix of pairs of bytes. Null unless
+/// threads hold pairs of rows.
+static std::optional<Values> readBytePairs(KernelEmitter &e, const RegisterLayout &layout,
+                                           Value buffer, SharedType type, Type element) {
+  ThreadBuilder &b = e.b;
+  std::optional<RegisterLayout> pairs = layout.ofRowPairs();
+  ArrayRef<int64_t> shape = type.getShape();
+  if (!pairs || shape.size() != 2 || shape[1] % 2 != 0)
+    return std::nullopt;
+  constexpr int pairBits = 16;
+  Result<layout::SharedLayout> shared =
+      layout::SharedLayout::swizzled(shape[0], shape[1] / 2, pairBits, type.getSwizzle());
+  if (!shared)
+    return std::nullopt;
+  std::optional<MatrixRead> read = planMatrixRead(e, *pairs, buffer, *shared, /*exchanged=*/true);
+  if (!read)
+    return std::nullopt;
+  // A word has two columns of two rows; the registers of a row follow each other.
+  constexpr int64_t columnsOfRows = 0x3120;
+  Values words(pairs->registersPerThread() / 2);
+  for (size_t issue = 0; issue < read->issues.size(); ++issue)
+    for (auto [i, value] : llvm::enumerate(loadMatrices(b, *read, issue)))
+      words[read->issues[issue].words[i]] =
+          b.intrinsic("llvm.nvvm.prmt", b.getI32Type(), {value, value, b.i32(columnsOfRows)});
+  return b.unpackWords(words, element);
+}
+
 LogicalResult tgpu::readShared(KernelEmitter &e, Operation *op, Value buffer, SharedType type,
                                bool exchanged, Value result) {
   ThreadBuilder &b = e.b;
@@ -171,6 +198,12 @@ LogicalResult tgpu::readShared(KernelEmitter &e, Operation *op, Value buffer, Sh
         for (auto [i, value] : llvm::enumerate(loadMatrices(b, *read, issue)))
           words[read->issues[issue].words[i]] = value;
       e.set(result, isOperand ? words : b.unpackWords(words, element));
+      return success();
+    }
+
+  if (shared->elementBits() == 8 && exchanged)
+    if (std::optional<Values> elements = readBytePairs(e, layout, buffer, type, element)) {
+      e.setElements(result, *elements);
       return success();
     }
 

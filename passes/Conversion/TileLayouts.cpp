@@ -23,10 +23,12 @@ static Result<RegisterLayout> getLayout(Attribute attribute, ArrayRef<int64_t> s
   if (auto mma = dyn_cast<MmaAttr>(attribute))
     return RegisterLayout::mmaAccumulator(shape[0], shape[1], mma.getWarpsM(), mma.getWarpsN());
   if (auto wgmma = dyn_cast<WgmmaAttr>(attribute))
-    return RegisterLayout::wgmmaAccumulator(shape[0], shape[1], wgmma.getWarpgroups());
+    return RegisterLayout::wgmmaAccumulator(shape[0], shape[1], wgmma.getWarpgroups(),
+                                            wgmma.getRowPairs());
   auto operand = cast<OperandAttr>(attribute);
   if (auto wgmma = dyn_cast<WgmmaAttr>(operand.getParent()))
-    return RegisterLayout::wgmmaOperandA(shape[0], shape[1], wgmma.getWarpgroups(), bits);
+    return RegisterLayout::wgmmaOperandA(shape[0], shape[1], wgmma.getWarpgroups(), bits,
+                                         wgmma.getRowPairs());
   auto mma = cast<MmaAttr>(operand.getParent());
   if (operand.getOperand() == MatrixOperand::A)
     return RegisterLayout::mmaOperandA(shape[0], shape[1], mma.getWarpsM(), mma.getWarpsN(), bits);

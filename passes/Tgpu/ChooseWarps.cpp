@@ -6,6 +6,7 @@
 #include "passes/Tgpu/ChooseWarps.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/ConvertedOperands.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
@@ -36,8 +37,9 @@ static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
   constexpr int64_t fewWarps = 4, manyWarps = 8;
   RankedTensorType largest;
-  bool hasWgmma = target.has(Feature::Wgmma);
+  bool hasWgmma = target.has(Feature::Wgmma), converts = false;
   kernel.walk([&](tile::DotOp dot) {
+    converts |= static_cast<bool>(getConvertedLoad(dot.getLhs()));
     auto type = dyn_cast<RankedTensorType>(dot.getType());
     if (!type || type.getRank() != 2)
       return;
@@ -56,7 +58,8 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
   // warps, as those of transposed tiles are, wait for more of them: 0.97 of the time to decode one
   // sequence of 1,024 keys with one.
   constexpr int64_t elementsOfFewRows = 16;
-  if (hasWgmma && largest.getNumElements() <= elementsOfFewRows * Target::threadsOfGroup)
+  if (hasWgmma && !converts &&
+      largest.getNumElements() <= elementsOfFewRows * Target::threadsOfGroup)
     return fewWarps;
   if (!hasWgmma)
     return getPressureOf(fewWarps) > RegisterLimits::forTiles ? manyWarps : fewWarps;

@@ -126,7 +126,7 @@ LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
     map.map(op.getResult(), reshape(reduced, resultType.getShape(), layouts.get(op.getResult())));
     return success();
   }
-  auto slice = SliceAttr::get(op.getContext(), op.getDim(), layout);
+  SliceAttr slice = getSlice(layout, static_cast<int64_t>(op.getDim()));
   map.map(op.getResult(), tile::ReduceOp::create(b, getType(op.getType(), slice), op.getKind(),
                                                  source, op.getDim()));
   return success();
@@ -194,7 +194,7 @@ LogicalResult KernelMapper::mapExpand(tile::ExpandOp op) {
             tile::ExpandOp::create(b, getType(op.getResult()), get(op.getSource()), op.getDim()));
     return success();
   }
-  Value source = getTile(op.getSource(), SliceAttr::get(op.getContext(), op.getDim(), layout));
+  Value source = getTile(op.getSource(), getSlice(layout, static_cast<int64_t>(op.getDim())));
   map.map(op.getResult(),
           tile::ExpandOp::create(b, getType(op.getType(), layout), source, op.getDim()));
   return success();

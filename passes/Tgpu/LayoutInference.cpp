@@ -7,6 +7,7 @@
 
 #include "base/Layout/WgmmaDescriptor.h"
 #include "dialect/Tgpu/MatrixShape.h"
+#include "passes/Tgpu/ConvertedOperands.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -244,8 +245,18 @@ void LayoutInference::seedDots() {
     // memory.
     bool canBeWgmma = llvm::all_of(chain, canLieForWgmma);
     for (tile::DotOp dot : chain) {
-      if (canBeWgmma)
-        seed(dot.getResult(), getWgmma(dot));
+      if (canBeWgmma) {
+        // A converted operand is read from its buffer in the layout in which wgmma takes it from
+        // registers.
+        Attribute layout = getWgmma(dot);
+        tile::LoadOp load = dot.getTransposeA() ? tile::LoadOp() : getConvertedLoad(dot.getLhs());
+        auto wgmma = dyn_cast_or_null<WgmmaAttr>(layout);
+        if (wgmma && load && isReadByColumns(load))
+          layout = WgmmaAttr::get(context, wgmma.getWarpgroups(), /*rowPairs=*/true);
+        seed(dot.getResult(), layout);
+        if (load)
+          seed(dot.getLhs(), layout);
+      }
       seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape(), keepsRows));
     }
   }
@@ -267,7 +278,7 @@ Attribute LayoutInference::getWgmma(tile::DotOp op) const {
   if (!hasWgmma || !(element.isF16() || element.isBF16()) || warps % Target::warpsOfGroup != 0 ||
       shape[1] > mostColumns)
     return {};
-  auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup);
+  auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup, /*rowPairs=*/false);
   return fits(layout, shape) ? layout : Attribute();
 }
 
@@ -395,7 +406,7 @@ bool LayoutInference::propagate() {
     int64_t dim = reduces ? cast<tile::ReduceOp>(op).getDim() : cast<tile::ExpandOp>(op).getDim();
     Attribute wholeLayout = lookup(whole), sliceLayout = lookup(slice);
     if (wholeLayout && !sliceLayout && classOf(slice) && tile::getRank(whole.getType()) == 2) {
-      seed(slice, SliceAttr::get(op->getContext(), dim, wholeLayout));
+      seed(slice, getSlice(wholeLayout, dim));
       changed |= static_cast<bool>(lookup(slice));
     }
     auto known = dyn_cast_or_null<SliceAttr>(sliceLayout);

@@ -4,6 +4,7 @@
 // Maps products, the loads of their operands, and the buffers in shared memory.
 
 #include "base/Layout/SharedLayout.h"
+#include "passes/Tgpu/ConvertedOperands.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tgpu/WrittenViews.h"
@@ -129,17 +130,10 @@ static bool isReadOnce(tile::LoadOp op) {
          llvm::all_of(kernel.getGridIds(), [&](Value id) { return reached.contains(id); });
 }
 
-/// Whether the rows of a tile read through a buffer are columns of the view. The copy keeps the
-/// view's orientation.
-static bool isReadTransposed(tile::LoadOp load) {
-  std::optional<ArrayRef<int64_t>> dims = load.getDims();
-  return load->hasAttr(copiedName) && dims && dims->size() == 2 && (*dims)[0] > (*dims)[1];
-}
-
 void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
   Value buffer = getAlloc(op, type);
   DenseI64ArrayAttr dims = op.getDimsAttr();
-  if (isReadTransposed(op))
+  if (isReadByColumns(op)) // the copy keeps the view's orientation
     dims = b.getDenseI64ArrayAttr({dims[1], dims[0]});
   auto copy =
       CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
@@ -167,7 +161,7 @@ bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
 SharedType KernelMapper::getReadBuffer(tile::LoadOp load) {
   auto type = cast<RankedTensorType>(load.getType());
   SmallVector<int64_t> shape(type.getShape());
-  if (isReadTransposed(load))
+  if (isReadByColumns(load))
     std::swap(shape[0], shape[1]);
   return getShared(shape, type.getElementType());
 }
@@ -179,7 +173,7 @@ static LogicalResult verifyPagedLoad(tile::LoadOp op) {
   bool isOperand = op.getPad() == nullptr && llvm::all_of(op->getUses(), [](OpOperand &use) {
                      return isa<tile::DotOp>(use.getOwner()) && use.getOperandNumber() < 2;
                    });
-  if (isOperand)
+  if (isOperand || op->hasAttr(copiedName))
     return success();
   InFlightDiagnostic diagnostic =
       op.emitOpError("on a GPU, a tile of rows in pages must be an operand of products only, "
@@ -199,7 +193,7 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
     waitForCopies();
     Value buffer = inShared.lookup({op, getReadBuffer(op)});
     map.map(op.getResult(),
-            ReadOp::create(b, getType(op.getResult()), buffer, isReadTransposed(op)));
+            ReadOp::create(b, getType(op.getResult()), buffer, isReadByColumns(op)));
     return success();
   }
   if (!isCopied && failed(copyForDots(op)))

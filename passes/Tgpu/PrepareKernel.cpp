@@ -5,8 +5,6 @@
 
 #include "passes/Tgpu/PrepareKernel.h"
 
-#include "passes/Tgpu/ScheduleNames.h"
-
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/IRMapping.h"
@@ -16,25 +14,19 @@
 
 using namespace mlir;
 using namespace tilewright;
-using tgpu::noRolesName;
 
 static bool isOfBits(Type type, unsigned bits) {
   auto element = dyn_cast<FloatType>(tile::getElementType(type));
   return element && element.getWidth() == bits;
 }
 
-/// The copies of such a product cannot run ahead, so its kernel gets no roles.
 static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
-  kernel->setAttr(noRolesName,
-                  StringAttr::get(kernel.getContext(),
-                                  "8-bit operands are converted to f16 in registers, so no copy "
-                                  "runs ahead of them; where speed matters, use 16-bit arrays"));
   bool isAlongK = !dot.getTransposeA() && dot.getTransposeB();
   remark::missed(dot.getLoc(), remark::RemarkOpts::name("widened-product")
                                    .category("tile-to-tgpu")
                                    .function(kernel.getSymName()))
-      << remark::reason("8-bit operands are converted to f16 in registers, so no copy runs ahead "
-                        "of them; {0}",
+      << remark::reason("8-bit operands are converted to f16 in registers; {0}; where speed "
+                        "matters, use 16-bit arrays",
                         isAlongK ? "products of 8-bit floats are not mapped as such"
                                  : "wgmma takes 8-bit operands only K-major, and one is not");
 }

@@ -5,6 +5,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ChooseWarps.h"
+#include "passes/Tgpu/ConvertedOperands.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -63,6 +64,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       tgpu::roundInnerExtents(kernel);
       if (hasWgmma && kernel->hasAttr(tgpu::transposeFewRowsName))
         tgpu::transposeTilesOfFewRows(kernel);
+      tgpu::copyConvertedOperands(kernel, *machine);
       int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, *machine);
       int64_t usable = tgpu::getUsableWarps(kernel, wanted);
       constexpr int64_t rowsOfWarp = 16;

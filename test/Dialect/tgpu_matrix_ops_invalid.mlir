@@ -303,6 +303,15 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
+  %a = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+  %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{operand a must be in registers where lanes hold pairs of rows, but got '!tgpu.shared<128x64xbf16, b128>'}}
+  %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2, row_pairs = true>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16
   %a = tile.full %z_bf16 : tensor<128x64xbf16, #tgpu.wgmma<2>>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>

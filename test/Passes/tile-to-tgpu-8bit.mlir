@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A remark explains why products of 8-bit floats have no copies ahead; wider types give none.
+// A remark says that operands of 8-bit floats are converted; wider types give none.
 //
 // RUN: tilewright-opt %s --tile-to-tgpu="target=sm_90a warps=4" --remark-format=emitRemark --remarks-filter=tile-to-tgpu -o /dev/null 2>&1 | FileCheck %s
 
@@ -9,8 +9,8 @@
 !half = !tile.view<[?, ?], f16>
 !sum = !tile.view<[?, ?], f32>
 
-// CHECK: [[#@LINE+5]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=tied | Reason="8-bit operands are converted to f16 in registers, so no copy runs ahead of them; products of 8-bit floats are not mapped as such"
-// CHECK: [[#@LINE+7]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=tied | Reason="8-bit operands are converted to f16 in registers, so no copy runs ahead of them; wgmma takes 8-bit operands only K-major, and one is not"
+// CHECK: [[#@LINE+5]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=tied | Reason="8-bit operands are converted to f16 in registers; products of 8-bit floats are not mapped as such; where speed matters, use 16-bit arrays"
+// CHECK: [[#@LINE+7]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=tied | Reason="8-bit operands are converted to f16 in registers; wgmma takes 8-bit operands only K-major, and one is not; where speed matters, use 16-bit arrays"
 tile.kernel @tied(%q: !view, %k: !view, %v: !view, %y: !sum) grid(%i = 1) {
   %a = tile.load %q[0, 0] : !view -> tensor<64x64xf8E4M3FN>
   %b = tile.load %k[0, 0] : !view -> tensor<64x64xf8E4M3FN>

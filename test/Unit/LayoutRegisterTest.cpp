@@ -183,6 +183,38 @@ TEST(LayoutRegister, WgmmaOperandAIsThatOfPtx) {
   });
 }
 
+/// A lane has rows 2 (lane / 4) and 2 (lane / 4) + 1 of the 16 of its warp, of accumulators and of
+/// operands a alike, and pairs of rows form a layout of their own.
+TEST(LayoutRegister, WgmmaHoldsPairsOfRows) {
+  RegisterLayout acc = need(RegisterLayout::wgmmaAccumulator(256, 24, 2, /*rowPairs=*/true));
+  expectBijection(acc);
+  forEachRegister(acc, [&](int warp, int lane, int reg) {
+    int64_t block = reg / 12, i = reg % 12;
+    int64_t row = 128 * block + 16 * warp + 2 * (lane / 4) + i / 2 % 2;
+    Coord expected = {row, 8 * (i / 4) + 2 * (lane % 4) + i % 2};
+    ASSERT_EQ(acc.element(warp, lane, reg), expected);
+  });
+  RegisterLayout a = need(RegisterLayout::wgmmaOperandA(128, 64, 2, 16, /*rowPairs=*/true));
+  expectBijection(a);
+  forEachRegister(a, [&](int warp, int lane, int reg) {
+    int64_t step = reg / 8, word = reg % 8 / 2;
+    Coord expected = {16 * warp + 2 * (lane / 4) + word % 2,
+                      16 * step + 8 * (word / 2) + 2 * (lane % 4) + reg % 2};
+    ASSERT_EQ(a.element(warp, lane, reg), expected);
+  });
+
+  std::optional<RegisterLayout> pairs = acc.ofRowPairs();
+  ASSERT_TRUE(pairs);
+  ASSERT_EQ(pairs->registersPerThread(), acc.registersPerThread() / 2);
+  expectBijection(*pairs);
+  forEachRegister(*pairs, [&](int warp, int lane, int reg) {
+    Coord expected = acc.element(warp, lane, 4 * (reg / 2) + reg % 2);
+    expected[0] /= 2;
+    ASSERT_EQ(pairs->element(warp, lane, reg), expected);
+  });
+  EXPECT_FALSE(need(RegisterLayout::wgmmaAccumulator(128, 24, 2)).ofRowPairs());
+}
+
 //===----------------------------------------------------------------------===//
 // blocked
 //===----------------------------------------------------------------------===//

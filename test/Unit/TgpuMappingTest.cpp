@@ -386,7 +386,7 @@ TEST_F(TgpuMappingTest, ThreadsOfARowAreCountedAlike) {
   mlir::Type f32 = mlir::Float32Type::get(&context);
   mlir::Attribute layouts[] = {tgpu::MmaAttr::get(&context, 2, 2),
                                tgpu::MmaAttr::get(&context, 4, 1),
-                               tgpu::WgmmaAttr::get(&context, 1)};
+                               tgpu::WgmmaAttr::get(&context, 1, false)};
   for (mlir::Attribute parent : layouts)
     for (int64_t dim : {0, 1}) {
       auto whole = *tgpu::getRegisterLayout(mlir::RankedTensorType::get({64, 48}, f32, parent));

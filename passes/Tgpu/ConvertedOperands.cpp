@@ -1,0 +1,117 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operands that are stored in 8 bits and multiplied in 16, such as the keys and values of a
+// quantized cache. A copy moves them as they are, so that a tensor map describes it, and half of
+// the bytes of a 16-bit tile pass through memory and shared memory. wgmma reads operand a from
+// registers, where the conversion leaves it; operand b would have to be written to shared memory
+// again.
+
+#include "passes/Tgpu/ConvertedOperands.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+static bool isOperandOfProduct(OpOperand &use) {
+  return isa<tile::DotOp>(use.getOwner()) && use.getOperandNumber() < 2;
+}
+
+tile::LoadOp tgpu::getConvertedLoad(Value value) {
+  constexpr unsigned storedBits = 8, rank = 2;
+  auto cast = value.getDefiningOp<tile::CastOp>();
+  auto load = cast ? cast.getSource().getDefiningOp<tile::LoadOp>() : tile::LoadOp();
+  if (!load || !LayoutInference::isStaged(load) || !load->hasOneUse() ||
+      tile::getRank(load.getType()) != rank || load->getBlock() != cast->getBlock() ||
+      getElementBits(tile::getElementType(load.getType())) != storedBits ||
+      !load->getParentOfType<LoopLikeOpInterface>() || cast->use_empty() ||
+      !llvm::all_of(cast->getUses(), isOperandOfProduct))
+    return {};
+  return load;
+}
+
+bool tgpu::isReadByColumns(tile::LoadOp load) {
+  std::optional<ArrayRef<int64_t>> dims = load.getDims();
+  return load->hasAttr(copiedName) && dims && dims->size() == 2 && (*dims)[0] > (*dims)[1];
+}
+
+namespace {
+
+/// Whether all uses are operands a whose columns are rows of the tile.
+bool isTransposedA(Value value) {
+  return llvm::all_of(value.getUses(), [](OpOperand &use) {
+    return use.getOperandNumber() == 0 && cast<tile::DotOp>(use.getOwner()).getTransposeA();
+  });
+}
+
+void transpose(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  value.setType(RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
+                                      type.getElementType(), type.getEncoding()));
+}
+
+/// The converted tile is read from its buffer column by column.
+void turn(tile::LoadOp load, Value converted) {
+  int64_t rank = tile::getRank(load.getView().getType());
+  SmallVector<int64_t> dims{rank - 2, rank - 1};
+  if (std::optional<ArrayRef<int64_t>> given = load.getDims())
+    dims.assign(given->begin(), given->end());
+  std::swap(dims[0], dims[1]);
+  load.setDims(ArrayRef<int64_t>(dims));
+  transpose(load.getResult());
+  transpose(converted);
+  for (Operation *user : converted.getUsers())
+    cast<tile::DotOp>(user).setTransposeA(false);
+}
+
+/// Behind the product before its first one, during which it can be read and converted, and whose
+/// operands' registers it follows.
+void moveBehindProduct(tile::LoadOp load, Operation *convert) {
+  Operation *first = nullptr;
+  for (Operation *user : convert->getUsers())
+    if (Operation *top = load->getBlock()->findAncestorOpInBlock(*user);
+        top && (!first || top->isBeforeInBlock(first)))
+      first = top;
+  if (!first)
+    return;
+  for (Operation *before = first->getPrevNode(); before && before != convert;
+       before = before->getPrevNode())
+    if (isa<tile::DotOp>(before)) {
+      first = before->getNextNode();
+      break;
+    }
+  if (!load->isBeforeInBlock(first))
+    return;
+  for (Operation *op = load->getNextNode(); op != first; op = op->getNextNode())
+    if (!isa<tile::LoadOp>(op) && !isMemoryEffectFree(op)) // it may write what is loaded
+      return;
+  load->moveBefore(first);
+  convert->moveBefore(first);
+}
+
+} // namespace
+
+void tgpu::copyConvertedOperands(tile::KernelOp kernel, const Target &target) {
+  SmallVector<tile::CastOp> casts;
+  kernel.walk([&](tile::CastOp op) {
+    if (getConvertedLoad(op.getResult()))
+      casts.push_back(op);
+  });
+  for (tile::CastOp op : casts) {
+    tile::LoadOp load = getConvertedLoad(op.getResult());
+    // Without wgmma, nothing is gained but rows in pages, which only copies find.
+    if (!target.has(Feature::Wgmma) && !load.getView().getDefiningOp<tile::PagedOp>())
+      continue;
+    load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
+    moveBehindProduct(load, op);
+    if (target.has(Feature::Wgmma) && isTransposedA(op.getResult()))
+      turn(load, op.getResult());
+  }
+}

@@ -1,0 +1,28 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef TILEWRIGHT_PASSES_TGPU_CONVERTEDOPERANDS_H
+#define TILEWRIGHT_PASSES_TGPU_CONVERTEDOPERANDS_H
+
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright {
+class Target;
+}
+
+namespace tilewright::tgpu {
+
+/// The load of an 8-bit tile in a loop, whose conversion `value` is an operand of products and has
+/// no other use; null if there is none.
+tile::LoadOp getConvertedLoad(mlir::Value value);
+
+/// Whether a load through a buffer reads rows of the tile from columns of the view.
+bool isReadByColumns(tile::LoadOp load);
+
+/// Lets such loads be copied to shared memory as they are, and read and converted at their first
+/// product. One that is operand a of products by wgmma is read in the orientation of that operand.
+void copyConvertedOperands(tile::KernelOp kernel, const Target &target);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_CONVERTEDOPERANDS_H
