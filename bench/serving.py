@@ -56,22 +56,24 @@ CHECKED_ROWS = 32  # of each sequence in prefill
 
 class Case:
     """`queries` new rows of each sequence, of which row i attends no later key than the queries - i last ones; `window`
-    keys before that one, or all; modifiers, names of files in kernels/mods; and `room`, keys for which a block table has
-    columns, if not those of the longest sequence."""
+    keys before that one, or all; modifiers, names of files in kernels/mods; `room`, keys for which a block table has
+    columns, if not those of the longest sequence; and `stored`, the type of the cache, with a factor for each sequence and
+    key head if it has 8 bits."""
 
-    def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=(), room=0):
+    def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=(), room=0,
+                 stored="bf16"):
         self.name, self.lengths, self.heads, self.key_heads, self.dim = name, lengths, heads, key_heads, dim
-        self.queries, self.window, self.modifiers, self.room = queries, window, modifiers, room
+        self.queries, self.window, self.modifiers, self.room, self.stored = queries, window, modifiers, room, stored
 
     @property
     def bytes(self):
         """Of the keys and values that some query attends."""
         most = max(self.lengths) if self.window is None else self.window + self.queries
-        return sum(min(length, most) for length in self.lengths) * self.key_heads * self.dim * 2 * 2
+        return sum(min(length, most) for length in self.lengths) * self.key_heads * self.dim * (4 if self.stored == "bf16" else 2)
 
     @property
     def is_plain(self):
-        return self.queries == 1 and self.window is None and not self.modifiers
+        return self.queries == 1 and self.window is None and not self.modifiers and self.stored == "bf16"
 
 
 def mixed_lengths():
@@ -100,6 +102,12 @@ CASES = [
     Case("sinks B16 S8k", [8192] * 16, modifiers=("sink",)),
     Case("B16 S8k of 128k", [8192] * 16, room=131072),
     Case("window B16 S32k", [32768] * 16, window=8191),
+    Case("e4m3 B1 S1k", [1024], stored="e4m3"),
+    Case("e4m3 B1 S16k", [16384], stored="e4m3"),
+    Case("e4m3 B16 S8k", [8192] * 16, stored="e4m3"),
+    Case("e4m3 B64 S8k", [8192] * 64, stored="e4m3"),
+    Case("e5m2 B64 S8k", [8192] * 64, stored="e5m2"),
+    Case("e4m3 4 rows B16 S8k", [8192] * 16, queries=4, stored="e4m3"),
 ]
 
 
@@ -135,8 +143,12 @@ class Cache:
         self.torch, self.case = torch, case
         generator = torch.Generator("cuda").manual_seed(seed)
         shape = (len(case.lengths), max(case.lengths), case.key_heads, case.dim)
-        self.k = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
-        self.v = torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
+        self.k, self.v = (self.rounded(torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16))
+                          for _ in range(2))
+        self.k_descale, self.v_descale = (torch.ones((shape[0], case.key_heads), device="cuda") for _ in range(2))
+        if case.stored != "bf16":
+            for factors in (self.k_descale, self.v_descale):
+                factors.uniform_(0.5, 2, generator=generator)
         shape = (shape[0], case.heads, case.queries, case.dim)
         if isinstance(case, Prefill):  # packed
             shape = (shape[0] * case.queries, case.heads, case.dim)
@@ -166,6 +178,14 @@ class Cache:
         keep = torch.nn.functional.pad(self.tree(), (0, 32 * words - self.case.queries)).view(-1, words, 32)
         return (keep.long() << torch.arange(32)).sum(-1).int().cuda().repeat(len(self.case.lengths), 1, 1)
 
+    def as_stored(self, x):
+        """A tensor of the cache, whose values the type of the cache has, in that type."""
+        types = {"e4m3": self.torch.float8_e4m3fn, "e5m2": self.torch.float8_e5m2}
+        return x if self.case.stored == "bf16" else x.to(types[self.case.stored])
+
+    def rounded(self, x):
+        return self.as_stored(x).to(self.torch.bfloat16)
+
     def pages(self, rows, heads_outside):
         """Returns pools of keys and of values, and the block table."""
         torch, case = self.torch, self.case
@@ -186,7 +206,7 @@ class Cache:
                 padded[:case.lengths[b]] = rows_of[:case.lengths[b]]
                 view[numbers] = padded.view(own, rows, *rows_of.shape[1:])
             first += own
-        return views[0], views[1], table
+        return self.as_stored(views[0]), self.as_stored(views[1]), table
 
     def checked_rows(self):
         """The first indices of q that the reference has: all sequences, or rows of packed ones."""
@@ -209,7 +229,9 @@ class Cache:
                 keep[:, length - case.queries:] = self.tree().cuda()
             for h in range(case.key_heads):
                 heads = slice(h * group, (h + 1) * group)
-                scores = self.q[b, heads].double() @ self.k[b, :length, h].double().T / math.sqrt(case.dim)
+                keys, values = (x[b, :length, h].double() * factors[b, h].double()
+                                for x, factors in ((self.k, self.k_descale), (self.v, self.v_descale)))
+                scores = self.q[b, heads].double() @ keys.T / math.sqrt(case.dim)
                 if "alibi_slopes" in captures:
                     scores -= captures["alibi_slopes"][b, heads, None, None].double() * behind.abs()
                 if "softcap" in captures:
@@ -218,7 +240,7 @@ class Cache:
                 if "sinks" in captures:
                     sinks = captures["sinks"][heads, None, None].double().expand(-1, case.queries, 1)
                     scores = torch.cat([scores, sinks], -1)
-                result[b, heads] = torch.softmax(scores, -1)[..., :length] @ self.v[b, :length, h].double()
+                result[b, heads] = torch.softmax(scores, -1)[..., :length] @ values
         return result
 
     def reference_of_prefill(self):
@@ -290,7 +312,7 @@ class Tilewright:
             values |= {"CACHED": "true", "PAGE_ROWS": page_rows} if page_rows else {}
         else:
             values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows,
-                      "SPLITS": splits}
+                      "SPLITS": splits} | ({"CACHE": case.stored} if case.stored != "bf16" else {})
             if case.queries > 1 or case.window is not None:
                 causal = "none" if "tree_bits" in case.modifiers else "bottom_right"
                 values |= {"ROWS": case.queries, "CAUSAL": causal, "WINDOW": str(case.window is not None).lower()}
@@ -310,7 +332,9 @@ class Tilewright:
         if page_rows:
             values[k], values[v], values["block_table"] = pool or cache.pages(page_rows, heads_outside)
         else:
-            values[k], values[v] = cache.k, cache.v
+            values[k], values[v] = cache.as_stored(cache.k), cache.as_stored(cache.v)
+        if case.stored != "bf16":
+            values |= {"k_descale": cache.k_descale, "v_descale": cache.v_descale}
         if isinstance(case, Prefill):
             values |= {"q": cache.q.transpose(0, 1)[None], "o": out.transpose(0, 1)[None],
                        "cu_seqlens_q": torch.tensor(case.starts, dtype=torch.int32, device="cuda")}
@@ -336,7 +360,7 @@ def cudnn_call(torch, case, cache, out):
 
 
 def fa4_call(torch, case, cache, out):
-    if case.modifiers:
+    if case.modifiers or case.stored != "bf16":
         return None
     from flash_attn.cute.interface import flash_attn_varlen_func
     k, v, table = cache.pages(64, False)

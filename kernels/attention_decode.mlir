@@ -7,8 +7,8 @@
 //
 // Arguments
 //   q             [B, Hq, Sq, D]       T     the last queries of each sequence
-//   k_pages       [P, R, Hkv, D]       T     pages of R rows of keys; or P = B, and sequence b is page b
-//   v_pages       [P, R, Hkv, DV]      T     pages of values
+//   k_pages       [P, R, Hkv, D]       CACHE pages of R rows of keys; or P = B, and sequence b is page b
+//   v_pages       [P, R, Hkv, DV]      CACHE pages of values
 //   o             [B, Hq, Sq, DV]      T     result
 //   lse           [B, Hq, Sq]          ACC   result, optional
 //   block_table   [B, L]               i32   key j of sequence b is row j mod R of page block_table[b, j / R]; only
@@ -17,12 +17,16 @@
 //   cu_seqlens_q  [B + 1]              i32   only with PACKED, as in attention_forward.mlir
 //   leftpad       [B]                  i32   so many of the first keys of each sequence are padding, as in
 //                                            attention_forward.mlir; only with LEFTPAD
+//   k_descale, v_descale  [B, Hkv]     f32   factors of the keys and values of a sequence and a key head: the cache
+//                                            holds values divided by them. Only with DESCALE.
 //   scale                              ACC, finite
 //   window_left, window_right          i32, >= -1, default -1: that side of the window is open. Other values require
 //                                      WINDOW.
 //
 // Parameters
 //   D, DV, T    As in attention_forward.mlir, but T has at least 16 bits.
+//   CACHE       The type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
+//   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits.
 //   GROUP       Query heads that share a key head: Hq = GROUP * Hkv. Default: 1.
 //   ROWS        Sq is at most ROWS: 1 (default), 2, 4, 8 or 16. The queries of all heads of a group are the rows of one
 //               tile: GROUP * ROWS is at most 128.
@@ -56,14 +60,16 @@ tile.link "lib/batch.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 tile.link "lib/parts.mlir"
+tile.link "lib/quantized.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
-!k_view   = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!k_rows   = !tile.view<[?, ?, D], T>
-!v_rows   = !tile.view<[?, ?, DV], T>
+!k_view   = !tile.view<[?, ?, ?, D], CACHE>
+!v_view   = !tile.view<[?, ?, ?, DV], CACHE>
+!k_rows   = !tile.view<[?, ?, D], CACHE>
+!v_rows   = !tile.view<[?, ?, DV], CACHE>
+!factors  = !tile.view<[?, ?], f32>
 !table    = !tile.view<[?, ?], i32>
 !lengths  = !tile.view<[?], i32>
 // Results of parts, by sequence, head, query and part.
@@ -71,8 +77,13 @@ tile.link "lib/parts.mlir"
 !lse_parts = !tile.view<[?, ?, ?, ?], ACC>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
+!q_m = !tile.tile<[BLOCK_M, DP], MT>
+!k   = !tile.tile<[BLOCK_N, DP], MT>
+!v   = !tile.tile<[BLOCK_N, DVP], MT>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p   = !tile.tile<[BLOCK_M, BLOCK_N], MT>
+!k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
+!v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !o_t = !tile.tile<[BLOCK_M, DVP], T>
@@ -90,10 +101,11 @@ tile.link "lib/parts.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, !k_view, !table, !lengths) -> i32
+func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @before_keys_of(!row) -> (!row, !row, !o)
-func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
+func.func private @weights_of_keys(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
+func.func private @queries_of_products(!q, !acc) -> (!q_m, !row)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_with_sinks(!row, !row, !row) -> !row
 func.func private @lowest() -> !acc
@@ -112,14 +124,15 @@ func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_part
 func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 
 tile.program @attention_decode
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
+           DESCALE: flag = bits(CACHE) == 8, GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED: flag = false, LEFTPAD: flag = false,
            SPLITS: int = 0,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
-               select(WIDE, select(ROW_BYTES <= 256, 128, 64),
+               select(WIDE, select(floordiv(ROW_BYTES * bits(CACHE), bits(T)) <= 256, 128, 64),
                       select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16))),
            // With tgpu.transpose_few_rows, keys are rows of products, and queries are columns.
            let FEW: flag = and(GROUP * ROWS <= 32, mod(padded(DV), 64) == 0),
@@ -141,9 +154,9 @@ tile.program @attention_decode
            let PAYS: flag = BLOCKS * max(2 * PAIRS, multiprocessors()) >
                ceildiv(BLOCKS, EVEN) * max(2 * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
            let PARTS: int = min(BLOCKS, select(SPLITS > 0, SPLITS, select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS))))
-    require(D <= 256, DV <= 256, GROUP >= 1, GROUP * ROWS <= 128, SPLITS >= 0, dim(q, 1) == GROUP * dim(k_pages, 2),
-            or(PACKED, dim(q, 2) <= ROWS), mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
-            same_dims(v_pages, k_pages, 0, 1, 2),
+    require(D <= 256, DV <= 256, or(bits(CACHE) == 8, CACHE == T), GROUP >= 1, GROUP * ROWS <= 128, SPLITS >= 0,
+            dim(q, 1) == GROUP * dim(k_pages, 2), or(PACKED, dim(q, 2) <= ROWS),
+            mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0, same_dims(v_pages, k_pages, 0, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), dim(seq_lens, 0) == SEQUENCES,
             or(PAGE_ROWS > 0, dim(k_pages, 0) == SEQUENCES),
             or(PAGE_ROWS == 0, dim(block_table, 0) == SEQUENCES),
@@ -151,18 +164,20 @@ tile.program @attention_decode
             within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)),
             same_dims(leftpad, seq_lens, 0), within(leftpad, 0, ROOM + 1), finite(scale),
+            dim(k_descale, 0) == SEQUENCES, dim(k_descale, 1) == dim(k_pages, 2), same_dims(v_descale, k_descale, 0, 1),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
-     %leftpad: !lengths when (LEFTPAD), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+     %leftpad: !lengths when (LEFTPAD), %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
+     %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
   %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
   tile.launch @attention_decode_part(
-      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %scale,
-      %window_left, %window_right)
-      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths, !acc,
-        i32, i32
+      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad,
+      %k_descale, %v_descale, %scale, %window_left, %window_right)
+      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths,
+        !factors, !factors, !acc, i32, i32
   tile.launch @attention_decode_merge(
       %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %window_left)
       when (PARTS > 1)
@@ -190,7 +205,8 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
                             %leftpad: !lengths, %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %all_keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+  %page_rows = tile.dim %k_pages, 1 : !k_view
+  %all_keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
   %packed = tile.param PACKED : i1
   %has_none = arith.cmpi eq, %queries, %c0 : i32
   %is_left_out = arith.andi %packed, %has_none : i1
@@ -232,18 +248,22 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
 
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
-    params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
+    params(D: int, DV: int, T: type, CACHE: type, DESCALE: flag, GROUP: int, ROWS: int,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
+           LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T), let FP8: flag = false,
-           let CACHED: flag = true, let PAIR_SHARE: int = 2,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true,
+           let PAIR_SHARE: int = 2,
+           // The type of products. f16 has the values of 8 bits, which take four times as long to convert to bf16.
+           let SCALED: flag = and(bits(CACHE) == 8, T == bf16), let MT: type = select(SCALED, f16, T),
            // A single query attends all keys under bottom_right.
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
-     %leftpad: !lengths when (LEFTPAD), %scale: !acc, %window_left: i32, %window_right: i32)
+     %leftpad: !lengths when (LEFTPAD), %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
+     %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
@@ -277,6 +297,11 @@ tile.kernel @attention_decode_part
       : !k_view, !table -> !k_rows
   %v = tile.paged %v_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !v_view, !table -> !v_rows
+  %has_factors = tile.param DESCALE : i1
+  %k_by = tile.at %k_descale[%b, %hk] : !factors
+  %k_by_acc = tile.cast %k_by : f32 -> !acc
+  %scale_by = arith.mulf %scale, %k_by_acc : !acc
+  %scale_all = arith.select %has_factors, %scale_by, %scale : !acc
   // The heads of the group. Further rows of the tile are queries of other heads, or zero, and are not stored; they
   // attend as others do, so that only the last keys need a mask.
   %group = tile.param GROUP : i32
@@ -290,6 +315,7 @@ tile.kernel @attention_decode_part
     %rows = tile.reshape %of_queries : !q_heads -> !q
     scf.yield %rows : !q
   }
+  %q_own, %scales = func.call @queries_of_products(%q_tile, %scale_all) : (!q, !acc) -> (!q_m, !row)
   %with_sinks = tile.param SINKS : i1
   %is_first = arith.cmpi eq, %part, %c0 : i32
   %no_sinks = tile.constant minus_inf : !row
@@ -316,15 +342,29 @@ tile.kernel @attention_decode_part
           when (MASKED)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_tile = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k
-    %v_tile = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v
-    %max_new, %sum_new, %acc_new = func.call @round_of_keys(
-        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %c0, %n, %scale)
-        : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
+    %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
+    %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
+    %k_tile = tile.cast %k_stored : !k_stored -> !k
+    %products = tile.dot %q_own, %k_tile transpose_b : !q_m, !k -> !s
+    %scale_each = tile.full %scale_all : !s
+    %scale_rows = tile.expand %scales dim 1 : !row -> !s
+    %is_scaled = tile.param SCALED : i1
+    %scales_own = arith.select %is_scaled, %scale_rows, %scale_each : !s
+    %p, %max_new, %sum_new, %acc_kept = func.call @weights_of_keys(
+        %products, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %c0, %n)
+        : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
+    %p_tile = tile.cast %p : !s -> !p
+    %v_tile = tile.cast %v_stored : !v_stored -> !v
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %v_by = tile.at %v_descale[%b, %hk] : !factors
+  %v_by_acc = tile.cast %v_by : f32 -> !acc
+  %v_factors = tile.full %v_by_acc : !o
+  %descaled = arith.mulf %normal, %v_factors : !o
+  %result = arith.select %has_factors, %descaled, %normal : !o
   %lse_row = func.call @lse_with_sinks(%sinks, %max, %sum) : (!row, !row, !row) -> !row
   // A sequence without keys has one part as well, without keys.
   %is_whole = arith.cmpi sle, %blocks, %each : i32
@@ -360,9 +400,10 @@ tile.kernel @attention_decode_part
 }
 
 tile.kernel @attention_decode_merge
-    params(D: int, DV: int, T: type, GROUP: int, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PAGE_ROWS: int, PACKED: flag, LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 8,
-           let PAIR_SHARE: int = 2, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(D: int, DV: int, T: type, CACHE: type, GROUP: int, ROWS: int,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
+           LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 8, let PAIR_SHARE: int = 2,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %window_left: i32)

@@ -64,7 +64,7 @@ tile.link "lib/parts.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, !k_view, !table, !lengths) -> i32
+func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @softmax_of_block(!s, !row, !row) -> (!s, !row, !row, !row)
 func.func private @rescaled(!row, !o) -> !o
@@ -118,7 +118,8 @@ tile.program @attention_mla_decode
 // sequences.
 func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most: i32,
                                 %pairs: i32) -> (i32, i32, i32) {
-  %keys = func.call @cached_keys(%b, %k_pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+  %page_rows = tile.dim %k_pages, 1 : !k_view
+  %keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
   %block_n = tile.param BLOCK_N : i32
   %last = tile.param BLOCK_N - 1 : i32
   %up_to_block = arith.addi %keys, %last : i32

@@ -30,12 +30,11 @@ func.func private @key_head_among(i32, i32, i32) -> i32
 func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
 func.func private @query_of_row(i32, i32) -> (i32, i32)
 
-// How many keys sequence b has: at most as many as the table has room for, or 32 bits hold.
-func.func private @cached_keys(%b: i32, %pages: !k_view, %block_table: !table, %seq_lens: !lengths) -> i32 {
+// How many keys sequence b has: at most as many as the table has room for, or 32 bits hold. Pages have `rows` rows.
+func.func private @cached_keys(%b: i32, %rows: i32, %block_table: !table, %seq_lens: !lengths) -> i32 {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %paged = tile.param PAGE_ROWS > 0 : i1
-  %rows = tile.dim %pages, 1 : !k_view
   %room = scf.if %paged -> (i32) {
     %table_pages = tile.dim %block_table, 1 : !table
     %largest = arith.constant 2147483647 : i32
@@ -116,7 +115,8 @@ func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_view, %
   %c0 = arith.constant 0 : i32
   %cached = tile.param CACHED : i1
   %begin, %keys = scf.if %cached -> (i32, i32) {
-    %own = func.call @cached_keys(%b, %pages, %block_table, %seq_lens) : (i32, !k_view, !table, !lengths) -> i32
+    %rows = tile.dim %pages, 1 : !k_view
+    %own = func.call @cached_keys(%b, %rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
     scf.yield %c0, %own : i32, i32
   } else {
     %first, %count = func.call @rows_of(%b, %cu, %all) : (i32, !lengths, i32) -> (i32, i32)

@@ -11,7 +11,7 @@
 //   acc   the sum of exp2(x - max) V
 //
 //   max, sum, acc = @before_keys, @before_keys_of, or @no_keys
-//   for each block of keys: max, sum, acc = @round_of_keys, or @plain_round
+//   for each block of keys: max, sum, acc = @round_of_keys, or @weights_of_keys and a product, or @plain_round
 //   O = @output_of(sum, acc), LSE = @lse_of_head(h, max, sum), @lse_with_sinks(sinks, max, sum), or @lse_of(max, sum)
 //
 // Scores in base 2 are finite up to 0.69 times the greatest finite number. With NATURAL, for modifiers that exceed it,
@@ -19,9 +19,9 @@
 //
 // @before_keys and @round_of_keys call the functions that other files may replace; @no_keys and @plain_round do not. A
 // kernel that links this file declares T, ACC, BLOCK_M (rows), BLOCK_N (keys of an iteration), DP and DVP (padded
-// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @round_of_keys and
-// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @round_of_keys also HEAD_ROWS (see
-// @query_of_row); and for it and the scaling of 8-bit types, FP8: whether T has 8 bits.
+// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @weights_of_keys and
+// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @weights_of_keys also HEAD_ROWS (see
+// @query_of_row); and for @round_of_keys and the scaling of 8-bit types, FP8: whether T has 8 bits.
 
 tile.link "attention.mlir"
 tile.link "softmax.mlir"
@@ -202,17 +202,15 @@ func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
   return %head, %query : !pos, !pos
 }
 
-// One iteration: the queries from %m on with the keys from %n on, for the pairs of %keep. The fastmath flags allow to
-// combine the two factors of a score, and a product with its difference. With 8-bit types, P is multiplied by 2^8
-// before it is rounded.
-func.func private @round_of_keys(
-    %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
-    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
-  %scales = tile.full %scale : !s
+// From products %s of the queries from %m on and the keys from %n on, and factors of these: the weights of the pairs of
+// %keep, the new maximum and sum, and the rescaled sum of P V. The fastmath flags allow to combine the two factors of a
+// score, and a product with its difference.
+func.func private @weights_of_keys(
+    %s: !s, %scales: !s, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
+    %b: i32, %h: i32, %m: i32, %n: i32) -> (!s, !row, !row, !o) {
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %rows = tile.iota %m dim 0 : !pos
-  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %has_heads = tile.param HEAD_ROWS > 0 : i1
@@ -236,7 +234,18 @@ func.func private @round_of_keys(
   %p_rows = tile.map @weight_mod(%p, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
   %p_queries = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %p_weighted = arith.select %has_heads, %p_rows, %p_queries : !s
+  return %p_weighted, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+}
 
+// One iteration with these weights. With 8-bit types, P is multiplied by @lift before it is rounded.
+func.func private @round_of_keys(
+    %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
+    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
+  %scales = tile.full %scale : !s
+  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+  %p_weighted, %max_new, %sum_new, %acc_kept = func.call @weights_of_keys(
+      %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n)
+      : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
   %fp8 = tile.param FP8 : i1
   %p_times_lift = tile.map @lifted(%p_weighted) : (!s) -> !s
   %p_lifted = arith.select %fp8, %p_times_lift, %p_weighted : !s

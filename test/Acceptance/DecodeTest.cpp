@@ -40,12 +40,16 @@ struct DecodeArrays {
   AttentionProblem problem;
   PagedKeys keys;
   std::vector<double> q;
+  Type cache;
 
   DecodeArrays(const std::vector<int64_t> &lengths, int64_t pageSize, int64_t group, int64_t D,
                int64_t DV, Type type, uint64_t seed, int64_t queries = 1)
-      : problem(
-            makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, queries, 0, D, DV)) {
-    keys = randomPages(problem, lengths, pageSize, type, seed); // draws from the seed
+      : DecodeArrays(lengths, pageSize, group, D, DV, type, type, seed, queries) {}
+  DecodeArrays(const std::vector<int64_t> &lengths, int64_t pageSize, int64_t group, int64_t D,
+               int64_t DV, Type type, Type cache, uint64_t seed, int64_t queries)
+      : problem(makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, queries, 0, D, DV)),
+        cache(cache) {
+    keys = randomPages(problem, lengths, pageSize, cache, seed); // draws from the seed
     q = normals(problem.sizeQ(), seed, type);
   }
   ForwardOracle oracle(Type type) const {
@@ -68,8 +72,9 @@ ForwardResult run(KernelCall &call, const DecodeArrays &arrays, Type type, int64
     return shape;
   };
   call.input("q", element, rowsOf(problem.D), arrays.q);
-  call.input("k_pages", element, {pages, rows, problem.Hkv, problem.D}, k);
-  call.input("v_pages", element, {pages, rows, problem.Hkv, problem.DV}, v);
+  ElementType stored = elementType(arrays.cache);
+  call.input("k_pages", stored, {pages, rows, problem.Hkv, problem.D}, k);
+  call.input("v_pages", stored, {pages, rows, problem.Hkv, problem.DV}, v);
   if (hasTable)
     call.integers("block_table", {problem.B, arrays.keys.maxPages}, arrays.keys.table);
   call.integers("seq_lens", {problem.B}, arrays.keys.lengths);
@@ -79,6 +84,12 @@ ForwardResult run(KernelCall &call, const DecodeArrays &arrays, Type type, int64
   call.runTwice();
   return readForward(call);
 }
+
+struct DecodeShape {
+  int64_t queries, rows, group, pageSize, pageRows;
+  Causal causal;
+  Window window;
+};
 
 /// `options`: parameters, files and captures in addition to those of the arrays.
 ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, int64_t pageRows,
@@ -161,6 +172,56 @@ TEST_P(Decode, PagesAndParts) {
     }
 }
 
+/// Keys and values of 8 bits, with factors for each sequence and key head or without, in pages and
+/// in one piece; several queries, a window, a modifier. Rows without a sequence hold NaN.
+TEST_P(Decode, EightBitCaches) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  const std::vector<int64_t> lengths = {200, 3, 0, 65};
+  struct Shape {
+    DecodeShape decode;
+    int64_t D, DV;
+    bool hasFactors;
+  };
+  for (Type cache : {Type::E4M3, Type::E5M2})
+    for (auto [shape, D, DV, hasFactors] : std::initializer_list<Shape>{
+             {{1, 1, 8, 64, 64, Causal::None, {}}, 128, 128, true},
+             {{1, 1, 3, 16, 16, Causal::BottomRight, {70, -1}}, 64, 64, false},
+             {{4, 4, 4, 32, 32, Causal::BottomRight, {}}, 64, 128, true},
+             {{2, 16, 8, 7, 1, Causal::TopLeft, {}}, 48, 40, true}})
+      for (int64_t splits : {0, 3}) {
+        auto [queries, rows, group, pageSize, pageRows, causal, window] = shape;
+        DecodeArrays arrays(lengths, pageSize, group, D, DV, type, cache, seed++, queries);
+        AttentionProblem &problem = arrays.problem;
+        problem.causal = causal;
+        problem.window = window;
+        const int64_t batch = problem.B, heads = problem.Hkv;
+        std::vector<double> ofKeys(batch * heads, 1), ofValues(batch * heads, 1);
+        for (int64_t n = 0; hasFactors && n < batch * heads; ++n) {
+          ofKeys[n] = static_cast<float>(0.3 + 0.2 * static_cast<double>(n));
+          ofValues[n] = static_cast<float>(1.7 - 0.1 * static_cast<double>(n));
+        }
+        arrays.keys.factorsK = ofKeys;
+        arrays.keys.factorsV = ofValues;
+        CallOptions options;
+        options.params = {{"ROWS", std::to_string(rows)},
+                          {"CACHE", typeName(cache)},
+                          {"DESCALE", hasFactors ? "true" : "false"}};
+        if (hasFactors)
+          options.bind = [=](KernelCall &call) {
+            call.input("k_descale", ElementType::F32, {batch, heads}, ofKeys);
+            call.input("v_descale", ElementType::F32, {batch, heads}, ofValues);
+          };
+        MatrixCase matrixCase("attention_decode", std::string("cache of ") + typeName(cache), type);
+        ForwardOracle oracle = arrays.oracle(type);
+        for (int64_t copied : {pageRows, int64_t(0)})
+          expectForward(oracle, runDecode(arrays, type, group, copied, splits, options),
+                        describe(problem, type) + ", cache of " + typeName(cache) + ", pages of " +
+                            std::to_string(copied ? pageSize : 0) + ", " + std::to_string(splits) +
+                            " splits");
+      }
+}
+
 /// With given splits, a sequence has the same bits beside others, in other pages, and in one piece.
 TEST_P(Decode, SameBitsInAnyBatch) {
   Type type = GetParam();
@@ -185,12 +246,6 @@ TEST_P(Decode, SameBitsInAnyBatch) {
     EXPECT_EQ(alone.o, expected) << "sequence " << b;
   }
 }
-
-struct DecodeShape {
-  int64_t queries, rows, group, pageSize, pageRows;
-  Causal causal;
-  Window window;
-};
 
 /// Several queries of a sequence, with masks and modifiers that see heads and queries; sequences
 /// with fewer keys than queries, and none; in one part, and in parts that the window leaves out.

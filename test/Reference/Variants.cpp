@@ -126,10 +126,14 @@ ForwardResult forward(const AttentionProblem &problem, const std::vector<double>
       for (int64_t j = 0; j < one.Skv; ++j) {
         int64_t page = keys.table[b * keys.maxPages + j / keys.pageSize];
         int64_t row = (page * one.Hkv + h) * keys.pageSize + j % keys.pageSize;
-        inputs.k.insert(inputs.k.end(), keys.pagesK.begin() + row * one.D,
-                        keys.pagesK.begin() + (row + 1) * one.D);
-        inputs.v.insert(inputs.v.end(), keys.pagesV.begin() + row * one.DV,
-                        keys.pagesV.begin() + (row + 1) * one.DV);
+        auto add = [&](std::vector<double> &to, const std::vector<double> &pages,
+                       const std::vector<double> &factors, int64_t columns) {
+          double factor = factors.empty() ? 1 : factors[b * one.Hkv + h];
+          for (int64_t d = 0; d < columns; ++d)
+            to.push_back(pages[row * columns + d] * factor);
+        };
+        add(inputs.k, keys.pagesK, keys.factorsK, one.D);
+        add(inputs.v, keys.pagesV, keys.factorsV, one.DV);
       }
     ForwardResult part = forward(one, inputs, precision, roundoff);
     result.o.insert(result.o.end(), part.o.begin(), part.o.end());

@@ -51,6 +51,7 @@ BackwardResult backward(const PackedProblem &problem, const AttentionInputs &inp
 struct PagedKeys {
   int64_t numPages = 0, pageSize = 0, maxPages = 0;
   std::vector<double> pagesK, pagesV;
+  std::vector<double> factorsK, factorsV; ///< [B, Hkv], of what pages hold; empty: 1
   std::vector<int64_t> table, lengths;
 };
 

@@ -303,6 +303,19 @@ Kernel decode() {
   return kernel;
 }
 
+/// The same over a cache of 8 bits: two warpgroups read and convert what copies bring, and write the
+/// queries of a tile.
+Kernel decodeBytes() {
+  Kernel kernel = decode();
+  kernel.label = "decode_bytes";
+  kernel.params = {{"T", "bf16"},     {"D", "128"},       {"CACHE", "e4m3"}, {"DESCALE", "false"},
+                   {"GROUP", "2"},    {"PAGE_ROWS", "16"}, {"SPLITS", "2"}};
+  kernel.extents.depth = 128;
+  for (Launch &launch : kernel.launches)
+    launch.extents.depth = 128;
+  return kernel;
+}
+
 const std::string kJoined = "two products in one sum are waited for together: the commit of the "
                             "second closes both groups";
 
@@ -338,6 +351,7 @@ Kernel latentDecode() {
 
 const std::vector<Kernel> kOtherKernels = {
     decode(),
+    decodeBytes(),
     latentDecode(),
     rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
             {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2,
