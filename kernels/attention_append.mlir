@@ -7,8 +7,10 @@
 // Arguments
 //   k             [N, Hkv, D]          T     new keys
 //   v             [N, Hkv, DV]         T     new values; optional, together with v_pages
-//   k_pages       [P, R, Hkv, D]       T     pages of R rows of keys; result
-//   v_pages       [P, R, Hkv, DV]      T     pages of values; result
+//   k_pages       [P, R, Hkv, D]       CACHE pages of R rows of keys; result
+//   v_pages       [P, R, Hkv, DV]      CACHE pages of values; result
+//   k_descale, v_descale  [Hkv]        f32   with a CACHE of 8 bits: keys and values are divided by the factor of their
+//                                            head, then rounded; what exceeds the type becomes its largest number
 //   slots         [N]                  i32   with PLACES = "slots": key n is row slots[n] mod R of page slots[n] / R
 //   seq_lens      [B]                  i32   without slots: keys of each sequence before the new ones
 //   block_table   [B, L]               i32   with PLACES = "table": key p of sequence b is row p mod R of page
@@ -24,6 +26,7 @@
 //
 // Parameters
 //   D, DV, T      As in attention_decode; D and DV at most 1024.
+//   CACHE         The type of the pages: T (default), e4m3 or e5m2.
 //   PLACES        What says where a key goes: "slots", "table" or "sequences".
 //   INDICES       i32, or i64: then slots_i64 and positions_i64 take the place of slots and positions.
 //   PACKED        Whether there is cu_seqlens. Default: false.
@@ -37,8 +40,9 @@
 //
 // Of a pair (x1, x2), the results are x1 cos - x2 sin and x2 cos + x1 sin.
 //
-// The computation is in f32 (f64 for f64), and results are rounded once. Keys that are not rotated, values, and columns
-// from ROTARY on keep their bits.
+// The computation is in f32 (f64 for f64), and results are rounded once, to T; for a cache of 8 bits the quotients are
+// then rounded. With a cache of T, keys that are not rotated, values, and
+// columns from ROTARY on keep their bits.
 //
 // A key without a place is skipped: its slot is negative or beyond the pages, its position beyond its sequence's row
 // of the table, or its page does not exist. Nothing else of the cache is written or read. No two keys may have the
@@ -52,8 +56,9 @@
 
 !rows    = !tile.view<[?, ?, D], T>
 !v_rows  = !tile.view<[?, ?, DV], T>
-!k_pages = !tile.view<[?, ?, ?, D], T>
-!v_pages = !tile.view<[?, ?, ?, DV], T>
+!k_pages = !tile.view<[?, ?, ?, D], CACHE>
+!v_pages = !tile.view<[?, ?, ?, DV], CACHE>
+!factors = !tile.view<[?], f32>
 !table   = !tile.view<[?, ?], i32>
 !numbers = !tile.view<[?], i32>
 !wide    = !tile.view<[?], i64>
@@ -73,6 +78,42 @@
 !each    = !tile.tile<[TWICE], ACC>
 !each_t  = !tile.tile<[TWICE], TR>
 !column  = !tile.tile<[TWICE], i32>
+// What is stored, and a factor for each head.
+!element  = !tile.param<T>
+!stored   = !tile.param<CACHE>
+!acc      = !tile.param<ACC>
+!by       = !tile.tile<[BLOCK_H], f32>
+!k_by     = !tile.tile<[BLOCK_H, DP], f32>
+!v_by     = !tile.tile<[BLOCK_H, DVP], f32>
+!rest_by  = !tile.tile<[BLOCK_H, REST], f32>
+!half_by  = !tile.tile<[BLOCK_H, HALF], f32>
+!both_by  = !tile.tile<[BLOCK_H, TWICE], f32>
+!k_stored    = !tile.tile<[BLOCK_H, DP], CACHE>
+!v_stored    = !tile.tile<[BLOCK_H, DVP], CACHE>
+!rest_stored = !tile.tile<[BLOCK_H, REST], CACHE>
+!half_stored = !tile.tile<[BLOCK_H, HALF], CACHE>
+!both_stored = !tile.tile<[BLOCK_H, TWICE], CACHE>
+
+// An element of the cache, divided by the factor of its head if it has 8 bits.
+func.func private @stored(%x: !element, %by: f32) -> !stored {
+  %divided = tile.param DESCALE : i1
+  %result = scf.if %divided -> (!stored) {
+    %limit = tile.param LIMIT : i32
+    %most = arith.sitofp %limit : i32 to !acc
+    %least = arith.negf %most : !acc
+    %x_acc = tile.cast %x : !element -> !acc
+    %by_acc = tile.cast %by : f32 -> !acc
+    %quotient = arith.divf %x_acc, %by_acc : !acc
+    %not_above = arith.minimumf %quotient, %most : !acc
+    %inside = arith.maximumf %not_above, %least : !acc
+    %rounded = tile.cast %inside : !acc -> !stored
+    scf.yield %rounded : !stored
+  } else {
+    %same = tile.cast %x : !element -> !stored
+    scf.yield %same : !stored
+  }
+  return %result : !stored
+}
 
 // A number below 2^31, or -1 for any other.
 func.func private @narrow(%x: i64) -> i32 {
@@ -197,7 +238,8 @@ func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !ang
 }
 
 tile.kernel @attention_append
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
+           let DESCALE: flag = bits(CACHE) == 8, let LIMIT: int = select(CACHE == e4m3, 448, 57344),
            PLACES: enum in ["slots", "table", "sequences"] = "slots", INDICES: enum in ["i32", "i64"] = "i32",
            PACKED: flag = false, POSITIONS: flag = false, ROTARY: int = 0, PAIRS: flag = false, Q_FIRST: flag = false,
            TR: type in [f16, bf16, f32, f64] = T,
@@ -210,10 +252,12 @@ tile.kernel @attention_append
            let REST: int = max(padded(D - ROTARY), 8),
            let BY_SEQUENCE: flag = not(or(PLACES == "slots", or(PACKED, POSITIONS))),
            let SLOTS: flag = PLACES == "slots", let TABLE: flag = PLACES == "table", let WIDE: flag = INDICES == "i64")
-    require(D >= 1, DV >= 1, D <= 1024, DV <= 1024, ROTARY >= 0, ROTARY <= D, mod(ROTARY, 16) == 0,
+    require(or(DESCALE, CACHE == T), D >= 1, DV >= 1, D <= 1024, DV <= 1024, ROTARY >= 0, ROTARY <= D,
+            mod(ROTARY, 16) == 0,
             or(not(SLOTS), not(PACKED)), or(not(SLOTS), or(ROTARY == 0, POSITIONS)), or(not(POSITIONS), ROTARY > 0),
             or(not(Q_FIRST), BY_SEQUENCE),
             dim(v, 0) == dim(k, 0), dim(v, 1) == dim(k, 1), dim(k_pages, 2) == dim(k, 1),
+            dim(k_descale, 0) == dim(k, 1), dim(v_descale, 0) == dim(k, 1),
             same_dims(v_pages, k_pages, 0, 1, 2), dim(k_pages, 0) * dim(k_pages, 1) < 2147483648,
             dim(block_table, 1) * dim(k_pages, 1) < 2147483648,
             dim(slots, 0) == dim(k, 0), dim(slots_i64, 0) == dim(k, 0),
@@ -231,6 +275,7 @@ tile.kernel @attention_append
             ascending(cu_seqlens), within(cu_seqlens, 0, dim(k, 0) + 1), within(positions, 0, dim(cos, 0)),
             within(positions_i64, 0, dim(cos, 0)))
     (%k: !rows, %v: optional !v_rows, %k_pages: !k_pages, %v_pages: optional !v_pages,
+     %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
      %slots: !numbers when (and(SLOTS, not(WIDE))), %slots_i64: !wide when (and(SLOTS, WIDE)),
      %seq_lens: !numbers when (not(SLOTS)), %block_table: !table when (TABLE), %cu_seqlens: !numbers when (PACKED),
      %total_lens: optional !numbers,
@@ -246,6 +291,15 @@ tile.kernel @attention_append
   // On their way before the place of the key is known. Keys that are rotated are loaded again, in other tiles.
   %k_tile = tile.load %k[%n, %h, 0] : !rows -> !k
   %v_tile = tile.load %v[%n, %h, 0] : !v_rows -> !v
+  %has_factors = tile.param DESCALE : i1
+  %k_by, %v_by = scf.if %has_factors -> (!by, !by) {
+    %k_given = tile.load %k_descale[%h] : !factors -> !by
+    %v_given = tile.load %v_descale[%h] : !factors -> !by
+    scf.yield %k_given, %v_given : !by, !by
+  } else {
+    %ones = tile.constant 1.0 : !by
+    scf.yield %ones, %ones : !by, !by
+  }
 
   %by_slot = tile.param SLOTS : i1
   %by_table = tile.param TABLE : i1
@@ -328,15 +382,20 @@ tile.kernel @attention_append
           : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
       %q_both = func.call @rotate_pairs(%q, %n, %h, %p_q, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
-      tile.store %k_both, %k_pages[%to, %row, %h, 0] : !both_t, !k_pages
+      %both_by = tile.expand %k_by dim 1 : !by -> !both_by
+      %k_both_stored = tile.map @stored(%k_both, %both_by) : (!both_t, !both_by) -> !both_stored
+      tile.store %k_both_stored, %k_pages[%to, %row, %h, 0] : !both_stored, !k_pages
       tile.store %q_both, %q_out[%n, %h, 0] : !both_t, !rows
     } else {
       %k1, %k2 = func.call @rotate_halves(%k, %n, %h, %p, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
       %q1, %q2 = func.call @rotate_halves(%q, %n, %h, %p_q, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
-      tile.store %k1, %k_pages[%to, %row, %h, 0] : !half_t, !k_pages
-      tile.store %k2, %k_pages[%to, %row, %h, %half] : !half_t, !k_pages
+      %half_by = tile.expand %k_by dim 1 : !by -> !half_by
+      %k1_stored = tile.map @stored(%k1, %half_by) : (!half_t, !half_by) -> !half_stored
+      %k2_stored = tile.map @stored(%k2, %half_by) : (!half_t, !half_by) -> !half_stored
+      tile.store %k1_stored, %k_pages[%to, %row, %h, 0] : !half_stored, !k_pages
+      tile.store %k2_stored, %k_pages[%to, %row, %h, %half] : !half_stored, !k_pages
       tile.store %q1, %q_out[%n, %h, 0] : !half_t, !rows
       tile.store %q2, %q_out[%n, %h, %half] : !half_t, !rows
     }
@@ -345,13 +404,19 @@ tile.kernel @attention_append
       %rotary = tile.param ROTARY : i32
       %k_rest = tile.load %k[%n, %h, %rotary] : !rows -> !rest
       %q_rest = tile.load %q[%n, %h, %rotary] : !rows -> !rest
-      tile.store %k_rest, %k_pages[%to, %row, %h, %rotary] : !rest, !k_pages
+      %rest_by = tile.expand %k_by dim 1 : !by -> !rest_by
+      %k_rest_stored = tile.map @stored(%k_rest, %rest_by) : (!rest, !rest_by) -> !rest_stored
+      tile.store %k_rest_stored, %k_pages[%to, %row, %h, %rotary] : !rest_stored, !k_pages
       tile.store %q_rest, %q_out[%n, %h, %rotary] : !rest, !rows
     }
   } else {
-    tile.store %k_tile, %k_pages[%to, %row, %h, 0] : !k, !k_pages
+    %by = tile.expand %k_by dim 1 : !by -> !k_by
+    %k_stored = tile.map @stored(%k_tile, %by) : (!k, !k_by) -> !k_stored
+    tile.store %k_stored, %k_pages[%to, %row, %h, 0] : !k_stored, !k_pages
   }
-  tile.store %v_tile, %v_pages[%to, %row, %h, 0] : !v, !v_pages
+  %v_by_each = tile.expand %v_by dim 1 : !by -> !v_by
+  %v_stored = tile.map @stored(%v_tile, %v_by_each) : (!v, !v_by) -> !v_stored
+  tile.store %v_stored, %v_pages[%to, %row, %h, 0] : !v_stored, !v_pages
 
   // Instance b writes the length of sequence b, which may have no new keys.
   scf.if %by_slot {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 using namespace tilewright;
@@ -442,6 +443,51 @@ TEST_P(Append, Rotary) {
           append.call.integers("positions" + suffix, {problem.keys}, given, indices);
         append.expect(places);
       }
+}
+
+/// Caches of 8 bits have quotients by the factor of each head, rounded once more; what exceeds the
+/// type becomes its largest number, and NaN stays NaN.
+TEST_P(Append, EightBitCaches) {
+  Type type = GetParam();
+  constexpr int64_t keys = 5, heads = 3, D = 40, DV = 24, pages = 2, rows = 4;
+  for (Type cache : {Type::E4M3, Type::E5M2}) {
+    KernelCall call("attention_append", {{"D", std::to_string(D)},
+                                         {"DV", std::to_string(DV)},
+                                         {"T", typeName(type)},
+                                         {"CACHE", typeName(cache)}});
+    std::vector<double> k = normals(keys * heads * D, 1, type),
+                        v = normals(keys * heads * DV, 2, type);
+    k[0] = roundTo(type, 60000);
+    k[1] = roundTo(type, -60000);
+    k[2] = std::numeric_limits<double>::quiet_NaN();
+    v[0] = std::numeric_limits<double>::infinity();
+    const std::vector<double> ofK = {0.25, 1, 2}, ofV = {1, 0.5, 4};
+    const std::vector<int64_t> slots = {6, 0, -1, 3, 5};
+    call.input("k", elementType(type), {keys, heads, D}, k);
+    call.input("v", elementType(type), {keys, heads, DV}, v);
+    call.input("k_descale", ElementType::F32, {heads}, ofK);
+    call.input("v_descale", ElementType::F32, {heads}, ofV);
+    call.integers("slots", {keys}, slots);
+    call.output("k_pages", elementType(cache), {pages, rows, heads, D});
+    call.output("v_pages", elementType(cache), {pages, rows, heads, DV});
+    call.runTwice();
+    for (auto [name, given, factors, width] :
+         {std::tuple("k_pages", &k, &ofK, D), {"v_pages", &v, &ofV, DV}}) {
+      std::vector<double> got = call.read(name);
+      for (int64_t n = 0; n < keys; ++n)
+        for (int64_t c = 0; slots[n] >= 0 && c < heads * width; ++c) {
+          double quotient = (*given)[n * heads * width + c] / (*factors)[c / width];
+          double most = largestFinite(cache);
+          double expected = std::isnan(quotient)
+                                ? quotient
+                                : roundTo(cache, std::min(std::max(quotient, -most), most));
+          double value = got[slots[n] * heads * width + c];
+          ASSERT_TRUE(value == expected || (std::isnan(value) && std::isnan(expected)))
+              << name << " of " << typeName(cache) << ", key " << n << ", column " << c << ": "
+              << value << " for " << expected;
+        }
+    }
+  }
 }
 
 } // namespace
