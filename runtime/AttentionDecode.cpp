@@ -9,8 +9,9 @@ using namespace tilewright;
 using namespace tilewright::runtime;
 
 static constexpr AttentionField fields[] = {
-    {"q", true},    {"k_pages", true},      {"v_pages", true}, {"o", true},
-    {"lse", false}, {"block_table", false}, {"seq_lens", true}};
+    {"q", true},        {"k_pages", true},    {"v_pages", true},
+    {"o", true},        {"lse", false},       {"block_table", false},
+    {"seq_lens", true}, {"k_descale", false}, {"v_descale", false}};
 
 /// [B, R, Hq, width] as [B, Hq, R, width].
 static Status headsFirst(const Argument &given, const char *name, const char *shape, Argument &to) {
@@ -25,6 +26,20 @@ static Status headsFirst(const Argument &given, const char *name, const char *sh
   return Status::success();
 }
 
+/// [Hkv] or [1] as [B, Hkv].
+static Argument forEachHead(const Argument &given, int64_t batch, int64_t heads) {
+  Argument to = given;
+  if (given.kind != Argument::Kind::View || given.rank != 1 ||
+      (given.extents[0] != 1 && given.extents[0] != heads))
+    return to; // the contract reports it
+  to.rank = 2;
+  to.extents[0] = batch;
+  to.extents[1] = heads;
+  to.strides[0] = 0;
+  to.strides[1] = given.extents[0] == 1 ? 0 : given.strides[0];
+  return to;
+}
+
 struct AttentionDecode::Views {
   Status bind(const AttentionDecodeArguments &arguments) {
     if (Status status = headsFirst(arguments.q, "q", "[B, R, Hq, D]", q); !status)
@@ -32,10 +47,15 @@ struct AttentionDecode::Views {
     if (Status status = headsFirst(arguments.o, "o", "[B, R, Hq, DV]", o); !status)
       return status;
     const KvCache &cache = arguments.cache;
-    list = {&q, &cache.k, &cache.v, &o, &arguments.lse, &cache.blockTable, &cache.seqLens};
+    int64_t batch = cache.seqLens.rank == 1 ? cache.seqLens.extents[0] : 0,
+            heads = cache.k.rank == 4 ? cache.k.extents[2] : 0;
+    kScale = forEachHead(cache.kScale, batch, heads);
+    vScale = forEachHead(cache.vScale, batch, heads);
+    list = {&q,      &cache.k, &cache.v, &o, &arguments.lse, &cache.blockTable, &cache.seqLens,
+            &kScale, &vScale};
     return Status::success();
   }
-  Argument q, o;
+  Argument q, o, kScale, vScale;
   std::array<const Argument *, std::size(fields)> list;
 };
 

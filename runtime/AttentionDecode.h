@@ -21,6 +21,8 @@ struct KvCache {
   Argument v;          // [pages, rows, Hkv, DV]
   Argument blockTable; // i32 [B, L]; absent: sequence b is page b
   Argument seqLens;    // i32 [B]
+  /// Factors of what the cache holds, f32 [B, Hkv], [Hkv] or [1]; only with a cache of 8 bits.
+  Argument kScale, vScale;
 };
 
 struct AttentionDecodeArguments : AttentionArguments {

@@ -13,6 +13,8 @@ using Kind = AttentionDesc::Kind;
 
 namespace {
 
+bool isFloat8(ElementType type) { return type == ElementType::E4M3 || type == ElementType::E5M2; }
+
 constexpr const char *kindNames[] = {"forward", "backward", "decode", "append", "cached"};
 /// Of kernels/attention_decode.mlir: queries of a sequence, queries of a tile, columns.
 constexpr int64_t mostRows = 16, mostTileRows = 128, mostDecodeDim = 256;
@@ -60,6 +62,9 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
                            number("DV", desc.valueDim ? desc.valueDim : desc.headDim),
                            type("T", desc.type)};
   auto add = [&](Row row) { rows.push_back(std::move(row)); };
+  auto addCache = [&] {
+    add(type("CACHE", desc.cacheType.value_or(desc.type), desc.cacheType.has_value()));
+  };
   if (desc.kind == Kind::Append) {
     add(word("PLACES", places, size_t(desc.places)));
     add(word("INDICES", indices, desc.hasWideIndices));
@@ -70,6 +75,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     add(flag("PAIRS", rotates && desc.rotatesPairs));
     add(flag("Q_FIRST", rotates && desc.rotatesFirst));
     add(type("TR", rotates ? desc.angleType : desc.type, rotates));
+    addCache();
     return rows;
   }
   add(word("CAUSAL", causal, size_t(desc.causal)));
@@ -86,6 +92,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     add(flag("PACKED", desc.isPacked));
     add(flag("LEFTPAD", desc.hasLeftpad));
     add(number("SPLITS", desc.numSplits, desc.numSplits > 0));
+    addCache();
     return rows;
   }
   if (desc.kind == Kind::Backward) {
@@ -192,6 +199,7 @@ Status runtime::check(const AttentionDesc &desc) {
       {desc.isCached, "cached", forward},
       {desc.pageRows.has_value(), "page_rows", forward | decode},
       {desc.hasLeftpad, "leftpad", forward | decode},
+      {desc.cacheType.has_value(), "cache_type", decode | append},
       {desc.isDeterministic, "deterministic", backward},
       {desc.isOrdered, "ordered", backward},
       {desc.hasScoreGradient, "score_gradient", backward},
@@ -219,6 +227,12 @@ Status runtime::check(const AttentionDesc &desc) {
   if ((desc.pageRows || desc.hasLeftpad) && !hasCache(desc))
     return Status::failure(std::string(desc.pageRows ? "page_rows" : "leftpad") +
                            " is of a cache, but the description has none; set cached");
+  if (desc.cacheType && (!isFloat8(*desc.cacheType) || isFloat8(desc.type)))
+    return Status::failure("a cache" + of +
+                           " must have the type of 'q', or be of e4m3 or e5m2 with "
+                           "one of 16 bits or more, but got " +
+                           std::string(elementTypeName(*desc.cacheType)) + " with " +
+                           std::string(elementTypeName(desc.type)));
   const std::vector<Row> rows = rowsOf(desc);
   for (const auto &param : desc.more)
     for (const Row &row : rows)
@@ -300,6 +314,12 @@ private:
   const std::vector<std::pair<std::string, Argument>> &arguments;
 };
 
+void setCacheType(AttentionDesc &desc, const Argument *pages) {
+  desc.cacheType.reset();
+  if (pages && pages->kind == Argument::Kind::View && pages->type != desc.type)
+    desc.cacheType = pages->type;
+}
+
 /// Few queries are decoded; what only a decode has is dropped from others.
 Status chooseKernel(AttentionDesc &desc, bool isPacked, const Argument &q, const Argument &k,
                     const Argument &v) {
@@ -344,6 +364,7 @@ Status completeAppend(AttentionDesc &desc, const Call &call) {
     return Status::failure("the columns of 'cos' must be a number up to " +
                            std::to_string(mostColumns) + ", but got " +
                            std::to_string(cos->extents[1]));
+  setCacheType(desc, call.find("k_pages"));
   desc.rotary = cos ? 2 * cos->extents[1] : 0;
   if (cos)
     desc.angleType = cos->type;
@@ -393,6 +414,16 @@ Status runtime::complete(AttentionDesc &desc,
       desc.hasCaptureGradients |= argument.first.rfind("d_", 0) == 0 && call.has(argument.first) &&
                                   call.has(argument.first.substr(2));
   }
+  if (isDecode)
+    setCacheType(desc, k);
+  else if (hasCache(desc) && k->type != desc.type)
+    return Status::failure(
+        "attention over a cache of another type than that of 'q' takes at most " +
+        std::to_string(mostRows) + " queries of a sequence, and " + std::to_string(mostTileRows) +
+        " of the heads that share a key head, but got " + std::to_string(q->extents[2]) + " of " +
+        std::to_string(q->extents[1]) + " heads for " + std::to_string(k->extents[2]) +
+        " key heads, and a cache of " + std::string(elementTypeName(k->type)) + " with 'q' of " +
+        std::string(elementTypeName(desc.type)));
   if (isDecode) {
     int64_t heads = q->extents[1], keyHeads = k->extents[2];
     if (keyHeads <= 0 || heads % keyHeads != 0)

@@ -39,6 +39,9 @@ struct AttentionDesc {
   /// a plan has the code of the bundle for all sizes, and a run takes what copies the most rows.
   std::optional<int64_t> pageRows;
   bool hasLeftpad = false; // the first keys of sequences are padding: leftpad
+  /// Of a decode or an append: the type of the cache, if it is another one. With 8 bits there are
+  /// k_descale and v_descale.
+  std::optional<ElementType> cacheType;
 
   // Of a backward.
   // Bit-identical runs. Where sums cannot be in order, at the cost of two more products per pair.

@@ -94,8 +94,7 @@ Status place(const tilewright_attention_decode *handle,
   for (auto [view, name] :
        {std::pair(args.cu_seqlens_q, "cu_seqlens_q"),
         std::pair(args.row_positions, "row_positions"), std::pair(args.tree_bits, "tree_bits"),
-        std::pair(args.q_scale, "q_scale"), std::pair(cache.k_scale, "k_scale"),
-        std::pair(cache.v_scale, "v_scale")})
+        std::pair(args.q_scale, "q_scale")})
     if (view)
       return notSupported(name);
   if (args.key_first != 0 || args.key_step != 1 || args.key_interleave != 1)
@@ -113,7 +112,9 @@ Status place(const tilewright_attention_decode *handle,
       {cache.k, "k", &to.cache.k},
       {cache.v, "v", &to.cache.v},
       {cache.block_table, "block_table", &to.cache.blockTable},
-      {cache.seq_lens, "seq_lens", &to.cache.seqLens}};
+      {cache.seq_lens, "seq_lens", &to.cache.seqLens},
+      {cache.k_scale, "k_scale", &to.cache.kScale},
+      {cache.v_scale, "v_scale", &to.cache.vScale}};
   for (auto [view, name, argument] : views)
     if (Status status = toArgument(view, name, *argument); !status)
       return status;
@@ -129,12 +130,8 @@ Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecod
   if (numberOf(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
     return Status::failure("the description of decoding has the unknown causal mode " +
                            std::to_string(int(numberOf(desc.causal))));
-  auto nameOf = [](tilewright_type type) {
-    return std::string(elementTypeName(ElementType(type)));
-  };
   if (desc.cache_type != desc.type)
-    return notSupported("a cache of " + nameOf(desc.cache_type) + " with q of " +
-                        nameOf(desc.type));
+    wanted.cacheType = ElementType(desc.cache_type);
   for (auto [flag, name] : {std::pair(desc.overlap_previous, "overlap_previous"),
                             std::pair(desc.lengths_are_older, "lengths_are_older"),
                             std::pair(int(desc.spare_sms), "spare_sms")})

@@ -33,8 +33,15 @@ Status toEnum(const From &from, unsigned last, const char *what, To &to) {
 /// anything.
 static_assert(offsetof(tilewright_attention_desc, leftpad) + sizeof(int) ==
                       firstSize<tilewright_attention_desc> &&
-                  sizeof(tilewright_attention_desc) == firstSize<tilewright_attention_desc>,
+                  offsetof(tilewright_attention_desc, cache_type) ==
+                      firstSize<tilewright_attention_desc>,
               "the description of attention ends in padding, or its first version has changed");
+
+/// Whether the caller's version of the description has the type of a cache.
+bool hasCacheType(const tilewright_attention_desc &given) {
+  return given.struct_size >=
+         offsetof(tilewright_attention_desc, cache_type) + sizeof(given.cache_type);
+}
 
 Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
   if (Status status = expectPointer(given, "desc"); !status)
@@ -74,6 +81,12 @@ Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
   }
   desc.type = ElementType(given->type);
   desc.angleType = ElementType(given->rotary_type);
+  if (hasCacheType(*given) && given->cache_type) {
+    if (Status status = expectType(*given->cache_type, what); !status)
+      return status;
+    if (*given->cache_type != given->type)
+      desc.cacheType = ElementType(*given->cache_type);
+  }
   desc.headDim = given->head_dim;
   desc.valueDim = given->value_dim;
   desc.listBlockM = given->list_block_m;
@@ -173,6 +186,13 @@ tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
     given->rotary = desc.rotary;
     given->rotary_type = tilewright_type(desc.angleType);
     given->leftpad = desc.hasLeftpad;
+    static constexpr tilewright_type ofBytes[] = {TILEWRIGHT_E4M3, TILEWRIGHT_E5M2};
+    if (desc.cacheType && !hasCacheType(*given))
+      return Status::failure("the description of attention must have the field cache_type for a "
+                             "cache of another type, but struct_size is that of an earlier "
+                             "version");
+    if (hasCacheType(*given))
+      given->cache_type = desc.cacheType ? &ofBytes[*desc.cacheType == ElementType::E5M2] : nullptr;
     return Status::success();
   });
 }

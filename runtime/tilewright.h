@@ -313,6 +313,9 @@ typedef struct tilewright_attention_desc {
   /* Forward that is cached, decode: the first keys of sequences are padding, of which leftpad gives
    * the numbers. */
   int leftpad;
+  /* Decode, append: the type of the cache, e4m3 or e5m2, for which there are k_descale and
+   * v_descale; null: type. */
+  const tilewright_type *cache_type;
 } tilewright_attention_desc;
 
 /* Sets what follows from the arguments of a call, by name: type and widths; windows, packed
@@ -483,14 +486,15 @@ typedef struct tilewright_kv_cache {
   const tilewright_view *v;           /* [pages, rows, Hkv, DV] */
   const tilewright_view *block_table; /* i32 [B, L]; null: sequence b is page b */
   const tilewright_view *seq_lens;    /* i32 [B], with the new keys */
-  const tilewright_view *k_scale;     /* null: not supported yet */
-  const tilewright_view *v_scale;     /* null: not supported yet */
+  /* With a cache of 8 bits, factors of what it holds: f32 [B, Hkv], [Hkv] or [1]. Else null. */
+  const tilewright_view *k_scale;
+  const tilewright_view *v_scale;
 } tilewright_kv_cache;
 
 typedef struct tilewright_attention_decode_desc {
   size_t struct_size;
   tilewright_type type;       /* of q and o */
-  tilewright_type cache_type; /* equal to type: other caches are not supported yet */
+  tilewright_type cache_type; /* type, or e4m3 or e5m2 */
   tilewright_causal causal;   /* that of the code, also where one query makes none and bottom_right
                                  the same */
   int has_window;

@@ -120,7 +120,7 @@ class AppendTest(TorchTest):
 
     def test_opcheck(self):
         k, cache = normal(3, 2, 32), torch.zeros(5, 4, 2, 32)
-        arguments = (k, k, cache, cache.clone(), torch.arange(3), *[None] * 7, False, False)
+        arguments = (k, k, cache, cache.clone(), torch.arange(3), *[None] * 7, False, False, None, None)
         torch.library.opcheck(torch.ops.tilewright.append.default, arguments, test_utils=("test_schema", "test_faketensor"))
 
     def refuses(self, message, *arguments, **options):

@@ -219,7 +219,7 @@ class DecodeTest(TorchTest):
         self.refuses("window must be two integers", window_size=(8, -2))
         self.refuses("softcap must be positive and at most 1e18", softcap=-1.0)
         self.refuses("q must be a tensor of four dimensions, but got shape", q=self.q[:, 0])
-        self.refuses("v_cache must be of float16, bfloat16, float32 or float64, as q is, but got torch.float64", self.k,
+        self.refuses("v_cache must be of .* as q is, or of float8_e4m3fn or float8_e5m2, but got torch.float64", self.k,
                      self.v.double())
         self.refuses("k_cache must not require a gradient", self.k.clone().requires_grad_(), self.v)
         self.refuses("k_cache and v_cache must agree in all but their width", self.k, self.v[:, :39])
@@ -243,6 +243,49 @@ class DecodeTest(TorchTest):
         self.refuses("q must be a tensor, but got list", q=[1])
         self.refuses("v_cache must have a width from 1 to 256, but got 300", self.k, normal(3, 40, 2, 300))
 
+class EightBitCacheTest(TorchTest):
+    """Caches of 8 bits under queries of 16 and 32."""
+
+    def test_agrees_with_the_values_that_it_holds(self):
+        lengths, group = [21, 0, 40], 4
+        for stored in (torch.float8_e4m3fn, torch.float8_e5m2):
+            k, v = (normal(3, 40, 2, 16, seed=seed).to(stored) for seed in (1, 2))
+            q = normal(3, 1, 2 * group, 16, seed=3, dtype=torch.bfloat16)
+            seqlens = torch.tensor(lengths, dtype=torch.int32)
+            for factors in (None, torch.tensor([0.5, 1.75]), torch.tensor([[0.5, 1.5], [1.0, 2.0], [0.75, 0.25]])):
+                by = torch.ones(3, 2) if factors is None else factors.expand(3, 2)
+                o, lse = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=seqlens, k_descale=factors,
+                                                            v_descale=factors, return_softmax_lse=True)
+                expected, expected_lse = reference(q, k.float() * by[:, None, :, None], v.float() * by[:, None, :, None],
+                                                   lengths, 0.25)
+                self.assertLess((o.double() - expected).norm(), 0.005 * expected.norm())
+                self.assertTrue(torch.allclose(lse.double(), expected_lse, atol=1e-3))
+
+    def test_new_keys_are_rounded_to_the_type_of_the_cache(self):
+        k_cache, v_cache = (torch.zeros(2, 8, 2, 16, dtype=torch.float8_e4m3fn) for _ in range(2))
+        k, v = normal(2, 1, 2, 16, seed=1), normal(2, 1, 2, 16, seed=2)
+        k[0, 0, 0, 0] = 1e6  # more than the type has
+        by = torch.tensor([0.5, 2.0])
+        seqlens = torch.tensor([3, 0], dtype=torch.int32)
+        tilewright.flash_attn_with_kvcache(normal(2, 1, 4, 16), k_cache, v_cache, k, v, cache_seqlens=seqlens, k_descale=by,
+                                           v_descale=by)
+        for cache, new in ((k_cache, k), (v_cache, v)):
+            wanted = (new[:, 0] / by[:, None]).clamp(-448, 448).to(torch.float8_e4m3fn)
+            for b, row in enumerate((3, 0)):
+                self.assertTrue(torch.equal(cache[b, row].float(), wanted[b].float()))
+
+    def test_rejects(self):
+        q = normal(1, 1, 2, 16, dtype=torch.bfloat16)
+        k = torch.zeros(1, 8, 2, 16, dtype=torch.float8_e4m3fn)
+        call = tilewright.flash_attn_with_kvcache
+        for text, of in (("v_cache must have the type of k_cache", lambda: call(q, k, k.to(torch.float8_e5m2))),
+                         ("k_cache must be of .*, or of float8_e4m3fn or float8_e5m2", lambda: call(q, k.int(), k.int())),
+                         (r"k_descale must be a tensor \[2\] or \[1, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
+                         ("k_descale must be None for a cache of torch.bfloat16",
+                          lambda: call(q, k.bfloat16(), k.bfloat16(), k_descale=torch.ones(2))),
+                         ("takes at most 16 queries of a sequence", lambda: call(normal(1, 17, 2, 16, dtype=torch.bfloat16), k, k))):
+            with self.assertRaisesRegex(Exception, text):
+                of()
 
 if __name__ == "__main__":
     unittest.main()

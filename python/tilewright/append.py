@@ -4,6 +4,7 @@ No gradients."""
 
 import torch
 
+from tilewright.cached import STORED, factors_of
 from tilewright.choice import AppendChoice
 from tilewright.ops import dense_rows
 from tilewright.plans import TYPES, launch, plan
@@ -25,8 +26,9 @@ def _results(k, seq_lens, q):
 
 @operator("append(Tensor k, Tensor? v, Tensor(a!) k_cache, Tensor(b!)? v_cache, Tensor? slots, Tensor? seq_lens, "
           "Tensor? block_table, Tensor? cu_seqlens, Tensor? positions, Tensor? cos, Tensor? sin, Tensor? q, bool pairs, "
-          "bool q_first) -> (Tensor, Tensor)")
-def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, positions, cos, sin, q, pairs, q_first):
+          "bool q_first, Tensor? k_descale, Tensor? v_descale) -> (Tensor, Tensor)")
+def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, positions, cos, sin, q, pairs, q_first,
+           k_descale, v_descale):
     """Writes k [N, Hkv, D] and v [N, Hkv, DV] to the caches [pages, rows, Hkv, width]: by slots, or behind the keys of the
     sequences. Returns the rotated q [NQ, Hq, D], and the lengths of the sequences with their new keys."""
     rotated, lengths = _results(k, seq_lens, q)
@@ -36,11 +38,13 @@ def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, pos
     wide = "_i64" if slots is not None and slots.dtype == torch.int64 else ""
     choice = AppendChoice(TYPES[k.dtype], k.shape[-1], k.shape[-1] if v is None else v.shape[-1], places,
                           "i64" if wide else "i32", cu_seqlens is not None, positions is not None,
-                          0 if cos is None else 2 * cos.shape[-1], pairs, q_first, "" if cos is None else TYPES[cos.dtype])
+                          0 if cos is None else 2 * cos.shape[-1], pairs, q_first, "" if cos is None else TYPES[cos.dtype],
+                          STORED.get(k_cache.dtype, ""))
     values = {"k": dense_rows(k), "v": None if v is None else dense_rows(v), "k_pages": k_cache, "v_pages": v_cache,
               "slots" + wide: slots, "seq_lens": seq_lens, "block_table": block_table, "cu_seqlens": cu_seqlens,
               "positions" + wide: positions, "cos": cos, "sin": sin, "q": None if q is None else dense_rows(q),
-              "q_out": None if q is None else rotated, "total_lens": None if seq_lens is None else lengths}
+              "q_out": None if q is None else rotated, "total_lens": None if seq_lens is None else lengths,
+              "k_descale": k_descale, "v_descale": v_descale}
     values = {name: value for name, value in values.items() if value is not None}
     launch(plan(choice, k.device), values, ("q_out", "total_lens"), k.device, updates=("k_pages", "v_pages"))
     for cache in (k_cache, v_cache):
@@ -50,7 +54,8 @@ def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, pos
 
 
 @torch.library.register_fake("tilewright::append")
-def _append_fake(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, positions, cos, sin, q, pairs, q_first):
+def _append_fake(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, positions, cos, sin, q, pairs, q_first,
+                 k_descale, v_descale):
     return _results(k, seq_lens, q)
 
 
@@ -58,13 +63,14 @@ def _described(x):
     return f"{x.dtype} {list(x.shape)} on {x.device}"
 
 
-def _check_rows(name, x, dims, like, of):
+def _check_rows(name, x, dims, like, of, may_have_bytes=False):
     """Checks a tensor of T with `dims` dimensions; `like` is named `of`."""
     check_dense(name, x)
-    if x.dim() != dims or x.dtype not in TYPES:
+    is_stored = may_have_bytes and x.dtype in STORED
+    if x.dim() != dims or (x.dtype not in TYPES and not is_stored):
         raise ValueError(f"{name} must be a tensor of {dims} dimensions, of float16, bfloat16, float32 or float64, but got "
                          f"{_described(x)}")
-    if x.dtype != like.dtype or x.device != like.device:
+    if (x.dtype != like.dtype and not is_stored) or x.device != like.device:
         raise ValueError(f"{name} must have the type and the device of {of}, {like.dtype} on {like.device}, but got "
                          f"{_described(x)}")
     if not 1 <= x.shape[-1] <= MAX_WIDTH:
@@ -76,14 +82,16 @@ def _check_rows(name, x, dims, like, of):
 def _check_new(k, v, k_cache, v_cache, dims):
     """Checks new keys and values, whose last two dimensions are heads and width, and the caches that they go to."""
     _check_rows("k", k, dims, k, "k")
-    _check_rows("k_cache", k_cache, 4, k, "k")
+    _check_rows("k_cache", k_cache, 4, k, "k", may_have_bytes=True)
     if (v is None) != (v_cache is None):
         raise ValueError("v and v_cache must both be given, or both be None")
     for name, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
         if x is None:
             continue
         _check_rows(name, x, dims, k, "k")
-        _check_rows(name + "_cache", cache, 4, k, "k")
+        _check_rows(name + "_cache", cache, 4, k, "k", may_have_bytes=True)
+        if cache.dtype != k_cache.dtype:
+            raise ValueError(f"v_cache must have the type of k_cache, {k_cache.dtype}, but got {cache.dtype}")
         if x.shape[-2:] != cache.shape[-2:]:
             raise ValueError(f"{name} must have the heads and the width of {name}_cache, {list(cache.shape[-2:])}, but got "
                              f"{list(x.shape[-2:])}")
@@ -115,7 +123,7 @@ def _check_rotary(cos, sin, k):
 
 
 def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_cos=None, rotary_sin=None,
-              rotary_interleaved=True, q=None):
+              rotary_interleaved=True, q=None, k_descale=None, v_descale=None):
     """Writes k [N, Hkv, D] and v [N, Hkv, DV] to k_cache [pages, rows, Hkv, D] and v_cache [pages, rows, Hkv, DV]: key n to
     row slot_mapping[n] mod rows of page slot_mapping[n] // rows. A slot that is negative or beyond the pages is skipped;
     no two may be equal. The order of dimensions in memory is arbitrary, as strides are: pages may have their heads outside
@@ -124,7 +132,10 @@ def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_co
     With rotary_cos and rotary_sin [positions, R / 2], the first R columns of each key are rotated (rotary embedding) by its
     position, positions[n]: columns 2 i and 2 i + 1 together, or i and i + R / 2 if rotary_interleaved is False. Then a q
     [N, Hq, D] may be given, whose rotated rows are the result; otherwise it is None. A position beyond the tables reads
-    zeros there. positions is converted to the type of slot_mapping if it has another. Can be captured in a graph, whose
+    zeros there. positions is converted to the type of slot_mapping if it has another.
+
+    The caches may be of float8_e4m3fn or float8_e5m2: keys and values are then divided by k_descale and v_descale, float32
+    [Hkv], 1 by default, and rounded; what exceeds the type becomes its largest number. Can be captured in a graph, whose
     replays read what slot_mapping and positions then hold. Raises ValueError for invalid arguments, and for tensors that
     require gradients."""
     _check_new(k, v, k_cache, v_cache, 3)
@@ -141,12 +152,15 @@ def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_co
         _check_rows("q", q, 3, k, "k")
         if q.shape[0] != k.shape[0] or q.shape[2] != k.shape[2]:
             raise ValueError(f"q must have the rows and the width of k, {k.shape[0]} and {k.shape[2]}, but got {list(q.shape)}")
+    k_descale = factors_of("k_descale", k_descale, k_cache, k.device)
+    v_descale = factors_of("v_descale", v_descale, k_cache if v_cache is None else v_cache, k.device)
     rotated, _ = append(k, v, k_cache, v_cache, slot_mapping, None, None, None, positions, rotary_cos, rotary_sin, q,
-                        bool(rotary_interleaved), False)
+                        bool(rotary_interleaved), False, k_descale, v_descale)
     return None if q is None else rotated
 
 
-def append_to_sequences(q, k, v, k_cache, v_cache, seq_lens, block_table, rotary_cos, rotary_sin, interleaved, q_first):
+def append_to_sequences(q, k, v, k_cache, v_cache, seq_lens, block_table, rotary_cos, rotary_sin, interleaved, q_first,
+                        k_descale=None, v_descale=None):
     """For flash_attn_with_kvcache, which has checked q [B, Rq, Hq, D], the caches, seq_lens [B] and block_table: writes k
     [B, R, Hkv, D] and v [B, R, Hkv, DV] behind the keys of each sequence. Returns q, rotated if there is rotary_cos: row i at
     position seq_lens[b] + i, or with q_first all at seq_lens[b]; and the lengths with the new keys."""
@@ -165,5 +179,5 @@ def append_to_sequences(q, k, v, k_cache, v_cache, seq_lens, block_table, rotary
     rows_q = q.reshape(-1, *q.shape[2:]) if rotates else None
     rotated, lengths = append(k.reshape(-1, *k.shape[2:]), v.reshape(-1, *v.shape[2:]), k_cache, v_cache, None, seq_lens,
                               block_table, None, None, rotary_cos, rotary_sin, rows_q, bool(interleaved) and rotates,
-                              q_first and rotates)
+                              q_first and rotates, k_descale, v_descale)
     return (rotated.view(q.shape) if rotates else q), lengths

@@ -15,16 +15,36 @@ from tilewright.tensors import check_dense, check_device, check_integers
 
 
 MAX_DIM = 256  # of kernels/attention_decode.mlir
+STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}  # types of caches for q of 16 bits or more
+
+
+def factors_of(name, factors, cache, device, batch=None):
+    """The factors of a cache of 8 bits, f32 [batch, Hkv], or [Hkv] without a batch; ones where there are none given, None for
+    other caches. Raises ValueError for factors that do not belong to the cache."""
+    heads = cache.shape[2]
+    shape = (heads,) if batch is None else (batch, heads)
+    if cache.dtype not in STORED:
+        if factors is not None:
+            raise ValueError(f"{name} must be None for a cache of {cache.dtype}: only those of 8 bits have factors")
+        return None
+    if factors is None:
+        return torch.ones(1, device=device).expand(shape)
+    check_dense(name, factors)
+    if factors.dtype != torch.float32 or factors.device != device or tuple(factors.shape) not in ((heads,), shape):
+        extents = f"[{heads}]" + ("" if batch is None else f" or [{batch}, {heads}]")
+        raise ValueError(f"{name} must be a tensor {extents} of float32 on {device}, but got {factors.dtype} "
+                         f"{list(factors.shape)} on {factors.device}")
+    return factors.expand(shape)
 
 
 @functools.lru_cache(maxsize=None)
 def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, has_table, leftpad, causal, window, modifier,
-              splits):
+              splits, stored=None):
     """The choice of a call of `queries` queries for each sequence, or of any packed ones, over pages of `rows` rows. The
     library chooses between attention_decode and attention_forward, and how many rows of a page one copy takes, as it does
     for other languages; it needs the types and shapes of arguments alone."""
     q = torch.empty(1, heads, queries, dim, dtype=dtype, device="meta")
-    k, v = (torch.empty(1, rows, key_heads, width, dtype=dtype, device="meta") for width in (dim, value_dim))
+    k, v = (torch.empty(1, rows, key_heads, width, dtype=stored or dtype, device="meta") for width in (dim, value_dim))
     numbers = torch.empty(1, 1, dtype=torch.int32, device="meta")
     values = {"q": q, "k": k, "v": v, "seq_lens": numbers[0], "block_table": numbers if has_table else None,
               "cu_seqlens_q": numbers[0] if packed else None, "leftpad": numbers[0] if leftpad else None}
@@ -34,37 +54,38 @@ def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, ha
     if desc.kind == runtime.KINDS["decode"]:
         tile_rows = int(library.attention_params(desc)["ROWS"])  # calls with fewer queries share the code
         return DecodeChoice(TYPES[dtype], dim, value_dim, desc.group, tile_rows, causal, window, page_rows, splits, modifier,
-                            leftpad)
+                            leftpad, stored=STORED.get(stored, ""))
     return Choice("forward", TYPES[dtype], dim, value_dim, causal, window, modifier, packed=packed, cached=True,
                   page_rows=page_rows, leftpad=leftpad)
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
-          "Tensor? leftpad, Tensor[] tensors, float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, "
-          "SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
-def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal,
-                     window_left, window_right, scale, modifier, splits):
+          "Tensor? leftpad, Tensor? k_descale, Tensor? v_descale, Tensor[] tensors, float[] floats, SymInt[] integers, "
+          "str names, str causal, SymInt window_left, SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
+def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, tensors, floats, integers,
+                     names, causal, window_left, window_right, scale, modifier, splits):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
-    [pages, rows of a page, Hkv, D or DV]. The keys of a sequence are divided into at most `splits` parts, or as many as it
-    needs where that is 0, if they are divided. The other arguments are those of tilewright::attention."""
+    [pages, rows of a page, Hkv, D or DV], with factors [B, Hkv] if they have 8 bits. The keys of a sequence are divided into
+    at most `splits` parts, or as many as it needs where that is 0, if they are divided. The other arguments are those of
+    tilewright::attention."""
     o, lse = new_results(q, v_cache)
     is_packed = q.dim() == 3
     choice = choice_of(q.dtype, q.shape[1], 1 if is_packed else q.shape[2], q.shape[-1], k_cache.shape[2], k_cache.shape[1],
                        v_cache.shape[-1], is_packed, block_table is not None, leftpad is not None, causal,
-                       (window_left, window_right) != (-1, -1), modifier, int(splits))
+                       (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype)
     values = {"q": dense_rows(q), "o": o, "lse": lse}
     values = as_batch(values) if is_packed else values
     k, v = ("k_pages", "v_pages") if isinstance(choice, DecodeChoice) else ("k", "v")
     values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "leftpad": leftpad, "scale": scale, "window_left": window_left, "window_right": window_right,
+               "leftpad": leftpad, "k_descale": k_descale, "v_descale": v_descale, "scale": scale, "window_left": window_left, "window_right": window_right,
                **named_values(tensors, floats, integers, names)}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
 
 @torch.library.register_fake("tilewright::cached_attention")
-def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, tensors, floats, integers, names, causal,
-                           window_left, window_right, scale, modifier, splits):
+def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, tensors, floats,
+                           integers, names, causal, window_left, window_right, scale, modifier, splits):
     return new_results(q, v_cache)
 
 
@@ -111,7 +132,7 @@ def without_gradient(function, results, *inputs):
     return results
 
 
-def check_caches(function, q, dims, named_caches, may_require_grad=False):
+def check_caches(function, q, dims, named_caches, may_require_grad=False, may_have_bytes=False):
     """Raises ValueError unless q, of `dims` dimensions [..., heads, width], and the caches, [(name, tensor)] of keys and of
     values, belong together."""
     words = {3: "three", 4: "four"}
@@ -119,12 +140,16 @@ def check_caches(function, q, dims, named_caches, may_require_grad=False):
         check_dense(name, x)
         if x.dim() != wanted:
             raise ValueError(f"{name} must be a tensor of {words[wanted]} dimensions, but got shape {list(x.shape)}")
-        if x.dtype != q.dtype or x.dtype not in TYPES:
-            raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is, but got {x.dtype}")
+        is_stored = may_have_bytes and name != "q" and x.dtype in STORED
+        if not is_stored and (x.dtype != q.dtype or x.dtype not in TYPES):
+            more = ", or of float8_e4m3fn or float8_e5m2" if may_have_bytes and name != "q" else ""
+            raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is{more}, but got {x.dtype}")
         check_device(name, x, q.device)
         if torch.is_grad_enabled() and x.requires_grad and not may_require_grad:
             raise ValueError(f"{name} must not require a gradient: {function} has none; use torch.no_grad()")
     (k_name, k), (v_name, v) = named_caches
+    if k.dtype != v.dtype:
+        raise ValueError(f"{v_name} must have the type of {k_name}, {k.dtype}, but got {v.dtype}")
     if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[-1]:
         raise ValueError(f"{k_name} and {v_name} must agree in all but their width, and {k_name} and q in their width, but "
                          f"got {list(k.shape)}, {list(v.shape)} and {list(q.shape)}")
@@ -146,7 +171,7 @@ def check_table(block_table, k, batch, device):
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
-           sinks=None, tree_bits=None):
+           sinks=None, tree_bits=None, k_descale=None, v_descale=None):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
     mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq] and tree_bits are those of tilewright.attention and
@@ -173,5 +198,5 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_sinks(sinks)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
-    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, *arguments, mode, left, right, scale, files,
-                            num_splits)
+    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, *arguments, mode, left,
+                            right, scale, files, num_splits)

@@ -74,6 +74,7 @@ class _DecodeChoice(NamedTuple):
     modifier: str
     leftpad: bool = False
     packed: bool = False
+    stored: str = ""  # the type of the cache, if it is another one
 
 
 class DecodeChoice(_Described, _DecodeChoice):
@@ -82,7 +83,8 @@ class DecodeChoice(_Described, _DecodeChoice):
     def desc_fields(self):
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
-                    page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed)
+                    page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed,
+                    cache_type=self.stored or None)
 
 
 class _AppendChoice(NamedTuple):
@@ -97,6 +99,7 @@ class _AppendChoice(NamedTuple):
     pairs: bool = False
     q_first: bool = False
     angles: str = ""  # the type of cos and sin, if there are any
+    stored: str = ""  # the type of the cache, if it is another one
     modifier: str = ""
 
 
@@ -106,7 +109,8 @@ class AppendChoice(_Described, _AppendChoice):
     def desc_fields(self):
         return dict(kind="append", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, places=self.places,
                     wide_indices=self.indices == "i64", packed=self.packed, positions=self.positions, rotary=self.rotary,
-                    rotary_pairs=self.pairs, rotary_first=self.q_first, rotary_type=self.angles or self.dtype)
+                    rotary_pairs=self.pairs, rotary_first=self.q_first, rotary_type=self.angles or self.dtype,
+                    cache_type=self.stored or None)
 
 
 class _MlaDecodeChoice(NamedTuple):

@@ -14,7 +14,7 @@ __all__ = ["flash_attn_with_kvcache"]
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
                             window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
-                            return_softmax_lse=False, tree_bits=None):
+                            return_softmax_lse=False, tree_bits=None, k_descale=None, v_descale=None):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D] and the first cache_seqlens[b] keys and values of each sequence,
     which include those of the queries. The caches have shapes [B, rows, Hkv, D] and [B, rows, Hkv, DV], or with
     block_table [B, L], int32, [pages, rows of a page, Hkv, D] and [..., DV]: key j of sequence b is row j mod rows of page
@@ -44,6 +44,10 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     must come before those that follow it in the tree. There is neither a window nor alibi_slopes then, since the place of a
     token in the cache is not its position.
 
+    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type, for at most 16 queries of a sequence, and 128
+    of the heads that share a key head. Then k_descale and v_descale, float32 [Hkv] or [B, Hkv], are factors of what they
+    hold, 1 by default; new keys and values, for which these must be [Hkv], are divided by them.
+
     Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
     for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
@@ -55,7 +59,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         for name, given in (("window_size", window_size != (-1, -1)), ("alibi_slopes", alibi_slopes is not None)):
             if given:
                 raise ValueError(f"{name} must be left out where there are tree_bits: the place of a token is not its position")
-    cached.check_caches("flash_attn_with_kvcache", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)])
+    cached.check_caches("flash_attn_with_kvcache", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)],
+                        may_have_bytes=True)
     if cache_batch_idx is not None:  # sequence b is page cache_batch_idx[b], of all rows
         if block_table is not None:
             raise ValueError("cache_batch_idx must be None where there is a block_table")
@@ -80,12 +85,17 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     splits = checks.integer_of(num_splits)
     if splits is None or not 0 <= splits <= 1024:
         raise ValueError(f"num_splits must be a number from 0 to 1024, but got {checks.shown(num_splits)}")
+    of_heads = [cached.factors_of(name, factors, cache, q.device) if has_new else None
+                for name, factors, cache in (("k_descale", k_descale, k_cache), ("v_descale", v_descale, v_cache))]
+    k_descale = cached.factors_of("k_descale", k_descale, k_cache, q.device, batch)
+    v_descale = cached.factors_of("v_descale", v_descale, v_cache, q.device, batch)
     if has_new:
         is_local = causal or window_size != (-1, -1)
         q, cache_seqlens = append_to_sequences(q, k, v, k_cache, v_cache, cache_seqlens, block_table, rotary_cos, rotary_sin,
-                                               rotary_interleaved, not is_local)
+                                               rotary_interleaved, not is_local, *of_heads)
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, leftpad=cache_leftpad, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
-                           softmax_scale=softmax_scale, num_splits=splits, tree_bits=tree_bits)
+                           softmax_scale=softmax_scale, num_splits=splits, tree_bits=tree_bits, k_descale=k_descale,
+                           v_descale=v_descale)
     o = o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o

@@ -47,7 +47,8 @@ class AttentionDesc(ctypes.Structure):
                 ("cached", c_int), ("page_rows", c_int64), ("deterministic", c_int), ("ordered", c_int),
                 ("score_gradient", c_int), ("capture_gradients", c_int), ("num_splits", c_int32), ("group", c_int64),
                 ("max_rows", c_int64), ("places", c_int), ("wide_indices", c_int), ("positions", c_int), ("rotary", c_int64),
-                ("rotary_pairs", c_int), ("rotary_first", c_int), ("rotary_type", c_int), ("leftpad", c_int)]
+                ("rotary_pairs", c_int), ("rotary_first", c_int), ("rotary_type", c_int), ("leftpad", c_int),
+                ("cache_type", POINTER(c_int))]
 
 
 class Target(ctypes.Structure):
@@ -458,7 +459,10 @@ class _Named(_Plan):
 
 def attention_desc(kind, dtype, dim, value_dim=0, causal="none", entry=None, params=None, **more):
     """Returns an AttentionDesc: `kind` is one of KINDS, `dtype` of TYPES, `causal` of CAUSAL, `params` further parameters of
-    the kernel, {name: text}, and `more` its other fields; `places` is one of PLACES, and `rotary_type` of TYPES."""
+    the kernel, {name: text}, and `more` its other fields; `places` is one of PLACES, `rotary_type` of TYPES, and
+    `cache_type`, if it is not `dtype`, too."""
+    stored = more.pop("cache_type", None)
+    cache_type = None if stored in (None, dtype) else POINTER(c_int)(c_int(_number_of(TYPES, "cache_type", stored)))
     tables = {"places": PLACES, "rotary_type": TYPES}
     known = [name for name, *_ in AttentionDesc._fields_]
     for name in more:
@@ -473,7 +477,7 @@ def attention_desc(kind, dtype, dim, value_dim=0, causal="none", entry=None, par
     array = (Param * len(params or ()))(*[Param(key.encode(), text.encode()) for key, text in (params or {}).items()])
     return sized(AttentionDesc, kind=_number_of(KINDS, "kind", kind), type=_number_of(TYPES, "dtype", dtype),
                  causal=_number_of(CAUSAL, "causal", causal), entry=entry.encode() if entry else None, params=array,
-                 num_params=len(array), **fields)
+                 num_params=len(array), cache_type=cache_type, **fields)
 
 
 class Attention(_Named):

@@ -476,7 +476,7 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.page_rows = 16;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=16");
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,GROUP=8,ROWS=4,PAGE_ROWS=16,"
-                      "PACKED=false,LEFTPAD=false,SPLITS=0");
+                      "PACKED=false,LEFTPAD=false,SPLITS=0,CACHE=f16");
   desc.page_rows = TILEWRIGHT_NO_TABLE;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=0");
   desc.leftpad = 1;
@@ -495,7 +495,7 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.kind = TILEWRIGHT_ATTENTION_APPEND;
   desc.places = TILEWRIGHT_PLACES_TABLE;
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,PLACES=table,INDICES=i32,PACKED=false,POSITIONS=false,"
-                      "ROTARY=0,PAIRS=false,Q_FIRST=false,TR=f16");
+                      "ROTARY=0,PAIRS=false,Q_FIRST=false,TR=f16,CACHE=f16");
   desc.rotary = 64;
   desc.rotary_type = TILEWRIGHT_F32;
   desc.rotary_pairs = 1;
@@ -506,7 +506,7 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.rotary_first = 1;
   EXPECT_EQ(signature(), "attention_append D=128,DV=128,T=f16,PLACES=table");
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,PLACES=table,INDICES=i32,PACKED=false,POSITIONS=false,"
-                      "ROTARY=0,PAIRS=false,Q_FIRST=false,TR=f16");
+                      "ROTARY=0,PAIRS=false,Q_FIRST=false,TR=f16,CACHE=f16");
 }
 
 /// A description from the arguments alone.
@@ -605,6 +605,17 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
   chunks.view("q", TILEWRIGHT_BF16, {1, 8, 4, 64}).view("cu_seqlens_q", TILEWRIGHT_I32, {4});
   EXPECT_EQ(described(cached, chunks),
             "attention_forward D=64,DV=64,T=bf16,PACKED=true,CACHED=true,PAGE_ROWS=16");
+  for (bool isFew : {true, false}) {
+    Call bytes = cachedCall(48, true);
+    bytes.view("k", TILEWRIGHT_E4M3, {9, 48, 2, 64}).view("v", TILEWRIGHT_E4M3, {9, 48, 2, 64});
+    bytes.view("q", TILEWRIGHT_BF16, {3, 8, isFew ? 1 : 17, 64});
+    EXPECT_EQ(described(cached, bytes),
+              isFew ? "attention_decode D=64,DV=64,T=bf16,GROUP=4,PAGE_ROWS=16,CACHE=e4m3"
+                    : "attention over a cache of another type than that of 'q' takes at most 16 "
+                      "queries of a sequence, and 128 of the heads that share a key head, but got "
+                      "17 of 8 heads for 2 key heads, and a cache of e4m3 with 'q' of bf16");
+    EXPECT_EQ(desc.cache_type && *desc.cache_type == TILEWRIGHT_E4M3, isFew);
+  }
   EXPECT_EQ(described(cached, cachedCall(48, true).view("q", TILEWRIGHT_BF16, {3, 7, 1, 64})),
             "the heads of 'q' must be a multiple of those of 'k', but got 7 and 2");
   desc = {};
@@ -633,6 +644,20 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
             "attention_append D=64,DV=64,T=f32,PLACES=sequences");
   EXPECT_EQ(described(append, rows.view("block_table", TILEWRIGHT_I32, {3, 4})),
             "attention_append D=64,DV=64,T=f32,PLACES=table");
+  Call stored = rows;
+  EXPECT_EQ(described(append, stored.view("k_pages", TILEWRIGHT_E5M2, {9, 16, 2, 64})),
+            "attention_append D=64,DV=64,T=f32,PLACES=table,CACHE=e5m2");
+  tilewright_type half = TILEWRIGHT_F16;
+  desc.cache_type = &half;
+  EXPECT_EQ(signature(), "a cache of appending must have the type of 'q', or be of e4m3 or e5m2 "
+                         "with one of 16 bits or more, but got f16 with f32");
+  // Callers of an earlier version have no place for the type of a cache.
+  desc = {};
+  desc.struct_size = offsetof(tilewright_attention_desc, cache_type);
+  desc.kind = append;
+  EXPECT_C_FAILURE(tilewright_attention_describe(&desc, stored.data(), stored.size()), invalid,
+                   "the description of attention must have the field cache_type for a cache of "
+                   "another type, but struct_size is that of an earlier version");
 
   EXPECT_EQ(described(forward, forwardCall().remove("v")),
             "the description of attention follows from 'v', a view of rank 4, but got none");

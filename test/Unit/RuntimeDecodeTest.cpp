@@ -210,6 +210,54 @@ TEST_F(DecodePlan, PassesHeadsBeforeRows) {
   EXPECT_EQ(paramAt<float>(launch, end - 1), 30.0f);
 }
 
+/// A factor for all keys, for each head, or for each sequence and head.
+TEST_F(DecodePlan, TakesFactorsOfCachesOfBytes) {
+  BundleWriter writer = decodeBundle();
+  KernelSpec kernel = decodeKernel(64, 64);
+  kernel.params.emplace_back("CACHE", Expr::symbol(Expr::Kind::Type, "e4m3"));
+  for (ArgumentSpec &argument : kernel.arguments)
+    if (argument.name == "k_pages" || argument.name == "v_pages")
+      argument.type = ElementType::E4M3;
+  for (const char *name : {"v_descale", "k_descale"})
+    kernel.arguments.insert(kernel.arguments.begin(),
+                            ArgumentSpec::view(name, ElementType::F32, {-1, -1}));
+  writer.manifest.kernels = {kernel};
+  load(writer);
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+  desc.cache_type = k.type = v.type = TILEWRIGHT_E4M3;
+  createPlan();
+  int64_t one[1] = {1}, ofHeads[1] = {2}, ofAll[2] = {3, 2}, step[1] = {5}, steps[2] = {7, 3};
+  tilewright_view ofTensor = viewOf(0x80000, TILEWRIGHT_F32, 1, one),
+                  heads = viewOf(0x90000, TILEWRIGHT_F32, 1, ofHeads, step),
+                  all = viewOf(0xa0000, TILEWRIGHT_F32, 2, ofAll, steps);
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "argument 'k_descale' of kernel 'attention_decode' is missing; it is not an "
+                   "optional argument");
+  cache.v_scale = &all;
+  for (auto [given, stride] : {std::pair(&ofTensor, 0), std::pair(&heads, 5)}) {
+    cache.k_scale = given;
+    ASSERT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+    const FakeLaunch &launch = fake().launches.back();
+    EXPECT_EQ(paramAt<uint64_t>(launch, 0), reinterpret_cast<uintptr_t>(given->data));
+    for (size_t factors : {0, 5}) {
+      EXPECT_EQ(paramAt<int32_t>(launch, factors + 1), 3);
+      EXPECT_EQ(paramAt<int32_t>(launch, factors + 2), 2);
+    }
+    EXPECT_EQ(paramAt<int64_t>(launch, 3), 0);
+    EXPECT_EQ(paramAt<int64_t>(launch, 4), stride);
+    EXPECT_EQ(paramAt<int64_t>(launch, 8), 7);
+    EXPECT_EQ(paramAt<int64_t>(launch, 9), 3);
+  }
+  ofHeads[0] = 4;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "argument 'k_descale' of kernel 'attention_decode' must have rank 2, but got "
+                   "rank 1");
+  desc.cache_type = TILEWRIGHT_F16;
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "a cache of decoding must have the type of 'q', or be of e4m3 or e5m2 with one "
+                   "of 16 bits or more, but got f16 with bf16");
+}
+
 /// Code for 4 queries serves a plan of max_rows 3, and used to take 4.
 TEST_F(DecodePlan, TakesAtMostTheRowsOfTheDescription) {
   createPlan();
@@ -322,8 +370,6 @@ TEST_F(DecodePlan, RefusesWhatIsNotSupportedYet) {
   refuses(args.row_positions, &lengths, "row_positions is not supported yet by decoding");
   refuses(args.tree_bits, &table, "tree_bits is not supported yet by decoding");
   refuses(args.q_scale, &lse, "q_scale is not supported yet by decoding");
-  refuses(cache.k_scale, &lse, "k_scale is not supported yet by decoding");
-  refuses(cache.v_scale, &lse, "v_scale is not supported yet by decoding");
   refuses(args.key_step, 2,
           "key_first, key_step, key_interleave of 0, 2, 1 other than 0, 1, 1 is not supported yet "
           "by decoding");
@@ -384,8 +430,6 @@ TEST_F(DecodePlan, ChecksDescriptions) {
     EXPECT_C_FAILURE(create(), code, text);
     field = kept;
   };
-  refuses(desc.cache_type, TILEWRIGHT_E4M3,
-          "a cache of e4m3 with q of bf16 is not supported yet by decoding");
   refuses(desc.overlap_previous, 1, "overlap_previous of 1 is not supported yet by decoding");
   refuses(desc.lengths_are_older, 1, "lengths_are_older of 1 is not supported yet by decoding");
   refuses(desc.spare_sms, 4, "spare_sms of 4 is not supported yet by decoding");
