@@ -20,7 +20,7 @@ REPLACEABLE = {"score_mod", "mask_mod", "weight_mod", "sink", "attention_forward
 
 class Forward:
     # Operations to move, and the independent operations that they then follow.
-    moves = [("k_tile", "v_tile"), ("cols", "masked_out"), ("sum_block", "p"), ("scales", "log2es"), ("no_max", "no_o"),
+    moves = [("k_tile", "v_tile"), ("cols", "masked_out"), ("sum_block", "p"), ("scales", "s"), ("no_max", "no_o"),
              ("log_sum", "ln2s")]
     # Operations added before an operation, which then reads %capped. A minimum with infinity changes no score, and keeps
     # NaN. LLVM also removes it: the benchmark measures how the passes handle a different kernel, not the cost of more work.
