@@ -104,7 +104,7 @@ tile.link "lib/quantized.mlir"
 func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @before_keys_of(!row) -> (!row, !row, !o)
-func.func private @weights_of_keys(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
+func.func private @p_of_products(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
 func.func private @queries_of_products(!q, !acc) -> (!q_m, !row)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_with_sinks(!row, !row, !row) -> !row
@@ -350,7 +350,7 @@ tile.kernel @attention_decode_part
     %scale_rows = tile.expand %scales dim 1 : !row -> !s
     %is_scaled = tile.param SCALED : i1
     %scales_own = arith.select %is_scaled, %scale_rows, %scale_each : !s
-    %p, %max_new, %sum_new, %acc_kept = func.call @weights_of_keys(
+    %p, %max_new, %sum_new, %acc_kept = func.call @p_of_products(
         %products, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %c0, %n)
         : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
     %p_tile = tile.cast %p : !s -> !p

@@ -11,7 +11,7 @@
 //   acc   the sum of exp2(x - max) V
 //
 //   max, sum, acc = @before_keys, @before_keys_of, or @no_keys
-//   for each block of keys: max, sum, acc = @round_of_keys, or @weights_of_keys and a product, or @plain_round
+//   for each block of keys: max, sum, acc = @round_of_keys, or @p_of_products and a product, or @plain_round
 //   O = @output_of(sum, acc), LSE = @lse_of_head(h, max, sum), @lse_with_sinks(sinks, max, sum), or @lse_of(max, sum)
 //
 // Scores in base 2 are finite up to 0.69 times the greatest finite number. With NATURAL, for modifiers that exceed it,
@@ -19,8 +19,8 @@
 //
 // @before_keys and @round_of_keys call the functions that other files may replace; @no_keys and @plain_round do not. A
 // kernel that links this file declares T, ACC, BLOCK_M (rows), BLOCK_N (keys of an iteration), DP and DVP (padded
-// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @weights_of_keys and
-// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @weights_of_keys also HEAD_ROWS (see
+// widths of a query and of a value), the parameters of attention.mlir and, for @before_keys, @p_of_products and
+// @lse_of_head, NATURAL; for the last also SINKS: whether a sink is linked; for @p_of_products also HEAD_ROWS (see
 // @query_of_row); and for @round_of_keys and the scaling of 8-bit types, FP8: whether T has 8 bits.
 
 tile.link "attention.mlir"
@@ -202,10 +202,10 @@ func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
   return %head, %query : !pos, !pos
 }
 
-// From products %s of the queries from %m on and the keys from %n on, and factors of these: the weights of the pairs of
+// From products %s of the queries from %m on and the keys from %n on, and factors of these: P for the pairs of
 // %keep, the new maximum and sum, and the rescaled sum of P V. The fastmath flags allow to combine the two factors of a
 // score, and a product with its difference.
-func.func private @weights_of_keys(
+func.func private @p_of_products(
     %s: !s, %scales: !s, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %m: i32, %n: i32) -> (!s, !row, !row, !o) {
   %log2es = tile.constant 1.4426950408889634 : !s
@@ -237,13 +237,13 @@ func.func private @weights_of_keys(
   return %p_weighted, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
-// One iteration with these weights. With 8-bit types, P is multiplied by @lift before it is rounded.
+// One iteration with this P. With 8-bit types, P is multiplied by @lift before it is rounded.
 func.func private @round_of_keys(
     %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
   %scales = tile.full %scale : !s
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %p_weighted, %max_new, %sum_new, %acc_kept = func.call @weights_of_keys(
+  %p_weighted, %max_new, %sum_new, %acc_kept = func.call @p_of_products(
       %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n)
       : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
   %fp8 = tile.param FP8 : i1
