@@ -175,7 +175,7 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
       launch of the loop has the opposite condition
 
     The forms are equal except for the order of additions. This one needs sums that are stored to whole rows of an
-    argument of the program, after operations on single elements; else a remark says why there is only a loop. Elements
+    array of the program, after operations on single elements; else a remark says why there is only a loop. Elements
     of the results that no instance stores become those of an empty sum.
 
     Before:
@@ -207,8 +207,10 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
       the other.
     - `adds_in_order()` in the program becomes a parameter that says where this form is possible.
 
-    The sums must be a workspace that all launches of the kernel add to, and then one launch reads; else a remark says
-    why there is no such form. A launch takes it only where the condition of the one that reads holds.
+    The sums must be a workspace that all launches of the kernel add to, and then one launch reads; no launch from the
+    one that adds to the one that reads may write an array that the latter uses, or use one that it writes; and other
+    sums of the kernel must be stored as for the form with single terms. Else a remark says why there is no such form. A
+    launch takes it only where its own condition and that of the one that reads hold.
 
     Not its job: to find loops that could be divided; to divide a sum over the blocks of a loop; to prove that the
     positions of a contribution are those of instances that add (`tile.kept_range` proves it of a mask).
@@ -217,11 +219,12 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
     - a body that reads one of its sums other than to add to it
     - a strategy that is not one of `auto`, `whole`, `apart`, `ordered` and `unordered`
     - `adds_in_order()` outside of a program
-    - where instances may add in order: a contribution outside of an ascending `tile.for_blocks`, in a branch that no
-      parameter takes, of a tile without two dimensions, or from a position that is not the result of `tile.any_order`
-      times SIZE; a `tile.any_order` outside of the body of the kernel, or with a list that is no argument; a
-      `tile.complete` of other rows, or in a kernel that reads parameters which the other does not have; two launches
-      that contribute; a clause that is no expression over the program
+    - where instances may add in order: a contribution outside of an ascending `tile.for_blocks`, or inside of it in
+      another loop or in a branch that no parameter takes; of a tile without two dimensions, or that is not whole rows
+      of the last two; from a position that is not the result of `tile.any_order` times SIZE; a `tile.any_order` outside
+      of the body of the kernel, with a list that is no argument, or of a number that depends on another one of the grid
+      than the first; a `tile.complete` of other rows, or in a kernel that reads parameters which the other does not
+      have, or has with other values; two launches that contribute; a clause that is no expression over the program
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [

@@ -36,14 +36,15 @@ def Tile_ContributeOp : Tile_Op<"contribute", [DeclareOpInterfaceMethods<MemoryE
       whether the second is possible.
     - `staggered when (FLAG)`: where adjacent positions of a sum begin to get tiles in different instances, as under a
       causal mask, instances that add in order do not wait for each other. `banded when (FLAG)`: and end as well.
-    - `packed when (FLAG) rows (N) sequences (N)`: how many rows of sums there are, and in how many sequences.
+    - `packed when (FLAG) rows (N) sequences (N)`: how many rows of sums there are, and in how many sequences. By
+      default, there is one, of the rows of the workspace.
 
     These decide speed alone, by a table.
 
     Preconditions: the operation is in the body of a kernel, or in a `tile.for_blocks` there, whose blocks are those of
     the sums. %tile has the rows of the sums along its last dimension or its first, given by `dims`, as many as a block.
     SIZE divides %n. Where the tile is added in order, the number of the block of positions comes from
-    `tile.any_order`.
+    `tile.any_order`, and that from the first number of the grid.
 
     Postconditions: the tile has been added before the launch ends.
 
@@ -88,8 +89,9 @@ def Tile_CompleteOp : Tile_Op<"complete", [DeclareOpInterfaceMethods<MemoryEffec
     have the positions from %first to %end. If there are none, the tile is zero.
 
     Preconditions: the kernel has no other effect than to store results of the tile, element by element. Its instances
-    store to different places. It has the parameters of the other kernel that it names, with the same values, but for
-    the rows of a block.
+    store to different places. For additions in order, it has the parameters of the other kernel that it names, with the
+    same values, but for the rows of a block. There are none if a launch from that of the other kernel on writes an
+    array that it reads, or uses one that it writes.
 
     Postconditions: elements outside the view are zero.
 

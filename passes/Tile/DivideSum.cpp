@@ -50,8 +50,6 @@ public:
       std::optional<StoredSum> sum = StoredSum::get(kernel, result, reason);
       if (!sum)
         return reason;
-      if (!names.getArgument(sum->getArgument()))
-        return "sums are stored to an array that is not an argument of the program";
       if (auto element = dyn_cast<ParamType>(sum->getElementType());
           element && !isSameInProgram(element.getName()))
         return ("the program has no parameter '" + element.getName() +
@@ -125,13 +123,13 @@ private:
     // As many elements as the results; none in launches that do not use them.
     SmallVector<Value> arrays;
     for (const StoredSum &sum : sums) {
-      StringAttr name = names.getArgument(sum.getArgument());
+      auto name = cast<StringAttr>(kernel.getArgNames()[sum.getArgument()]);
       auto type = cast<ViewType>(launch.getArgs()[sum.getArgument()].getType());
       SmallVector<Attribute> extents;
       for (auto [i, dim] : llvm::enumerate(getDims(sum.view.getType()))) {
         ExprAttr extent = names.getExtent(dim);
         if (!extent)
-          extent = makeDim(context, name, static_cast<int64_t>(i));
+          extent = names.get(makeDim(context, name, static_cast<int64_t>(i)));
         ExprAttr zero = ExprAttr::getInt(context, 0);
         extents.push_back(i ? extent : call(Function::Select, {condition, extent, zero}));
       }

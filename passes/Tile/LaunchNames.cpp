@@ -140,6 +140,8 @@ ExprAttr LaunchNames::getDim(ExprAttr dim) const {
   int number = kernel.findArg(dim.getName());
   if (number < 0)
     return dim; // of a capture
+  if (auto workspace = LaunchOp(launch).getArgs()[number].getDefiningOp<WorkspaceOp>())
+    return cast<ExprAttr>(workspace.getExtents()[static_cast<size_t>(dim.getValue())]);
   StringAttr argument = getArgument(number);
   return argument ? makeDim(dim.getContext(), argument, dim.getValue()) : ExprAttr();
 }

@@ -27,7 +27,7 @@ class LaunchNames {
 public:
   LaunchNames(tile::KernelOp kernel, tile::LaunchOp launch);
 
-  /// Null if it reads a workspace, or a parameter without a value.
+  /// Null if it reads a scalar argument, or a parameter without a value.
   tile::ExprAttr get(tile::ExprAttr expr) const;
   /// Of a view's dimension; null if it is `?`.
   tile::ExprAttr getExtent(tile::Dim dim) const;

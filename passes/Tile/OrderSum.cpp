@@ -8,15 +8,13 @@
 #include "passes/Tile/OrderSum.h"
 
 #include "passes/Tile/AppendArgument.h"
-#include "passes/Tile/KernelExpr.h"
 #include "passes/Tile/LaunchNames.h"
+#include "passes/Tile/OrderRules.h"
 #include "passes/Tile/OrderedKernel.h"
 #include "passes/Tile/StoredSum.h"
 
 #include "dialect/Tile/TileExpr.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 
 using namespace mlir;
@@ -71,16 +69,22 @@ class Orderer {
 public:
   Orderer(ContributeOp op, SymbolTable &symbols, const OrderChoice &choice)
       : op(op), kernel(op->getParentOfType<KernelOp>()), symbols(symbols), choice(choice),
-        context(op.getContext()), flag(op.getFlagAttr()) {}
+        context(op.getContext()), flag(op.getFlagAttr()) {
+    sum.op = op;
+  }
 
   LogicalResult run() {
     if (!choice.row || !flag || !findLaunches())
       return success(); // lowerUnordered() does the rest
-    if (failed(checkKernel()) || !findConditions())
+    if (failed(checkOrderedKernel(sum)) || !findConditions())
       return failure();
-    if (!sum.adding)
+    if (!sum.adding || !mayCompleteEarly())
       return success();
+    if (failed(checkOrderedParams(sum)))
+      return failure();
     ViewType turnsType = getTurnsType(sum);
+    if (sum.listed)
+      listedArgument = cast<BlockArgument>(sum.listed.getList()).getArgNumber();
     writeOrderedKernel(sum, choice.multiprocessors);
     writeProgram(turnsType);
     return success();
@@ -133,71 +137,12 @@ private:
 
   InFlightDiagnostic reject(Operation *at, const Twine &rule) { return at->emitOpError() << rule; }
 
-  LogicalResult checkKernel() {
-    sum.op = op;
-    sum.loop = op->getParentOfType<ForBlocksOp>();
-    sum.accumulate = op->getParentOfType<AccumulateOp>();
-    if (!sum.loop || sum.loop.getOrder() == BlockOrder::Descending)
-      return reject(op, "adds in order only inside a tile.for_blocks that is ascending; remove 'in "
-                        "order', or write such a loop");
-    kernel.getBody().walk([&](AnyOrderOp any) { (any.getCount() ? sum.order : sum.listed) = any; });
-    auto position = op.getPosition().getDefiningOp<arith::MulIOp>();
-    Value number = position ? position.getLhs() : Value();
-    if (!sum.order || number != sum.order.getResult())
-      return reject(op, "adds in order only from a position that is the result of "
-                        "'tile.any_order ... of' times the number of positions (arith.muli), since "
-                        "instances start in the order of their turns");
-    if (sum.listed) {
-      auto list = dyn_cast<BlockArgument>(sum.listed.getList());
-      if (!list || list.getOwner() != &kernel.getBody().front())
-        return reject(sum.listed, "needs a list that is an argument of the kernel");
-      listedArgument = static_cast<int>(list.getArgNumber());
-    }
-    if (sum.order->getParentOp() != kernel || (sum.listed && sum.listed->getParentOp() != kernel))
-      return reject(sum.order->getParentOp() != kernel ? sum.order : sum.listed,
-                    "must be in the body of the kernel; move it out");
-    for (KernelOp each : {kernel, sum.completing})
-      for (auto extent : each.getGrid().getAsRange<ExprAttr>())
-        if (!canEmitExpr(extent, each))
-          return reject(op, "adds in order only with a grid that an instance can compute, but the "
-                            "grid of @")
-                 << each.getSymName() << " reads the device, or a function other than + - * and "
-                 << "ceildiv, floordiv, mod, min, max and select";
-    for (Operation *at = op; at->getParentOp() != kernel; at = at->getParentOp())
-      if (auto branch = dyn_cast<scf::IfOp>(at->getParentOp())) {
-        auto param = branch.getCondition().getDefiningOp<ParamOp>();
-        if (!param || at->getParentRegion() == &branch.getElseRegion())
-          return reject(op, "adds in order only in branches that a parameter takes; use 'when'");
-        branches.push_back(param.getExpr());
-      }
-    if (getRank(op.getValue().getType()) != 2 || op.getStaticIndices().size() < 2)
-      return reject(op, "adds in order only tiles with two dimensions");
-    SmallVector<int64_t> dims(op.getDims().value_or(ArrayRef<int64_t>()));
-    int64_t rank = getRank(op.getView().getType());
-    unsigned ofRows = !dims.empty() && dims[1] == rank - 2 ? 1 : 0;
-    Dim rows = getDims(op.getValue().getType())[ofRows];
-    if (!rows.isSymbol() || getDims(sum.completed.getType())[0] != rows)
-      return reject(sum.completed, "must load as many rows as tile.contribute adds, by the same "
-                                   "parameter, to do so as soon as they are complete");
-    rowsName = rows.symbol;
-    bool isCovered = true;
-    sum.completing.getBody().walk([&](ParamOp param) {
-      walkExpr(param.getExpr(), [&](ExprAttr leaf) {
-        if (leaf.getKind() == ExprKind::Name && !Signature(kernel).findParam(leaf.getName()))
-          isCovered = false;
-      });
-    });
-    if (!isCovered)
-      return reject(sum.completed, "is in a kernel that reads parameters which @")
-             << kernel.getSymName() << " does not have; declare them there as well";
-    return success();
-  }
-
   //===--- When -----------------------------------------------------------===//
 
   ExprAttr call(Function function, ArrayRef<ExprAttr> operands) const {
     return makeCall(context, function, operands);
   }
+  WorkspaceOp sums() { return sum.adding.getArgs()[sumArgument].getDefiningOp<WorkspaceOp>(); }
   ExprAttr flagOf(bool value) const { return ExprAttr::getFlag(context, value); }
 
   /// With derived parameters of the program replaced by their values, and adds_in_order() by true.
@@ -222,7 +167,7 @@ private:
     for (LaunchOp launch : launches) {
       LaunchNames names(kernel, launch);
       ExprAttr adds = flagOf(true);
-      for (ExprAttr branch : branches) {
+      for (ExprAttr branch : sum.branches) {
         ExprAttr own = names.get(branch);
         adds = own ? both(adds, own) : ExprAttr();
       }
@@ -251,10 +196,11 @@ private:
     facts.isStaggered = get(op.getStaggeredConditionAttr(), never);
     facts.isBanded = get(op.getBandedConditionAttr(), never);
     facts.isPacked = get(op.getPackedConditionAttr(), never);
-    facts.rows = get(op.getRowsAttr(), one);
+    ArrayRef<Attribute> extents = sums().getExtents().getValue();
+    facts.rows = get(op.getRowsAttr(), cast<ExprAttr>(extents[extents.size() - 2]));
     facts.sequences = get(op.getSequencesAttr(), one);
     facts.positions = names.get(op.getSizeAttr());
-    facts.rowsOfBlock = names.get(ExprAttr::getName(context, rowsName));
+    facts.rowsOfBlock = names.get(ExprAttr::getName(context, sum.rowsName));
     facts.width = names.getExtent(getDims(op.getView().getType()).back());
     facts.areShared = never;
     facts.haveOneWidth = flagOf(true);
@@ -266,9 +212,14 @@ private:
       for (OpResult result : sum.accumulate->getResults()) {
         std::string reason;
         std::optional<StoredSum> stored = StoredSum::get(kernel, result, reason);
-        Type view = stored ? stored->view.getType() : Type();
-        ExprAttr width = view ? names.getExtent(getDims(view).back()) : ExprAttr();
-        ExprAttr bits = view ? names.getBits(view) : ExprAttr();
+        if (!stored) {
+          op.emitRemark("has no form in order: ") << reason;
+          sum.adding = LaunchOp();
+          return true;
+        }
+        Type view = stored->view.getType();
+        ExprAttr width = names.getExtent(getDims(view).back());
+        ExprAttr bits = names.getBits(view);
         if (!width || !bits) {
           fits = ExprAttr();
           break;
@@ -301,6 +252,31 @@ private:
     return true;
   }
 
+  /// Whether what the other kernel does may be done while this one still runs, and before launches
+  /// between the two: it must not touch what they write, nor they what it writes. False with a
+  /// remark.
+  bool mayCompleteEarly() {
+    const char *reason = nullptr;
+    if (!sum.adding->isBeforeInBlock(sum.completion))
+      reason = "the launch that reads the sums does not follow the one that adds";
+    Value sums = sum.adding.getArgs()[sumArgument];
+    for (Operation *at = sum.adding; !reason && at != sum.completion; at = at->getNextNode()) {
+      auto launch = dyn_cast<LaunchOp>(at);
+      if (!launch)
+        continue;
+      auto launched = symbols.lookup<KernelOp>(launch.getKernel());
+      for (auto [i, value] : llvm::enumerate(sum.completion.getArgs()))
+        for (auto [j, other] : llvm::enumerate(launch.getArgs()))
+          if (other == value && value != sums && isa<ViewType>(value.getType()) &&
+              (!launched || writesArgument(sum.completing, i) || writesArgument(launched, j)))
+            reason = "an array that the launch which reads the sums uses as well is written by one "
+                     "of them, from the launch that adds on";
+    }
+    if (reason)
+      op.emitRemark("has no form in order: ") << reason;
+    return !reason;
+  }
+
   ExprAttr isAtMost(ExprAttr value, int64_t most) const {
     return call(Function::LessEqual, {value, ExprAttr::getInt(context, most)});
   }
@@ -321,8 +297,8 @@ private:
     ExprAttr isPossible = declare(possibleName, possible);
     replaceFunction(program, isPossible);
     // The form in order makes results of the sums, as the launch that reads them does.
-    ExprAttr wanted = sum.completion.getConditionAttr();
-    ExprAttr isTaken = declare(takenName, both(both(isPossible, wanted), taken));
+    ExprAttr wanted = sum.completion.getConditionAttr(), given = sum.adding.getConditionAttr();
+    ExprAttr isTaken = declare(takenName, both(both(both(isPossible, given), wanted), taken));
     OpBuilder b(program.getBody().getContext());
     auto workspace = sum.adding.getArgs()[sumArgument].getDefiningOp<WorkspaceOp>();
     b.setInsertionPointAfter(workspace);
@@ -342,29 +318,31 @@ private:
         withFirst(inOrder, ArrayRef<Attribute>(extents).drop_back()), b.getF64FloatAttr(0));
     workspace.setExtentsAttr(withFirst(call(Function::Select, {isTaken, zero, whole}), extents));
     clearBefore(sum.adding, workspace);
-    if (listedArgument >= 0)
-      useListIf(declare(listedName, both(lists, isTaken)),
-                sum.adding.getArgs()[static_cast<unsigned>(listedArgument)], kernel.getSymName());
+    if (listedArgument)
+      useListIf(declare(listedName, both(lists, isTaken)), sum.adding.getArgs()[*listedArgument],
+                kernel.getSymName());
 
+    for (Value value : sum.appended)
+      if (auto other = value.getDefiningOp<WorkspaceOp>())
+        other->moveAfter(workspace);
     for (LaunchOp launch : launches) {
       SmallVector<Value> passed(launch.getArgs());
       passed.push_back(counters);
       passed.append(sum.appended.begin(), sum.appended.end());
       launch.getArgsMutable().assign(passed);
     }
-    ExprAttr given = sum.adding.getConditionAttr();
     ExprAttr notTaken = call(Function::Not, {isTaken});
     b.setInsertionPointAfter(sum.adding);
     SmallVector<Value> passed(sum.adding.getArgs());
     passed[sumArgument] = sums;
-    SmallVector<Attribute> names{flag, rowsName}, values{flagOf(true), orderedRows};
+    SmallVector<Attribute> names{flag, sum.rowsName}, values{flagOf(true), orderedRows};
     for (auto [name, value] : llvm::zip(sum.adding.getWithNames(), sum.adding.getWithValues()))
       if (!llvm::is_contained(names, name)) {
         names.push_back(name);
         values.push_back(value);
       }
     LaunchOp::create(b, sum.adding.getLoc(), sum.adding.getKernel(), passed, b.getArrayAttr(names),
-                     b.getArrayAttr(values), both(given, isTaken));
+                     b.getArrayAttr(values), isTaken);
     sum.adding.setConditionAttr(both(given, notTaken));
     // An empty grid does nothing at its end either; then the other kernel reads no sums, but zeros.
     ExprAttr isEmpty = call(Function::Equal, {instances, zero});
@@ -376,13 +354,12 @@ private:
   SymbolTable &symbols;
   const OrderChoice &choice;
   MLIRContext *context;
-  StringAttr flag, rowsName;
+  StringAttr flag;
   unsigned sumArgument = 0;
-  int listedArgument = -1;
+  std::optional<unsigned> listedArgument;
   SmallVector<LaunchOp> launches;
   ProgramOp program;
   OrderedSum sum;
-  SmallVector<ExprAttr> branches; ///< over parameters of the kernel, around the operation
   ExprAttr possible, taken, lists, deterministic, orderedRows, instances; ///< over the program
 };
 

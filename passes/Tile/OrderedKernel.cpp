@@ -40,17 +40,20 @@ public:
   void run() {
     // Arguments of the form in order exist only with its flag.
     ExprAttr onlyInOrder = ExprAttr::getName(context, flag);
-    turns = append("turns", getTurnsType(sum), onlyInOrder);
+    turns = append("turns", getTurnsType(sum), /*isOptional=*/false, onlyInOrder);
     LaunchOp adding = sum.adding, completion = sum.completion;
     for (auto [i, value] : llvm::enumerate(completion.getArgs())) {
       bool isSum = i == cast<BlockArgument>(completed.getView()).getArgNumber();
       Value own = isSum ? op.getView() : Value();
+      ExprAttr condition = getCondition(completing, i);
       for (unsigned j = 0; !own && j < adding.getArgs().size(); ++j)
-        if (adding.getArgs()[j] == value)
+        if (adding.getArgs()[j] == value && getCondition(kernel, j) == condition)
           own = kernel.getArgs()[j];
       if (!own) {
+        bool isOptional = completing.getArgOptional()[i];
         own = append(cast<StringAttr>(completing.getArgNames()[i]).getValue(),
-                     completing.getArgs()[i].getType(), onlyInOrder);
+                     completing.getArgs()[i].getType(), isOptional,
+                     condition ? call(Function::And, {onlyInOrder, condition}) : onlyInOrder);
         sum.appended.push_back(value);
       }
       arguments.push_back(own);
@@ -77,9 +80,18 @@ private:
                     kernel, kernel.getArgs());
   }
 
-  Value append(StringRef name, Type type, ExprAttr condition) {
+  /// The condition on which an argument exists; null: always.
+  static ExprAttr getCondition(KernelOp kernel, unsigned argument) {
+    DictionaryAttr conditions = kernel.getArgConditionsAttr();
+    StringAttr name = cast<StringAttr>(kernel.getArgNames()[argument]);
+    return conditions ? conditions.getAs<ExprAttr>(name) : ExprAttr();
+  }
+
+  Value append(StringRef name, Type type, bool isOptional, ExprAttr condition) {
     std::string free = getFreeName(kernel, name.str());
-    Value value = appendArgument(kernel, free, type, /*isOptional=*/false, op.getLoc());
+    Value value = appendArgument(kernel, free, type, isOptional, op.getLoc());
+    if (isOptional)
+      return value;
     NamedAttrList conditions(kernel.getArgConditionsAttr());
     conditions.set(free, condition);
     kernel.setArgConditionsAttr(conditions.getDictionary(context));

@@ -16,9 +16,12 @@ struct OrderedSum {
   tile::AccumulateOp accumulate; ///< around it; may be null
   tile::AnyOrderOp order;        ///< of the blocks of positions
   tile::AnyOrderOp listed;       ///< of instances, by a list; may be null
-  tile::LaunchOp adding;         ///< of the kernel that adds
-  tile::LaunchOp completion;     ///< of the kernel that reads the sums
-  tile::KernelOp completing;     ///< that kernel
+  mlir::StringAttr rowsName;     ///< of the parameter that is the number of rows of a block
+  /// Conditions over parameters of the kernel on which it adds.
+  llvm::SmallVector<tile::ExprAttr> branches;
+  tile::LaunchOp adding;     ///< of the kernel that adds
+  tile::LaunchOp completion; ///< of the kernel that reads the sums
+  tile::KernelOp completing; ///< that kernel
   tile::CompleteOp completed;
   /// What launches pass, behind the turns, for arguments that the kernel did not have.
   llvm::SmallVector<mlir::Value> appended;

@@ -290,7 +290,7 @@ tile.kernel @add params() (%x: !view, %y: !view, %n: !tile.view<[?], i32>) grid(
 
 // -----
 
-// A result in a workspace.
+// For a result in a workspace, the form exists as well.
 !view = !tile.view<[?, ?, ?, 64], f16>
 !x = !tile.tile<[16, 64], f16>
 !sum = !tile.tile<[16, 64], f32>
@@ -301,9 +301,8 @@ tile.program @sums params() (%x: !view, %z: !view) {
 tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y, 0)) {
   %in = tile.dim %x, 1 : !view
   %out = tile.dim %y, 1 : !view
-  %terms = arith.divsi %in, %in : i32
+  %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sums are stored to an array that is not an argument of the program}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -508,15 +507,14 @@ tile.kernel @add params(P: flag) (%x: !view, %y: !view) grid(%i = dim(y, 1), %b 
 
 // -----
 
-// The grid has an extent of a workspace.
+// The grid has a scalar of the kernel.
 !view = !tile.view<[?, ?, ?, 64], f16>
 !x = !tile.tile<[16, 64], f16>
 !sum = !tile.tile<[16, 64], f32>
-tile.program @sums params() (%x: !view, %y: !view) {
-  %w = tile.workspace [dim(y, 0), dim(y, 1), 1] : !tile.view<[?, ?, 1], f32>
-  tile.launch @add(%x, %y, %w) : !view, !view, !tile.view<[?, ?, 1], f32>
+tile.program @sums params() (%x: !view, %y: !view, %n: i32) {
+  tile.launch @add(%x, %y, %n) : !view, !view, i32
 }
-tile.kernel @add params() (%x: !view, %y: !view, %w: !tile.view<[?, ?, 1], f32>) grid(%i = dim(w, 1), %b = dim(y, 0)) {
+tile.kernel @add params() (%x: !view, %y: !view, %n: i32) grid(%i = n, %b = dim(y, 0)) {
   %in = tile.dim %x, 1 : !view
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32

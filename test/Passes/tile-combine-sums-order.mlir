@@ -33,7 +33,7 @@
 // NO-FORM: remark: has no form in order: its sums are no workspace that all launches of the kernel add to, and then one launch reads by tile.complete
 // NO-FORM: tile.atomic_add
 // The form in order does what the other kernel does, so it needs the condition of its launch.
-// WANTED: let TAKES_TURNS: flag = and(and(ADDS_IN_ORDER, dim(y, 0) > 1), or(DETERMINISTIC,
+// WANTED: let TAKES_TURNS: flag = and(and(and(ADDS_IN_ORDER, dim(x, 0) > 0), dim(y, 0) > 1), or(DETERMINISTIC,
 // DESCENDING: error: 'tile.contribute' op adds in order only inside a tile.for_blocks that is ascending; remove 'in order', or write such a loop
 // POSITION: error: 'tile.contribute' op adds in order only from a position that is the result of 'tile.any_order ... of' times the number of positions (arith.muli), since instances start in the order of their turns
 // BRANCH: error: 'tile.contribute' op adds in order only in branches that a parameter takes; use 'when'
@@ -56,7 +56,7 @@
 // CHECK-LABEL: tile.program @main
 // CHECK: let OTHER: flag = and(DETERMINISTIC, not(ADDS_IN_ORDER)),
 // CHECK-SAME: let ADDS_IN_ORDER: flag = and(and(and(true, not(and(DETERMINISTIC, not(true)))), not(LISTED)), D <= 128),
-// CHECK-SAME: let TAKES_TURNS: flag = and(ADDS_IN_ORDER, or(DETERMINISTIC, and({{.*}} 128 == 128), select(D <= 64, ROWS == 128,
+// CHECK-SAME: let TAKES_TURNS: flag = and(and(ADDS_IN_ORDER, dim(x, 0) > 0), or(DETERMINISTIC, and({{.*}} 128 == 128), select(D <= 64, ROWS == 128,
 // CHECK-SAME: let LISTS_INSTANCES: flag = and(and(and(and(and(PACKED, CAUSAL), not(false)), dim(x, 1) >= 1024 * 7), 7 <= 256), TAKES_TURNS)
 // CHECK: %[[ZEROED:.*]] = tile.workspace [select(TAKES_TURNS, 0, dim(y, 0)), dim(y, 1), D] fill 0.000000e+00
 // CHECK: %[[SUMS:.*]] = tile.workspace [select(TAKES_TURNS, dim(y, 0), 0), dim(y, 1), D] :
@@ -65,10 +65,10 @@
 // CHECK: tile.launch @sort(%[[LIST]]) when (LISTS_INSTANCES)
 // CHECK: tile.launch @add(%x, %[[ZEROED]], %[[LIST]], %[[TURNS]], %y) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (and(dim(x, 0) > 0, not(TAKES_TURNS)))
 // With 80 rows of a block, 64.
-// CHECK: tile.launch @add(%x, %[[SUMS]], %[[LIST]], %[[TURNS]], %y) with (IN_ORDER = true, BLOCK_M = select(and(ROWS == 80, not(PACKED)), 64, ROWS), WITH = not(OTHER)) when (and(dim(x, 0) > 0, TAKES_TURNS))
+// CHECK: tile.launch @add(%x, %[[SUMS]], %[[LIST]], %[[TURNS]], %y) with (IN_ORDER = true, BLOCK_M = select(and(ROWS == 80, not(PACKED)), 64, ROWS), WITH = not(OTHER)) when (TAKES_TURNS)
 // CHECK: tile.launch @convert(%[[ZEROED]], %y) with (BLOCK_M = ROWS) when (or(not(TAKES_TURNS), ceildiv(dim(x, 1), 128) * dim(x, 0) == 0))
 // FORCED-LABEL: tile.program @main
-// FORCED: let ADDS_IN_ORDER: flag = and(and(true, not(and(DETERMINISTIC, not(true)))), not(LISTED)), let TAKES_TURNS: flag = and(ADDS_IN_ORDER, true)
+// FORCED: let ADDS_IN_ORDER: flag = and(and(true, not(and(DETERMINISTIC, not(true)))), not(LISTED)), let TAKES_TURNS: flag = and(and(ADDS_IN_ORDER, dim(x, 0) > 0), true)
 // ANY-LABEL: tile.program @main
 // ANY: let OTHER: flag = and(DETERMINISTIC, not(false))
 // ANY: tile.workspace [dim(y, 0), dim(y, 1), D] fill 0.000000e+00
@@ -792,11 +792,11 @@ tile.kernel @convert params(D: int, T: type, BLOCK_M: int) (%sums: !sums, %y: !v
 tile.program @main
     params(D: int, T: type, CAUSAL: flag = false, PACKED: flag = false, LISTED: flag = false,
            DETERMINISTIC: flag = false, let OTHER: flag = and(DETERMINISTIC, not(adds_in_order())), ROWS: int = 64)
-    (%x: !view, %y: !view) {
+    (%x: !view, %y: !view, %count: i32) {
   %sums = tile.workspace [dim(y, 0), dim(y, 1), D] : !sums
   %list = tile.workspace [ceildiv(dim(x, 1), 128)] : !list
   tile.launch @sort(%list) : !list
-  tile.launch @add(%x, %sums, %list) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (dim(x, 0) > 0) : !view, !sums, !list
+  tile.launch @add(%x, %sums, %list, %count) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (dim(x, 0) > 0) : !view, !sums, !list, i32
   tile.launch @convert(%sums, %y) with (BLOCK_M = ROWS) : !sums, !view
 }
 
@@ -809,7 +809,7 @@ tile.kernel @sort(%list: !list) grid(%i = dim(list, 0)) {
 tile.kernel @add
     params(D: int, T: type, CAUSAL: flag, PACKED: flag, LISTED: flag, DETERMINISTIC: flag, BLOCK_M: int,
            BLOCK_N: int = 128, WITH: flag, IN_ORDER: flag = false)
-    (%x: !view, %sums: !sums, %list: !list when (IN_ORDER)) grid(%i = ceildiv(dim(x, 1), BLOCK_N), %h = dim(x, 0)) {
+    (%x: !view, %sums: !sums, %list: !list when (IN_ORDER), %count: i32) grid(%i = ceildiv(dim(x, 1), BLOCK_N), %h = dim(x, 0)) {
   %c0 = arith.constant 0 : i32
   %rows = tile.dim %x, 1 : !view
   %block = tile.param BLOCK_N : i32
@@ -825,7 +825,7 @@ tile.kernel @add
     scf.if %with {
       tile.contribute %zero, %sums[%h, %m, 0] from %n of %c0 to %rows each BLOCK_N
           in order if IN_ORDER when (not(LISTED)) deterministic when (DETERMINISTIC) staggered when (CAUSAL)
-          packed when (PACKED) rows (dim(sums, 1)) sequences (7) : !t, !sums
+          packed when (PACKED) rows (count) sequences (7) : !t, !sums
     }
   }
 }
