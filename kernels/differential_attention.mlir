@@ -12,7 +12,10 @@
 //   v        [B, Hkv, Skv, DV]  T
 //   lambda   [Hq]               f32
 //   o        [B, Hq,  Sq,  DV]  T     result
+//   o2       [B, Hq,  Sq,  DV]  T     result, only with SAVE: softmax(S2) V
+//   lse      [B, 2 Hq, Sq]      ACC   result, only with SAVE: log sum exp of a row of S1 in head 2 h, of S2 in 2 h + 1
 //   scale    ACC, finite, usually 1 / sqrt(D)
+//   window_left, window_right   as in attention_forward.mlir, -1 unless WINDOW
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head. Sq and Skv may have any value, including
 // 0, and need not be multiples of the block sizes. Strides are arbitrary: if a model keeps both queries of a head in
@@ -23,7 +26,8 @@
 //              have the width DP, which is D rounded up to a multiple of 8; the padding reads as zero.
 //   T          Element type of the arrays: f16, bf16, f32 or f64. Scores and sums have the type ACC: f64 for f64, else
 //              f32.
-//   CAUSAL     none (default), top_left: keeps j <= i, or bottom_right: keeps j <= i + Skv - Sq.
+//   CAUSAL, WINDOW   As in attention_forward.mlir. A file that is linked may replace @mask_mod (lib/attention.mlir).
+//   SAVE       On: also writes o2 and lse, for differential_attention_backward.mlir. Default: off.
 //   BLOCK_M, BLOCK_N   Queries of a program instance, and keys of an iteration. The compiler chooses the defaults.
 //   BLOCK_V    Columns of v and o of a program instance. An instance holds two sums of BLOCK_M x BLOCK_V elements.
 //              Instances for different columns of the same queries each compute the scores. Default: DV rounded up to
@@ -36,6 +40,8 @@
 // softmaxes (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018), so each block of V is loaded
 // once. The maxima of the two softmaxes differ, so each has a sum of its own.
 
+tile.link "lib/attention.mlir"
+
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
 !v   = !tile.tile<[BLOCK_N, BLOCK_V], T>
@@ -46,14 +52,7 @@
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-// The mask of CAUSAL. Specialization replaces the parameter by a constant, and an unused mask folds away.
-func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %diagonal = arith.addi %i, %shift overflow<nsw> : i32
-  %any_order = tile.param CAUSAL == "none" : i1
-  %not_ahead = arith.cmpi sle, %j, %diagonal : i32
-  %keep = arith.ori %any_order, %not_ahead : i1
-  return %keep : i1
-}
+func.func private @diagonal_shift(i32, i32) -> i32
 
 // x, or 0 where x is -inf: the maximum of a row that has no key so far.
 func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
@@ -73,19 +72,32 @@ func.func private @quotient_or_zero(%x: !acc, %weight: !acc) -> !acc {
   return %safe : !acc
 }
 
+// The logarithm of the sum of a row, whose maximum is in base 2.
+func.func private @log_sum(%max: !acc, %sum: !acc) -> !acc {
+  %log_2 = arith.constant 0.6931471805599453 : !acc
+  %log = math.log %sum : !acc
+  %max_natural = arith.mulf %max, %log_2 : !acc
+  %lse = arith.addf %max_natural, %log : !acc
+  return %lse : !acc
+}
+
 tile.kernel @differential_attention
     params(D: int, DV: int = min(2 * D, 256), T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, SAVE: flag = false,
            BLOCK_M: int = block(), BLOCK_N: int = block(),
            BLOCK_V: int = min(padded(DV), 128),
            let DP: int = padded(D), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, same_dims(q2, q1, 0, 1, 2), dim(k1, 0) == dim(q1, 0), dim(v, 0) == dim(q1, 0),
             floordiv(dim(q1, 1), max(dim(k1, 1), 1)) * dim(k1, 1) == dim(q1, 1), same_dims(k2, k1, 0, 1, 2),
-            same_dims(v, k1, 1, 2), same_dims(o, q1, 0, 1, 2), dim(lambda, 0) == dim(q1, 1), finite(scale))
+            same_dims(v, k1, 1, 2), same_dims(o, q1, 0, 1, 2), dim(lambda, 0) == dim(q1, 1), finite(scale),
+            same_dims(o2, q1, 0, 1, 2), same_dims(lse, q1, 0, 2), dim(lse, 1) == 2 * dim(q1, 1),
+            select(WINDOW, window_left >= -1, window_left == -1),
+            select(WINDOW, window_right >= -1, window_right == -1))
     (%q1: !tile.view<[?, ?, ?, D], T>, %q2: !tile.view<[?, ?, ?, D], T>,
      %k1: !tile.view<[?, ?, ?, D], T>, %k2: !tile.view<[?, ?, ?, D], T>,
      %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,
-     %o: !tile.view<[?, ?, ?, DV], T>, %scale: !acc)
+     %o: !tile.view<[?, ?, ?, DV], T>, %o2: !tile.view<[?, ?, ?, DV], T> when (SAVE),
+     %lse: !tile.view<[?, ?, ?], ACC> when (SAVE), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
     grid(%bv = ceildiv(DV, BLOCK_V), %bm = ceildiv(dim(q1, 2), BLOCK_M), %h = dim(q1, 1), %b = dim(q1, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -112,9 +124,7 @@ tile.kernel @differential_attention
   %hk = arith.divsi %h, %group : i32
 
   // The key on the diagonal of the first query.
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   // Scores are in base 2: one factor combines scale and log2(e).
   %log2e = arith.constant 1.4426950408889634 : !acc
@@ -136,7 +146,7 @@ tile.kernel @differential_attention
   // exp2(x - maximum) V.
   %max1, %sum1, %acc1, %max2, %sum2, %acc2 =
       tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
-      where @attends(against, block, %shift : i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !bit
       iter_args(%max1_old = %no_max : !row, %sum1_old = %no_sum : !row, %acc1_old = %no_o : !o,
                 %max2_old = %no_max : !row, %sum2_old = %no_sum : !row, %acc2_old = %no_o : !o) {
@@ -191,10 +201,29 @@ tile.kernel @differential_attention
   %share2 = tile.map @quotient_or_zero(%sum2, %lambda_acc) : (!row, !acc) -> !row
   %share1_each = tile.expand %share1 dim 1 : !row -> !o
   %share2_each = tile.expand %share2 dim 1 : !row -> !o
-  %o1 = arith.mulf %acc1, %share1_each : !o
-  %o2 = arith.mulf %acc2, %share2_each : !o
-  %result = arith.subf %o1, %o2 : !o
+  %part1 = arith.mulf %acc1, %share1_each : !o
+  %part2 = arith.mulf %acc2, %share2_each : !o
+  %result = arith.subf %part1, %part2 : !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
   tile.store %o_tile, %o[%b, %h, %m, %c]
       : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
+
+  %saves = tile.param SAVE : i1
+  scf.if %saves {
+    %inverse2 = tile.map @quotient_or_zero(%sum2, %one) : (!row, !acc) -> !row
+    %inverse2_each = tile.expand %inverse2 dim 1 : !row -> !o
+    %saved = arith.mulf %acc2, %inverse2_each : !o
+    %saved_tile = tile.cast %saved : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
+    tile.store %saved_tile, %o2[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
+    // One of the instances that share these queries.
+    %is_first = arith.cmpi eq, %bv, %c0 : i32
+    scf.if %is_first {
+      %lse1 = tile.map @log_sum(%max1, %sum1) : (!row, !row) -> !row
+      %lse2 = tile.map @log_sum(%max2, %sum2) : (!row, !row) -> !row
+      %h1 = arith.addi %h, %h : i32
+      %h2 = arith.addi %h1, %c1 : i32
+      tile.store %lse1, %lse[%b, %h1, %m] : !row, !tile.view<[?, ?, ?], ACC>
+      tile.store %lse2, %lse[%b, %h2, %m] : !row, !tile.view<[?, ?, ?], ACC>
+    }
+  }
 }

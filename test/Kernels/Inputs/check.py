@@ -6,11 +6,11 @@
 
 import sys
 
-from corpus import attention, batches, layers, mods
+from corpus import attention, backwards, batches, layers, mods
 from harness import finish
 from progress import Progress
 
-MODULES = (attention, batches, mods, layers)
+MODULES = (attention, batches, mods, layers, backwards)
 
 
 def find(name):

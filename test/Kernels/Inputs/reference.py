@@ -27,6 +27,12 @@ def _repeat(x, heads):
     return np.repeat(x, heads // x.shape[1], axis=1)
 
 
+def _fold(x, like):
+    """Sums over the query heads of each key head."""
+    b, kv_heads, rows, width = like.shape
+    return x.reshape(b, kv_heads, x.shape[1] // max(kv_heads, 1), rows, width).sum(axis=2)
+
+
 def _scores(q, k, scale, keep, bias, score):
     s = scale * q @ np.swapaxes(_repeat(k, q.shape[1]), -1, -2)
     if score is not None:
@@ -59,6 +65,22 @@ def differential(q1, q2, k1, k2, v, weights, scale, keep=True):
     return forward(q1, k1, v, scale, keep)[0] - np.asarray(weights)[:, None, None] * second
 
 
+def differential_backward(q, k, v, do, weights, scale, keep=True):
+    """Returns o2, lse, and dq, dk, dv and dlambda of differential attention; heads 2 h and 2 h + 1 of q, k, lse, dq and
+    dk belong to head h."""
+    maps = [(q[:, x::2], k[:, x::2]) for x in range(2)]
+    o2, lses, dq, dk, dv = None, [], np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    shares = (np.ones(do.shape[1]), -np.asarray(weights))
+    for x, ((q_x, k_x), share) in enumerate(zip(maps, shares)):
+        o2, lse, _ = forward(q_x, k_x, v, scale, keep)
+        own = backward(q_x, k_x, v, share[:, None, None] * do, scale, keep)
+        dq[:, x::2], dk[:, x::2] = own[:2]
+        dv += own[2]
+        lses.append(lse)
+    lse = np.stack(lses, axis=2).reshape(q.shape[:3])
+    return o2, lse, (dq, dk, dv, -np.sum(do * o2, axis=(0, 2, 3)))
+
+
 def linear(q, k, v, state, scale):
     """Returns o of causal linear attention, the state after the last row, and the magnitude of the terms of o."""
     def both(q, k, v, state):
@@ -86,11 +108,23 @@ def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0, sco
     dk = scale * np.swapaxes(ds, -1, -2) @ q
     dv = np.swapaxes(factor * p, -1, -2) @ do
 
-    def fold(x, like):
-        b, kv_heads, rows, width = like.shape
-        return x.reshape(b, kv_heads, heads // kv_heads, rows, width).sum(axis=2)
+    return dq, _fold(dk, k), _fold(dv, v), dt
 
-    return dq, fold(dk, k), fold(dv, v), dt
+
+def weighted(q, k, v, scale, weight, keep=True):
+    """Returns o of attention without a softmax: `weight` of a score, 0 where the pair is masked."""
+    w = weight(scores(q, k, scale)) * keep
+    return w @ _repeat(v, q.shape[1])
+
+
+def weighted_backward(q, k, v, do, scale, weight, slope, keep=True):
+    """Returns dq, dk and dv of it; slope: the derivative of `weight`."""
+    heads = q.shape[1]
+    s = scores(q, k, scale)
+    ds = slope(s) * keep * (do @ np.swapaxes(_repeat(v, heads), -1, -2))
+    dk = scale * np.swapaxes(ds, -1, -2) @ q
+    dv = np.swapaxes(weight(s) * keep, -1, -2) @ do
+    return scale * ds @ _repeat(k, heads), _fold(dk, k), _fold(dv, v)
 
 
 def philox(seed, offset, c0, c1, c2):

@@ -17,7 +17,8 @@ import sys
 
 IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 ATTENTION = ["attention_forward", "attention_backward"]
-MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs"]
+MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs", "tanh_attention",
+                      "tanh_attention_backward", "differential_attention_backward"]
 OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention"]
 WITHOUT_DEPTH = ["matmul", "swiglu", "layer_norm", "row_softmax"]
 MASKS = ["none", "top_left", "bottom_right"]

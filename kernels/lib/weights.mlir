@@ -1,0 +1,22 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The weight of a pair in attention without a softmax, by default the hyperbolic tangent of its score. A file that is
+// linked may replace it; the backward differentiates what it replaces it by. A kernel that links this file declares T
+// and ACC.
+//
+// On a GPU, tanh may have a relative error of 2^-11 if T is bf16 (afn selects the hardware instruction), and of 2^-22
+// if T is f16 (arcp): not more than the rounding of a weight to T.
+
+!acc = !tile.param<ACC>
+
+func.func private @weight(%s: !acc) -> !acc attributes {tile.replaceable} {
+  %is_bf16 = tile.param T == bf16 : i1
+  %is_f16 = tile.param T == f16 : i1
+  %coarse = math.tanh %s fastmath<afn> : !acc
+  %near = math.tanh %s fastmath<arcp> : !acc
+  %exact = math.tanh %s : !acc
+  %finer = arith.select %is_f16, %near, %exact : !acc
+  %tanh = arith.select %is_bf16, %coarse, %finer : !acc
+  return %tanh : !acc
+}
