@@ -303,13 +303,13 @@ Kernel decode() {
   return kernel;
 }
 
-/// The same over a cache of 8 bits: two warpgroups read and convert what copies bring, and write the
-/// queries of a tile.
+/// The same over a cache of 8 bits: two warpgroups read and convert what copies bring, and write
+/// the queries of a tile.
 Kernel decodeBytes() {
   Kernel kernel = decode();
   kernel.label = "decode_bytes";
-  kernel.params = {{"T", "bf16"},     {"D", "128"},       {"CACHE", "e4m3"}, {"DESCALE", "false"},
-                   {"GROUP", "2"},    {"PAGE_ROWS", "16"}, {"SPLITS", "2"}};
+  kernel.params = {{"T", "bf16"},  {"D", "128"},        {"CACHE", "e4m3"}, {"DESCALE", "false"},
+                   {"GROUP", "2"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}};
   kernel.extents.depth = 128;
   for (Launch &launch : kernel.launches)
     launch.extents.depth = 128;
