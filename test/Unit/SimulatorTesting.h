@@ -208,6 +208,7 @@ struct CallExtents {
   int64_t decodeQueries = 1;  ///< so many
   int64_t cacheRows = 0;      ///< rows of a page, where one sequence has all queries
   bool hasResult = true;      ///< o is given, where it is optional
+  bool hasTwoMaps = false;    ///< queries and keys have two heads for each of v and o
 
   int64_t pagesOfSequence() const { return (keys + pageRows - 1) / pageRows; }
   llvm::SmallVector<int64_t> shapeInDecode(llvm::StringRef name) const {
@@ -234,6 +235,13 @@ struct CallExtents {
         return {1, pages};
       if (name == "seq_lens")
         return {1};
+    }
+    if (hasTwoMaps && (name == "lambda" || name == "dlambda"))
+      return {1};
+    if (hasTwoMaps && rank == 4) {
+      bool isOfKeys = name == "k" || name == "v" || name == "dk" || name == "dv";
+      bool isOfMaps = name == "q" || name == "k" || name == "dq" || name == "dk";
+      return {batch, isOfMaps ? 2 : 1, isOfKeys ? keys : rows, depth};
     }
     if (rank == 1)
       return {name.contains("descale") || name.starts_with("dropout_")               ? 1

@@ -188,6 +188,14 @@ Kernel packed(Kernel kernel) {
   return kernel;
 }
 
+/// Two heads of queries and keys for each of values and results.
+Kernel withTwoMaps(Kernel kernel) {
+  kernel.extents.hasTwoMaps = true;
+  for (Launch &launch : kernel.launches)
+    launch.extents.hasTwoMaps = true;
+  return kernel;
+}
+
 /// Keys and values in pages of 16 rows.
 Kernel inPages(Kernel kernel) {
   kernel.params = with(kernel.params, {{"PAGE_ROWS", "16"}});
@@ -223,6 +231,13 @@ const std::vector<Kernel> kCausalKernels = {
             kScaledLaunches),
     rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
             kScaledLaunches),
+    rolesOf("tanh", "tanh_attention", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("tanh_backward", "tanh_attention_backward", kBackwardBlocks, kBackwardRoles, 2,
+            kLaunches),
+    onlyReached(inOrder(rolesOf("tanh_backward_in_order", "tanh_attention_backward",
+                                with(kBackwardBlocks, kInOrder), {}, 0, kLaunches))),
+    withTwoMaps(rolesOf("differential_backward", "differential_attention_backward",
+                        with(kBackwardBlocks, {{"DV", "64"}}), kBackwardRoles, 2, kLaunches)),
     rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
     apart(rolesOf("backward_apart", "attention_backward", kBackwardBlocks, kBackwardRoles, 4,
                   kLaunches)),
