@@ -10,7 +10,8 @@ of each sequence or a few, and chunked prefill; and writing new keys and values 
 
 Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others, and one
 query of each sequence if it has no rows; chunked prefill is `<sequences> x <new rows> on <keys before them>`. Masks are
-causal: the last new row attends all keys. Rates count the keys and values that a window keeps. Sides:
+causal: the last new row attends all keys. Rates count the keys and values that a window keeps. Names that begin with a type
+have a cache of that type, with a factor for each sequence and key head. Sides:
 
     rows       Tilewright, the keys of each sequence in one piece; in prefill those of all sequences one after the other,
                as attention_forward takes them without a cache
