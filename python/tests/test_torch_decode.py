@@ -243,6 +243,18 @@ class DecodeTest(TorchTest):
         self.refuses("q must be a tensor, but got list", q=[1])
         self.refuses("v_cache must have a width from 1 to 256, but got 300", self.k, normal(3, 40, 2, 300))
 
+class SinksTest(TorchTest):
+    def test_sinks_are_terms_of_the_sum(self):
+        k, v, q = normal(2, 40, 2, 16, seed=1), normal(2, 40, 2, 16, seed=2), normal(2, 1, 4, 16, seed=3)
+        lengths, sinks = torch.tensor([21, 0], dtype=torch.int32), torch.tensor([-1.0, 0.5, 2.0, -torch.inf])
+        plain, lse = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=lengths, return_softmax_lse=True)
+        o, with_sinks = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=lengths, return_softmax_lse=True, sinks=sinks)
+        expected = torch.logaddexp(lse, sinks[None, :, None])
+        self.assert_same((with_sinks,), (expected,), rtol=1e-5, atol=1e-5)
+        share = torch.exp(lse - expected).nan_to_num(0).transpose(1, 2)[..., None]
+        self.assert_same((o,), (plain * share,), rtol=1e-5, atol=1e-5)
+
+
 class EightBitCacheTest(TorchTest):
     """Caches of 8 bits under queries of 16 and 32."""
 
