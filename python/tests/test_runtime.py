@@ -427,7 +427,7 @@ class HeaderTest(unittest.TestCase):
              "tilewright_determinism": ctypes.c_int, "uint64_t": ctypes.c_uint64, "uint32_t[3]": ctypes.c_uint32 * 3,
              "tilewright_param *": ctypes.POINTER(runtime.Param), "char *": ctypes.c_char_p, "void *": ctypes.c_void_p,
              "int64_t *": ctypes.POINTER(ctypes.c_int64), "tilewright_view *": ctypes.POINTER(runtime.View),
-             "tilewright_argument *": ctypes.POINTER(runtime.Argument)}
+             "tilewright_argument *": ctypes.POINTER(runtime.Argument), "tilewright_type *": ctypes.POINTER(ctypes.c_int)}
 
     def read(self, name):
         path = os.path.join(places.ROOT, "runtime", name)
