@@ -201,41 +201,37 @@ Result<RegisterLayout> RegisterLayout::mmaOperandB(int64_t k, int64_t cols, int 
                          {cols / (8 * warpsN), 1, 8 * warpsN}});
 }
 
-/// Digits in which lanes that held rows i and i + 8 hold rows 2 i and 2 i + 1.
-static std::vector<Digit> pairRows(std::vector<Digit> digits) {
-  constexpr int64_t apart = 8;
-  for (Digit &digit : digits)
-    if (digit.dim == 0 && digit.stride <= apart)
-      digit.stride = digit.stride == apart ? 1 : 2 * digit.stride;
-  return digits;
+static Status checkWarpgroups(int64_t rows, int64_t warpgroups) {
+  if (Status status = checkWarps(4 * warpgroups); !status)
+    return status;
+  return checkMultiple("rows", rows, 64 * warpgroups, "64 for each warpgroup");
+}
+
+RegisterLayout RegisterLayout::withRowPairs() const {
+  auto paired = [](std::vector<Digit> digits) {
+    constexpr int64_t apart = 8;
+    for (Digit &digit : digits)
+      if (digit.dim == 0 && digit.stride <= apart)
+        digit.stride = digit.stride == apart ? 1 : 2 * digit.stride;
+    return digits;
+  };
+  return RegisterLayout(extents, warps, paired(lanes), paired(registers));
 }
 
 Result<RegisterLayout> RegisterLayout::wgmmaAccumulator(int64_t rows, int64_t cols, int warpgroups,
                                                         bool rowPairs) {
-  if (Status status = checkWarps(4 * int64_t(warpgroups)); !status)
-    return status;
-  if (Status status = checkMultiple("rows", rows, 64 * warpgroups, "64 for each warpgroup");
-      !status)
+  if (Status status = checkWarpgroups(rows, warpgroups); !status)
     return status;
   Result<RegisterLayout> layout = mmaAccumulator(rows, cols, 4 * warpgroups, 1);
-  if (layout && rowPairs)
-    return RegisterLayout({rows, cols}, layout->warps, pairRows(layout->lanes),
-                          pairRows(layout->registers));
-  return layout;
+  return layout && rowPairs ? layout->withRowPairs() : layout;
 }
 
 Result<RegisterLayout> RegisterLayout::wgmmaOperandA(int64_t rows, int64_t k, int warpgroups,
                                                      int elementBits, bool rowPairs) {
-  if (Status status = checkWarps(4 * int64_t(warpgroups)); !status)
-    return status;
-  if (Status status = checkMultiple("rows", rows, 64 * warpgroups, "64 for each warpgroup");
-      !status)
+  if (Status status = checkWarpgroups(rows, warpgroups); !status)
     return status;
   Result<RegisterLayout> layout = mmaOperandA(rows, k, 4 * warpgroups, 1, elementBits);
-  if (layout && rowPairs)
-    return RegisterLayout({rows, k}, layout->warps, pairRows(layout->lanes),
-                          pairRows(layout->registers));
-  return layout;
+  return layout && rowPairs ? layout->withRowPairs() : layout;
 }
 
 Result<RegisterLayout> RegisterLayout::blocked(const std::vector<int64_t> &shape, int vector,

@@ -194,6 +194,9 @@ public:
   std::string str() const;
 
 private:
+  /// Lanes that hold rows i and i + 8 hold rows 2 i and 2 i + 1 instead.
+  RegisterLayout withRowPairs() const;
+
   RegisterLayout(std::vector<int64_t> shape, std::vector<Digit> warps, std::vector<Digit> lanes,
                  std::vector<Digit> registers);
 
