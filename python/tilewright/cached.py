@@ -14,7 +14,7 @@ from tilewright.registration import operator
 from tilewright.tensors import check_dense, check_device, check_integers
 
 
-MAX_DIM = 256  # of kernels/attention_decode.mlir
+MAX_DIM, MAX_SPLITS = 256, 1024  # of kernels/attention_decode.mlir
 STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}  # types of caches for q of 16 bits or more
 
 
@@ -77,8 +77,8 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
     values = as_batch(values) if is_packed else values
     k, v = ("k_pages", "v_pages") if isinstance(choice, DecodeChoice) else ("k", "v")
     values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "leftpad": leftpad, "k_descale": k_descale, "v_descale": v_descale, "scale": scale, "window_left": window_left, "window_right": window_right,
-               **named_values(tensors, floats, integers, names)}
+               "leftpad": leftpad, "k_descale": k_descale, "v_descale": v_descale, "scale": scale,
+               "window_left": window_left, "window_right": window_right, **named_values(tensors, floats, integers, names)}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
@@ -167,6 +167,24 @@ def check_table(block_table, k, batch, device):
     if block_table.shape[0] != batch or k.shape[1] == 0:
         raise ValueError(f"block_table must have the batch of q, {batch}, and pages at least 1 row, but got "
                          f"{list(block_table.shape)} and {k.shape[1]}")
+
+
+def check_pages(block_table, k_cache, batch, device):
+    """Raises ValueError unless the table, or without one the cache, has a row for each sequence."""
+    if block_table is not None:
+        check_table(block_table, k_cache, batch, device)
+    elif k_cache.shape[0] != batch:
+        raise ValueError(f"k_cache must have the batch of q, {batch}, where there is no block_table, but got "
+                         f"{k_cache.shape[0]}")
+
+
+def splits_of(num_splits, kinds="a number"):
+    """The number of parts into which keys are divided at most, 0 to choose it. Raises ValueError for others; `kinds` says
+    what the function takes."""
+    splits = checks.integer_of(num_splits)
+    if splits is None or not 0 <= splits <= MAX_SPLITS:
+        raise ValueError(f"num_splits must be {kinds} from 0 to {MAX_SPLITS}, but got {checks.shown(num_splits)}")
+    return splits
 
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,

@@ -69,12 +69,9 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         check_integers("cache_batch_idx", cache_batch_idx, q.device, (q.shape[0],))
         block_table = cache_batch_idx[:, None]
     batch, rows = q.shape[0], k_cache.shape[1]
+    cached.check_pages(block_table, k_cache, batch, q.device)
     if block_table is not None:
-        cached.check_table(block_table, k_cache, batch, q.device)
         rows *= block_table.shape[1]
-    elif k_cache.shape[0] != batch:
-        raise ValueError(f"k_cache must have the batch of q, {batch}, where there is no block_table, but got "
-                         f"{k_cache.shape[0]}")
     if isinstance(cache_seqlens, torch.Tensor):
         check_integers("cache_seqlens", cache_seqlens, q.device, (batch,))
     else:
@@ -84,9 +81,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         cache_seqlens = torch.full((batch,), length, dtype=torch.int32, device=q.device)
     if cache_leftpad is not None:
         check_integers("cache_leftpad", cache_leftpad, q.device, (batch,))
-    splits = checks.integer_of(num_splits)
-    if splits is None or not 0 <= splits <= 1024:
-        raise ValueError(f"num_splits must be a number from 0 to 1024, but got {checks.shown(num_splits)}")
+    splits = cached.splits_of(num_splits)
     of_heads = [cached.factors_of(name, factors, cache, q.device) if has_new else None
                 for name, factors, cache in (("k_descale", k_descale, k_cache), ("v_descale", v_descale, v_cache))]
     k_descale = cached.factors_of("k_descale", k_descale, k_cache, q.device, batch)

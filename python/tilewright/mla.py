@@ -77,17 +77,11 @@ def flash_mla_with_kvcache(q, k_cache, block_table, cache_seqlens, head_dim_v, t
     if value_dim is None or not max(32, dim - MOST_REST) <= value_dim <= most or value_dim % 32:
         raise ValueError(f"head_dim_v must be a multiple of 32 from {max(32, dim - MOST_REST)} to {most} where q has {dim} "
                          f"columns, but got {checks.shown(head_dim_v)}")
-    if block_table is not None:
-        cached.check_table(block_table, k_cache, batch, q.device)
-    elif k_cache.shape[0] != batch:
-        raise ValueError(f"k_cache must have the batch of q, {batch}, where there is no block_table, but got "
-                         f"{k_cache.shape[0]}")
+    cached.check_pages(block_table, k_cache, batch, q.device)
     check_integers("cache_seqlens", cache_seqlens, q.device, (batch,))
     splits = 0
     if num_splits is not None and not isinstance(num_splits, torch.Tensor):
-        splits = checks.integer_of(num_splits)
-        if splits is None or not 0 <= splits <= 1024:
-            raise ValueError(f"num_splits must be None, a tensor, or a number from 0 to 1024, but got {checks.shown(num_splits)}")
+        splits = cached.splits_of(num_splits, "None, a tensor, or a number")
     o, lse = mla_decode(q.transpose(1, 2), k_cache, block_table, cache_seqlens, value_dim,
                         checks.scale_of(softmax_scale, dim), bool(causal), splits)
     return o.transpose(1, 2), lse

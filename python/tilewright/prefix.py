@@ -163,15 +163,9 @@ def cascade(q, k_cache, v_cache, shared_keys, *, shared_table=None, shared_k=Non
         if given is None or not 0 <= given <= room:
             raise ValueError(f"shared_keys must be a tensor or a number from 0 to {room}, but got {checks.shown(shared_keys)}")
         shared_keys = given
-    if block_table is not None:
-        cached.check_table(block_table, k_cache, batch, q.device)
-    elif k_cache.shape[0] != batch:
-        raise ValueError(f"k_cache must have the batch of q, {batch}, where there is no block_table, but got "
-                         f"{k_cache.shape[0]}")
+    cached.check_pages(block_table, k_cache, batch, q.device)
     check_integers("cache_seqlens", cache_seqlens, q.device, (batch,))
-    splits = checks.integer_of(num_splits)
-    if splits is None or not 0 <= splits <= 1024:
-        raise ValueError(f"num_splits must be a number from 0 to 1024, but got {checks.shown(num_splits)}")
+    splits = cached.splits_of(num_splits)
     causal = "bottom_right" if causal or q.shape[1] == 1 else "none"
     o, lse = cascade_attention(q, k_cache, v_cache, shared_k, shared_v, shared_table, length, shared_keys, block_table,
                                cache_seqlens, causal, checks.scale_of(softmax_scale, q.shape[-1]),
