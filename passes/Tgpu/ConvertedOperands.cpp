@@ -12,6 +12,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TransposeTiles.h"
 
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -51,22 +52,11 @@ bool isTransposedA(Value value) {
   });
 }
 
-void transpose(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  value.setType(RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
-                                      type.getElementType(), type.getEncoding()));
-}
-
 /// The converted tile is read from its buffer column by column.
 void turn(tile::LoadOp load, Value converted) {
-  int64_t rank = tile::getRank(load.getView().getType());
-  SmallVector<int64_t> dims{rank - 2, rank - 1};
-  if (std::optional<ArrayRef<int64_t>> given = load.getDims())
-    dims.assign(given->begin(), given->end());
-  std::swap(dims[0], dims[1]);
-  load.setDims(ArrayRef<int64_t>(dims));
-  transpose(load.getResult());
-  transpose(converted);
+  load.setDimsAttr(swapDims(load.getDims(), load.getView()));
+  for (Value value : {load.getResult(), converted})
+    value.setType(getTransposed(value.getType()));
   for (Operation *user : converted.getUsers())
     cast<tile::DotOp>(user).setTransposeA(false);
 }

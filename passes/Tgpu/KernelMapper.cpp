@@ -118,7 +118,7 @@ LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
     if (dim == 0)
       layout = layouts.getDefault(shape, bits);
     int64_t matrixDim = dim == 0 ? 0 : 1;
-    auto slice = SliceAttr::get(op.getContext(), matrixDim, layout);
+    SliceAttr slice = getSlice(layout, matrixDim);
     auto row = RankedTensorType::get({others}, type.getElementType(), slice);
     Value reduced =
         tile::ReduceOp::create(b, row, op.getKind(), reshape(source, shape, layout), matrixDim);
@@ -157,7 +157,7 @@ Value KernelMapper::getIndexTile(Value at, Type tile, Type view, int64_t along,
     return getTile(at, type.getEncoding());
   int64_t first = dims ? (*dims)[0] : tile::getRank(view) - type.getRank();
   int64_t other = along == first ? 1 : 0;
-  return getTile(at, SliceAttr::get(b.getContext(), other, type.getEncoding()));
+  return getTile(at, getSlice(type.getEncoding(), other));
 }
 
 LogicalResult KernelMapper::mapGather(tile::GatherOp op) {

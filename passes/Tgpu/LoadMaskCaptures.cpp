@@ -25,7 +25,7 @@ static Value createLoad(OpBuilder &b, const CaptureLoad &load) {
   if (load.wholeDims.size() == 1) {
     int64_t dim = load.wholeDims.front();
     type = RankedTensorType::get(type.getDimSize(dim), type.getElementType(),
-                                 SliceAttr::get(b.getContext(), 1 - dim, type.getEncoding()));
+                                 getSlice(type.getEncoding(), 1 - dim));
   }
   return LoadOp::create(b, load.loc, type, load.view, load.indices, load.staticIndices, load.dims,
                         Value());

@@ -34,7 +34,7 @@ void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
   if (!loop.tight)
     return;
   func::FuncOp ranges = getRanges(op);
-  auto slice = SliceAttr::get(b.getContext(), getBlockDim(op), layouts.get(op.getKeep()));
+  auto slice = getSlice(layouts.get(op.getKeep()), getBlockDim(op));
   auto type = RankedTensorType::get({loop.rowCount}, b.getI32Type(), slice);
   Values operands{tile::IotaOp::create(b, type, loop.start, 0), loop.lower, loop.upper};
   for (Value operand : op.getMaskOperands())

@@ -94,28 +94,25 @@ private:
   static void noteNoRoles(KernelOp kernel, const RoleOverrides &overrides) {
     if (!getTargetOf(kernel).hasRoles() || !couldUseRoles(kernel))
       return;
-    auto reason = kernel->getAttrOfType<StringAttr>(noRolesName); // of an earlier pass
-    if (!reason) {
-      std::string text;
-      {
-        ScopedDiagnosticHandler held(kernel.getContext(),
-                                     [&, thread = llvm::get_threadid()](Diagnostic &diagnostic) {
-                                       if (llvm::get_threadid() != thread)
-                                         return failure(); // for the handler of that thread
-                                       text = diagnostic.str();
-                                       return success();
-                                     });
-        (void)planRoles(kernel, overrides, /*must=*/true); // is rejected as before
-      }
-      StringRef why = text;
-      why = why.split("roles: ").second.split("; use the schedule").first; // without the remedy
-      reason = StringAttr::get(kernel.getContext(), why.empty() ? StringRef(text) : why);
-      kernel->setAttr(noRolesName, reason);
+    std::string text;
+    {
+      ScopedDiagnosticHandler held(kernel.getContext(),
+                                   [&, thread = llvm::get_threadid()](Diagnostic &diagnostic) {
+                                     if (llvm::get_threadid() != thread)
+                                       return failure(); // for the handler of that thread
+                                     text = diagnostic.str();
+                                     return success();
+                                   });
+      (void)planRoles(kernel, overrides, /*must=*/true); // is rejected as before
     }
+    StringRef why = text;
+    why = why.split("roles: ").second.split("; use the schedule").first; // without the remedy
+    StringRef reason = why.empty() ? StringRef(text) : why;
+    kernel->setAttr(noRolesName, StringAttr::get(kernel.getContext(), reason));
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("no-roles")
                                         .category("tgpu-plan-schedule")
                                         .function(kernel.getSymName()))
-        << remark::reason("{0}", reason.getValue());
+        << remark::reason("{0}", reason);
   }
 
   LogicalResult parse(Overrides &overrides) {

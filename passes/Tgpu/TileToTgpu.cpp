@@ -72,14 +72,12 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
       Attribute blocks = kernel->getAttr(blocksAttrName);
       Attribute strategy = kernel->getAttr(strategyAttrName);
-      Attribute noRoles = machine->hasRoles() ? kernel->getAttr(tgpu::noRolesName) : Attribute();
       StringAttr name = kernel.getSymNameAttr();
       if (failed(tgpu::KernelMapper(kernel, *machine, usable).run()))
         return signalPassFailure();
       Operation *mapped = SymbolTable::lookupSymbolIn(getOperation(), name);
       for (auto [key, value] :
-           {std::pair(blocksAttrName, blocks), std::pair(strategyAttrName, strategy),
-            std::pair(tgpu::noRolesName, noRoles)})
+           {std::pair(blocksAttrName, blocks), std::pair(strategyAttrName, strategy)})
         if (value) // for reports
           mapped->setAttr(key, value);
     }

@@ -22,17 +22,27 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
+RankedTensorType tgpu::getTransposed(Type type) {
+  auto tile = cast<RankedTensorType>(type);
+  return RankedTensorType::get({tile.getDimSize(1), tile.getDimSize(0)}, tile.getElementType(),
+                               tile.getEncoding());
+}
+
+DenseI64ArrayAttr tgpu::swapDims(std::optional<ArrayRef<int64_t>> given, Value view) {
+  int64_t rank = tile::getRank(view.getType());
+  SmallVector<int64_t> dims{rank - 2, rank - 1};
+  if (given)
+    dims.assign(given->begin(), given->end());
+  std::swap(dims[0], dims[1]);
+  bool isDefault = dims[0] == rank - 2 && dims[1] == rank - 1;
+  return isDefault ? DenseI64ArrayAttr() : DenseI64ArrayAttr::get(view.getContext(), dims);
+}
+
 namespace {
 
 bool isMatrix(Value value) {
   return value && isa<RankedTensorType>(value.getType()) &&
          cast<RankedTensorType>(value.getType()).getRank() == 2;
-}
-
-RankedTensorType getTransposed(Type type) {
-  auto tile = cast<RankedTensorType>(type);
-  return RankedTensorType::get({tile.getDimSize(1), tile.getDimSize(0)}, tile.getElementType(),
-                               tile.getEncoding());
 }
 
 /// Whether C^T, but not C, can be distributed over warpgroups.
@@ -223,17 +233,6 @@ private:
     use.set(copy->getResult(0));
   }
 
-  static DenseI64ArrayAttr swapDims(OpBuilder &b, std::optional<ArrayRef<int64_t>> given,
-                                    Value view) {
-    int64_t rank = tile::getRank(view.getType());
-    SmallVector<int64_t> dims{rank - 2, rank - 1};
-    if (given)
-      dims.assign(given->begin(), given->end());
-    std::swap(dims[0], dims[1]);
-    bool isDefault = dims[0] == rank - 2 && dims[1] == rank - 1;
-    return isDefault ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(dims);
-  }
-
   void rewriteDot(tile::DotOp dot) {
     bool transposeA = dot.getTransposeA() != turned.contains(dot.getLhs());
     bool transposeB = dot.getTransposeB() != turned.contains(dot.getRhs());
@@ -264,11 +263,11 @@ private:
       if (turned.contains(expand.getResult()))
         expand.setDim(1 - expand.getDim());
     } else if (auto load = dyn_cast<tile::LoadOp>(op)) {
-      load.setDimsAttr(swapDims(b, load.getDims(), load.getView()));
+      load.setDimsAttr(swapDims(load.getDims(), load.getView()));
     } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
-      store.setDimsAttr(swapDims(b, store.getDims(), store.getView()));
+      store.setDimsAttr(swapDims(store.getDims(), store.getView()));
     } else if (auto add = dyn_cast<tile::AtomicAddOp>(op)) {
-      add.setDimsAttr(swapDims(b, add.getDims(), add.getView()));
+      add.setDimsAttr(swapDims(add.getDims(), add.getView()));
     } else if (keepsPlaces(op) && hasTurned) {
       for (OpOperand &use : op->getOpOperands())
         if (isMatrix(use.get()) && isMadeAnew(use.get()))

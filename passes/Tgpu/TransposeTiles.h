@@ -18,6 +18,13 @@ namespace tilewright::tgpu {
 /// precedes it. Returns whether it did so; a kernel with other products stays as it is.
 bool transposeTilesOfFewRows(tile::KernelOp kernel);
 
+/// The type of a matrix with rows and columns exchanged.
+RankedTensorType getTransposed(Type type);
+
+/// The `dims` of a load or store of a matrix, with the two exchanged; null for the last two of the
+/// view in order.
+DenseI64ArrayAttr swapDims(std::optional<ArrayRef<int64_t>> dims, Value view);
+
 /// Whether the mask of the loop is held transposed: [positions of the block, fixed positions].
 bool hasTransposedKeep(tile::ForBlocksOp loop);
 

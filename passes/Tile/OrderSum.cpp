@@ -142,7 +142,8 @@ private:
   ExprAttr call(Function function, ArrayRef<ExprAttr> operands) const {
     return makeCall(context, function, operands);
   }
-  WorkspaceOp sums() { return sum.adding.getArgs()[sumArgument].getDefiningOp<WorkspaceOp>(); }
+  Value getSums() { return sum.adding.getArgs()[sumArgument]; }
+  WorkspaceOp getWorkspace() { return getSums().getDefiningOp<WorkspaceOp>(); }
   ExprAttr flagOf(bool value) const { return ExprAttr::getFlag(context, value); }
 
   /// With derived parameters of the program replaced by their values, and adds_in_order() by true.
@@ -196,7 +197,7 @@ private:
     facts.isStaggered = get(op.getStaggeredConditionAttr(), never);
     facts.isBanded = get(op.getBandedConditionAttr(), never);
     facts.isPacked = get(op.getPackedConditionAttr(), never);
-    ArrayRef<Attribute> extents = sums().getExtents().getValue();
+    ArrayRef<Attribute> extents = getWorkspace().getExtents().getValue();
     facts.rows = get(op.getRowsAttr(), cast<ExprAttr>(extents[extents.size() - 2]));
     facts.sequences = get(op.getSequencesAttr(), one);
     facts.positions = names.get(op.getSizeAttr());
@@ -259,7 +260,7 @@ private:
     const char *reason = nullptr;
     if (!sum.adding->isBeforeInBlock(sum.completion))
       reason = "the launch that reads the sums does not follow the one that adds";
-    Value sums = sum.adding.getArgs()[sumArgument];
+    Value sums = getSums();
     for (Operation *at = sum.adding; !reason && at != sum.completion; at = at->getNextNode()) {
       auto launch = dyn_cast<LaunchOp>(at);
       if (!launch)
@@ -300,7 +301,7 @@ private:
     ExprAttr wanted = sum.completion.getConditionAttr(), given = sum.adding.getConditionAttr();
     ExprAttr isTaken = declare(takenName, both(both(both(isPossible, given), wanted), taken));
     OpBuilder b(program.getBody().getContext());
-    auto workspace = sum.adding.getArgs()[sumArgument].getDefiningOp<WorkspaceOp>();
+    WorkspaceOp workspace = getWorkspace();
     b.setInsertionPointAfter(workspace);
     ExprAttr zero = ExprAttr::getInt(context, 0);
     SmallVector<Attribute> extents(workspace.getExtents().getValue());
