@@ -10,6 +10,7 @@
 #include "passes/Tgpu/ConvertedOperands.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/FirstUser.h"
 #include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/TransposeTiles.h"
@@ -64,11 +65,7 @@ void turn(tile::LoadOp load, Value converted) {
 /// Behind the product before its first one, during which it can be read and converted, and whose
 /// operands' registers it follows.
 void moveBehindProduct(tile::LoadOp load, Operation *convert) {
-  Operation *first = nullptr;
-  for (Operation *user : convert->getUsers())
-    if (Operation *top = load->getBlock()->findAncestorOpInBlock(*user);
-        top && (!first || top->isBeforeInBlock(first)))
-      first = top;
+  Operation *first = getFirstUser(convert);
   if (!first)
     return;
   for (Operation *before = first->getPrevNode(); before && before != convert;

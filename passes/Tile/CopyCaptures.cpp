@@ -11,6 +11,7 @@
 // without such copies.
 
 #include "dialect/Tile/Tile.h"
+#include "passes/FirstUser.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
@@ -86,12 +87,7 @@ CapturedOp getCopied(LoadOp load, llvm::SetVector<Attribute> &constraints) {
 /// Copies start in program order, and one that waits for its buffer delays later ones: put the one
 /// needed first first.
 void moveToFirstUser(LoadOp load) {
-  Operation *first = nullptr;
-  for (Operation *user : load->getUsers())
-    if (Operation *top = load->getBlock()->findAncestorOpInBlock(*user);
-        top && (!first || top->isBeforeInBlock(first)))
-      first = top;
-  if (first)
+  if (Operation *first = getFirstUser(load))
     load->moveBefore(first);
 }
 

@@ -30,10 +30,6 @@ const char *causalName(Causal causal) {
   return "none";
 }
 
-bool usesWindow(const AttentionProblem &problem) {
-  return problem.window.left >= 0 || problem.window.right >= 0;
-}
-
 Layout layoutOf(const CallOptions &options, const std::string &name) {
   auto found = options.layouts.find(name);
   return found == options.layouts.end() ? Layout() : found->second;
@@ -82,6 +78,10 @@ Params paramsOf(const AttentionProblem &problem, Type type, const CallOptions &o
 }
 
 } // namespace
+
+bool usesWindow(const AttentionProblem &problem) {
+  return problem.window.left >= 0 || problem.window.right >= 0;
+}
 
 std::vector<double> swapOuter(const std::vector<double> &values, int64_t n0, int64_t n1) {
   std::vector<double> result(values.size());

@@ -37,6 +37,9 @@ std::vector<double> swapOuter(const std::vector<double> &values, int64_t n0, int
 Params attentionParams(const reference::AttentionProblem &problem, reference::Type type,
                        bool hasWindow = true);
 
+/// Whether the problem has a window that ends on a side.
+bool usesWindow(const reference::AttentionProblem &problem);
+
 /// q, k, v and scale; a window for kernels that have one.
 void bindInputs(KernelCall &call, const reference::AttentionProblem &problem, reference::Type type,
                 const reference::AttentionInputs &inputs, const CallOptions &options = {},

@@ -17,6 +17,14 @@ using namespace tilewright::reference;
 
 namespace {
 
+void bindScaleAndWindow(KernelCall &call, const AttentionProblem &problem) {
+  call.scalar("scale", problem.scale);
+  if (usesWindow(problem)) {
+    call.integer("window_left", problem.window.left);
+    call.integer("window_right", problem.window.right);
+  }
+}
+
 std::vector<AttentionProblem> problems() {
   std::vector<AttentionProblem> result;
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
@@ -193,11 +201,7 @@ TEST_P(Backwards, DifferentialSaves) {
     call.input("k2", element, k, both.second.k);
     call.input("v", element, {k[0], k[1], k[2], problem.DV}, both.first.v);
     call.input("lambda", ElementType::F32, {problem.Hq}, both.lambda);
-    call.scalar("scale", problem.scale);
-    if (problem.window.left >= 0 || problem.window.right >= 0) {
-      call.integer("window_left", problem.window.left);
-      call.integer("window_right", problem.window.right);
-    }
+    bindScaleAndWindow(call, problem);
     call.output("o", element, o);
     call.output("o2", element, o);
     call.output("lse", accumulatorType(type), {problem.B, 2 * problem.Hq, problem.Sq});
@@ -250,11 +254,7 @@ TEST_P(Backwards, Differential) {
       call.input("lse", accumulatorType(type), {q[0], q[1], q[2]}, lse);
       call.input("do", element, o, both.dO);
       call.input("lambda", ElementType::F32, {problem.Hq}, both.lambda);
-      call.scalar("scale", problem.scale);
-      if (problem.window.left >= 0 || problem.window.right >= 0) {
-        call.integer("window_left", problem.window.left);
-        call.integer("window_right", problem.window.right);
-      }
+      bindScaleAndWindow(call, problem);
       call.output("dq", element, q);
       call.output("dk", element, k);
       call.output("dv", element, v);
