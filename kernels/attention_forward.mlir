@@ -83,8 +83,8 @@
 // contains that key, since 0 * NaN is NaN.
 //
 // Precision: P is rounded to T before the product with V; all other values have the type ACC. 8-bit types have few
-// small values, so P is multiplied by 256 / @weight_limit before it is rounded (the largest e4m3 is 448). Runs are
-// bit-identical.
+// small values, so the maximum that is subtracted is log2(256 / @weight_limit) less, and P at most 256 (the largest
+// e4m3 is 448). Runs are bit-identical.
 //
 // Algorithm: online softmax over blocks of keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
 // The body finds the rows of this instance, iterates over the blocks of keys that they attend, then normalizes and

@@ -732,6 +732,41 @@ def TileScaleAfterLoop : Pass<"tile-scale-after-loop", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileTransposeOperands : Pass<"tile-transpose-operands", "::mlir::ModuleOp"> {
+  let summary = "transpose arrays of 8-bit floats before kernels that multiply them across k";
+  let description = [{
+    wgmma multiplies bytes only along k. If a product `P V` of 8-bit floats loads V from an array [..., k, n], the
+    program gets a workspace [..., n, k] and a launch that writes the array to it, and the kernel loads V^T. A kernel
+    without a program gets one of its name, on all GPUs. P is in registers, in the order of an accumulator, so the
+    workspace has the order of `interleaved` (see tile.dot). A sum is added to the product by `arith.addf`: the matrix
+    unit keeps few bits of long sums of bytes.
+
+    This happens for products whose shapes wgmma has (64 rows or more, a depth of 32 to 128), of at most 128 columns,
+    since both sums are in registers. The rows are those of a block that begins at a multiple of 16, of an argument: the
+    rows of packed sequences begin anywhere, where no tensor map can begin along them. Parameters must be bound.
+
+    Before:
+    ```mlir
+    %v_tile = tile.load %v[%b, %h, %n, 0] : !tile.view<[?, ?, ?, 128], f8E4M3FN> -> tensor<128x128xf8E4M3FN>
+    %new = tile.dot %p, %v_tile, %old : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
+    ```
+    After:
+    ```mlir
+    %turned = tile.load %v_transposed[%b, %h, 0, %n]
+        : !tile.view<[?, ?, 128, ?], f8E4M3FN> -> tensor<128x128xf8E4M3FN>
+    %product = tile.dot %p, %turned transpose_b interleaved
+        : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
+    %new = arith.addf %old, %product fastmath<contract> : tensor<128x128xf32>
+    ```
+
+    Not its job: operands a that are loaded; arrays in pages.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
+}
+
 def TileCopyCaptures : Pass<"tile-copy-captures", "::mlir::ModuleOp"> {
   let summary = "let loads of captured views in loops be copied by tensor maps";
   let description = [{

@@ -88,6 +88,9 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createLoopInvariantCodeMotionPass());
   // After loop-invariant code motion has moved invariant factors out of loops.
   manager.addPass(createTileScaleAfterLoop());
+  // Last, because sums that it adds apart are no longer accumulators, which the passes before look
+  // for.
+  manager.addPass(createTileTransposeOperands({options.target}));
 }
 
 void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {

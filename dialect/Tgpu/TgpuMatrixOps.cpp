@@ -12,9 +12,18 @@ using namespace tilewright::tgpu;
 LogicalResult ConvertOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
-  if (source.getShape() == result.getShape() && source.getElementType() == result.getElementType())
-    return verifyWarps(*this);
-  return emitOpError() << "must change only the layout, but got " << source << " and " << result;
+  if (source.getShape() != result.getShape() || source.getElementType() != result.getElementType())
+    return emitOpError() << "must change only the layout, but got " << source << " and " << result;
+  auto operand = dyn_cast<OperandAttr>(result.getEncoding());
+  bool isOfSums = operand && operand.getOperand() == MatrixOperand::A &&
+                  operand.getParent() == source.getEncoding() &&
+                  isa<WgmmaAttr>(operand.getParent()) &&
+                  getElementBits(source.getElementType()) == 8;
+  if (getInterleaved() && (getScratch() || !isOfSums))
+    return emitOpError() << "'interleaved' requires 8-bit elements of a wgmma layout that become "
+                            "its operand a without scratch memory, but got "
+                         << source << " and " << result;
+  return verifyWarps(*this);
 }
 
 LogicalResult ColumnsOp::verify() {

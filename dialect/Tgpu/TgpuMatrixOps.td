@@ -15,9 +15,12 @@ def Tgpu_ConvertOp : Tgpu_Op<"convert", [AlwaysSpeculatable]> {
     by shuffles within a warp, or through shared memory, for which `scratch` must be given. Only a conversion with
     `scratch` has effects: it writes the buffer, then reads it, with a barrier in between and after.
 
+    With `interleaved`, column 16 a + 8 b + 2 c + d of the source becomes column 16 a + 4 c + 2 b + d of the result, for
+    b, d < 2 and c < 4. An accumulator of wgmma thus becomes operand a of 8 bits without moving between threads.
+
     Preconditions: the scratch buffer is not in use; all warps of the role execute the operation.
 
-    Postconditions: every element keeps its value.
+    Postconditions: every element keeps its value, and without `interleaved` its place.
 
     Example:
     ```mlir
@@ -28,12 +31,14 @@ def Tgpu_ConvertOp : Tgpu_Op<"convert", [AlwaysSpeculatable]> {
     Errors:
     - another shape or element type
     - layouts for a number of warps other than that which executes the operation
+    - `interleaved` with scratch, or other than from a wgmma layout to operand a of it, of 8 bits
   }];
   let arguments = (ins Tgpu_RegisterTile:$source,
-                       Arg<Optional<Tgpu_Shared>, "", Tgpu_AccessesShared>:$scratch);
+                       Arg<Optional<Tgpu_Shared>, "", Tgpu_AccessesShared>:$scratch, UnitAttr:$interleaved);
   let results = (outs Tgpu_RegisterTile:$result);
   let assemblyFormat = [{
-    $source (`through` $scratch^ `:` type($scratch) `in`)? attr-dict `:` type($source) `->` type($result)
+    $source (`through` $scratch^ `:` type($scratch) `in`)? (`interleaved` $interleaved^)? attr-dict `:`
+    type($source) `->` type($result)
   }];
   let hasVerifier = 1;
 }

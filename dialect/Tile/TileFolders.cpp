@@ -64,6 +64,8 @@ OpFoldResult SelectOp::fold(FoldAdaptor) {
 
 OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   Type from = getSource().getType(), to = getResult().getType();
+  if (getSaturate())
+    return {};
   if (from == to)
     return getSource();
   // Constants of scalars; a parameter's type is not known yet.

@@ -178,6 +178,12 @@ LogicalResult DotOp::verify() {
                          << ", but got " << getAcc().getType();
   if (getPrecision() == DotPrecision::TF32 && !element.isF32() && !isa<ParamType>(element))
     return emitOpError() << "precision tf32 is for f32 operands, but got " << element;
+  constexpr int64_t interleavedDepth = 16;
+  Dim depth = aDims[1];
+  bool isKnown = !depth.isSymbol() && !depth.isUnknown();
+  if (getInterleaved() && isKnown && depth.extent % interleavedDepth != 0)
+    return emitOpError() << "'interleaved' requires an inner dimension that is a multiple of "
+                         << interleavedDepth << ", but got " << depth.extent;
   return success();
 }
 
@@ -326,6 +332,10 @@ LogicalResult CastOp::verify() {
   if (getReassoc() &&
       !(isa<IntegerType>(getElementType(source)) && isa<FloatType>(getElementType(result))))
     return emitOpError() << "'reassoc' requires a conversion of integers to floats, but got "
+                         << source << " and " << result;
+  if (getSaturate() && !(isa<FloatType, ParamType>(getElementType(source)) &&
+                         isa<FloatType, ParamType>(getElementType(result))))
+    return emitOpError() << "'saturate' requires a conversion of floats to floats, but got "
                          << source << " and " << result;
   return success();
 }

@@ -175,6 +175,10 @@ def Tile_DotOp : Tile_Op<"dot", [Pure]> {
     accumulate in f32; f32 in f32 (`precision = tf32` rounds the operands first); f64 in f64. The order of
     summation is not defined, but fixed for a given target.
 
+    With `interleaved`, column 16 a + 8 b + 2 c + d of op(lhs) is multiplied with row 16 a + 4 c + 2 b + d of op(rhs),
+    for b, d < 2 and c < 4: in rhs, the pairs of the two halves of each 16 alternate. This is the order in which a
+    thread that holds a sum of wgmma has the operand of a product of bytes. tile-transpose-operands stores rhs so.
+
     Preconditions: none. Postconditions: NaN and infinities propagate as in the formula.
 
     Example:
@@ -191,15 +195,17 @@ def Tile_DotOp : Tile_Op<"dot", [Pure]> {
     - an accumulator of another type than the result
     - an element type of the result other than the accumulation type
     - tf32 on elements other than f32
+    - `interleaved` with an inner dimension that is no multiple of 16
   }];
   let arguments = (ins Tile_AnyTile:$lhs, Tile_AnyTile:$rhs, Optional<Tile_AnyTile>:$acc,
                        UnitAttr:$transpose_a, UnitAttr:$transpose_b,
                        DefaultValuedAttr<Tile_DotPrecisionAttr,
-                           "::tilewright::tile::DotPrecision::IEEE">:$precision);
+                           "::tilewright::tile::DotPrecision::IEEE">:$precision,
+                       UnitAttr:$interleaved);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs (`,` $acc^)? (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)?
-    (`precision` $precision^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
+    (`precision` $precision^)? (`interleaved` $interleaved^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
     custom<ResultAndAcc>(type($result), ref($acc), type($acc))
   }];
   let hasVerifier = 1;
@@ -347,7 +353,8 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
   let summary = "conversion of elements to another type";
   let description = [{
     A conversion between floats rounds to nearest, ties to even; a value that is too large becomes infinity, or NaN in
-    e4m3, which has no infinity. A conversion from integer to float rounds likewise (integers are signed; `i1` is 0 or
+    e4m3, which has no infinity. With `saturate`, it becomes the greatest finite value of its sign instead, as an
+    infinity does; NaN stays NaN. A conversion from integer to float rounds likewise (integers are signed; `i1` is 0 or
     1). A conversion from float to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or
     truncated.
 
@@ -363,16 +370,20 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
     Examples:
     ```mlir
     %p = tile.cast %s : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], T>
+    %y = tile.cast %x saturate : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], e4m3>
     %x = tile.cast %j reassoc : i32 -> f32
     ```
 
     Errors:
     - a result of another shape
+    - `saturate` on a conversion other than from float to float
     - `reassoc` on a conversion other than from integer to float
   }];
-  let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc);
+  let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc, UnitAttr:$saturate);
   let results = (outs Tile_TileOrScalar:$result);
-  let assemblyFormat = "$source (`reassoc` $reassoc^)? attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source (`reassoc` $reassoc^)? (`saturate` $saturate^)? attr-dict `:` type($source) `->` type($result)
+  }];
   let hasVerifier = 1;
   let hasFolder = 1;
 }

@@ -6,7 +6,7 @@
 // each row:
 //
 //   max   the maximum of the scores so far, in base 2 (GPUs have an instruction for exp2); with 16-bit types it may be
-//         up to 8 less, see @online_softmax
+//         up to 8 less, see @online_softmax, and with 8-bit types it is 8 less, see @drop
 //   sum   the sum of exp2(x - max)
 //   acc   the sum of exp2(x - max) V
 //
@@ -42,20 +42,46 @@ func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
 func.func private @weight_limit(!acc) -> !acc
 
-// The factor of P with 8-bit types, which have few small values. If @weight_limit is the limit of weights, no product
-// exceeds 256. The largest e4m3 is 448.
-func.func private @lift() -> !acc {
+// How far the carried maximum of 8-bit types, which have few small values, is below the maximum, where scores double P
+// every %octave: P is at most 256 / @weight_limit, and 256 with its weight. The largest e4m3 is 448.
+func.func private @drop(%octave: !acc) -> !acc {
   %one = arith.constant 1.0 : !acc
   %largest = arith.constant 256.0 : !acc
   %limit = func.call @weight_limit(%one) : (!acc) -> !acc
-  %lift = arith.divf %largest, %limit : !acc
-  return %lift : !acc
+  %most = arith.divf %largest, %limit : !acc
+  %octaves = math.log2 %most : !acc
+  %drop = arith.mulf %octaves, %octave : !acc
+  return %drop : !acc
 }
 
-func.func private @lifted(%p: !acc) -> !acc {
-  %lift = func.call @lift() : () -> !acc
-  %product = arith.mulf %p, %lift : !acc
-  return %product : !acc
+func.func private @dropped(%max: !row, %octave: !acc) -> !row {
+  %fp8 = tile.param bits(T) == 8 : i1
+  %result = scf.if %fp8 -> (!row) {
+    %drop = func.call @drop(%octave) : (!acc) -> !acc
+    %drops = tile.full %drop : !row
+    %below = arith.subf %max, %drops : !row
+    scf.yield %below : !row
+  } else {
+    scf.yield %max : !row
+  }
+  return %result : !row
+}
+
+// The same for the state of a row: its sum is relative to the maximum.
+func.func private @dropped_state(%max: !row, %given: !row, %octave: !acc) -> (!row, !row) {
+  %fp8 = tile.param bits(T) == 8 : i1
+  %first, %first_sum = scf.if %fp8 -> (!row, !row) {
+    %below = func.call @dropped(%max, %octave) : (!row, !acc) -> !row
+    %fall = arith.subf %max, %below : !row
+    %octave_each = tile.full %octave : !row
+    %octaves = arith.divf %fall, %octave_each : !row
+    %factors = math.exp2 %octaves : !row
+    %products = arith.mulf %given, %factors : !row
+    scf.yield %below, %products : !row, !row
+  } else {
+    scf.yield %max, %given : !row, !row
+  }
+  return %first, %first_sum : !row, !row
 }
 
 // The state of the rows of a head before the first key. A sink counts as a key without a value.
@@ -74,10 +100,13 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %highest = arith.negf %lowest : !acc
   %not_below = arith.maximumf %own, %lowest : !acc
   %first_max = arith.minimumf %not_below, %highest : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %octave = arith.select %natural, %ln2, %one : !acc
+  %no_o = tile.constant 0 : !o
   %no_max = tile.full %first_max : !row
   %no_sum = tile.full %sink_weight : !row
-  %no_o = tile.constant 0 : !o
-  return %no_max, %no_sum, %no_o : !row, !row, !o
+  %max, %sum = func.call @dropped_state(%no_max, %no_sum, %octave) : (!row, !row, !acc) -> (!row, !row)
+  return %max, %sum, %no_o : !row, !row, !o
 }
 
 // The same for rows of several heads, given the sink of each row.
@@ -128,14 +157,24 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
 
 func.func private @rescaled(%rescale: !row, %acc: !o) -> !o {
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
-  %acc_kept = arith.mulf %acc, %rescale_each : !o
+  // With 8-bit types, products are added apart (tile-transpose-operands).
+  %fp8 = tile.param bits(T) == 8 : i1
+  %acc_kept = scf.if %fp8 -> (!o) {
+    %for_sum = arith.mulf %acc, %rescale_each fastmath<contract> : !o
+    scf.yield %for_sum : !o
+  } else {
+    %product = arith.mulf %acc, %rescale_each : !o
+    scf.yield %product : !o
+  }
   return %acc_kept : !o
 }
 
 // The same, with the factor from the old maximum to the new one instead of the sum of P V.
 func.func private @softmax_of_block(%x: !s, %max_old: !row, %sum_old: !row) -> (!s, !row, !row, !row) {
   %max_block = tile.reduce max %x dim 1 : !s -> !row
-  %max_all = arith.maximumf %max_old, %max_block : !row
+  %octave = arith.constant 1.0 : !acc
+  %max_dropped = func.call @dropped(%max_block, %octave) : (!row, !acc) -> !row
+  %max_all = arith.maximumf %max_old, %max_dropped : !row
   %lags = tile.constant 8.0 : !row
   %most = arith.addf %max_old, %lags : !row
   %exceeds = arith.cmpf ogt, %max_all, %most : !row
@@ -160,7 +199,9 @@ func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_
   %log2e_scores = tile.constant 1.4426950408889634 : !s
   %log2e_rows = tile.constant 1.4426950408889634 : !row
   %max_block = tile.reduce max %x dim 1 : !s -> !row
-  %max_all = arith.maximumf %max_old, %max_block : !row
+  %octave = arith.constant 0.6931471805599453 : !acc
+  %max_dropped = func.call @dropped(%max_block, %octave) : (!row, !acc) -> !row
+  %max_all = arith.maximumf %max_old, %max_dropped : !row
   %lags = tile.constant 5.545177444479562 : !row
   %most = arith.addf %max_old, %lags : !row
   %exceeds = arith.cmpf ogt, %max_all, %most : !row
@@ -237,7 +278,7 @@ func.func private @p_of_products(
   return %p_weighted, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
-// One iteration with this P. With 8-bit types, P is multiplied by @lift before it is rounded.
+// One iteration with this P.
 func.func private @round_of_keys(
     %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
@@ -247,9 +288,13 @@ func.func private @round_of_keys(
       %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n)
       : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
   %fp8 = tile.param FP8 : i1
-  %p_times_lift = tile.map @lifted(%p_weighted) : (!s) -> !s
-  %p_lifted = arith.select %fp8, %p_times_lift, %p_weighted : !s
-  %p_tile = tile.cast %p_lifted : !s -> !p
+  %p_tile = scf.if %fp8 -> (!p) {
+    %limited = tile.cast %p_weighted saturate : !s -> !p
+    scf.yield %limited : !p
+  } else {
+    %rounded = tile.cast %p_weighted : !s -> !p
+    scf.yield %rounded : !p
+  }
   %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
   return %max_new, %sum_new, %acc_new : !row, !row, !o
 }
@@ -364,19 +409,13 @@ func.func private @scale_of_scores(%scale: !acc, %q_descale: !one_view, %k_desca
   return %all : !acc
 }
 
-// O, with the factors of 8-bit types removed: P was multiplied by @lift, and v holds values divided by v_descale.
+// O in units of v, which holds values divided by v_descale with 8-bit types.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   %fp8 = tile.param FP8 : i1
   %v_by = tile.at %v_descale[0] : !one_view
   %v_by_acc = tile.cast %v_by : f32 -> !acc
-  %product = tile.map @descaled_value(%o, %v_by_acc) : (!o, !acc) -> !o
+  %factors = tile.full %v_by_acc : !o
+  %product = arith.mulf %o, %factors : !o
   %result = arith.select %fp8, %product, %o : !o
   return %result : !o
-}
-
-func.func private @descaled_value(%o: !acc, %v_descale: !acc) -> !acc {
-  %lift = func.call @lift() : () -> !acc
-  %factor = arith.divf %v_descale, %lift : !acc
-  %product = arith.mulf %o, %factor : !acc
-  return %product : !acc
 }

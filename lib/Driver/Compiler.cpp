@@ -13,6 +13,7 @@
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
+#include "passes/Tile/ProgramOfKernel.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/SymbolTable.h"
@@ -113,7 +114,8 @@ Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
   }
   if (Operation *entry = findEntry(module, name)) {
     bool isProgram = isa<tile::ProgramOp>(entry);
-    bool fits = kind == EntryKind::Any || isProgram == (kind == EntryKind::Program);
+    bool fits = kind == EntryKind::Any || isProgram == (kind == EntryKind::Program) ||
+                entry->hasAttr(programOfKernelName);
     if (fits)
       return entry;
     EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;

@@ -7,6 +7,7 @@
 
 #include "base/Numeric/Transfer.h"
 #include <algorithm>
+#include <cmath>
 
 namespace tilewright::interpreter {
 
@@ -143,7 +144,7 @@ bool CastStep::run(Frame &frame) const {
 
 OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
   Storage from = operands[0].storage;
-  if (!throughDouble)
+  if (!throughDouble && !largest)
     return numeric::cast(kind, from, in[0], result.storage, out, n);
   // Rounding to f32 first would be double rounding.
   constexpr size_t chunk = 256;
@@ -156,6 +157,18 @@ OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
     if (OpError error = numeric::cast(kind, from, part, Storage::F64, wide, count);
         error != OpError::None)
       return error;
+    if (largest)
+      for (double &value : llvm::MutableArrayRef(wide, count))
+        if (!std::isnan(value))
+          value = std::clamp(value, -*largest, *largest);
+    if (!result.rounds()) {
+      void *place = static_cast<char *>(out) + start * storageBytes(result.storage);
+      if (OpError error =
+              numeric::cast(kind, Storage::F64, Operand::span(wide), result.storage, place, count);
+          error != OpError::None)
+        return error;
+      continue;
+    }
     numeric::convertToMemory(Storage::F64, wide, result.roundTo, narrow, 1, count);
     numeric::convertFromMemory(result.roundTo, narrow, 1, Storage::F32,
                                static_cast<float *>(out) + start, count);

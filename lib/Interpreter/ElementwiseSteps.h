@@ -90,12 +90,14 @@ protected:
 
 class CastStep : public ElementwiseStep {
 public:
-  CastStep(mlir::Operation *op, numeric::CastOp kind, ValueOperand operand, ValueResult result)
-      : ElementwiseStep(op, {operand}, result), kind(kind) {
+  /// `largest` is the magnitude to which values are limited first, if any.
+  CastStep(mlir::Operation *op, numeric::CastOp kind, ValueOperand operand, ValueResult result,
+           std::optional<double> largest = std::nullopt)
+      : ElementwiseStep(op, {operand}, result), kind(kind), largest(largest) {
     // A wide operand is rounded once, through f64: see apply().
     throughDouble = result.rounds() && kind != numeric::CastOp::Bitcast &&
                     operand.storage != Storage::F32 && operand.storage != Storage::I1;
-    isCopy = kind == numeric::CastOp::FPToFP && operand.storage == result.storage;
+    isCopy = kind == numeric::CastOp::FPToFP && operand.storage == result.storage && !largest;
   }
 
   bool run(Frame &frame) const override;
@@ -106,6 +108,7 @@ protected:
 
 private:
   numeric::CastOp kind;
+  std::optional<double> largest;
   bool throughDouble, isCopy;
 };
 

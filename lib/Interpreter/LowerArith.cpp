@@ -132,9 +132,10 @@ LogicalResult lowerCompare(Lowering &lowering, Operation *op) {
                          });
 }
 
-LogicalResult emitCast(Lowering &lowering, Operation *op, CastOp kind) {
+LogicalResult emitCast(Lowering &lowering, Operation *op, CastOp kind,
+                       std::optional<double> largest = std::nullopt) {
   ValueOperand operand = lowering.operand(op->getOpOperand(0));
-  lowering.emit<CastStep>(op, kind, operand, lowering.result(op->getResult(0)));
+  lowering.emit<CastStep>(op, kind, operand, lowering.result(op->getResult(0)), largest);
   return success();
 }
 
@@ -185,7 +186,11 @@ LogicalResult lowerTileCast(Lowering &lowering, Operation *op) {
     kind = CastOp::ExtUI;
   else
     kind = byteWidth(to) < byteWidth(from) ? CastOp::TruncI : CastOp::ExtSI;
-  return emitCast(lowering, op, kind);
+  if (!cast<tile::CastOp>(op).getSaturate())
+    return emitCast(lowering, op, kind);
+  auto type = cast<FloatType>(tile::getElementType(op->getResult(0).getType()));
+  return emitCast(lowering, op, kind,
+                  llvm::APFloat::getLargest(type.getFloatSemantics()).convertToDouble());
 }
 
 //===----------------------------------------------------------------------===//

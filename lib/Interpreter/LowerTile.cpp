@@ -406,7 +406,8 @@ LogicalResult lower(Lowering &lowering, tile::DotOp op) {
   auto shape = numeric::MatMulShape::dense(result[0], result[1], a[op.getTransposeA() ? 0 : 1],
                                            op.getTransposeA(), op.getTransposeB());
   bool tf32 = op.getPrecision() == tile::DotPrecision::TF32 && !lowering.allF64();
-  lowering.emit<DotStep>(op, lhs, rhs, acc, shape, tf32, lowering.result(op.getResult()));
+  lowering.emit<DotStep>(op, lhs, rhs, acc, shape, tf32, lowering.result(op.getResult()),
+                         op.getInterleaved());
   return success();
 }
 

@@ -62,6 +62,15 @@ public:
   }
   const void *data() const { return rounded ? rounded.data() : elements.data(); }
 
+  /// Brings rows of k elements, or columns if transposed, into the order of 'interleaved'.
+  void interleave(Frame &frame, Storage storage, int64_t rows, int64_t k, bool isTransposed) {
+    BufferRef buffer(frame.pool.allocate(rows * k * storageBytes(storage)));
+    int64_t outer = isTransposed ? 1 : rows, inner = isTransposed ? rows : 1;
+    Shape shape{outer, k / 16, 2, 4, 2 * inner}, order{0, 1, 3, 2, 4};
+    numeric::transpose(storage, data(), shape.data(), order.data(), shape.size(), buffer.data());
+    rounded = std::move(buffer);
+  }
+
 private:
   DenseElements elements;
   BufferRef rounded;
@@ -72,6 +81,8 @@ private:
 bool DotStep::run(Frame &frame) const {
   DotOperand a(frame, lhs, shape.m * shape.k, tf32);
   DotOperand b(frame, rhs, shape.k * shape.n, tf32);
+  if (isInterleaved)
+    a.interleave(frame, lhs.storage, shape.m, shape.k, shape.transposeA);
 
   // Accumulate in place if this is the accumulator's last use; skip the addition if it is zero.
   BufferRef buffer;

@@ -49,15 +49,17 @@ float roundToTF32(float value);
 class DotStep : public Step {
 public:
   DotStep(mlir::Operation *op, ValueOperand lhs, ValueOperand rhs, std::optional<ValueOperand> acc,
-          const numeric::MatMulShape &shape, bool tf32, ValueResult result)
-      : Step(op), lhs(lhs), rhs(rhs), acc(acc), shape(shape), tf32(tf32), result(result) {}
+          const numeric::MatMulShape &shape, bool tf32, ValueResult result,
+          bool isInterleaved = false)
+      : Step(op), lhs(lhs), rhs(rhs), acc(acc), shape(shape), tf32(tf32),
+        isInterleaved(isInterleaved), result(result) {}
   bool run(Frame &frame) const override;
 
 private:
   ValueOperand lhs, rhs;
   std::optional<ValueOperand> acc;
   numeric::MatMulShape shape;
-  bool tf32;
+  bool tf32, isInterleaved;
   ValueResult result;
 };
 

@@ -82,6 +82,31 @@ static Value encodeFloat8(ThreadBuilder &b, Value x, Type type) {
   return arith::TruncIOp::create(b, b.getIntegerType(8), arith::OrIOp::create(b, code, sign));
 }
 
+/// Two at a time, by an instruction that saturates, of the GPUs that multiply 8-bit floats.
+static Values encodeFloat8Pairs(ThreadBuilder &b, ArrayRef<Value> source, Type type) {
+  StringRef name =
+      isa<Float8E5M2Type>(type) ? "llvm.nvvm.ff.to.e5m2x2.rn" : "llvm.nvvm.ff.to.e4m3x2.rn";
+  Values elements;
+  for (size_t i = 0; i < source.size(); i += 2) {
+    Value word = b.intrinsic(name, b.getIntegerType(16), ValueRange{source[i + 1], source[i]});
+    Value pair = b.bitcast(word, VectorType::get(2, b.getIntegerType(8)));
+    elements.push_back(b.extract(pair, 0));
+    elements.push_back(b.extract(pair, 1));
+  }
+  return elements;
+}
+
+/// Limited to the finite values of a type; NaN stays NaN.
+static Value saturate(ThreadBuilder &b, Value x, Type type) {
+  APFloat largest = APFloat::getLargest(cast<FloatType>(type).getFloatSemantics());
+  bool losesInfo;
+  largest.convert(cast<FloatType>(x.getType()).getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+  Value most = b.constant(b.getFloatAttr(x.getType(), largest));
+  Value least = b.constant(b.getFloatAttr(x.getType(), -largest));
+  return arith::MaximumFOp::create(b, arith::MinimumFOp::create(b, x, most), least);
+}
+
 /// To f32, rounded to odd: a second rounding then gives the same result as a single one.
 static Value roundToOdd(ThreadBuilder &b, Value x) {
   Value y = b.intrinsic("llvm.nvvm.d2f.rz", b.getF32Type(), x);
@@ -111,7 +136,18 @@ static Value widenHalf(ThreadBuilder &b, Value x) {
 }
 
 Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, Type to,
-                          bool hasFloat8) {
+                          bool hasFloat8, bool saturates) {
+  bool isByInstruction = hasFloat8 && isFloat8(to) && !from.isF64() && source.size() % 2 == 0;
+  if (saturates && isByInstruction)
+    return encodeFloat8Pairs(b, castElements(b, source, from, b.getF32Type(), hasFloat8), to);
+  if (saturates) {
+    // In f32, which holds the limits of narrower types.
+    Type wide = isFloat8(from) || from.getIntOrFloatBitWidth() < 32 ? b.getF32Type() : from;
+    Values limited;
+    for (Value x : castElements(b, source, from, wide, hasFloat8))
+      limited.push_back(saturate(b, x, to));
+    return castElements(b, limited, wide, to, hasFloat8);
+  }
   if (from == to)
     return Values(source);
   Type f32 = b.getF32Type();

@@ -17,7 +17,7 @@ inline bool isFloat8(mlir::Type type) {
 /// Converts between element types of tiles; 8-bit floats have their own types. `hasFloat8`: by the
 /// instructions that convert pairs of them.
 Values castElements(ThreadBuilder &b, mlir::ArrayRef<mlir::Value> source, mlir::Type from,
-                    mlir::Type to, bool hasFloat8 = false);
+                    mlir::Type to, bool hasFloat8 = false, bool saturates = false);
 mlir::Value combine(ThreadBuilder &b, tile::ReduceKind kind, mlir::Value x, mlir::Value y);
 /// A shuffle between the lanes of a warp: `mode` is "bfly" or "idx", `other` the mask or the lane.
 mlir::Value shuffle(ThreadBuilder &b, llvm::StringRef mode, mlir::Value value, mlir::Value other);

@@ -21,7 +21,7 @@ static void emitCast(KernelEmitter &e, tile::CastOp op) {
   // Narrow floats represent few integers: their sums would be rounded.
   if (!op.getReassoc() || to.getIntOrFloatBitWidth() < 32) {
     bool hasFloat8 = getTargetOf(e.kernel).has(Feature::MmaOfBytes);
-    e.setElements(op.getResult(), castElements(b, source, from, to, hasFloat8));
+    e.setElements(op.getResult(), castElements(b, source, from, to, hasFloat8, op.getSaturate()));
     return;
   }
   // Positions of a thread's elements are sums of the first one and constants.

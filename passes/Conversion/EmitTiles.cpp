@@ -314,10 +314,30 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
 // Changes of layout
 //===----------------------------------------------------------------------===//
 
+/// A thread has columns 16 a + 8 b + 2 c + d of an accumulator for one c, which become its columns
+/// 16 a + 4 c + 2 b + d of operand a.
+static LogicalResult emitInterleave(KernelEmitter &e, ConvertOp op, const RegisterLayout &from,
+                                    const RegisterLayout &to) {
+  std::map<layout::Coord, int> registers;
+  for (int reg = 0; reg < from.registersPerThread(); ++reg)
+    registers[from.registerPart(reg)] = reg;
+  SmallVector<int> sources;
+  for (int reg = 0; reg < to.registersPerThread(); ++reg) {
+    auto [row, column] = to.registerPart(reg);
+    auto it = registers.find({row, column - column % 4 + column / 2 % 2 * 8 + column % 2});
+    assert(column % 16 < 4 && it != registers.end() &&
+           "not the layouts that the verifier requires");
+    sources.push_back(it->second);
+  }
+  return takeRegisters(e, op.getResult(), op.getSource(), sources);
+}
+
 static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
   ThreadBuilder &b = e.b;
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
+  if (op.getInterleaved())
+    return emitInterleave(e, op, from, to);
   layout::Conversion conversion = layout::convert(from, to);
   if (conversion.kind == layout::Conversion::Kind::Registers)
     return takeRegisters(e, op.getResult(), op.getSource(), conversion.sourceRegister);

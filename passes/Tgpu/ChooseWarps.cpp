@@ -44,7 +44,8 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
     if (!type || type.getRank() != 2)
       return;
     Type element = tile::getElementType(dot.getLhs().getType());
-    hasWgmma &= element.isF16() || element.isBF16();
+    bool isOfBytes = tgpu::getElementBits(element) == 8; // others have been widened
+    hasWgmma &= element.isF16() || element.isBF16() || isOfBytes;
     if (!largest || type.getNumElements() > largest.getNumElements())
       largest = type;
   });

@@ -275,8 +275,9 @@ Attribute LayoutInference::getWgmma(tile::DotOp op) const {
   constexpr int64_t mostColumns = 256;
   Type element = tile::getElementType(op.getLhs().getType());
   auto shape = cast<RankedTensorType>(op.getType()).getShape();
-  if (!hasWgmma || !(element.isF16() || element.isBF16()) || warps % Target::warpsOfGroup != 0 ||
-      shape[1] > mostColumns)
+  bool isOfBytes = getElementBits(element) == 8; // others have been widened
+  if (!hasWgmma || !(element.isF16() || element.isBF16() || isOfBytes) ||
+      warps % Target::warpsOfGroup != 0 || shape[1] > mostColumns)
     return {};
   auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup, /*rowPairs=*/false);
   return fits(layout, shape) ? layout : Attribute();

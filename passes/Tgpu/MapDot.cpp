@@ -312,9 +312,16 @@ LogicalResult KernelMapper::mapWgmma(tile::DotOp op, WgmmaAttr layout) {
   bool isAccumulator = !LayoutInference::isStaged(lhs) && !op.getTransposeA() &&
                        !inShared.contains({lhs, types[0]}) &&
                        cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
-  Value a = isAccumulator
-                ? getTile(lhs, OperandAttr::get(op.getContext(), MatrixOperand::A, layout))
-                : getInShared(lhs, types[0]);
+  auto operandLayout = OperandAttr::get(op.getContext(), MatrixOperand::A, layout);
+  if (op.getInterleaved() && !isAccumulator)
+    return op.emitError()
+           << "operand a of an interleaved product must be computed from a product of "
+              "the same rows, in registers, but got "
+           << getType(lhs);
+  Value a = op.getInterleaved() ? ConvertOp::create(this->b, getType(lhs.getType(), operandLayout),
+                                                    map.lookup(lhs), Value(), /*interleaved=*/true)
+            : isAccumulator     ? getTile(lhs, operandLayout)
+                                : getInShared(lhs, types[0]);
   Value b = getInShared(rhs, types[1]);
   waitForCopies();
   auto tile = cast<RankedTensorType>(getType(op.getResult()));
@@ -332,6 +339,9 @@ LogicalResult KernelMapper::mapDot(tile::DotOp op) {
   Type type = getType(op.getResult());
   if (auto wgmma = dyn_cast<WgmmaAttr>(layout); wgmma && layouts.getWgmma(op))
     return mapWgmma(op, wgmma);
+  if (op.getInterleaved())
+    return op.emitError() << "an interleaved product must be one of wgmma, but " << target.name
+                          << " has the layout " << layout << " for its result";
   Value acc;
   if (op.getAcc()) {
     acc = getTile(op.getAcc(), layout);

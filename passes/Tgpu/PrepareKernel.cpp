@@ -5,6 +5,10 @@
 
 #include "passes/Tgpu/PrepareKernel.h"
 
+#include "base/Target/Target.h"
+#include "dialect/Tgpu/MatrixShape.h"
+#include "passes/Tgpu/LayoutInference.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/IRMapping.h"
@@ -14,10 +18,27 @@
 
 using namespace mlir;
 using namespace tilewright;
+using tgpu::LayoutInference;
+using tgpu::rowsOfWarpgroup;
 
 static bool isOfBits(Type type, unsigned bits) {
   auto element = dyn_cast<FloatType>(tile::getElementType(type));
   return element && element.getWidth() == bits;
+}
+
+bool tgpu::isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps) {
+  constexpr int64_t depthOfInstruction = 32, mostInstructions = 4, mostColumns = 256, unit = 8;
+  auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
+  auto result = cast<RankedTensorType>(dot.getType());
+  int64_t depth = lhs.getDimSize(1);
+  bool isLoad = static_cast<bool>(dot.getLhs().getDefiningOp<tile::LoadOp>());
+  return isOfBits(lhs, 8) && target.has(Feature::Wgmma) && warps % Target::warpsOfGroup == 0 &&
+         !dot.getTransposeA() && dot.getTransposeB() && !dot.getAcc() &&
+         (!isLoad || LayoutInference::isStaged(dot.getLhs())) &&
+         LayoutInference::isStaged(dot.getRhs()) && depth % depthOfInstruction == 0 &&
+         depth <= mostInstructions * depthOfInstruction &&
+         result.getDimSize(0) % rowsOfWarpgroup == 0 && result.getDimSize(1) % unit == 0 &&
+         result.getDimSize(1) <= mostColumns;
 }
 
 static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
@@ -27,15 +48,16 @@ static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
                                    .function(kernel.getSymName()))
       << remark::reason("8-bit operands are converted to f16 in registers; {0}; where speed "
                         "matters, use 16-bit arrays",
-                        isAlongK ? "products of 8-bit floats are not mapped as such"
+                        isAlongK ? "wgmma multiplies bytes of 64 rows or more and a depth of 32, "
+                                   "64, 96 or 128, without an accumulator"
                                  : "wgmma takes 8-bit operands only K-major, and one is not");
 }
 
-void tgpu::widenProducts(tile::KernelOp kernel) {
+void tgpu::widenProducts(tile::KernelOp kernel, const Target &target, int64_t warps) {
   // Convert at the definition, so that loop-invariant operands are converted outside of the loop.
   llvm::DenseMap<Value, Value> widened;
   kernel.walk([&](tile::DotOp dot) {
-    if (!isOfBits(dot.getLhs().getType(), 8))
+    if (!isOfBits(dot.getLhs().getType(), 8) || isProductOfBytes(dot, target, warps))
       return;
     remarkWidened(kernel, dot);
     for (OpOperand &operand : dot->getOpOperands().take_front(2)) {

@@ -10,9 +10,15 @@
 
 namespace tilewright::tgpu {
 
-/// Converts the operands of products of 8-bit floats to f16 for targets without 8-bit products. The
-/// products are exact: f16 represents every value of both formats.
-void widenProducts(tile::KernelOp kernel);
+/// Whether wgmma multiplies 8-bit operands as they are: it takes bytes only along k, and its sums
+/// are exact enough for four instructions (docs/design.md, accuracy), without an accumulator.
+/// `warps` is the number that the user wants, or 0.
+bool isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps);
+
+/// Converts the operands of products of 8-bit floats to f16, except those that wgmma multiplies as
+/// they are. The products are exact: f16 represents every value of both formats. `warps` is the
+/// number that the user wants, or 0.
+void widenProducts(tile::KernelOp kernel, const Target &target, int64_t warps);
 
 /// Loads 16-bit operands whose extent along k is not a multiple of the instruction's k, but ends
 /// with their views, with further columns, which are zero in both operands.

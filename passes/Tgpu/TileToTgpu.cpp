@@ -60,7 +60,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
     for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>())) {
       if (failed(checkTiles(kernel)))
         return signalPassFailure();
-      tgpu::widenProducts(kernel);
+      tgpu::widenProducts(kernel, *machine, warps);
       tgpu::roundInnerExtents(kernel);
       if (hasWgmma && kernel->hasAttr(tgpu::transposeFewRowsName))
         tgpu::transposeTilesOfFewRows(kernel);

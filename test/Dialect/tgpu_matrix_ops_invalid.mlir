@@ -24,6 +24,15 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : bf16
+  %c = tile.full %z : tensor<64x64xbf16, #tgpu.wgmma<1>>
+  // expected-error @+1 {{'interleaved' requires 8-bit elements of a wgmma layout that become its operand a without scratch memory, but got 'tensor<64x64xbf16, #tgpu.wgmma<1>>' and 'tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>'}}
+  %0 = tgpu.convert %c interleaved : tensor<64x64xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_f32 = arith.constant 0.0 : f32
   %c = tile.full %z_f32 : tensor<64x64xf32, #tgpu.mma<4, 1>>
   // expected-error @+1 {{is executed by 4 warps, over which its tiles must be distributed, but got 'tensor<64x64xf32, #tgpu.mma<2, 1>>'}}

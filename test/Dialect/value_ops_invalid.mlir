@@ -186,6 +186,13 @@ func.func @dot_precision(%x: tensor<4x4xf16>) {
 
 // -----
 
+func.func @dot_interleaved(%x: tensor<4x24xf32>) {
+  // expected-error @+1 {{'interleaved' requires an inner dimension that is a multiple of 16, but got 24}}
+  %0 = tile.dot %x, %x transpose_b interleaved : tensor<4x24xf32>, tensor<4x24xf32> -> tensor<4x4xf32>
+}
+
+// -----
+
 // tile.reduce.
 func.func @reduce_dimension(%x: !tile.tile<[M], f32>) {
   // expected-error @+1 {{dimension -1 is beyond the rank, 1}}
@@ -337,6 +344,14 @@ func.func @cast_shape(%x: !tile.tile<[M], f32>) {
 func.func @cast_reassoc(%x: !tile.tile<[M], f32>) {
   // expected-error @+1 {{'reassoc' requires a conversion of integers to floats, but got '!tile.tile<[M], f32>' and '!tile.tile<[M], f16>'}}
   %0 = tile.cast %x reassoc : !tile.tile<[M], f32> -> !tile.tile<[M], f16>
+  return
+}
+
+// -----
+
+func.func @cast_saturate(%x: !tile.tile<[M], f32>) {
+  // expected-error @+1 {{'saturate' requires a conversion of floats to floats, but got '!tile.tile<[M], f32>' and '!tile.tile<[M], i32>'}}
+  %0 = tile.cast %x saturate : !tile.tile<[M], f32> -> !tile.tile<[M], i32>
   return
 }
 

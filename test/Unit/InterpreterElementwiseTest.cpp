@@ -5,6 +5,9 @@
 
 #include "InterpreterTesting.h"
 
+#include <cmath>
+#include <limits>
+
 namespace tilewright {
 namespace {
 
@@ -308,6 +311,26 @@ TEST_F(IntegerTest, Conversions) {
   EXPECT_EQ(convert("tile.cast", "f64", "bf16", ElementType::F64, ElementType::BF16,
                     {1.00390625 + 1e-12, 1.00390625, 2, 3, 4, 5, 6, 7}),
             (Values{1.0078125, 1, 2, 3, 4, 5, 6, 7}));
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  auto saturate = [&](const std::string &from, const std::string &to, ElementType fromType,
+                      ElementType toType, const Values &x) {
+    return compute("%z = tile.cast %x saturate : tensor<8x" + from + "> -> tensor<8x" + to + ">",
+                   from, to, fromType, toType, x, zeros);
+  };
+  for (ElementType from : {ElementType::F32, ElementType::F64, ElementType::BF16}) {
+    std::string name = from == ElementType::F32 ? "f32" : from == ElementType::F64 ? "f64" : "bf16";
+    EXPECT_EQ(saturate(name, "f8E4M3FN", from, ElementType::E4M3,
+                       {1000, -1000, infinity, -infinity, 448, 3, -0.5, 17}),
+              (Values{448, -448, 448, -448, 448, 3, -0.5, 16}));
+    EXPECT_EQ(saturate(name, "f8E5M2", from, ElementType::E5M2,
+                       {1e6, -1e6, infinity, -infinity, 448, 3, -0.5, 17}),
+              (Values{57344, -57344, 57344, -57344, 448, 3, -0.5, 16}));
+  }
+  EXPECT_EQ(saturate("f64", "f32", ElementType::F64, ElementType::F32,
+                     {1e300, -1e300, infinity, 0, 1, 2, 3, 4}),
+            (Values{0x1.fffffep127, -0x1.fffffep127, 0x1.fffffep127, 0, 1, 2, 3, 4}));
+  EXPECT_TRUE(std::isnan(saturate("f32", "f8E4M3FN", ElementType::F32, ElementType::E4M3,
+                                  {std::nan(""), 0, 0, 0, 0, 0, 0, 0})[0]));
   EXPECT_EQ(convert("arith.bitcast", "f32", "i32", ElementType::F32, ElementType::I32,
                     {1, -1, 0, 2, 0.5, 0, 0, 0}),
             (Values{1065353216, -1082130432, 0, 1073741824, 1056964608, 0, 0, 0}));

@@ -263,6 +263,35 @@ tile.kernel @k (%x: !tile.view<[?, ?], f32>, %out: !tile.view<[?, ?], f32>) grid
   EXPECT_EQ(out.get(0), 1);
 }
 
+/// Column 16 a + 8 b + 2 c + d meets row 16 a + 4 c + 2 b + d, whichever operand is stored
+/// transposed.
+TEST_F(DotTest, InterleavedPairs) {
+  for (bool isTransposed : {false, true}) {
+    std::string shape = isTransposed ? "32x1" : "1x32";
+    std::string source = substitute(R"(
+tile.kernel @k (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>,
+                %out: !tile.view<[?, ?], f32>) grid(%g = 1) {
+  %a = tile.load %x[0, 0] : !tile.view<[?, ?], f32> -> tensor<$SAxf32>
+  %b = tile.load %y[0, 0] : !tile.view<[?, ?], f32> -> tensor<32x32xf32>
+  %z = tile.dot %a, %b$FLAGS interleaved : tensor<$SAxf32>, tensor<32x32xf32> -> tensor<1x32xf32>
+  tile.store %z, %out[0, 0] : tensor<1x32xf32>, !tile.view<[?, ?], f32>
+})",
+                                    {{"SA", shape}, {"FLAGS", isTransposed ? " transpose_a" : ""}});
+    llvm::SmallVector<int64_t> extents{1, 32};
+    if (isTransposed)
+      std::swap(extents[0], extents[1]);
+    Tensor x(ElementType::F32, extents, [](int64_t i) { return double(i); });
+    Tensor identity(ElementType::F32, {32, 32}, [](int64_t i) { return double(i / 32 == i % 32); });
+    Tensor out(ElementType::F32, {1, 32});
+    run(source, {{"x", x.argument()}, {"y", identity.argument()}, {"out", out.argument()}});
+    for (int64_t a = 0; a < 2; ++a)
+      for (int64_t b = 0; b < 2; ++b)
+        for (int64_t c = 0; c < 4; ++c)
+          for (int64_t d = 0; d < 2; ++d)
+            EXPECT_EQ(out.get(16 * a + 4 * c + 2 * b + d), 16 * a + 8 * b + 2 * c + d);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Random bits
 //===----------------------------------------------------------------------===//

@@ -277,6 +277,12 @@ LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   using Kind = layout::Conversion::Kind;
   Kind kind = layout::convert(*source, *target).kind;
   ValueOperand value = lowering.operand(op.getSourceMutable());
+  if (op.getInterleaved()) {
+    ArrayRef<int64_t> shape = from.getShape();
+    lowering.emit<TransposeStep>(op, value, ArrayRef<int64_t>{shape[0], shape[1] / 16, 2, 4, 2},
+                                 ArrayRef<int64_t>{0, 1, 3, 2, 4}, lowering.result(op.getResult()));
+    return success();
+  }
   if (kind == Kind::Registers || !op.getScratch()) {
     if (kind == Kind::SharedMemory)
       return op.emitOpError("moves elements between warps, for which it needs scratch memory");
