@@ -267,9 +267,8 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
 LogicalResult LibraryLinker::take(const Scope &scope, Operation *user) {
   SmallVector<std::pair<StringAttr, Operation *>> used;
   user->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    op->getAttrDictionary().walk([&](FlatSymbolRefAttr symbol) {
-      used.push_back({symbol.getAttr(), op});
-    });
+    op->getAttrDictionary().walk(
+        [&](FlatSymbolRefAttr symbol) { used.push_back({symbol.getAttr(), op}); });
   });
   // A declaration also requires a definition.
   if (auto function = dyn_cast<func::FuncOp>(user); function && function.isDeclaration())
