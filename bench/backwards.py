@@ -81,8 +81,8 @@ class Problem:
             self.arguments["dlse"] = None
         if kernel == "differential":
             self.arguments.update({"lambda": torch.rand(heads, device="cuda"), "o2": 0.1 * do.flip(3),
-                                   "dlambda": torch.empty(heads, device="cuda")})
-            self.results.append("dlambda")
+                                   "d_lambda": torch.empty(heads, device="cuda")})
+            self.results.append("d_lambda")
 
     def normal(self, *shape):
         return self.torch.randn(shape, device="cuda", dtype=self.torch.float32).bfloat16()

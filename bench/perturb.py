@@ -43,20 +43,19 @@ class Forward:
 
 
 class Backward:
-    moves = [("no_dk", "no_dv"), ("do_tile", "st"), ("dv_new", "dk_new"), ("pt_rounded", "gt_rounded"),
-             ("delta_each", "dpt_weighted")]
+    moves = [("no_dk", "no_dv"), ("dv_new", "dk_new"), ("w", "held"), ("scales", "masked_out")]
     # Gradients of scores are at most infinity.
-    added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !st",
-             "%capped = arith.minimumf %dst, %infinities : !st"]
-    before, reads = "dst_rounded", "%dst "
+    added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !pair",
+             "%capped = arith.minimumf %ds, %infinities : !pair"]
+    before, reads = "ds_rounded", "%ds "
     edits = [
-        ("%pt_weighted = tile.map @weight_mod(%pt,", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
-         "  %bounds = tile.full %unbounded : !st\n  %bounded = arith.minimumf %pt, %bounds : !st\n"
-         "  %pt_weighted = tile.map @weight_mod(%bounded,"),
+        ("%weighted = tile.map @weight_mod(%p,", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
+         "  %bounds = tile.full %unbounded : !pair\n  %bounded = arith.minimumf %p, %bounds : !pair\n"
+         "  %weighted = tile.map @weight_mod(%bounded,"),
         ("%dk_head, %dv_head = tile.for_blocks", "%dv_head, %dk_head = tile.for_blocks"),
-        ("iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv)",
-         "iter_args(%dv_old = %dv_heads : !dv, %dk_old = %dk_heads : !dk)"),
-        ("tile.yield %dk_new, %dv_new : !dk, !dv", "tile.yield %dv_new, %dk_new : !dv, !dk"),
+        ("iter_args(%dk_old = %dk_heads : !sum_k, %dv_old = %dv_heads : !sum_v)",
+         "iter_args(%dv_old = %dv_heads : !sum_v, %dk_old = %dk_heads : !sum_k)"),
+        ("tile.yield %dk_new, %dv_new : !sum_k, !sum_v", "tile.yield %dv_new, %dk_new : !sum_v, !sum_k"),
     ]
 
 
@@ -92,7 +91,19 @@ def move(lines, name, after):
     lines[place:place] = moved
 
 
+def drop_unused(text):
+    """The text without programs and kernels of libraries that the entry does not reach: they would be entries, too."""
+    while True:
+        mentioned = set(re.findall(r"tile\.(?:call|launch) @(\w+)", text)) | REPLACEABLE
+        unused = [name for name in re.findall(r"^tile\.(?:program|kernel) @(\w+)", text, re.MULTILINE)
+                  if name not in mentioned]
+        if not unused:
+            return text
+        text = re.sub(rf"^tile\.(?:program|kernel) @{unused[0]}\b.*?\n}}\n", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
 def perturb(text):
+    text = drop_unused(text)
     how = Backward if "@attention_backward" in text else Forward
     for old, new in how.edits:
         if text.count(old) != 1:
@@ -110,6 +121,7 @@ def perturb(text):
     # Expressions name arguments without %.
     fixed = CONTRACT | set(re.findall(r"\bdim\((\w+)", code))
     fixed |= {name for pair in re.findall(r"\bsame_dims\((\w+), (\w+)", code) for name in pair}
+    fixed |= {name for call in re.findall(r"tile\.call @\w+\(([^)]*)\)", code) for name in re.findall(r"(\w+) =", call)}
     values = [name for name in dict.fromkeys(re.findall(r"%([A-Za-z_]\w*)", code)) if name not in fixed]
     functions = re.findall(r"(?:func\.func private|tile\.kernel) @(\w+)", code)
     functions = [name for name in dict.fromkeys(functions) if name not in REPLACEABLE]
@@ -129,6 +141,8 @@ def include(text, folder, included):
             with open(path) as file:
                 part = include(file.read(), os.path.dirname(path), included)
             known = set(re.findall(r"^!(\w+) *=", text, re.MULTILINE))
+            for own in re.findall(r"^func\.func private (@\w+)\(\s*%", text, re.MULTILINE):  # instead of the library's
+                part = re.sub(rf"^func\.func private {own}\(\s*%.*?\n}}\n", "", part, flags=re.MULTILINE | re.DOTALL)
             part = re.sub(r"^//.*\n", "", part, flags=re.MULTILINE)
             text += re.sub(r"^!(\w+) *=.*\n", lambda alias: "" if alias[1] in known else alias[0], part, flags=re.MULTILINE)
     declaration = r"func\.func private @\w+\([^%{]*?\)\s*->\s*(?:\([^)]*\)|\S+)"

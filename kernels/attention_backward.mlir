@@ -41,347 +41,160 @@
 //                       linked masks. Under a causal mask, the order, and so the last bits of dQ, depend on the place
 //                       of a head among all heads of the launch. Elsewhere a second kernel recomputes S and dP for dQ
 //                       (seven products for each pair instead of five). Default: off.
-//   SPLIT               On: dQ has a kernel of its own without atomic additions; dK and dV share another, or have one
-//                       each. This is faster for wide heads on a GPU, since a thread holds only one sum. Default: on
-//                       for 16-bit types on a GPU if D or DV exceeds 128.
-//   PAIRED              With SPLIT. On: one kernel computes dK and dV (seven products for each pair). Off: each has a
-//                       kernel (eight products). Default: on for sm_90a, unless a mask is linked (it may require a
-//                       vote, which two roles cannot take together) or CAPTURE_GRADIENTS is on. If you choose the block
-//                       sizes, two roles allow at most 64 keys, and 64 queries, or 96 if heads have at most 192
-//                       columns; else turn PAIRED off.
 //   SCORE_GRADIENT      On: the program writes d_score, the gradient of scale * Q K^T, summed over all pairs that share
 //                       an entry. This is the gradient of an additive bias of the same shape (mods/bias.mlir, linked
-//                       first). A further kernel recomputes S and dP; it needs no atomic additions and stores only
-//                       d_score. Not with PACKED or LISTED. Default: off.
+//                       first). A further kernel recomputes S and dP. Not with PACKED or LISTED. Default: off.
 //   CAPTURE_GRADIENTS   On: for each captured float @x that @score_mod, @weight_mod or @sink reads, the program takes
 //                       an optional argument d_x of its shape (one element for a scalar), in f32 (f64 for f64), and
 //                       writes the gradient. An absent d_x costs nothing. With DETERMINISTIC, these are exact sums,
 //                       with a workspace of 104 bytes for each entry. Default: off.
-//   BLOCK_M, BLOCK_N    Block sizes of the keys kernel. DQ_BLOCK_M and DQ_BLOCK_N are those of the queries kernel,
-//                       DV_BLOCK_M, DELTA_BLOCK_M, SCORE_BLOCK_M and SCORE_BLOCK_N those of the kernels for dV alone,
-//                       delta and d_score. BLOCK_N divides LIST_BLOCK_N, and DQ_BLOCK_M divides LIST_BLOCK_M.
+//   The kernels, and parameters that choose among them and their blocks, are those of lib/pairs.mlir, with SUM_BLOCK_M,
+//   SUM_BLOCK_N (lib/large_rows.mlir) and SCORE_BLOCK_M, SCORE_BLOCK_N (lib/score_gradients.mlir).
 //
-// Precision: P, P * score_mod'(S) and dS are rounded to T; the queries kernel rounds only dS, and the kernel for
-// d_score neither P nor dS. All other values have the type ACC.
-//
-// Kernels
-//   delta     delta and LSE in base 2 for all rows, and the zeros to which dQ is added.
-//   sums      If a modifier is linked whose scores may exceed 0.69 times the greatest number (mods/bias.mlir), for rows
-//             whose LSE is large: the maximum of the scores, and the inverse of their sum.
-//   keys      A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ. If it adds in
-//             order, it also does what convert does.
-//   convert   dQ from its sum, from ACC to T.
-//   queries   Instead of convert, with DETERMINISTIC or SPLIT: a block of queries with its keys: dQ.
-//   scores    With SCORE_GRADIENT: d_score.
-//   turn_lists (lib/lists.mlir)   With LISTED: transposes the lists for the keys kernel.
-//   order_blocks (lib/order.mlir) With PACKED, if additions are in order under a causal mask: the order in which the
-//                                 blocks of keys of the last heads start.
-//
-// With SPLIT, keys runs once for dK and dV (PAIRED), or once for each.
-//
-// With PACKED, the rows of each sequence in a workspace (delta, LSE in base 2, sums of dQ) begin at a multiple of PAD.
-// If a sequence ends within a block of queries, the rest of the block is padding of this sequence, where delta and LSE
-// are 0.
-//
-// Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S: P^T and dS^T then have the layout
-// in which the products for dV and dK read them.
+// Precision: P, P * score_mod'(S) and dS are rounded to T; where dQ or d_score has a kernel of its own, that rounds
+// only dS, or nothing. All other values have the type ACC.
 
 tile.link "lib/attention.mlir"
-tile.link "lib/backward.mlir"
-tile.link "lib/batch.mlir"
-tile.link "lib/lists.mlir"
-tile.link "lib/order.mlir"
+tile.link "lib/large_rows.mlir"
+tile.link "lib/pairs.mlir"
+tile.link "lib/score_gradients.mlir"
+tile.link "lib/softmax.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
-!acc_view = !tile.view<[?, ?, ?, D], ACC>
+!factor_view = !tile.view<[?, ?, ?], T>
+!sum_view = !tile.view<[?, ?, ?, D], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
-!weight_view = !tile.view<[?, ?, ?], T>
-
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
-!o   = !tile.tile<[BLOCK_M, DVP], T>
-!dq  = !tile.tile<[BLOCK_M, DP], ACC>
-!dk  = !tile.tile<[BLOCK_N, DP], ACC>
-!dv  = !tile.tile<[BLOCK_N, DVP], ACC>
-// K, padded to whole warpgroups of columns, and dQ^T, which has these columns as rows.
-!kw  = !tile.tile<[BLOCK_N, DW], T>
-!dqt = !tile.tile<[DW, BLOCK_M], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!weights = !tile.tile<[BLOCK_M], T>
-!acc = !tile.param<ACC>
-!st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
-!dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
-!keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
+!acc  = !tile.param<ACC>
+!pair = !tile.tile<[OWN, OTHER], ACC>
+!weight = !tile.tile<[OWN, OTHER], T>
+!held = !tile.tile<[OWN, OTHER], HELD>
+!keep = !tile.tile<[OWN, OTHER], i1>
+!pos  = !tile.tile<[OWN, OTHER], i32>
+!sum_v    = !tile.tile<[OWN, DVP], ACC>
+!own_row  = !tile.tile<[OWN], ACC>
 
 // Of the forward only. Declared, since a file that replaces @weight_mod may replace it.
 func.func private @weight_limit(!acc) -> !acc
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
-func.func private @part_of_values(!v_view, i32, i32) -> !v_view
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-func.func private @workspace_begin(i32, i32) -> i32
-func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @probabilities_of_keys(
-    !st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
-func.func private @gradients_of_keys(
-    !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
            LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
-           // Keys are never in a cache. Files that replace functions read the parameter.
-           let CACHED: flag = false, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           let HOPPER: flag = and(has_roles(), bits(T) == 16),
-           SPLIT: flag = and(and(on_gpu(), bits(T) == 16), ROW_BYTES > 256),
-           PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
-           let DQ_KERNEL: flag = or(SPLIT, and(DETERMINISTIC, not(adds_in_order()))),
-           BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
-           DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
-           DV_BLOCK_M: int = block_in(LIST_BLOCK_M), SCORE_BLOCK_M: int = block(), SCORE_BLOCK_N: int = block(),
-           // Row granularity of the workspaces.
-           let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
-           DELTA_BLOCK_M: int = block_in(select(PACKED, PAD, 0)),
-           // Blocks of the kernel for sums, too small for roles: most of them have no row to compute, and end at once.
-           let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
-           let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
-                                         select(mod(LIST_BLOCK_M, 16) == 0, 16, LIST_BLOCK_M)),
-           let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
-                                         select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
-           let NATURAL: flag = replaced("score_mod.unbounded"), let ACC: type = accumulator(T))
-    require(D <= 512, DV <= 512, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(k, 0) == dim(q, 0),
-            dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2),
-            same_dims(lse, q, 0, 1, 2), same_dims(dlse, q, 0, 1, 2), same_dims(dq, q, 0, 1, 2),
-            same_dims(dk, k, 0, 1, 2), same_dims(dv, k, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),
-            dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0), or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)),
-            same_dims(kv_indices, kv_num_blocks, 0, 1, 2), or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
-            or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)), dim(d_score, 3) == dim(k, 2),
-            ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1), ascending(cu_seqlens_k),
-            within(cu_seqlens_k, 0, dim(k, 2) + 1),
-            or(not(LISTED), and(mod(max(LIST_BLOCK_M, 1), DQ_BLOCK_M) == 0, mod(max(LIST_BLOCK_N, 1), BLOCK_N) == 0)),
-            or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))), finite(scale),
-            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
-            select(WINDOW, window_left >= -1, window_left == -1),
-            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
-            select(WINDOW, window_right >= -1, window_right == -1))
+           let MAPS: int = 1, let ROWS: flag = true, let FACTORS: flag = replaced("score_mod.unbounded"),
+           let HEAVY: flag = replaced("weight_mod"), let ACC: type = accumulator(T))
+    require(not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
-  // Rows have a multiple of 16 bytes, as tensor maps require. With PACKED, there is one more block for each sequence,
-  // and one for rows before the first.
-  %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  // Only with NATURAL: the inverse sums of rows, where lse_base2 holds their maxima, else 1.
-  %row_weights = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, ceildiv(dim(q, 2), 8) * 8)] : !weight_view
-  // Empty if dQ has a kernel of its own.
-  %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, dim(q, 2)), D] : !acc_view
-  %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
-                               dim(kv_num_blocks, 2)] : !list_view
-  %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
-      : !count_view
-  // The blocks of keys of all packed sequences, in the order in which those of the last heads start.
-  %order = tile.workspace [(ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1)] : !cu_view
-
-  tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
-      : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %row_weights,
-                                        %dq_sum)
-      with (BLOCK_M = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC)))
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view, !acc_view
-  tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %row_weights, %cu_seqlens_q, %cu_seqlens_k,
-                                       %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
-      with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (NATURAL) : !qk_view, !qk_view, !row_view, !row_view,
-        !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PACKED) : !qk_view, !cu_view, !cu_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv, %order,
-                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
-      with (WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv, %order,
-                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
-                                       %window_left, %window_right)
-      with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
-      when (and(SPLIT, not(PAIRED)))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !acc_view, !qk_view, !v_view,
-        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left,
-                                          %window_right)
-      when (not(DQ_KERNEL)) : !acc_view, !qk_view, !qk_view, !cu_view, !cu_view, !acc, i32, i32
-  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
-                                          %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
-                                          %window_left, %window_right)
-      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL) : !qk_view, !qk_view, !v_view, !v_view,
-        !row_view, !weight_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %d_score,
-                                         %scale, %window_left, %window_right)
-      with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !weight_view, !row_view, !score_view, !acc, i32, i32
+  %lse_base2, %delta, %factors, %sums = tile.call @pair_rows() -> !row_view, !row_view, !factor_view, !sum_view
+  tile.call @large_rows(rows = %lse_base2, factors = %factors) : !row_view, !factor_view
+  tile.call @pair_products(rows = %lse_base2, other_rows = %delta, factors = %factors, sums = %sums)
+      : !row_view, !row_view, !factor_view, !sum_view
+  tile.call @score_gradients(rows = %lse_base2, other_rows = %delta, factors = %factors)
+      : !row_view, !row_view, !factor_view
 }
 
-// A block of keys with the queries of all heads of its group.
-tile.kernel @attention_backward_keys
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag,
-           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
-           WITH_DQ: flag = true, NATURAL: flag, IN_ORDER: flag = false,
-           let MAY_ORDER: flag = not(or(or(LISTED, CAPTURE_GRADIENTS),
-                                        or(replaced("mask_mod"), replaced("weight_mod")))),
-           let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
-           let DW: int = select(IN_ORDER, padded_for("ordered_rows", D, DV, T),
-                                select(and(WITH_DQ, ne(mod(BLOCK_M, 128), 0)), padded_for("shared_rows", D, DV, T),
-                                       padded_for("transposed_rows", D, DV, T))),
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
-     %order: !cu_view when (IN_ORDER), %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %q_indices: !list_view when (LISTED), %q_num_blocks: !count_view when (LISTED), %scale: !acc,
-     %window_left: i32, %window_right: i32)
-    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
-                      ceildiv(dim(k, 2), BLOCK_N)),
-         %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %all_queries = tile.dim %q, 2 : !qk_view
-  %all_keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
-  %shared_by = arith.divsi %q_heads, %k_heads : i32
-  %block_n = tile.param BLOCK_N : i32
-  %block = tile.any_order %bn listed %order : !cu_view when (PACKED)
-  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
-  // number of the block of keys in it. The last block of a packed sequence may have no keys.
-  %b, %a, %k_begin, %keys, %given = func.call @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
-      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %blocks = arith.ceildivsi %keys, %block_n : i32
-  %number = tile.any_order %given of %blocks
-  %n = arith.muli %number, %block_n : i32
-  %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dk_part = func.call @part_of_queries_and_keys(%dk, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %dv_part = func.call @part_of_values(%dv, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
-  %no_dk = tile.constant 0 : !dk
-  %no_dv = tile.constant 0 : !dv
-  %span = tile.param LIST_BLOCK_N : i32
-  %with_dk = tile.param WITH_DK : i1
-  %with_dv = tile.param WITH_DV : i1
-  %with_dq = tile.param WITH_DQ : i1
-  %stays_natural = tile.param NATURAL : i1
-  %no_weights = tile.constant 0 : !weights
-  %block_m = tile.param BLOCK_M : i32
-  %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
-  %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
-  %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
-  %dk_all, %dv_all = tile.accumulate %h of %hk each %shared_by
-      even when (and(CAUSAL == "none", not(or(PACKED, LISTED)))) apart when (not(or(IN_ORDER, DETERMINISTIC)))
-      iter_args(%dk_heads = %no_dk : !dk, %dv_heads = %no_dv : !dv) {
-    %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
-        : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
-            listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
-        against (%n to %keys)
-        where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-        keep %keep : !keept
-        iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
-      %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
-      %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
-      %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-      %workspace_m = arith.addi %workspace_begin, %m : i32
-      %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
-      %weight_row = scf.if %stays_natural -> (!weights) {
-        %own_weights = tile.load %row_weights[%a, %h, %workspace_m] : !weight_view -> !weights
-        scf.yield %own_weights : !weights
-      } else {
-        scf.yield %no_weights : !weights
-      }
-      %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
-          %st, %lse_row, %weight_row, %keep, %b, %h, %m, %n, %scale)
-          : (!st, !row, !weights, !keept, i32, i32, i32, i32, !acc) -> (!st, !st, !dst, !dst)
-      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
-      %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
-      %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
-          %natural, %pt, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
-          %do_tile, %dk_old, %dv_old, %b, %h, %m, %n)
-          : (!st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
-      // dQ is transposed as well, so that adjacent threads add to adjacent elements.
-      scf.if %with_dq {
-        %m_end = arith.addi %m, %block_m overflow<nsw> : i32
-        %rows_end = arith.minsi %m_end, %queries : i32
-        %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
-            where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-        tile.contribute %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2]
-            from %n of %first to %end each BLOCK_N in order if IN_ORDER when (MAY_ORDER)
-            deterministic when (DETERMINISTIC) staggered when (not(CAUSAL == "none")) banded when (WINDOW)
-            packed when (PACKED) rows (dim(q, 2)) sequences (dim(cu_seqlens_k, 0) - 1) : !dqt, !acc_view
-      }
-      tile.yield %dk_new, %dv_new : !dk, !dv
-    }
-    tile.yield %dk_head, %dv_head : !dk, !dv
+// LSE in base 2, or with FACTORS LSE itself, and delta. The gradient of the sink.
+func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %lse: !own_row, %dlse: !own_row, %h: i32,
+                              %x: i32) -> (!own_row, !own_row) {
+  %product = arith.mulf %o, %do : !sum_v
+  %sum = tile.reduce add %product dim 1 : !sum_v -> !own_row
+  %delta = arith.subf %sum, %dlse : !own_row
+  %natural = tile.map @lse_or_zero(%lse) : (!own_row) -> !own_row
+  %base2 = tile.map @base2_or_zero(%lse) : (!own_row) -> !own_row
+  %stays_natural = tile.param FACTORS : i1
+  %row = arith.select %stays_natural, %natural, %base2 : !own_row
+  %dsink = tile.map @sink_adjoint(%h, %delta, %natural) : (i32, !own_row, !own_row) -> !own_row
+  %sums = tile.param CAPTURE_GRADIENTS : i1
+  scf.if %sums {
+    tile.add_gradients @sink(%h) seed %dsink : !own_row exact when (DETERMINISTIC) : (i32)
   }
-  scf.if %with_dk {
-    %scales = tile.full %scale : !dk
-    %dk_scaled = arith.mulf %dk_all, %scales : !dk
-    %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-    tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
-  }
-  scf.if %with_dv {
-    %dv_rounded = tile.cast %dv_all : !dv -> !v
-    tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
-  }
+  return %row, %delta : !own_row, !own_row
 }
 
-// dQ of its sum.
-tile.kernel @attention_backward_convert
-    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag, PAD: int,
-           BLOCK_M: int, let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%dq_sum: !acc_view, %k: !qk_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32)
-    grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
-                      ceildiv(dim(dq, 2), BLOCK_M)),
-         %h = dim(dq, 1), %a = dim(dq, 0)) {
-  %c0 = arith.constant 0 : i32
-  %block_m = tile.param BLOCK_M : i32
-  %workspace_m = arith.muli %bm, %block_m : i32
-  %all_queries = tile.dim %dq, 2 : !qk_view
-  %all_keys = tile.dim %k, 2 : !qk_view
-  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
-      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
-  %packed = tile.param PACKED : i1
-  %b = arith.select %packed, %sequence, %a : i32
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %part = func.call @part_of_queries_and_keys(%dq, %begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %m_end = arith.addi %m, %block_m : i32
-  %rows_end = arith.minsi %m_end, %queries : i32
-  %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-  %sum = tile.complete %dq_sum[%a, %h, %workspace_m, 0] of %first to %end : !acc_view -> !dq
-  %scales = tile.full %scale : !dq
-  %scaled = arith.mulf %sum, %scales : !dq
-  %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
+// The scaled scores, and P. Its exponent is at most 0, but for rounding, of which large scores have much: it is limited
+// to 0 except in 16 bits on a GPU, where that would be an instruction for each pair in a loop that has few.
+func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %i: !pos,
+                                 %j: !pos, %scale: !acc) -> (!pair, !pair) {
+  %scales = tile.full %scale : !pair
+  %log2es = tile.constant 1.4426950408889634 : !pair
+  %masked_out = tile.constant minus_inf : !pair
+  %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !pair
+  %modified = tile.map @score_mod(%natural, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
+  %stays_natural = tile.param FACTORS : i1
+  %below = scf.if %stays_natural -> (!pair) {
+    %below_n = arith.subf %modified, %lse : !pair
+    %below_base2 = arith.mulf %below_n, %log2es : !pair
+    scf.yield %below_base2 : !pair
+  } else {
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !pair
+    %below_2 = arith.subf %base2, %lse fastmath<contract> : !pair
+    scf.yield %below_2 : !pair
+  }
+  %is_bounded = tile.param or(not(on_gpu()), bits(T) > 16) : i1
+  %most = tile.constant 0 : !pair
+  %not_above = arith.minimumf %below, %most : !pair
+  %limited = arith.select %is_bounded, %not_above, %below : !pair
+  %x = tile.select %keep, %limited, %masked_out : !keep, !pair
+  %plain = math.exp2 %x : !pair
+  %times = arith.mulf %plain, %factor : !pair
+  %p = arith.select %stays_natural, %times, %plain : !pair
+  return %natural, %p : !pair, !pair
+}
+
+// P with weights, and P * score_mod'(S), if EARLY: the gradient is linear in its seed, so dP is multiplied by it later.
+func.func private @pair_weights(%s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
+                                %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
+  %natural, %p = func.call @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale)
+      : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
+  %weighted = tile.map @weight_mod(%p, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
+  %w = tile.cast %weighted : !pair -> !weight
+  %g = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %p : !pair
+      : (!pair, i32, i32, !pos, !pos) -> !pair
+  %is_early = tile.param EARLY : i1
+  %early = arith.select %is_early, %g, %p : !pair
+  %held = tile.cast %early : !pair -> !held
+  return %w, %held : !weight, !held
+}
+
+func.func private @pair_gradients(
+    %held: !held, %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32,
+    %x: i32, %i: !pos, %j: !pos, %scale: !acc) -> !pair {
+  %natural, %p = func.call @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale)
+      : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
+  %weighted = tile.map @weight_mod(%dp, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
+  %centered = arith.subf %weighted, %delta fastmath<contract> : !pair
+  %early = tile.cast %held : !held -> !pair
+  %product = arith.mulf %early, %centered : !pair
+  %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
+      : (!pair, i32, i32, !pos, !pos) -> !pair
+  %is_early = tile.param EARLY : i1
+  %ds = arith.select %is_early, %product, %late : !pair
+  return %ds : !pair
+}
+
+// The gradients of the captures of modifiers, of P that is rounded.
+func.func private @pair_captures(
+    %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
+    %i: !pos, %j: !pos, %scale: !acc) {
+  %natural, %p_exact = func.call @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale)
+      : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
+  %weighted = tile.map @weight_mod(%dp, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
+  %centered = arith.subf %weighted, %delta fastmath<contract> : !pair
+  %p_rounded = tile.cast %p_exact : !pair -> !weight
+  %p = tile.cast %p_rounded : !weight -> !pair
+  %dt = arith.mulf %p, %centered : !pair
+  tile.add_gradients @score_mod(%natural, %b, %h, %i, %j) seed %dt : !pair exact when (DETERMINISTIC) once
+      : (!pair, i32, i32, !pos, !pos)
+  tile.add_gradients @weight_mod(%p, %b, %h, %i, %j) seed %dp : !pair exact when (DETERMINISTIC) once
+      : (!pair, i32, i32, !pos, !pos)
+  return
 }

@@ -72,7 +72,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a capture of another type or kind than the module's, or than that of another file
     - a file of `tile.link` that does not exist, or that a symbolic link shows to lie elsewhere than in the folder
     - a file of `tile.link`, other than the compiler's own, where the text is not read from a file
-    - a file of `tile.link` that contains anything but functions, captures and kernels, or links itself
+    - a file of `tile.link` that contains anything but functions, captures, kernels and programs, or links itself
       directly or indirectly
     - a name that is defined twice in a file, or in two files of `tile.link`; a declaration of another type than the
       definition
@@ -86,6 +86,43 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     Option<"source", "source", "std::string", /*default=*/"",
            "the file of the module, in whose folder `tile.link` names files; without one, files of the compiler only">,
   ];
+}
+
+def TileInlinePrograms : Pass<"tile-inline-programs", "::mlir::ModuleOp"> {
+  let summary = "replace calls of programs by what they call";
+  let description = [{
+    Replaces every `tile.call` by the workspaces and launches of the program that it calls, and erases that program.
+    Expressions of the callee become expressions of the caller: a parameter that the call binds is replaced by its
+    value, an argument by what is passed, an extent of a passed workspace by that of the `tile.workspace`. Constraints
+    of the callee become constraints of the caller, but for those that mention an argument that is absent, for which an
+    empty workspace is passed. Parameters that the caller does not have are added to it, with their defaults.
+
+    The pass runs directly after tile-link, so all later passes see one program.
+
+    Before:
+    ```mlir
+    tile.program @clear params(N: int, BLOCK: int = 64) (%x: !tile.view<[?], f32>) {
+      tile.launch @zeros(%x) : !tile.view<[?], f32>
+    }
+    tile.program @p params(N: int) (%y: !tile.view<[?], f32>) {
+      tile.call @clear(x = %y) : !tile.view<[?], f32>
+    }
+    ```
+    After:
+    ```mlir
+    tile.program @p params(N: int, BLOCK: int = 64) (%y: !tile.view<[?], f32>) {
+      tile.launch @zeros(%y) : !tile.view<[?], f32>
+    }
+    ```
+
+    Errors:
+    - a program that calls itself, directly or through others
+    - a callee that no file defines
+    - a parameter of the callee of which the caller has one of another kind, or an argument; a derived one to which the
+      caller gives another value
+    - a workspace for an argument whose elements a constraint of the callee reads
+    - a program with `tile.return` that no program calls
+  }];
 }
 
 def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {

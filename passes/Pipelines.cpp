@@ -40,6 +40,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   link.with.assign(options.with.begin(), options.with.end());
   link.source = options.source;
   manager.addPass(createTileLink(std::move(link)));
+  manager.addPass(createTileInlinePrograms());
   manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 
   manager.addPass(createTileBindTarget({options.target}));

@@ -44,6 +44,11 @@ bool isOfLaunch(const Signature &signature, ParamDeclAttr param);
 mlir::LogicalResult verifyConstraints(const Signature &signature);
 mlir::LogicalResult verifyDefaults(const Signature &signature);
 
+/// Whether `op`, in the body of a program, may pass the value for argument `i` of a kernel or
+/// program.
+mlir::LogicalResult checkArgument(mlir::Operation *op, const Signature &callee, unsigned i,
+                                  mlir::Value value);
+
 /// Parameters, constraints and arguments of a kernel or program: names, kinds, cycles.
 mlir::LogicalResult verifySignature(const Signature &signature,
                                     llvm::ArrayRef<mlir::Attribute> gridNames);

@@ -152,6 +152,10 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
   ExprAttr call = rebuild();
   if (llvm::all_of(operands, [](ExprAttr operand) { return operand.isConstant(); }))
     return evaluateCall(call);
+  if (function == Function::Mul) // once x, as people read it in errors
+    for (unsigned i : {0u, 1u})
+      if (operands[i].getKind() == ExprKind::Int && operands[i].getValue() == 1)
+        return operands[1 - i];
   return call;
 }
 

@@ -390,10 +390,14 @@ LogicalResult ProgramOp::verify() {
   if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
                          getArgDefaultsAttr(), getArgConditionsAttr(), nullptr, nullptr)))
     return failure();
-  for (Operation &op : getBody().front())
-    if (!isa<WorkspaceOp, LaunchOp>(op))
-      return op.emitError() << "a program may contain only tile.workspace and tile.launch, but got "
+  for (Operation &op : getBody().front()) {
+    if (!isa<WorkspaceOp, LaunchOp, CallOp, ReturnOp>(op))
+      return op.emitError() << "a program may contain only tile.workspace, tile.launch and "
+                               "tile.call, but got "
                             << op.getName() << "; compute in a kernel";
+    if (isa<ReturnOp>(op) && &op != &getBody().front().back())
+      return op.emitOpError("must be the last operation of a program; move it to the end");
+  }
   return success();
 }
 
@@ -430,9 +434,27 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-static bool mayBeAbsent(Value value, const Signature &program) {
+LogicalResult tilewright::tile::checkArgument(Operation *op, const Signature &callee, unsigned i,
+                                              Value value) {
+  Signature caller(op->getParentOp());
+  StringRef kind = isa<ProgramOp>(callee.op) ? "program" : "kernel";
+  Type expected = callee.getArgType(i), actual = value.getType();
+  bool sameKind = isa<ViewType>(expected) == isa<ViewType>(actual) &&
+                  getRank(expected) == getRank(actual) &&
+                  mayBecomeEqual(getElementType(expected), getElementType(actual));
+  auto reject = [&] {
+    return op->emitOpError() << "argument '" << cast<StringAttr>(callee.argNames[i]).getValue()
+                             << "' of " << kind << " @"
+                             << SymbolTable::getSymbolName(callee.op).getValue();
+  };
+  if (!sameKind)
+    return reject() << " is " << expected << ", but got " << actual;
   auto argument = dyn_cast<BlockArgument>(value);
-  return argument && program.mayBeAbsent(argument.getArgNumber());
+  if (argument && caller.mayBeAbsent(argument.getArgNumber()) && !callee.mayBeAbsent(i))
+    return reject() << " may not be absent, but an optional argument is passed; declare it "
+                       "optional in the "
+                    << kind << ", or with the same condition";
+  return success();
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -449,20 +471,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getArgs().size() != callee.argNames.size())
     return emitOpError() << "passes " << getArgs().size() << " arguments, but kernel @"
                          << getKernel() << " takes " << callee.argNames.size();
-  for (auto [i, value] : llvm::enumerate(getArgs())) {
-    StringRef name = cast<StringAttr>(callee.argNames[i]).getValue();
-    Type expected = callee.getArgType(i), actual = value.getType();
-    bool sameKind = isa<ViewType>(expected) == isa<ViewType>(actual) &&
-                    getRank(expected) == getRank(actual) &&
-                    mayBecomeEqual(getElementType(expected), getElementType(actual));
-    if (!sameKind)
-      return emitOpError() << "argument '" << name << "' of kernel @" << getKernel() << " is "
-                           << expected << ", but got " << actual;
-    if (mayBeAbsent(value, caller) && !callee.mayBeAbsent(i))
-      return emitOpError() << "argument '" << name << "' of kernel @" << getKernel()
-                           << " may not be absent, but an optional argument is passed; declare it "
-                              "optional in the kernel, or with the same condition";
-  }
+  for (auto [i, value] : llvm::enumerate(getArgs()))
+    if (failed(checkArgument(*this, callee, i, value)))
+      return failure();
   for (auto [name, value] : llvm::zip(getWithNames(), getWithValues())) {
     StringRef paramName = cast<StringAttr>(name).getValue();
     ParamDeclAttr param = callee.findParam(paramName);

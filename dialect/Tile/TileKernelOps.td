@@ -84,8 +84,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     OpAsmOpInterface, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "an operation as a list of launches with its workspace";
   let description = [{
-    Parameters and arguments as for a kernel. The body holds `tile.workspace` and `tile.launch` only;
-    launches run in order, each seeing what those before it wrote.
+    Parameters and arguments as for a kernel. The body holds `tile.workspace`, `tile.launch`, `tile.call`
+    and, at its end, `tile.return` only; launches run in order, each seeing what those before it wrote.
 
     A parameter declared by `let` may read arguments and the device; then each launch of the program computes it.
     Constraints, conditions of launches, extents of workspaces and other such parameters may read it, nothing else.
@@ -101,7 +101,7 @@ def Tile_ProgramOp : Tile_Op<"program", [
     ```
 
     Errors: those of `tile.kernel`, except that `let` may read arguments, and
-    - an operation in the body that is neither `tile.workspace` nor `tile.launch`
+    - another operation in the body
     - a parameter that depends on arguments in a type, the condition of an argument, a `with` clause, or the default of
       a parameter that is not derived
   }];
@@ -243,7 +243,7 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
 }
 
 def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
-  let summary = "names a file of functions, captures and kernels that this one uses";
+  let summary = "names a file of functions, captures, kernels and programs that this one uses";
   let description = [{
     tile-link takes from the file the symbols that this file mentions and does not define, and the symbols that those
     need in turn. The path is relative to the folder of the file that contains the operation, and does not leave this

@@ -7,6 +7,7 @@
 #define TILEWRIGHT_DIALECT_TILE_TILEOPS_TD
 
 include "dialect/Tile/TileKernelOps.td"
+include "dialect/Tile/TileCallOps.td"
 include "dialect/Tile/TileMemoryOps.td"
 include "dialect/Tile/TileValueOps.td"
 include "dialect/Tile/TileLoopOps.td"

@@ -71,6 +71,31 @@ void printWithClause(OpAsmPrinter &printer, Operation *, ArrayAttr names, ArrayA
   printer << ") ";
 }
 
+ParseResult parseCallArguments(OpAsmParser &parser,
+                               SmallVectorImpl<OpAsmParser::UnresolvedOperand> &args,
+                               ArrayAttr &names) {
+  SmallVector<Attribute> nameList;
+  StringRef name;
+  // An empty list ends at once.
+  if (succeeded(parser.parseOptionalKeyword(&name)))
+    while (true) {
+      nameList.push_back(parser.getBuilder().getStringAttr(name));
+      if (parser.parseEqual() || parser.parseOperand(args.emplace_back()))
+        return failure();
+      if (failed(parser.parseOptionalComma()))
+        break;
+      if (parser.parseKeyword(&name))
+        return failure();
+    }
+  names = parser.getBuilder().getArrayAttr(nameList);
+  return success();
+}
+void printCallArguments(OpAsmPrinter &printer, Operation *, OperandRange args, ArrayAttr names) {
+  llvm::interleaveComma(llvm::zip(names, args), printer, [&](auto pair) {
+    printer << cast<StringAttr>(std::get<0>(pair)).getValue() << " = " << std::get<1>(pair);
+  });
+}
+
 ParseResult parseWhenClause(OpAsmParser &parser, ExprAttr &condition) {
   if (failed(parser.parseOptionalKeyword("when")))
     return success();

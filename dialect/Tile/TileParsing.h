@@ -70,6 +70,14 @@ mlir::ParseResult parseWithClause(mlir::OpAsmParser &parser, mlir::ArrayAttr &na
 void printWithClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr names,
                      mlir::ArrayAttr values);
 
+/// `NAME = %value, ...`
+mlir::ParseResult
+parseCallArguments(mlir::OpAsmParser &parser,
+                   llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand> &args,
+                   mlir::ArrayAttr &names);
+void printCallArguments(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange args,
+                        mlir::ArrayAttr names);
+
 /// `when (expr)`
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);

@@ -1,66 +1,349 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels of a backward whose weights W are a function of scores S = Q K^T, where O = W V:
+// The gradients of an attention whose weights W are a function of scores S = Q K^T, where O = W V:
 //
-//   dV = W^T dO      dS = the gradient of the scores, of dW = dO V^T      dK = scale * dS^T Q      dQ = scale * dS K
+//   dV = W^T dO      dS = the gradient of scale * S, of dW = dO V^T      dK = scale * dS^T Q      dQ = scale * dS K
 //
-// The file that links them defines what is special about its weights, by functions for a block of keys and a block of
-// queries. Tiles are transposed, keys x queries, so that W^T and dS^T have the layout in which the products for dV and
-// dK read them:
+// A program calls @pairs, or @pair_rows and then @pair_products. These own all kernels, workspaces and launches. The
+// file of the program defines what is special about its weights, by functions of tiles for a block of queries and a
+// block of keys. A kernel whose instances own keys computes all tiles as keys x queries, one whose instances own
+// queries as queries x keys; OWN and OTHER are the two extents, and a function is the same text for both:
 //
-//   @pair_weights    of S^T without scale: W^T, 0 where the pair is masked, and what @pair_gradients takes of it, both
-//                    rounded to T. Until dW is available, only values of type T are live.
-//   @pair_gradients  of this and dW^T: the gradient of scale * S^T
+//   @pair_weights    of S without scale: W, 0 where the pair is masked, rounded to T, and what @pair_gradients takes of
+//                    it, as HELD: rounded to T where registers are few (EARLY), and of type ACC elsewhere
+//   @pair_gradients  of this and dW: the gradient of scale * S. It may also read all that @pair_weights reads, and
+//                    compute values again that it computed: they are the same values. By default HELD * (dW -
+//                    other_row), as for every softmax, and without ROWS for every function of S alone.
+//   @pair_captures   with CAPTURE_GRADIENTS: adds gradients of captures, once for each pair. By default there are none.
+//   @row_values      with ROWS: two numbers for each query, such as LSE and delta, of dO, O, LSE and dLSE, as far as
+//                    the program has them. %row and %other_row are these, expanded to all keys; 0 without ROWS.
 //
-// %row and %other_row are what %rows and %other_rows hold for the queries, such as LSE and delta, or zeros without
-// ROWS. %h is the query head, %x the number of the map.
+// %factor is 1 for each query, or what the program has written to %factors; 0 without FACTORS. %b is the number of the
+// batch element or packed sequence, %h that of the query head, %x that of the map, %i and %j are positions.
 //
 // With MAPS greater than 1, several maps of weights share the values of a head: heads MAPS * h + x of q and k, and of
 // dq and dk, are those of map x of head h of v and do. %dv has a part for each map, as k has; dV is their sum.
 //
-// A program that launches them declares D, DV, T, ACC, CAUSAL, WINDOW, DETERMINISTIC, MAPS, ROWS, BLOCK_M and BLOCK_N.
+// A program that calls these declares D, DV, T, ACC, CAUSAL, WINDOW and DETERMINISTIC; PACKED, LISTED, LIST_BLOCK_M,
+// LIST_BLOCK_N and CAPTURE_GRADIENTS as attention_backward.mlir, or gives false and 0; and MAPS, ROWS, FACTORS and
+// HEAVY: with it, functions take so many registers that a kernel cannot add in order besides.
+//
+// Parameters that it gets:
+//
+//   SPLIT       On: dQ has a kernel of its own without additions to memory; dK and dV share another, or have one each.
+//               Faster for wide heads on a GPU, since a thread holds only one sum. Default: on for 16-bit types on a
+//               GPU if D or DV exceeds 128.
+//   PAIRED      With SPLIT. On: one kernel computes dK and dV (seven products for each pair). Off: each has a kernel
+//               (eight products). Default: on for sm_90a, unless a mask is linked (it may require a vote, which two
+//               roles cannot take together) or CAPTURE_GRADIENTS is on. If you choose the block sizes, two roles allow
+//               at most 64 keys, and 64 queries, or 96 if heads have at most 192 columns; else turn PAIRED off.
+//   BLOCK_M, BLOCK_N          Queries and keys of a block of @pairs_of_keys. BLOCK_N divides LIST_BLOCK_N.
+//   DQ_BLOCK_M, DQ_BLOCK_N    The same for @pairs_of_queries. DQ_BLOCK_M divides LIST_BLOCK_M.
+//   DV_BLOCK_M, DELTA_BLOCK_M Queries of a block of the kernels for dV alone and for rows
+//
+// Kernels
+//   rows_of_pairs     With ROWS: the numbers of each query, and the zeros to which dQ is added.
+//   pairs_of_keys     A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ. If it adds
+//                     in order, it also does what convert_pairs does. With SPLIT, for dK and dV (PAIRED) or one.
+//   convert_pairs     dQ from its sum.
+//   pairs_of_queries  Instead of convert_pairs, with SPLIT, or with DETERMINISTIC where no addition is possible in
+//                     order: a block of queries with its keys.
+//   turn_lists        With LISTED: transposes the lists for @pairs_of_keys (lib/lists.mlir).
+//   order_blocks      With PACKED, if additions are in order under a causal mask: the order in which the blocks of keys
+//                     of the last heads start (lib/order.mlir).
+//
+// With PACKED, the rows of each sequence in a workspace begin at a multiple of PAD. If a sequence ends within a block
+// of queries, the rest of the block is padding of this sequence, where rows are 0.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023). Instances that own keys compute S^T instead of S: W^T and dS^T then have the
+// layout in which the products for dV and dK read them.
 
 tile.link "attention.mlir"
+tile.link "batch.mlir"
+tile.link "lists.mlir"
+tile.link "order.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !sum_view = !tile.view<[?, ?, ?, D], ACC>
 !row_view = !tile.view<[?, ?, ?], ACC>
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
-!o   = !tile.tile<[BLOCK_M, DVP], T>
-!dq  = !tile.tile<[BLOCK_M, DP], ACC>
-!dk  = !tile.tile<[BLOCK_N, DP], ACC>
-!dv  = !tile.tile<[BLOCK_N, DVP], ACC>
+!factor_view = !tile.view<[?, ?, ?], T>
+!cu_view  = !tile.view<[?], i32>
+!list_view  = !tile.view<[?, ?, ?, ?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
+!acc  = !tile.param<ACC>
+// Tiles of pairs.
+!pair = !tile.tile<[OWN, OTHER], ACC>
+!weight = !tile.tile<[OWN, OTHER], T>
+!held = !tile.tile<[OWN, OTHER], HELD>
+!keep = !tile.tile<[OWN, OTHER], i1>
+!pos  = !tile.tile<[OWN, OTHER], i32>
+// Tiles of rows that an instance owns, and of others, with the widths of keys and values.
+!own_k   = !tile.tile<[OWN, DP], T>
+!own_v   = !tile.tile<[OWN, DVP], T>
+!other_k = !tile.tile<[OTHER, DP], T>
+!other_v = !tile.tile<[OTHER, DVP], T>
+!sum_k   = !tile.tile<[OWN, DP], ACC>
+!sum_v   = !tile.tile<[OWN, DVP], ACC>
+!own_row   = !tile.tile<[OWN], ACC>
+!other_row = !tile.tile<[OTHER], ACC>
+!own_factor   = !tile.tile<[OWN], T>
+!other_factor = !tile.tile<[OTHER], T>
 // K, padded to whole warpgroups of columns, and dQ^T, which has these columns as rows.
-!kw  = !tile.tile<[BLOCK_N, DW], T>
-!dqt = !tile.tile<[DW, BLOCK_M], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
-!wt  = !tile.tile<[BLOCK_N, BLOCK_M], T>
-!keep = !tile.tile<[BLOCK_N, BLOCK_M], i1>
-!acc = !tile.param<ACC>
+!wide_k  = !tile.tile<[OWN, DW], T>
+!other_sum = !tile.tile<[OTHER, DP], ACC>
+!dqt     = !tile.tile<[DW, OTHER], ACC>
 
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @pair_weights(!st, !row, !keep, i32, i32, !acc) -> (!wt, !wt)
-func.func private @pair_gradients(!wt, !st, !row) -> !st
+func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
+func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
+func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+func.func private @workspace_begin(i32, i32) -> i32
+func.func private @pair_weights(
+    !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
 
-// A block of keys with the queries of all heads of its group: dK, dV, and its terms of dQ.
-tile.kernel @pairs_of_keys
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+// For dense arrays, all weights of which follow from S and rows.
+tile.program @pairs
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           DETERMINISTIC: flag, MAPS: int, ROWS: flag, BLOCK_M: int, BLOCK_N: int, IN_ORDER: flag = false,
-           let MAY_ORDER: flag = not(replaced("mask_mod")),
+           DETERMINISTIC: flag, MAPS: int, ROWS: flag, let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS),
+     %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS), %dq: !qk_view, %dk: !qk_view,
+     %dv: !v_view, %scale: !acc, %window_left: i32, %window_right: i32) {
+  %rows, %other_rows, %factors, %sums = tile.call @pair_rows()
+      with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
+            FACTORS = false) -> !row_view, !row_view, !factor_view, !sum_view
+  tile.call @pair_products(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums)
+      with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
+            FACTORS = false, HEAVY = false) : !row_view, !row_view, !factor_view, !sum_view
+}
+
+// The numbers of rows, factors of 1, and the workspace of sums. A launch between this and @pair_products may change
+// rows and factors.
+tile.program @pair_rows
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED: flag, LISTED: flag,
+           LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, MAPS: int,
+           ROWS: flag, FACTORS: flag,
+           // Keys are never in a cache. Files that replace functions read the parameter.
+           let CACHED: flag = false, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let HOPPER: flag = and(has_roles(), bits(T) == 16),
+           SPLIT: flag = and(and(on_gpu(), bits(T) == 16), ROW_BYTES > 256),
+           PAIRED: flag = and(and(SPLIT, HOPPER), not(or(CAPTURE_GRADIENTS, replaced("mask_mod")))),
+           let DQ_KERNEL: flag = or(SPLIT, and(DETERMINISTIC, not(adds_in_order()))),
+           BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
+           // Row granularity of the workspaces.
+           let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
+           DELTA_BLOCK_M: int = block_in(select(PACKED, PAD, 0)), let ACC: type = accumulator(T),
+           // With PACKED, there is one more block for each sequence, and one for rows before the first.
+           let PADDED_ROWS: int = (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD)
+    require(MAPS * dim(do, 1) == dim(q, 1), dim(do, 0) == dim(q, 0), dim(do, 2) == dim(q, 2),
+            same_dims(o, do, 0, 1, 2), same_dims(other_o, do, 0, 1, 2), same_dims(lse, q, 0, 1, 2),
+            same_dims(dlse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q),
+            within(cu_seqlens_q, 0, dim(q, 2) + 1))
+    (%q: !qk_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
+     %lse: !row_view when (ROWS), %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED))
+    attributes {removed = {APART = "the option --sums=apart or --sums=whole",
+                           ORDERED = "the option --sums=ordered or --sums=unordered",
+                           ORDERED_UP_TO = "the option --sums=ordered or --sums=unordered",
+                           ORDERED_FROM = "the option --sums=ordered or --sums=unordered"}} {
+  // Rows have a multiple of 16 bytes, as tensor maps require.
+  %rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), select(PACKED, PADDED_ROWS,
+                                                                        ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  %other_rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), select(PACKED, PADDED_ROWS,
+                                                                              ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  %factors = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), select(PACKED, PADDED_ROWS,
+                                                                              ceildiv(dim(q, 2), 8) * 8)] : !factor_view
+  // Empty if dQ has a kernel of its own.
+  %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
+      : !sum_view
+  tile.launch @rows_of_pairs(%o, %other_o, %do, %lse, %dlse, %cu_seqlens_q, %rows, %other_rows, %factors, %sums)
+      with (OWN = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC))) when (ROWS)
+      : !v_view, !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !factor_view, !sum_view
+  tile.return %rows, %other_rows, %factors, %sums : !row_view, !row_view, !factor_view, !sum_view
+}
+
+// dQ, dK and dV from what @pair_rows returns.
+tile.program @pair_products
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, MAPS: int,
+           ROWS: flag, FACTORS: flag, HEAVY: flag, SPLIT: flag, PAIRED: flag, DQ_KERNEL: flag, BLOCK_M: int,
+           BLOCK_N: int, PAD: int,
+           DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
+           DV_BLOCK_M: int = block_in(LIST_BLOCK_M), let ACC: type = accumulator(T))
+    require(D <= 512, DV <= 512, floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), MAPS * dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            same_dims(dq, q, 0, 1, 2), same_dims(dk, k, 0, 1, 2), same_dims(dv, k, 0, 1, 2),
+            dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0), ascending(cu_seqlens_k),
+            within(cu_seqlens_k, 0, dim(k, 2) + 1), same_dims(kv_indices, kv_num_blocks, 0, 1, 2),
+            or(not(LISTED), and(mod(max(LIST_BLOCK_M, 1), DQ_BLOCK_M) == 0, mod(max(LIST_BLOCK_N, 1), BLOCK_N) == 0)),
+            or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))), finite(scale),
+            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
+            select(WINDOW, window_left >= -1, window_left == -1),
+            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
+            select(WINDOW, window_right >= -1, window_right == -1))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view, %other_rows: !row_view,
+     %factors: !factor_view, %sums: !sum_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
+     %window_left: i32, %window_right: i32) {
+  %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
+                               dim(kv_num_blocks, 2)] : !list_view
+  %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
+      : !count_view
+  // The blocks of keys of all packed sequences, in the order in which those of the last heads start.
+  %order = tile.workspace [(ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1)] : !cu_view
+
+  tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
+      : !list_view, !count_view, !list_view, !count_view
+  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PACKED) : !qk_view, !cu_view, !cu_view
+  tile.launch @pairs_of_keys(%q, %k, %v, %do, %rows, %factors, %other_rows, %sums, %dk, %dv, %order, %cu_seqlens_q,
+                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
+      with (OWN = BLOCK_N, OTHER = BLOCK_M, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !qk_view, !v_view,
+        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
+  tile.launch @pairs_of_keys(%q, %k, %v, %do, %rows, %factors, %other_rows, %sums, %dk, %dv, %order, %cu_seqlens_q,
+                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
+      with (OWN = BLOCK_N, OTHER = DV_BLOCK_M, WITH_DK = false, WITH_DQ = false, CAPTURE_GRADIENTS = false)
+      when (and(SPLIT, not(PAIRED)))
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !qk_view, !v_view,
+        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+  tile.launch @convert_pairs(%sums, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
+      with (OTHER = BLOCK_M) when (not(DQ_KERNEL))
+      : !sum_view, !qk_view, !qk_view, !cu_view, !cu_view, !acc, i32, i32
+  tile.launch @pairs_of_queries(%q, %k, %v, %do, %rows, %factors, %other_rows, %dq, %cu_seqlens_q, %cu_seqlens_k,
+                                %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
+      with (OWN = DQ_BLOCK_M, OTHER = DQ_BLOCK_N) when (DQ_KERNEL)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !qk_view, !cu_view, !cu_view,
+        !list_view, !count_view, !acc, i32, i32
+}
+
+// dV of its parts, with MAPS greater than 1.
+tile.program @sum_of_parts params(DV: int, T: type, MAPS: int) (%parts: !v_view, %dv: !v_view) {
+  tile.launch @sum_parts(%parts, %dv) with (OWN = 32) : !v_view, !v_view
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+// Two numbers for each query, factors of 1, and the zeros to which dQ is added; %sums may have no elements. The padding
+// rows of packed sequences in a workspace get zeros.
+tile.kernel @rows_of_pairs
+    params(D: int, DV: int, T: type, OWN: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, WITH_DQ: flag,
+           CAPTURE_GRADIENTS: flag, MAPS: int, ROWS: flag, FACTORS: flag, let DP: int = padded(D),
+           let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    (%o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS),
+     %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED), %rows: !row_view, %other_rows: !row_view,
+     %factors: !factor_view when (FACTORS), %sums: !sum_view when (WITH_DQ))
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(do, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OWN),
+                      ceildiv(dim(do, 2), OWN)),
+         %map = dim(do, 1) * MAPS, %a = select(PACKED, 1, dim(do, 0))) {
+  %size = tile.param OWN : i32
+  %workspace_m = arith.muli %bm, %size : i32
+  %maps = tile.param MAPS : i32
+  %h = arith.divsi %map, %maps : i32
+  %x = arith.remsi %map, %maps : i32
+  %all_queries = tile.dim %do, 2 : !v_view
+  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  // Rows of no sequence are not read: what they hold may be anything, and a block of queries may extend into theirs.
+  %own_begin, %read = func.call @rows_of(%sequence, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %o_part = func.call @part_of_values(%o, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %other_part = func.call @part_of_values(%other_o, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %do_part = func.call @part_of_values(%do, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
+  %lse_part = func.call @part_of_sums(%lse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
+  %dlse_part = func.call @part_of_sums(%dlse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
+
+  %o_tile = tile.load %o_part[%a, %h, %m, 0] : !v_view -> !own_v
+  %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
+  %dlse_row = tile.load %dlse_part[%a, %map, %m] : !row_view -> !own_row
+  %lse_row = tile.load %lse_part[%a, %map, %m] : !row_view -> !own_row
+  %are_several = tile.param MAPS > 1 : i1
+  %no_o = tile.constant 0 : !own_v
+  %other_tile = scf.if %are_several -> (!own_v) {
+    %loaded = tile.load %other_part[%a, %h, %m, 0] : !v_view -> !own_v
+    scf.yield %loaded : !own_v
+  } else {
+    scf.yield %no_o : !own_v
+  }
+  %o_acc = tile.cast %o_tile : !own_v -> !sum_v
+  %do_acc = tile.cast %do_tile : !own_v -> !sum_v
+  %other_acc = tile.cast %other_tile : !own_v -> !sum_v
+  %row, %other_row = func.call @row_values(%do_acc, %o_acc, %other_acc, %lse_row, %dlse_row, %h, %x)
+      : (!sum_v, !sum_v, !sum_v, !own_row, !own_row, i32, i32) -> (!own_row, !own_row)
+  %with_dq = tile.param WITH_DQ : i1
+  scf.if %with_dq {
+    %no_dq = tile.constant 0 : !sum_k
+    tile.store %no_dq, %sums[%a, %map, %workspace_m, 0] : !sum_k, !sum_view
+  }
+  tile.store %other_row, %other_rows[%a, %map, %workspace_m] : !own_row, !row_view
+  tile.store %row, %rows[%a, %map, %workspace_m] : !own_row, !row_view
+  %with_factors = tile.param FACTORS : i1
+  scf.if %with_factors {
+    %one = arith.constant 1.0 : !tile.param<T>
+    %ones = tile.full %one : !own_factor
+    tile.store %ones, %factors[%a, %map, %workspace_m] : !own_factor, !factor_view
+  }
+}
+
+// Without ROWS, nothing calls it.
+func.func private @row_values(%do: !sum_v, %o: !sum_v, %other_o: !sum_v, %lse: !own_row, %dlse: !own_row, %h: i32,
+                              %x: i32) -> (!own_row, !own_row) attributes {tile.replaceable} {
+  return %lse, %dlse : !own_row, !own_row
+}
+
+func.func private @pair_gradients(
+    %held: !held, %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32,
+    %x: i32, %i: !pos, %j: !pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
+  %with_rows = tile.param ROWS : i1
+  %slopes = tile.cast %held : !held -> !pair
+  %centered = arith.subf %dw, %other_row fastmath<contract> : !pair
+  %of_slopes = arith.select %with_rows, %centered, %dw : !pair
+  %ds = arith.mulf %slopes, %of_slopes : !pair
+  return %ds : !pair
+}
+
+func.func private @pair_captures(
+    %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
+    %i: !pos, %j: !pos, %scale: !acc) attributes {tile.replaceable} {
+  return
+}
+
+// A block of keys with the queries of all heads of its group.
+tile.kernel @pairs_of_keys
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag,
+           CAPTURE_GRADIENTS: flag, HEAVY: flag, MAPS: int, ROWS: flag, FACTORS: flag, OWN: int, OTHER: int,
+           WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, IN_ORDER: flag = false,
+           let MAY_ORDER: flag = not(or(or(LISTED, CAPTURE_GRADIENTS), or(replaced("mask_mod"), HEAVY))),
+           let HELD: type = T, let EARLY: flag = true,
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
-           let DW: int = padded_for("ordered_rows", D, DV, T), let ACC: type = accumulator(T))
+           let DW: int = select(IN_ORDER, padded_for("ordered_rows", D, DV, T),
+                                select(and(WITH_DQ, ne(mod(OTHER, 128), 0)), padded_for("shared_rows", D, DV, T),
+                                       padded_for("transposed_rows", D, DV, T))),
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view when (ROWS),
-     %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !qk_view, %dv: !v_view, %scale: !acc,
-     %window_left: i32, %window_right: i32)
-    grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %map = dim(k, 1), %b = dim(k, 0)) {
+     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !qk_view,
+     %dv: !v_view, %order: !cu_view when (IN_ORDER), %cu_seqlens_q: !cu_view when (PACKED),
+     %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
+     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), OWN) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
+                      ceildiv(dim(k, 2), OWN)),
+         %map = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
   %c0 = arith.constant 0 : i32
-  %queries = tile.dim %q, 2 : !qk_view
-  %keys = tile.dim %k, 2 : !qk_view
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %shared_by = arith.divsi %q_heads, %k_heads : i32
@@ -69,93 +352,276 @@ tile.kernel @pairs_of_keys
   %x = arith.remsi %map, %maps : i32
   %others = arith.subi %map, %hk : i32
   %before = arith.muli %others, %shared_by : i32
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %block_m = tile.param BLOCK_M : i32
-  %block_n = tile.param BLOCK_N : i32
+  %block_n = tile.param OWN : i32
+  %block = tile.any_order %bn listed %order : !cu_view when (PACKED)
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
+  // number of the block of keys in it. The last block of a packed sequence may have no keys.
+  %b, %a, %k_begin, %keys, %given = func.call @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %blocks = arith.ceildivsi %keys, %block_n : i32
-  %number = tile.any_order %bn of %blocks
+  %number = tile.any_order %given of %blocks
   %n = arith.muli %number, %block_n : i32
+  %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
+  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %dk_part = func.call @part_of_queries_and_keys(%dk, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
+  %dv_part = func.call @part_of_values(%dv, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %no_dk = tile.constant 0 : !sum_k
+  %no_dv = tile.constant 0 : !sum_v
+  %span = tile.param LIST_BLOCK_N : i32
+  %with_dk = tile.param WITH_DK : i1
+  %with_dv = tile.param WITH_DV : i1
+  %with_dq = tile.param WITH_DQ : i1
+  %with_captures = tile.param CAPTURE_GRADIENTS : i1
   %with_rows = tile.param ROWS : i1
+  %with_factors = tile.param FACTORS : i1
   %is_one = tile.param MAPS == 1 : i1
-  %no_row = tile.constant 0 : !row
-  %no_dk = tile.constant 0 : !dk
-  %no_dv = tile.constant 0 : !dv
-  %k_tile = tile.load %k[%b, %map, %n, 0] : !qk_view -> !k
-  %k_wide = tile.load %k[%b, %map, %n, 0] : !qk_view -> !kw
-  %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-  %dk_all, %dv_all = tile.accumulate %term of %map each %shared_by even when (CAUSAL == "none")
-      apart when (not(or(IN_ORDER, DETERMINISTIC))) iter_args(%dk_heads = %no_dk : !dk, %dv_heads = %no_dv : !dv) {
+  %no_row = tile.constant 0 : !other_row
+  %no_factor = tile.constant 0 : !other_factor
+  %block_m = tile.param OTHER : i32
+  %k_tile = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !own_k
+  %k_wide = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !wide_k
+  %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !own_v
+  %dk_all, %dv_all = tile.accumulate %term of %map each %shared_by
+      even when (and(CAUSAL == "none", not(or(PACKED, LISTED)))) apart when (not(or(IN_ORDER, DETERMINISTIC)))
+      iter_args(%dk_heads = %no_dk : !sum_k, %dv_heads = %no_dv : !sum_v) {
     %h = arith.subi %term, %before : i32
     %first_map = arith.muli %h, %maps : i32
     %its_map = arith.addi %first_map, %x : i32
     %q_map = arith.select %is_one, %term, %its_map : i32
-    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
+    %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
+        : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
+            listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
+        against (%n to %keys)
         where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-        keep %keep : !keep iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
-      %q_tile = tile.load %q[%b, %q_map, %m, 0] : !qk_view -> !q
-      %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-      %row = scf.if %with_rows -> (!row) {
-        %own = tile.load %rows[%b, %q_map, %m] : !row_view -> !row
-        scf.yield %own : !row
+        keep %keep : !keep
+        iter_args(%dk_old = %dk_heads : !sum_k, %dv_old = %dv_heads : !sum_v) {
+      %i = tile.iota %m dim 1 : !pos
+      %j = tile.iota %n dim 0 : !pos
+      %q_tile = tile.load %q_part[%a, %q_map, %m, 0] : !qk_view -> !other_k
+      %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !other_v
+      %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
+      %workspace_m = arith.addi %workspace_begin, %m : i32
+      %row = scf.if %with_rows -> (!other_row) {
+        %loaded = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
+        scf.yield %loaded : !other_row
       } else {
-        scf.yield %no_row : !row
+        scf.yield %no_row : !other_row
       }
-      %wt, %kept = func.call @pair_weights(%st, %row, %keep, %h, %x, %scale)
-          : (!st, !row, !keep, i32, i32, !acc) -> (!wt, !wt)
-      %dwt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
-      %other_row = scf.if %with_rows -> (!row) {
-        %own_other = tile.load %other_rows[%b, %q_map, %m] : !row_view -> !row
-        scf.yield %own_other : !row
+      %factor_row = scf.if %with_factors -> (!other_factor) {
+        %loaded = tile.load %factors[%a, %q_map, %workspace_m] : !factor_view -> !other_factor
+        scf.yield %loaded : !other_factor
       } else {
-        scf.yield %no_row : !row
+        scf.yield %no_factor : !other_factor
       }
-      %dst = func.call @pair_gradients(%kept, %dwt, %other_row) : (!wt, !st, !row) -> !st
-      %dst_rounded = tile.cast %dst : !st -> !wt
-      %dv_new = tile.dot %wt, %do_tile, %dv_old : !wt, !o -> !dv
-      %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !wt, !q -> !dk
+      %factor_acc = tile.cast %factor_row : !other_factor -> !other_row
+      %row_each = tile.expand %row dim 0 : !other_row -> !pair
+      %factor_each = tile.expand %factor_acc dim 0 : !other_row -> !pair
+      %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+          : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+      %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
+      %other_row = scf.if %with_rows -> (!other_row) {
+        %loaded = tile.load %other_rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
+        scf.yield %loaded : !other_row
+      } else {
+        scf.yield %no_row : !other_row
+      }
+      %other_each = tile.expand %other_row dim 0 : !other_row -> !pair
+      %ds = func.call @pair_gradients(
+          %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+          : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
+      %ds_rounded = tile.cast %ds : !pair -> !weight
+      %dv_new = scf.if %with_dv -> (!sum_v) {
+        %dv_sum = tile.dot %w, %do_tile, %dv_old : !weight, !other_v -> !sum_v
+        scf.yield %dv_sum : !sum_v
+      } else {
+        scf.yield %dv_old : !sum_v
+      }
+      %dk_new = scf.if %with_dk -> (!sum_k) {
+        %dk_sum = tile.dot %ds_rounded, %q_tile, %dk_old : !weight, !other_k -> !sum_k
+        scf.yield %dk_sum : !sum_k
+      } else {
+        scf.yield %dk_old : !sum_k
+      }
       // dQ is transposed as well, so that adjacent threads add to adjacent elements.
-      %dq_term = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !wt -> !dqt
-      %m_next = arith.addi %m, %block_m overflow<nsw> : i32
-      %m_end = arith.minsi %m_next, %queries : i32
-      %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %m_end)
-          where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-      tile.contribute %dq_term, %sums[%b, %q_map, %m, 0] dims [3, 2] from %n of %first to %end each BLOCK_N
-          in order if IN_ORDER when (MAY_ORDER) deterministic when (DETERMINISTIC)
-          staggered when (not(CAUSAL == "none")) banded when (WINDOW) : !dqt, !sum_view
-      tile.yield %dk_new, %dv_new : !dk, !dv
+      %dq_term = tile.dot %k_wide, %ds_rounded transpose_a : !wide_k, !weight -> !dqt
+      scf.if %with_captures {
+        func.call @pair_captures(%dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+            : (!pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> ()
+      }
+      scf.if %with_dq {
+        %m_end = arith.addi %m, %block_m overflow<nsw> : i32
+        %rows_end = arith.minsi %m_end, %queries : i32
+        %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
+            where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+        tile.contribute %dq_term, %sums[%a, %q_map, %workspace_m, 0] dims [3, 2]
+            from %n of %first to %end each OWN in order if IN_ORDER when (MAY_ORDER)
+            deterministic when (DETERMINISTIC) staggered when (not(CAUSAL == "none")) banded when (WINDOW)
+            packed when (PACKED) rows (dim(q, 2)) sequences (dim(cu_seqlens_k, 0) - 1) : !dqt, !sum_view
+      }
+      tile.yield %dk_new, %dv_new : !sum_k, !sum_v
     }
-    tile.yield %dk_head, %dv_head : !dk, !dv
+    tile.yield %dk_head, %dv_head : !sum_k, !sum_v
   }
-  %scales = tile.full %scale : !dk
-  %dk_scaled = arith.mulf %dk_all, %scales : !dk
-  %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-  tile.store %dk_rounded, %dk[%b, %map, %n, 0] : !k, !qk_view
-  %dv_rounded = tile.cast %dv_all : !dv -> !v
-  tile.store %dv_rounded, %dv[%b, %map, %n, 0] : !v, !v_view
+  scf.if %with_dk {
+    %scales = tile.full %scale : !sum_k
+    %dk_scaled = arith.mulf %dk_all, %scales : !sum_k
+    %dk_rounded = tile.cast %dk_scaled : !sum_k -> !own_k
+    tile.store %dk_rounded, %dk_part[%a, %map, %n, 0] : !own_k, !qk_view
+  }
+  scf.if %with_dv {
+    %dv_rounded = tile.cast %dv_all : !sum_v -> !own_v
+    tile.store %dv_rounded, %dv_part[%a, %map, %n, 0] : !own_v, !v_view
+  }
 }
 
-// dQ of its complete sum.
-tile.kernel @pairs_of_queries
-    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, MAPS: int, BLOCK_M: int,
-           let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%sums: !sum_view, %k: !qk_view, %dq: !qk_view, %scale: !acc, %window_left: i32, %window_right: i32)
-    grid(%bm = ceildiv(dim(dq, 2), BLOCK_M), %map = dim(dq, 1), %b = dim(dq, 0)) {
+// dQ of its sum. Blocks have the parameter of those that @pairs_of_keys adds.
+tile.kernel @convert_pairs
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag, PAD: int,
+           MAPS: int, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
+    (%sums: !sum_view, %k: !qk_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED),
+     %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OTHER),
+                      ceildiv(dim(dq, 2), OTHER)),
+         %map = dim(dq, 1), %a = dim(dq, 0)) {
   %c0 = arith.constant 0 : i32
-  %queries = tile.dim %dq, 2 : !qk_view
-  %keys = tile.dim %k, 2 : !qk_view
+  %block_m = tile.param OTHER : i32
   %maps = tile.param MAPS : i32
   %h = arith.divsi %map, %maps : i32
+  %workspace_m = arith.muli %bm, %block_m : i32
+  %all_queries = tile.dim %dq, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
+  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  %packed = tile.param PACKED : i1
+  %b = arith.select %packed, %sequence, %a : i32
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %part = func.call @part_of_queries_and_keys(%dq, %begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
-  %m_next = arith.addi %m, %block_m : i32
-  %m_end = arith.minsi %m_next, %queries : i32
-  %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %m_end)
+  %m_end = arith.addi %m, %block_m : i32
+  %rows_end = arith.minsi %m_end, %queries : i32
+  %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
-  %sum = tile.complete %sums[%b, %map, %m, 0] of %first to %end : !sum_view -> !dq
-  %scales = tile.full %scale : !dq
-  %scaled = arith.mulf %sum, %scales : !dq
-  %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %dq[%b, %map, %m, 0] : !q, !qk_view
+  %sum = tile.complete %sums[%a, %map, %workspace_m, 0] of %first to %end : !sum_view -> !other_sum
+  %scales = tile.full %scale : !other_sum
+  %scaled = arith.mulf %sum, %scales : !other_sum
+  %rounded = tile.cast %scaled : !other_sum -> !other_k
+  tile.store %rounded, %part[%a, %map, %m, 0] : !other_k, !qk_view
+}
+
+// A block of queries with the keys that it attends: dQ without additions to memory.
+tile.kernel @pairs_of_queries
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, MAPS: int, ROWS: flag,
+           FACTORS: flag, OWN: int, OTHER: int, let BLOCK_M: int = OWN, let HELD: type = accumulator(T),
+           let EARLY: flag = false, let DP: int = padded_for("gradients", D, DV, T),
+           let DVP: int = padded_for("gradients", DV, D, T), let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view when (ROWS),
+     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %dq: !qk_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
+     %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), OWN) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
+                      ceildiv(dim(q, 2), OWN)),
+         %map = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
+  %c0 = arith.constant 0 : i32
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
+  %maps = tile.param MAPS : i32
+  %h = arith.divsi %map, %maps : i32
+  %x = arith.remsi %map, %maps : i32
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %first_map = arith.muli %hk, %maps : i32
+  %k_map = arith.addi %first_map, %x : i32
+  // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
+  // query, relative to the sequence.
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
+  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %workspace_m = arith.addi %workspace_begin, %m : i32
+  %span = tile.param LIST_BLOCK_M : i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %no_dq = tile.constant 0 : !sum_k
+  %with_rows = tile.param ROWS : i1
+  %with_factors = tile.param FACTORS : i1
+  %no_row = tile.constant 0 : !own_row
+  %no_factor = tile.constant 0 : !own_factor
+  %q_tile = tile.load %q_part[%a, %map, %m, 0] : !qk_view -> !own_k
+  %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
+  %row, %other_row = scf.if %with_rows -> (!own_row, !own_row) {
+    %loaded = tile.load %rows[%a, %map, %workspace_m] : !row_view -> !own_row
+    %other_loaded = tile.load %other_rows[%a, %map, %workspace_m] : !row_view -> !own_row
+    scf.yield %loaded, %other_loaded : !own_row, !own_row
+  } else {
+    scf.yield %no_row, %no_row : !own_row, !own_row
+  }
+  %factor_row = scf.if %with_factors -> (!own_factor) {
+    %loaded = tile.load %factors[%a, %map, %workspace_m] : !factor_view -> !own_factor
+    scf.yield %loaded : !own_factor
+  } else {
+    scf.yield %no_factor : !own_factor
+  }
+  %dq_all = tile.for_blocks %n in (%c0 to %keys
+          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%m to %queries)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      keep %keep : !keep
+      iter_args(%dq_old = %no_dq : !sum_k) {
+    %k_tile = tile.load %k_part[%a, %k_map, %n, 0] : !qk_view -> !other_k
+    %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !other_v
+    %i = tile.iota %m dim 0 : !pos
+    %j = tile.iota %n dim 1 : !pos
+    %row_each = tile.expand %row dim 1 : !own_row -> !pair
+    %other_each = tile.expand %other_row dim 1 : !own_row -> !pair
+    %factor_acc = tile.cast %factor_row : !own_factor -> !own_row
+    %factor_each = tile.expand %factor_acc dim 1 : !own_row -> !pair
+    %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
+    %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+        : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+    %dw = tile.dot %do_tile, %v_tile transpose_b : !own_v, !other_v -> !pair
+    %ds = func.call @pair_gradients(
+        %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+        : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
+    %ds_rounded = tile.cast %ds : !pair -> !weight
+    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !weight, !other_k -> !sum_k
+    tile.yield %dq_new : !sum_k
+  }
+  %scales = tile.full %scale : !sum_k
+  %scaled = arith.mulf %dq_all, %scales : !sum_k
+  %rounded = tile.cast %scaled : !sum_k -> !own_k
+  tile.store %rounded, %dq_part[%a, %map, %m, 0] : !own_k, !qk_view
+}
+
+tile.kernel @sum_parts
+    params(DV: int, T: type, MAPS: int, OWN: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    (%parts: !v_view, %dv: !v_view) grid(%bn = ceildiv(dim(dv, 2), OWN), %h = dim(dv, 1), %b = dim(dv, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %maps = tile.param MAPS : i32
+  %size = tile.param OWN : i32
+  %n = arith.muli %bn, %size : i32
+  %first = arith.muli %h, %maps : i32
+  %none = tile.constant 0 : !sum_v
+  %sum = scf.for %x = %c0 to %maps step %c1 iter_args(%before = %none) -> (!sum_v) : i32 {
+    %map = arith.addi %first, %x : i32
+    %part = tile.load %parts[%b, %map, %n, 0] : !v_view -> !own_v
+    %term = tile.cast %part : !own_v -> !sum_v
+    %now = arith.addf %before, %term : !sum_v
+    scf.yield %now : !sum_v
+  } {tile.unroll}
+  %rounded = tile.cast %sum : !sum_v -> !own_v
+  tile.store %rounded, %dv[%b, %h, %n, 0] : !own_v, !v_view
 }

@@ -68,6 +68,7 @@ Operation *findEntry(ModuleOp module, llvm::StringRef name) {
   }
   llvm::DenseSet<mlir::StringAttr> launched;
   module.walk([&](tile::LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
+  module.walk([&](tile::CallOp call) { launched.insert(call.getProgramAttr().getAttr()); });
   Operation *entry = nullptr;
   for (Operation &op : *module.getBody()) {
     if (!isa<tile::KernelOp, tgpu::KernelOp, tile::ProgramOp>(op) ||

@@ -141,6 +141,10 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
     if (name.empty() || name.size() == assignment.size())
       return op->emitError("expected a binding NAME=VALUE, but got '") << assignment << "'";
     ParamDeclAttr decl = signature.findParam(name);
+    auto removed = op->getAttrOfType<DictionaryAttr>(removedAttrName);
+    if (auto instead = removed ? removed.getAs<StringAttr>(name) : StringAttr(); instead && !decl)
+      return op->emitError() << describe(op) << " no longer has the parameter '" << name
+                             << "'; use " << instead.getValue();
     if (!decl) {
       std::string all = names.empty() ? "; it has none" : "; it has " + llvm::join(names, ", ");
       return op->emitError() << describe(op) << " has no parameter '" << name << "'"
@@ -315,6 +319,7 @@ FailureOr<Bindings> tilewright::bindKnown(const Signature &signature,
 Operation *tilewright::findEntry(ModuleOp module, StringRef name, bool explain) {
   llvm::DenseSet<StringAttr> launched;
   module.walk([&](LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
+  module.walk([&](CallOp call) { launched.insert(call.getProgramAttr().getAttr()); });
   SmallVector<Operation *> candidates;
   SmallVector<StringRef> all;
   for (Operation &op : *module.getBody()) {

@@ -57,6 +57,9 @@ mlir::FailureOr<Bindings> bindKnown(const tile::Signature &signature,
 /// launches. Null if there is none; `explain` emits an error then.
 mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name, bool explain);
 
+/// Parameters that a kernel or program had once, each with what to use instead.
+constexpr llvm::StringLiteral removedAttrName = "removed";
+
 /// The input and the result of tile-choose-blocks: a dictionary on the entry and on each launch
 /// that it considered; tile-specialize copies it from the launch to the kernel.
 constexpr llvm::StringLiteral blocksAttrName = "blocks";

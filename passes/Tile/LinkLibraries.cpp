@@ -9,6 +9,7 @@
 
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
+#include "passes/Tile/LinkSymbols.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -72,8 +73,10 @@ private:
   Library rootFile; ///< the file of the module, and what it links
   llvm::StringMap<std::unique_ptr<Library>> libraries, embedded;
   SmallVector<Library *> loading;
-  llvm::DenseMap<Operation *, Library *> origins; ///< definition of a library -> its file
-  llvm::DenseMap<StringAttr, Operation *> taken;  ///< name -> definition added to the module
+  llvm::DenseMap<Operation *, Library *> origins;   ///< definition of a library -> its file
+  llvm::DenseMap<StringAttr, Operation *> taken;    ///< name -> definition added to the module
+  llvm::DenseMap<Operation *, Operation *> callers; ///< program of a library -> of the module
+  llvm::DenseMap<Operation *, Operation *> places; ///< program -> after which its kernels are added
   SmallVector<std::pair<Library *, Operation *>> pending;
   SmallVector<Operation *> replaced; ///< declarations of the module
   Operation *last = nullptr;         ///< the operation added last
@@ -155,9 +158,9 @@ LogicalResult LibraryLinker::load(ModuleOp module, Library &file) {
     if (!library->module)
       return failure();
     for (Operation &op : *library->module->getBody()) {
-      if (!isa<func::FuncOp, CaptureOp, KernelOp, LinkOp>(op))
-        return op.emitError("a file that other files link must contain only functions, captures "
-                            "and kernels, "
+      if (!isa<func::FuncOp, CaptureOp, KernelOp, ProgramOp, LinkOp>(op))
+        return op.emitError("a file that other files link must contain only functions, captures, "
+                            "kernels and programs, "
                             "but got '")
                << op.getName() << "'; compile that file by itself";
       if (failed(verify(&op)))
@@ -212,6 +215,10 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
     return success();
   Operation *old = isNew ? symbols.lookup(name) : known->second;
   auto declaration = isNew ? dyn_cast_or_null<func::FuncOp>(old) : func::FuncOp();
+  // What the library lets others replace, the module's file may define itself.
+  if (declaration && !declaration.isDeclaration() && isReplaceable(op) &&
+      getSymbolType(op) == getSymbolType(old))
+    return success();
   bool isDeclared = declaration && declaration.isDeclaration() && isa<func::FuncOp>(op);
   if (old && !isDeclared) {
     InFlightDiagnostic error =
@@ -236,10 +243,17 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
   }
   Operation *copy = op->clone();
   Block *body = root.getBody();
-  auto program = user->getParentOfType<ProgramOp>();
-  // A kernel follows the program that launches it, as in a file with both.
-  if (isa<KernelOp>(op) && program && program->getBlock() == body) {
-    body->getOperations().insert(std::next(program->getIterator()), copy);
+  Operation *program = user->getParentOfType<ProgramOp>();
+  if (program && program->getBlock() != body)
+    program = callers.lookup(program);
+  if (isa<ProgramOp>(op))
+    callers[op] = program;
+  // A kernel follows the program that launches it, as in a file with both, or that calls the one
+  // that does.
+  if (isa<KernelOp>(op) && program) {
+    Operation *&before = places.try_emplace(program, program).first->second;
+    body->getOperations().insert(std::next(before->getIterator()), copy);
+    before = copy;
   } else {
     body->getOperations().insert(last ? std::next(last->getIterator()) : body->begin(), copy);
     last = copy;

@@ -58,10 +58,13 @@ void clearBefore(LaunchOp adding, Value sums) {
   auto workspace = sums.getDefiningOp<WorkspaceOp>();
   if (!workspace)
     return;
-  for (Operation *user : sums.getUsers())
-    if (user != adding && isa<LaunchOp>(user) && user->isBeforeInBlock(adding) &&
-        cast<LaunchOp>(user).getKernel() != adding.getKernel())
+  for (Operation *user : sums.getUsers()) {
+    auto launch = cast<LaunchOp>(user);
+    ExprAttr condition = launch.getConditionAttr();
+    if (launch != adding && launch->isBeforeInBlock(adding) &&
+        launch.getKernel() != adding.getKernel() && !(condition && isFalse(condition)))
       return;
+  }
   workspace.setFillAttr(Builder(adding.getContext()).getF64FloatAttr(0));
 }
 

@@ -265,7 +265,7 @@ private:
       groups =
           extent(b, cast<BlockArgument>(accumulate.getId()).getArgNumber() - kernel.getNumArgs());
       for (auto [own, other] : llvm::zip(op.getIndices(), completed.getIndices()))
-        if (auto id = dyn_cast<BlockArgument>(other); own == accumulate.getNumber() && id)
+        if (auto id = dyn_cast<BlockArgument>(other); id && isTerm(own))
           shared = static_cast<int>(id.getArgNumber()) - static_cast<int>(completing.getNumArgs());
     }
     auto spread = SpreadOp::create(b, loc, all);
@@ -295,6 +295,15 @@ private:
         b.clone(each, map);
     }
     SpreadOp::ensureTerminator(spread.getBody(), b, loc);
+  }
+
+  /// Whether an index is the number of the term, where a parameter may choose another. That affects
+  /// the order alone.
+  bool isTerm(Value index) {
+    auto select = index.getDefiningOp<arith::SelectOp>();
+    return index == accumulate.getNumber() ||
+           (select && select.getTrueValue() == accumulate.getNumber() &&
+            select.getCondition().getDefiningOp<ParamOp>());
   }
 
   /// Waits until all instances that add to the place have done so. If there are none, nothing is in

@@ -323,6 +323,7 @@ LogicalResult Specializer::finish(ProgramOp program, Operation *source, const Bi
       return failure();
     workspace.setExtentsAttr(extents);
   }
+  program->removeAttr(removedAttrName);
   return finishSignature(program, bindings);
 }
 

@@ -242,7 +242,7 @@ class RuntimeTest(unittest.TestCase):
             desc = runtime.attention_desc("backward", "f16", 32, causal="top_left", score_gradient=True, **more)
             plan = self.compile_attention("backward", desc, [bias], ["sm_90a"])
             report = self.report(plan, values)
-            self.assertIn("attention_backward_scores", [launch.kernel for launch in report.launches])
+            self.assertIn("scores_of_pairs", [launch.kernel for launch in report.launches])
             self.assertEqual(report.workspace_bytes, plan.workspace_size(plan.pack(values)))
             self.assertEqual(report.sums, ("f32",))
             # Without DETERMINISTIC, sums of few queries are in order too, unless a launch adds atomically.

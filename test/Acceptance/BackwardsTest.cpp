@@ -258,8 +258,8 @@ TEST_P(Backwards, Differential) {
       call.output("dq", element, q);
       call.output("dk", element, k);
       call.output("dv", element, v);
-      call.output("dlambda", ElementType::F32, {problem.Hq});
-      runForm(call, isInOrder, {"dq", "dk", "dv", "dlambda"});
+      call.output("d_lambda", ElementType::F32, {problem.Hq});
+      runForm(call, isInOrder, {"dq", "dk", "dv", "d_lambda"});
 
       BackwardOracle of1(problem, both.first, type), of2(problem, both.second, type);
       auto joined = [&](const BackwardOracle &a, const BackwardOracle &b) {
@@ -289,7 +289,7 @@ TEST_P(Backwards, Differential) {
       expectBackward(joined(of1, of2), readBackward(call), describe(problem, type));
 
       // delta = sum of dO o, of o that is rounded: the roundings are independent.
-      std::vector<double> dLambda = call.read("dlambda");
+      std::vector<double> dLambda = call.read("d_lambda");
       int64_t size = problem.Sq * problem.DV;
       for (int64_t h = 0; h < problem.Hq; ++h) {
         double sum = 0, squares = 0;

@@ -6,7 +6,7 @@
 
 // A program only launches.
 tile.program @computes (%n: i32) {
-  // expected-error @+1 {{a program may contain only tile.workspace and tile.launch, but got arith.addi; compute in a kernel}}
+  // expected-error @+1 {{a program may contain only tile.workspace, tile.launch and tile.call, but got arith.addi; compute in a kernel}}
   %0 = arith.addi %n, %n : i32
 }
 

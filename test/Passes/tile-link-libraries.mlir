@@ -42,8 +42,20 @@
 // EMPTY: empty.mlir:1:1: error: 'tile.link' op must name a file, but got an empty path; write one relative to this file
 // RUN: not tilewright-opt %t/lib/round.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ROUND
 // ROUND: round_b.mlir:1:1: error: 'tile.link' op must not make files link each other in a cycle, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move the shared definitions into a separate file
-// RUN: not tilewright-opt %t/program.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=PROGRAM
-// PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that other files link must contain only functions, captures and kernels, but got 'tile.program'; compile that file by itself
+//
+// A program of a library, and the kernel that it launches.
+// RUN: tilewright-opt %t/program.mlir --tile-link --tile-inline-programs | FileCheck %s --check-prefix=PROGRAM
+// PROGRAM:      tile.program @outer
+// PROGRAM-NEXT:   (%x: !tile.view<[?], f32>) {
+// PROGRAM-NEXT:   tile.launch @work(%x)
+// PROGRAM:      tile.kernel @work
+// RUN: not tilewright-opt %t/module.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MODULE
+// MODULE: other.mlir:{{[0-9]+}}:1: error: {{.*}}a file that other files link must contain only functions, captures, kernels and programs, but got 'builtin.module'; compile that file by itself
+//
+// What a library lets others replace, the file that links it may define.
+// RUN: tilewright-opt %t/own.mlir --tile-link | FileCheck %s --check-prefix=OWN-BASE --implicit-check-not="arith.addf"
+// OWN-BASE: func.func private @base(%{{.*}}: f32) -> f32 {
+// OWN-BASE:   arith.mulf
 // RUN: not tilewright-opt %t/two.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=TWO
 // TWO: two.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}uses @once, which exactly one linked file must define, but two do; rename one
 // TWO: third.mlir:{{[0-9]+}}:1: note: the first definition
@@ -123,6 +135,31 @@ tile.link "round_b.mlir"
 tile.link "round_a.mlir"
 //--- program.mlir
 tile.link "main.mlir"
+tile.program @outer (%x: !tile.view<[?], f32>) {
+  tile.call @main()
+}
+//--- other.mlir
+module @inner {}
+module {}
+//--- module.mlir
+tile.link "other.mlir"
+tile.program @outer () {}
+//--- lib/replaceable.mlir
+func.func private @base(%x: f32) -> f32 attributes {tile.replaceable} {
+  %y = arith.addf %x, %x : f32
+  return %y : f32
+}
+func.func private @user(%x: f32) -> f32 {
+  %y = func.call @base(%x) : (f32) -> f32
+  return %y : f32
+}
+//--- own.mlir
+tile.link "lib/replaceable.mlir"
+func.func private @user(f32) -> f32
+func.func private @base(%x: f32) -> f32 {
+  %y = arith.mulf %x, %x : f32
+  return %y : f32
+}
 //--- lib/third.mlir
 func.func private @once(%x: f32) -> f32 {
   return %x : f32

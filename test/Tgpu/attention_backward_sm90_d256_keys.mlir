@@ -47,8 +47,8 @@
 !quarter_bf16 = tensor<64x64xbf16, #tgpu.wgmma<1>>
 !query = tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<1>>>
 
-// CHECK-LABEL: tgpu.kernel @attention_backward_keys target "sm_90a" warps 12
-tgpu.kernel @attention_backward_keys target "sm_90a" warps 12
+// CHECK-LABEL: tgpu.kernel @pairs_of_keys target "sm_90a" warps 12
+tgpu.kernel @pairs_of_keys target "sm_90a" warps 12
     (%q: !view, %k: !view, %v: !view, %do: !view, %lse_log2: !rows, %delta: !rows, %dk: !view, %dv: !view,
      %scale: f32, %scale_log2: f32)
     grid(%cta = min(sm_count(), ceildiv(dim(k, 2), 64) * dim(k, 1) * dim(k, 0))) {

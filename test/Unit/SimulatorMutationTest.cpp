@@ -114,7 +114,7 @@ TEST_F(SimulatorMutationTest, AttentionBackwardForHopper) {
 TEST_F(SimulatorMutationTest, AttentionBackwardKeysForHopper) {
   auto module = load("test/Tgpu/attention_backward_sm90_d256_keys.mlir");
   ASSERT_TRUE(module);
-  expectAllFound(*module, "attention_backward_keys", attentionBackwardKeys(2, 300, 100, 256));
+  expectAllFound(*module, "pairs_of_keys", attentionBackwardKeys(2, 300, 100, 256));
 }
 
 const std::string kMergedGroups =

@@ -25,9 +25,9 @@ TEST_F(SimulatorTest, AttentionBackwardForHopper) {
 TEST_F(SimulatorTest, AttentionBackwardKeysForHopper) {
   auto module = load("test/Tgpu/attention_backward_sm90_d256_keys.mlir");
   ASSERT_TRUE(module);
-  simulateCall(*module, "attention_backward_keys", attentionBackwardKeys(3, 300, 140, 256));
-  simulateCall(*module, "attention_backward_keys", attentionBackwardKeys(1, 64, 64, 256));
-  simulateCall(*module, "attention_backward_keys", attentionBackwardKeys(1, 0, 100, 256));
+  simulateCall(*module, "pairs_of_keys", attentionBackwardKeys(3, 300, 140, 256));
+  simulateCall(*module, "pairs_of_keys", attentionBackwardKeys(1, 64, 64, 256));
+  simulateCall(*module, "pairs_of_keys", attentionBackwardKeys(1, 0, 100, 256));
 }
 
 TEST_F(SimulatorTest, MatMulForHopper) {

@@ -236,7 +236,7 @@ struct CallExtents {
       if (name == "seq_lens")
         return {1};
     }
-    if (hasTwoMaps && (name == "lambda" || name == "dlambda"))
+    if (hasTwoMaps && (name == "lambda" || name == "d_lambda"))
       return {1};
     if (hasTwoMaps && rank == 4) {
       bool isOfKeys = name == "k" || name == "v" || name == "dk" || name == "dv";

@@ -66,7 +66,7 @@ def differential(q1, q2, k1, k2, v, weights, scale, keep=True):
 
 
 def differential_backward(q, k, v, do, weights, scale, keep=True):
-    """Returns o2, lse, and dq, dk, dv and dlambda of differential attention; heads 2 h and 2 h + 1 of q, k, lse, dq and
+    """Returns o2, lse, and dq, dk, dv and d_lambda of differential attention; heads 2 h and 2 h + 1 of q, k, lse, dq and
     dk belong to head h."""
     maps = [(q[:, x::2], k[:, x::2]) for x in range(2)]
     o2, lses, dq, dk, dv = None, [], np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)

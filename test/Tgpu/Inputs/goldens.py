@@ -175,7 +175,7 @@ def loops(scratch, root):
 
 
 def backward(scratch, root):
-    compare(["D 256 S, P, dV", "D 256 dP, dS, dK"], "attention_backward_keys", golden_of_keys(root, scratch),
+    compare(["D 256 S, P, dV", "D 256 dP, dS, dK"], "pairs_of_keys", golden_of_keys(root, scratch),
             generated(root, "attention_backward", scratch, D=256, T="bf16"), scratch)
 
 

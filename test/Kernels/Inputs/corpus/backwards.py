@@ -154,6 +154,18 @@ def differential_attention_in_order():
                 compare(f"{d} {causal} {name}", other[name], runs[0][name], "bf16", allowed=0)
 
 
+def backwards_with_a_kernel_for_dq():
+    """A deterministic form where no addition can be in order, and wide heads: a kernel that owns queries computes dQ, by
+    the text of the kernel that owns keys, of tiles that are turned."""
+    for kind, width, v_width, heads, causal, deterministic in (
+            ("f32", 24, 40, (2, 1), "bottom_right", "true"), ("f16", 160, 96, (2, 1), "top_left", "false"),
+            ("bf16", 96, 200, (1, 1), "none", "true")):
+        params = {"T": kind, "D": width, "DV": v_width, "CAUSAL": causal, "DETERMINISTIC": deterministic}
+        q, k, v, do = tensors(50, kind, 1, *heads, 90, 140, width, v_width)
+        check_backward(params, q, k, v, do, keep_mask(90, 140, causal))
+        check_differential(params, 50, (1, *heads, 90, 140))
+
+
 def differential_gradients():
     """Derivatives along random directions, without rounding, agree with central differences of the forward."""
     exact, (batch, heads, kv_heads, sq, sk, d, dv) = ["--precision=f64"], (2, 4, 2, 19, 23, 8, 12)
@@ -169,14 +181,14 @@ def differential_gradients():
 
         got = run("differential_attention_backward", params,
                   {"q": q, "k": k, "v": v, "lambda": lambdas, "do": do, **saved(q, k, v, lambdas)},
-                  {**gradients(q, k, v, "f64"), "dlambda": (lambdas.shape, "f32")}, {"scale": 0.7},
+                  {**gradients(q, k, v, "f64"), "d_lambda": (lambdas.shape, "f32")}, {"scale": 0.7},
                   entry=("program", "differential_attention_backward"), kinds={"lambda": "f32"}, extra=exact)
         check_derivative(f"differential {causal}", lambda *x: saved(*x, lambdas)["o"], [q, k, v], do,
                          [got[name] for name in ("dq", "dk", "dv")])
         # O is linear in lambda, so that any step will do; this one is exact in f32.
         for h, step in enumerate(np.eye(heads) / 4):
             above, below = (np.sum(do * saved(q, k, v, lambdas + sign * step)["o"]) for sign in (1, -1))
-            compare(f"differential {causal}: dlambda {h}", got["dlambda"][h], 2 * (above - below), "f32")
+            compare(f"differential {causal}: d_lambda {h}", got["d_lambda"][h], 2 * (above - below), "f32")
 
 
 def pairs(seed, kind, batch, heads, kv_heads, queries, keys, width, v_width):
@@ -196,12 +208,12 @@ def check_differential(params, seed, shape, left=-1, right=-1, extra=()):
     got = run("differential_attention_backward", params,
               {"q": q, "k": k, "v": v, "o": round_to(o, kind), "o2": round_to(o2, kind), "lse": lse, "do": do,
                "lambda": lambdas},
-              {**gradients(q, k, v, kind), "dlambda": (lambdas.shape, "f32")},
+              {**gradients(q, k, v, kind), "d_lambda": (lambdas.shape, "f32")},
               {"scale": SCALE, "window_left": left, "window_right": right},
               entry=("program", "differential_attention_backward"),
               kinds={"lambda": "f32", "lse": lse_kind(kind)}, extra=extra)
     check_gradients(str(params), got, wanted[:3], kind)
     # A sum of products of o2, whose roundings are independent.
-    compare(f"{params} dlambda", got["dlambda"], wanted[3], "f32",
+    compare(f"{params} d_lambda", got["d_lambda"], wanted[3], "f32",
             TOLERANCE[kind if kind != "f64" else "f32"] * (1 + np.sqrt(np.sum((do * o2) ** 2))))
     return got

@@ -1,0 +1,177 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Softmaxes whose scores may be too large for base 2, and LSE too large to hold the logarithm of a sum: that of equal
+// scores of -3e38 is -3e38. Then P = F * exp2((S - LSE) * log2(e)), where the factor F is 1, or LSE is only the maximum
+// of the scores, and F the inverse of the sum, rounded to T.
+
+tile.link "attention.mlir"
+tile.link "batch.mlir"
+tile.link "softmax.mlir"
+
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+!factor_view = !tile.view<[?, ?, ?], T>
+!cu_view  = !tile.view<[?], i32>
+!list_view  = !tile.view<[?, ?, ?, ?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
+!own_k   = !tile.tile<[OWN, DP], T>
+!other_k = !tile.tile<[OTHER, DP], T>
+!own_row = !tile.tile<[OWN], ACC>
+!own_factor = !tile.tile<[OWN], T>
+!acc  = !tile.param<ACC>
+!pair = !tile.tile<[OWN, OTHER], ACC>
+!pos  = !tile.tile<[OWN, OTHER], i32>
+!keep = !tile.tile<[OWN, OTHER], i1>
+
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
+func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @workspace_begin(i32, i32) -> i32
+func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+func.func private @lowest() -> !acc
+func.func private @sink(i32) -> !acc
+
+// With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
+// the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
+// rows compute nothing.
+tile.program @large_rows
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, ROW_BYTES: int,
+           // Blocks too small for roles: most of them have no row to compute, and end at once.
+           let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
+           let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
+                                         select(mod(LIST_BLOCK_M, 16) == 0, 16, LIST_BLOCK_M)),
+           let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
+                                         select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
+           let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %rows: !row_view, %factors: !factor_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
+     %window_left: i32, %window_right: i32) {
+  tile.launch @large_rows_sums(%q, %k, %lse, %rows, %factors, %cu_seqlens_q, %cu_seqlens_k, %kv_indices,
+                               %kv_num_blocks, %scale, %window_left, %window_right)
+      with (OWN = SUM_BLOCK_M, OTHER = SUM_BLOCK_N) when (FACTORS) : !qk_view, !qk_view, !row_view, !row_view,
+        !factor_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+}
+
+tile.kernel @large_rows_sums
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, OWN: int, OTHER: int,
+           let BLOCK_M: int = OWN,
+           let DP: int = padded_for("scores", D, D, T), let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %rows: !row_view, %factors: !factor_view when (FACTORS),
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
+     %scale: !acc, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), OWN) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
+                      ceildiv(dim(q, 2), OWN)),
+         %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
+  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %max_part = func.call @part_of_sums(%rows, %workspace_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %packed = tile.param PACKED : i1
+  %own_factors = tile.subview %factors dim 2 from %workspace_begin size %queries : !factor_view
+  %factor_part = arith.select %packed, %own_factors, %factors : !factor_view
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %block_m = tile.param OWN : i32
+
+  // Rows of no sequence have no keys.
+  %found = scf.for %i = %c0 to %block_m step %c1 iter_args(%before = %c0) -> (i32) : i32 {
+    %row = arith.addi %m, %i : i32
+    %own = tile.at %lse_part[%a, %h, %row] : !row_view
+    %own_is_large = func.call @is_large(%own) : (!acc) -> i1
+    %one = arith.extui %own_is_large : i1 to i32
+    %now = arith.ori %before, %one : i32
+    scf.yield %now : i32
+  }
+  %has_large = arith.cmpi ne, %found, %c0 : i32
+  %end = arith.select %has_large, %keys, %c0 : i32
+
+  %span = tile.param LIST_BLOCK_M : i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %zero = arith.constant 0.0 : !acc
+  %one_acc = arith.constant 1.0 : !acc
+  %minus_inf = tile.constant minus_inf : !acc
+  %lowest = func.call @lowest() : () -> !acc
+  %sink = func.call @sink(%h) : (i32) -> !acc
+  %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
+  %sink_weight = arith.select %no_sink, %zero, %one_acc : !acc
+  %first_max = arith.maximumf %sink, %lowest : !acc
+  %no_max = tile.full %first_max : !own_row
+  %no_sum = tile.full %sink_weight : !own_row
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !own_k
+  %max, %sum = tile.for_blocks %n in (%c0 to %end
+          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%m to %queries)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      keep %keep : !keep
+      iter_args(%max_old = %no_max : !own_row, %sum_old = %no_sum : !own_row) {
+    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !other_k
+    %scales_s = tile.full %scale : !pair
+    %log2es = tile.constant 1.4426950408889634 : !pair
+    %log2e_rows = tile.constant 1.4426950408889634 : !own_row
+    %masked_out = tile.constant minus_inf : !pair
+    %row_ids = tile.iota %m dim 0 : !pos
+    %cols = tile.iota %n dim 1 : !pos
+    %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
+    %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !pair
+    %modified = tile.map @score_mod(%natural, %b, %h, %row_ids, %cols) : (!pair, i32, i32, !pos, !pos) -> !pair
+    %x = tile.select %keep, %modified, %masked_out : !keep, !pair
+    %max_block = tile.reduce max %x dim 1 : !pair -> !own_row
+    %max_new = arith.maximumf %max_old, %max_block : !own_row
+    %max_each = tile.expand %max_new dim 1 : !own_row -> !pair
+    %below = arith.subf %x, %max_each : !pair
+    %below_base2 = arith.mulf %below, %log2es : !pair
+    %p = math.exp2 %below_base2 : !pair
+    %fall = arith.subf %max_old, %max_new : !own_row
+    %fall_base2 = arith.mulf %fall, %log2e_rows : !own_row
+    %rescale = math.exp2 %fall_base2 : !own_row
+    %sum_block = tile.reduce add %p dim 1 : !pair -> !own_row
+    %sum_kept = arith.mulf %sum_old, %rescale : !own_row
+    %sum_new = arith.addf %sum_kept, %sum_block : !own_row
+    tile.yield %max_new, %sum_new : !own_row, !own_row
+  }
+  scf.if %has_large {
+    %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !own_row
+    %plain_row = tile.map @lse_or_zero(%lse_row) : (!own_row) -> !own_row
+    %max_row = tile.map @if_large(%lse_row, %max, %plain_row) : (!own_row, !own_row, !own_row) -> !own_row
+    %ones = tile.full %one_acc : !own_row
+    %inverse = arith.divf %ones, %sum : !own_row
+    %factor_acc = tile.map @if_large(%lse_row, %inverse, %ones) : (!own_row, !own_row, !own_row) -> !own_row
+    %factor_row = tile.cast %factor_acc : !own_row -> !own_factor
+    tile.store %max_row, %max_part[%a, %h, %m] : !own_row, !row_view
+    tile.store %factor_row, %factor_part[%a, %h, %m] : !own_factor, !factor_view
+  }
+}
+
+// Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
+func.func private @is_large(%lse: !acc) -> i1 {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %limit = arith.constant 4096.0 : !acc
+  %magnitude = math.absf %lse : !acc
+  %exceeds = arith.cmpf ogt, %magnitude, %limit : !acc
+  %has_keys = arith.cmpf une, %lse, %minus_inf : !acc
+  %is_large = arith.andi %exceeds, %has_keys : i1
+  return %is_large : i1
+}
+
+func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc {
+  %is_large = func.call @is_large(%lse) : (!acc) -> i1
+  %chosen = arith.select %is_large, %value, %otherwise : !acc
+  return %chosen : !acc
+}
