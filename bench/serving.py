@@ -31,7 +31,8 @@ each. The reference of prefill is that of rows evenly taken from each sequence.
 The cases `append T<new keys>` write to pages, by themselves or (halves, pairs) with rotary embedding of keys and queries;
 `append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py). So do the cases
 `cascade <sequences> <shared keys> + <own keys>`, of sequences that share their first keys (gpubench/cascade.py). The cases
-`mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py).
+`mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py), and those of
+`sparse B<sequences> S<keys> <blocks> x 64` of blocks of keys that are chosen (gpubench/sparse.py).
 """
 
 import argparse
@@ -48,6 +49,7 @@ from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Library, Operation
 from gpubench.mla import MLA_CASES
 from gpubench.places import ROOT, find_library, find_tool
+from gpubench.sparse import SPARSE_CASES
 
 KERNELS = os.path.join(ROOT, "kernels")
 ROTATED_BYTES = 600e6  # of the caches of a case: more than ten times the L2
@@ -435,7 +437,7 @@ def main():
     parser.add_argument("--sides", type=lambda text: text.split(","), default="rows,pages64,pages16,hnd64,cudnn".split(","))
     parser.add_argument("--bundle", action="append", default=[],
                         help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows>=file.twb; for "
-                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb")
+                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb; block_means=file.twb")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json")
     parser.add_argument("--library")
@@ -447,7 +449,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
     runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + PREFILL}
-    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + CASCADES + MLA_CASES}
+    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + CASCADES + MLA_CASES + SPARSE_CASES}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
     if "prefill" in options.cases:
         options.cases += [case.name for case in PREFILL]

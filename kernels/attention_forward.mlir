@@ -36,7 +36,8 @@
 //         it. It is not read, but with PAGE_ROWS for the block of keys in which it ends: there, it must be finite in v.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
-//         queries attend, each at most once. The kernel ignores numbers outside of k.
+//         queries attend, each at most once. The kernel ignores numbers outside of k. With CACHED, the second extent
+//         may also be Hkv, for lists that the heads of a group share.
 //   kv_num_blocks   [B or 1, Hq or 1, Mb]      i32, only with LISTED
 //         How many of the L entries count.
 //   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
@@ -61,10 +62,10 @@
 //             queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1 and the keys that cu_seqlens_k gives in the same way.
 //             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
 //   CACHED    The keys and values of each sequence are in a cache, in pages by a block table or in one piece. Skv is
-//             the number of its keys. Not with LISTED, nor with 8-bit types. Default: whether there are PAGE_ROWS.
+//             the number of its keys. Not with 8-bit types. Default: whether there are PAGE_ROWS.
 //   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
 //             there is no block table.
-//   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Default: false.
+//   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Not with LISTED. Default: false.
 //   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
 //             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
@@ -131,6 +132,7 @@ func.func private @block_of_keys(!qk_view, !k_rows, i32, i32, i32) -> !k
 func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
 func.func private @unless_few(i32, !cu_view, i32, i32) -> (i32, i32)
 func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @head_of_list(i32, i32, !qk_view, !count_view) -> i32
 func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 // From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
 func.func private @diagonal_shift(i32, i32) -> i32
@@ -155,7 +157,7 @@ tile.kernel @attention_forward
            let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"),
            let HEAD_ROWS: int = 0)
-    require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(CACHED, LISTED)), not(and(CACHED, FP8)),
+    require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(LEFTPAD, LISTED)), not(and(CACHED, FP8)),
             or(CACHED, not(LEFTPAD)), ABOVE >= 0, or(ABOVE == 0, and(PACKED, CACHED)),
             select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
                    dim(k, 0) == dim(q, 0)),
@@ -174,7 +176,8 @@ tile.kernel @attention_forward
             within(leftpad, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             or(not(LISTED), mod(max(LIST_BLOCK_M, 1), BLOCK_M) == 0), same_dims(kv_indices, kv_num_blocks, 0, 1, 2),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
-            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
+            or(or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
+               and(CACHED, dim(kv_num_blocks, 1) == dim(k, 2))),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), finite(scale),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
@@ -212,7 +215,8 @@ tile.kernel @attention_forward
   %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
 
   %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+  %list_head = func.call @head_of_list(%h, %hk, %q, %kv_num_blocks) : (i32, i32, !qk_view, !count_view) -> i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %list_head, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
   // State of the online softmax before the first key.
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)

@@ -20,6 +20,7 @@ tile.link "batch.mlir"
 !v_rows   = !tile.view<[?, ?, DV], T>
 !table    = !tile.view<[?, ?], i32>
 !lengths  = !tile.view<[?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
 
 !k = !tile.tile<[BLOCK_N, DP], T>
 !v = !tile.tile<[BLOCK_N, DVP], T>
@@ -140,6 +141,22 @@ func.func private @head_of_keys(%h: i32, %q: !k_view, %k: !k_view) -> i32 {
     scf.yield %of_batch : i32
   }
   return %hk : i32
+}
+
+// The number by which @list_of finds the list of a query head and its key head. In a cache, the heads of a group may
+// share a list.
+func.func private @head_of_list(%h: i32, %hk: i32, %q: !k_view, %counts: !count_view) -> i32 {
+  %may_share = tile.param and(CACHED, LISTED) : i1
+  %head = scf.if %may_share -> (i32) {
+    %heads = tile.dim %q, 1 : !k_view
+    %lists = tile.dim %counts, 1 : !count_view
+    %is_own = arith.cmpi eq, %lists, %heads : i32
+    %number = arith.select %is_own, %h, %hk : i32
+    scf.yield %number : i32
+  } else {
+    scf.yield %h : i32
+  }
+  return %head : i32
 }
 
 // The rows of sequence b in the cache, as a view [keys, heads, width].

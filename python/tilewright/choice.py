@@ -75,6 +75,7 @@ class _DecodeChoice(NamedTuple):
     leftpad: bool = False
     packed: bool = False
     stored: str = ""  # the type of the cache, if it is another one
+    listed: int = 0  # keys of a block, if queries attend listed blocks
 
 
 class DecodeChoice(_Described, _DecodeChoice):
@@ -84,7 +85,7 @@ class DecodeChoice(_Described, _DecodeChoice):
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
                     page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed,
-                    cache_type=self.stored or None)
+                    cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed)
 
 
 class _AppendChoice(NamedTuple):

@@ -5,6 +5,7 @@
 // their numbers in an array; queries of sequences of one length, or packed. Rows of the cache that
 // no sequence has hold NaN.
 
+#include "test/Acceptance/BlockLists.h"
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Modifiers.h"
 #include "test/Reference/Variants.h"
@@ -389,6 +390,56 @@ TEST_P(Cached, Leftpad) {
       }
       ++seed;
     }
+}
+
+/// Lists of blocks of each block of queries: of all heads, of key heads, of query heads; of all
+/// sequences or each. Keys of blocks that no list has hold NaN.
+TEST_P(Cached, Lists) {
+  Type type = GetParam();
+  uint64_t seed = 55;
+  struct Shape {
+    int64_t blockM, blockN, heads, rows;
+    Causal causal;
+    Window window;
+    bool isPacked;
+  };
+  for (auto [blockM, blockN, heads, rows, causal, window, isPacked] :
+       std::initializer_list<Shape>{{128, 64, 2, 64, Causal::BottomRight, {}, true},
+                                    {64, 32, 4, 16, Causal::None, {}, true},
+                                    {128, 128, 1, 7, Causal::BottomRight, {}, false},
+                                    {128, 16, 2, 0, Causal::BottomRight, {90, 3}, true},
+                                    {256, 256, 2, 32, Causal::TopLeft, {}, false}}) {
+    AttentionProblem common =
+        makeProblem(1, 4, 2, isPacked ? 140 : 70, 420, 64, 40, causal, window);
+    PackedProblem problem = sequencesOf(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20}
+                                                 : std::vector<int64_t>(5, 70),
+                                        {420, 150, 40, 0, 200}, common);
+    BlockLists lists(common, blockM, blockN, seed, /*batches=*/seed % 2 ? 5 : 1, heads);
+    problem.common.mask = lists.mask();
+    AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+    ForwardOracle oracle = oracleOf(problem, type, inputs);
+    CachedOptions options;
+    options.isPacked = isPacked;
+    lists.addTo(options.call);
+    Cache cache = rows ? pagesOf(problem, inputs, rows, seed) : piecesOf(problem, inputs);
+    for (auto [values, width] : {std::pair(&cache.k, common.D), std::pair(&cache.v, common.DV)})
+      for (int64_t n = 0; n < problem.numSequences(); ++n)
+        for (int64_t j = 0; j < problem.cuKv[n + 1] - problem.cuKv[n]; ++j) {
+          bool isListed = false;
+          for (int64_t h = 0; h < common.Hq; ++h)
+            for (int64_t i = 0; i < problem.cuQ[n + 1] - problem.cuQ[n]; ++i)
+              isListed |= problem.common.mask(n, h, i, j);
+          int64_t page = cache.hasTable ? cache.table[n * cache.columns + j / cache.rows] : n;
+          if (!isListed)
+            std::fill_n(values->begin() + (page * cache.rows + j % cache.rows) * common.Hkv * width,
+                        common.Hkv * width, std::numeric_limits<double>::quiet_NaN());
+        }
+    MatrixCase matrixCase("attention_forward CACHED", "block lists", type);
+    expectForward(oracle, runCached(problem, type, inputs, cache, options),
+                  maskName(common) + ", blocks of " + std::to_string(blockN) + ", " +
+                      std::to_string(cache.rows) + " rows of a page");
+    ++seed;
+  }
 }
 
 /// A batch of sequences with few queries and with many, by two kernels on the same arrays: each
