@@ -26,16 +26,16 @@ class BlockSelector:
 
     The means are kept up to date as the cache grows: the keys themselves are read once, when a block becomes complete."""
 
-    def __init__(self, k_pages, block_table, count, group, block=BLOCK):
+    def __init__(self, k_pages, block_table, count, group, block=BLOCK, kernel=tilewright.kernel):
         pages, self.rows, heads, dim = k_pages.shape
         room = block_table.shape[1] * self.rows
         self.k_pages, self.block_table, self.count, self.block = k_pages, block_table, min(count, room // block), block
         page_rows = max(size for size in (1, 8, 16, 32, 64, 128) if self.rows % size == 0)
         batch = block_table.shape[0]
         self.means = k_pages.new_zeros(batch, heads, room // block, dim)
-        self.update_means = tilewright.kernel("block_means", D=dim, T=k_pages.dtype, LIST_BLOCK_N=block,
+        self.update_means = kernel("block_means", D=dim, T=k_pages.dtype, LIST_BLOCK_N=block,
                                               PAGE_ROWS=page_rows)
-        self.score = {queries: tilewright.kernel("block_scores", D=dim, T=k_pages.dtype, GROUP=group,
+        self.score = {queries: kernel("block_scores", D=dim, T=k_pages.dtype, GROUP=group,
                                                  LIST_BLOCK_N=block, LIST_BLOCK_M=queries) for queries in (block, 1)}
         # Lists are longer than the number of blocks of a short sequence: numbers of blocks behind its keys are ignored.
         self.counts = torch.full((batch, heads, 1), self.count, dtype=torch.int32, device=k_pages.device)
@@ -93,12 +93,12 @@ class Cache:
         return tuple(pool[self.table.long()].flatten(1, 2) for pool in (self.k, self.v))
 
 
-def run(lengths, chunk, steps, count, heads, key_heads, dim, rows, dtype, device, block=BLOCK, seed=1):
+def run(lengths, chunk, steps, count, heads, key_heads, dim, rows, dtype, device, block=BLOCK, seed=1, kernel=tilewright.kernel):
     """Attends a chunk of queries, then `steps` single ones. Returns the largest relative error, and the cache and the
     selector in their last state."""
     generator = torch.Generator().manual_seed(seed)
     cache = Cache(lengths, steps, rows, key_heads, dim, dtype, device, generator)
-    select = BlockSelector(cache.k, cache.table, count, heads // key_heads, block)
+    select = BlockSelector(cache.k, cache.table, count, heads // key_heads, block, kernel)
     select.append(cache.lengths, max(lengths))
 
     def random(queries, n):

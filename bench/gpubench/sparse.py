@@ -6,13 +6,14 @@ import importlib.util
 import math
 import os
 
+from gpubench.append import Program
 from gpubench.graphs import graph_of, time_graphs
 from gpubench.places import ROOT
 
 HEADS, KEY_HEADS, DIM, ROWS, BLOCK = 64, 8, 128, 64, 64
 ERROR = 0.006
 QUERIES = 6  # sets of queries, which choose different blocks: more than the L2 holds
-CHECKED = 4  # sequences
+CHECKED = 4  # sequences at most
 
 
 def load_example():
@@ -38,9 +39,12 @@ class SparseCase:
     def measure(self, torch, options, ours):
         import tilewright
         for item in options.bundle:
-            name, _, path = item.partition("=")
-            of_file = os.path.join(ROOT, "kernels", f"{name}.mlir")
-            tilewright.load_bundle(path, of_file if name.startswith("block_") else None)
+            tilewright.load_bundle(item.partition("=")[2])
+        program = Program(torch, ours)
+
+        def kernel(name, **params):
+            params = {key: "bf16" if key == "T" else value for key, value in params.items()}
+            return lambda **values: program.call(params, values, name, name)()
         example, generator = load_example(), torch.Generator("cuda").manual_seed(1)
 
         def normal(*shape):
@@ -50,7 +54,7 @@ class SparseCase:
         k, v = (normal(self.batch * columns, ROWS, KEY_HEADS, DIM) for _ in range(2))
         lengths = torch.full((self.batch,), self.keys, dtype=torch.int32, device="cuda")
         queries = [normal(self.batch, 1, HEADS, DIM) for _ in range(QUERIES)]
-        select = example.BlockSelector(k, table, self.count, HEADS // KEY_HEADS, BLOCK)
+        select = example.BlockSelector(k, table, self.count, HEADS // KEY_HEADS, BLOCK, kernel)
         select.append(lengths, self.keys)
         masks = [select(q, lengths) for q in queries]
 
@@ -64,7 +68,7 @@ class SparseCase:
                  "select": lambda i: choose(queries[i]), "attend": lambda i: attend(queries[i], masks[i])}
         first = [pool[table[:CHECKED].long()].flatten(1, 2) for pool in (k, v)]
         mask = (masks[0][0][:CHECKED], masks[0][1][:CHECKED], masks[0][2])
-        expected = example.dense_reference(queries[0][:CHECKED], *first, [self.keys] * CHECKED, mask)
+        expected = example.dense_reference(queries[0][:CHECKED], *first, [self.keys] * len(first[0]), mask)
         graphs = {}
         for side, call in calls.items():
             got = call(0)
