@@ -24,8 +24,8 @@
 //   GROUP         Query heads that share a key head, 1 (default) to 128.
 //   LIST_BLOCK_M  Queries of a block, which share a list. Default: 64.
 //
-// The largest entries of a row of scores are its list (torch.topk). A list that is longer than the number of blocks that
-// its queries may attend names others too, of which they attend none.
+// The largest entries of a row of scores are its list (torch.topk). A list that is longer than the number of blocks
+// that its queries may attend names others too, of which they attend none.
 //
 // Algorithm: MoBA (Lu et al., Mixture of Block Attention for long-context LLMs, 2025), but for the heads of a group
 // together, as in Native Sparse Attention (Yuan et al., 2025): a kernel then reads a block once for all of them.
@@ -42,10 +42,11 @@
 !row_i32 = !tile.tile<[BLOCK_N], i32>
 
 tile.kernel @block_scores
-    params(D: int, T: type in [f16, bf16, f32], LIST_BLOCK_N: int = 64, GROUP: int = 1, LIST_BLOCK_M: int = 64, let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = 64,
-           let DP: int = padded(D))
-    require(D <= 256, GROUP >= 1, GROUP <= 128, LIST_BLOCK_M >= 1, LIST_BLOCK_N >= 1, dim(q, 1) == GROUP * dim(means, 1),
-            dim(means, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0), dim(scores, 0) == dim(q, 0),
+    params(D: int, T: type in [f16, bf16, f32], LIST_BLOCK_N: int = 64, GROUP: int = 1, LIST_BLOCK_M: int = 64,
+           let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = 64, let DP: int = padded(D))
+    require(D <= 256, GROUP >= 1, GROUP <= 128, LIST_BLOCK_M >= 1, LIST_BLOCK_N >= 1,
+            dim(q, 1) == GROUP * dim(means, 1), dim(means, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
+            dim(scores, 0) == dim(q, 0),
             dim(scores, 1) == dim(means, 1), dim(scores, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M),
             dim(scores, 3) == dim(means, 2), within(seq_lens, 0, (dim(means, 2) + 1) * LIST_BLOCK_N))
     (%q: !k_view, %means: !k_view, %seq_lens: !lengths, %scores: !scores)

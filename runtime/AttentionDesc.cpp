@@ -132,6 +132,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   if (desc.isCached) {
     addPageRows();
     add(flag("LEFTPAD", desc.hasLeftpad));
+    addCache();
   }
   return rows;
 }
@@ -226,7 +227,7 @@ Status runtime::check(const AttentionDesc &desc) {
       {desc.isCached, "cached", forward},
       {desc.pageRows.has_value(), "page_rows", forward | decode},
       {desc.hasLeftpad, "leftpad", forward | decode},
-      {desc.cacheType.has_value(), "cache_type", decode | append},
+      {desc.cacheType.has_value(), "cache_type", forward | decode | append},
       {desc.isDeterministic, "deterministic", backward},
       {desc.isOrdered, "ordered", backward},
       {desc.hasScoreGradient, "score_gradient", backward},
@@ -251,9 +252,13 @@ Status runtime::check(const AttentionDesc &desc) {
                            withArticle(kinds) + ", but this one is of " +
                            withArticle(kindNames[size_t(desc.kind)]));
   }
-  if ((desc.pageRows || desc.hasLeftpad) && !hasCache(desc))
-    return Status::failure(std::string(desc.pageRows ? "page_rows" : "leftpad") +
-                           " is of a cache, but the description has none; set cached");
+  if (desc.kind == Kind::Forward && !desc.isCached)
+    for (auto [isSet, name] :
+         {std::pair(desc.pageRows.has_value(), "page_rows"), std::pair(desc.hasLeftpad, "leftpad"),
+          std::pair(desc.cacheType.has_value(), "cache_type")})
+      if (isSet)
+        return Status::failure(std::string(name) +
+                               " is of a cache, but the description has none; set cached");
   if (desc.cacheType && (!isFloat8(*desc.cacheType) || isFloat8(desc.type)))
     return Status::failure("a cache" + of +
                            " must have the type of 'q', or be of e4m3 or e5m2 with "
@@ -451,16 +456,8 @@ Status runtime::complete(AttentionDesc &desc,
       desc.hasCaptureGradients |= argument.first.rfind("d_", 0) == 0 && call.has(argument.first) &&
                                   call.has(argument.first.substr(2));
   }
-  if (isDecode)
+  if (hasCache(desc))
     setCacheType(desc, k);
-  else if (hasCache(desc) && k->type != desc.type)
-    return Status::failure(
-        "attention over a cache of another type than that of 'q' takes at most " +
-        std::to_string(mostRows) + " queries of a sequence, and " + std::to_string(mostTileRows) +
-        " of the heads that share a key head, but got " + std::to_string(q->extents[2]) + " of " +
-        std::to_string(q->extents[1]) + " heads for " + std::to_string(k->extents[2]) +
-        " key heads, and a cache of " + std::string(elementTypeName(k->type)) + " with 'q' of " +
-        std::string(elementTypeName(desc.type)));
   if (isDecode) {
     int64_t heads = q->extents[1], keyHeads = k->extents[2];
     if (keyHeads <= 0 || heads % keyHeads != 0)

@@ -40,8 +40,8 @@ struct AttentionDesc {
   /// a plan has the code of the bundle for all sizes, and a run takes what copies the most rows.
   std::optional<int64_t> pageRows;
   bool hasLeftpad = false; // the first keys of sequences are padding: leftpad
-  /// Of a decode or an append: the type of the cache, if it is another one. With 8 bits there are
-  /// k_descale and v_descale.
+  /// With a cache, and of an append: the type of the cache, if it is another one. With 8 bits there
+  /// are k_descale and v_descale, and of a forward k_factors and v_factors.
   std::optional<ElementType> cacheType;
 
   // Of a backward.

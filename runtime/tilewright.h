@@ -314,8 +314,8 @@ typedef struct tilewright_attention_desc {
   /* Forward that is cached, decode: the first keys of sequences are padding, of which leftpad gives
    * the numbers. */
   int leftpad;
-  /* Decode, append: the type of the cache, e4m3 or e5m2, for which there are k_descale and
-   * v_descale; null: type. */
+  /* Decode, append, forward that is cached: the type of the cache, e4m3 or e5m2, for which there
+   * are k_descale and v_descale, of a forward k_factors and v_factors; null: type. */
   const tilewright_type *cache_type;
 } tilewright_attention_desc;
 

@@ -59,7 +59,7 @@ def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, ha
         return DecodeChoice(TYPES[dtype], dim, value_dim, desc.group, tile_rows, causal, window, page_rows, splits, modifier,
                             leftpad, stored=STORED.get(stored, ""), listed=lists[1] if lists else 0)
     return Choice("forward", TYPES[dtype], dim, value_dim, causal, window, modifier, packed=packed, lists=lists,
-                  cached=True, page_rows=page_rows, leftpad=leftpad)
+                  cached=True, page_rows=page_rows, leftpad=leftpad, stored=STORED.get(stored, ""))
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
@@ -81,9 +81,9 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
                        (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype, lists, list_heads)
     values = {"q": dense_rows(q), "o": o, "lse": lse}
     values = as_batch(values) if is_packed else values
-    k, v = ("k_pages", "v_pages") if isinstance(choice, DecodeChoice) else ("k", "v")
+    k, v, factors = ("k_pages", "v_pages", "descale") if isinstance(choice, DecodeChoice) else ("k", "v", "factors")
     values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "leftpad": leftpad, "k_descale": k_descale, "v_descale": v_descale, "scale": scale,
+               "leftpad": leftpad, f"k_{factors}": k_descale, f"v_{factors}": v_descale, "scale": scale,
                "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse

@@ -45,6 +45,7 @@ class _Choice(NamedTuple):
     cached: bool = False  # whether keys and values are in a cache; only in a forward
     page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
     leftpad: bool = False  # whether the first keys of sequences in the cache are padding
+    stored: str = ""  # the type of the cache, if it is another one
 
 
 class Choice(_Described, _Choice):
@@ -55,7 +56,8 @@ class Choice(_Described, _Choice):
                       has_window=self.window, packed=self.packed)
         fields |= dict(zip(("list_block_m", "list_block_n"), self.lists))
         if self.cached:
-            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad)
+            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad,
+                           cache_type=self.stored or None)
         if self.kernel == "backward":
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields

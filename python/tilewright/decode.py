@@ -45,8 +45,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     must come before those that follow it in the tree. There is neither a window nor alibi_slopes then, since the place of a
     token in the cache is not its position.
 
-    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type, for at most 16 queries of a sequence, and 128
-    of the heads that share a key head. Then k_descale and v_descale, float32 [Hkv] or [B, Hkv], are factors of what they
+    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type. Then k_descale and v_descale, float32 [Hkv] or [B, Hkv], are factors of what they
     hold, 1 by default; new keys and values, for which these must be [Hkv], are divided by them.
 
     sinks [Hq]: logits that join the softmax sum of each row, without a row of v.

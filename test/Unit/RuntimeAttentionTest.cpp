@@ -382,6 +382,9 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
           "page_rows must be a number of rows, 0 for any, or TILEWRIGHT_NO_TABLE, but got -2");
   refuses(&D::page_rows, 16, "page_rows is of a cache, but the description has none; set cached");
   refuses(&D::leftpad, 1, "leftpad is of a cache, but the description has none; set cached");
+  static const tilewright_type bytes = TILEWRIGHT_E4M3;
+  refuses(&D::cache_type, &bytes,
+          "cache_type is of a cache, but the description has none; set cached");
   // It was padding of the struct, of any content.
   refuses(&D::leftpad, 7, "leftpad must be 0 or 1, but got 7");
   // Fields of another kind would have no effect.
@@ -629,10 +632,8 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
     bytes.view("q", TILEWRIGHT_BF16, {3, 8, isFew ? 1 : 17, 64});
     EXPECT_EQ(described(cached, bytes),
               isFew ? "attention_decode D=64,DV=64,T=bf16,GROUP=4,PAGE_ROWS=16,CACHE=e4m3"
-                    : "attention over a cache of another type than that of 'q' takes at most 16 "
-                      "queries of a sequence, and 128 of the heads that share a key head, but got "
-                      "17 of 8 heads for 2 key heads, and a cache of e4m3 with 'q' of bf16");
-    EXPECT_EQ(desc.cache_type && *desc.cache_type == TILEWRIGHT_E4M3, isFew);
+                    : "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=16,CACHE=e4m3");
+    EXPECT_TRUE(desc.cache_type && *desc.cache_type == TILEWRIGHT_E4M3);
   }
   // Lists of key heads, which all queries of a sequence share, are those of a decode.
   const std::string listed = "attention_decode D=64,DV=64,T=bf16,GROUP=4,PAGE_ROWS=16,LISTED=true,"

@@ -370,6 +370,36 @@ def listed_cached_forward():
         check_forward(str(page), got, *(np.concatenate([result[n] for result in results], 2) for n in (0, 1)), kind)
 
 
+def cached_forward_of_bytes():
+    """A cache of 8 bits under queries of 16, with factors for each sequence and key head."""
+    rng = np.random.default_rng(27)
+    for kind, stored, page, page_rows in (("f16", "e4m3", 16, 16), ("bf16", "e5m2", 300, 0), ("f16", "e4m3", 7, 1)):
+        lengths, rows = np.array([137, 0, 290], np.int32), [70, 5, 130]
+        starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
+        q = tensors(63, kind, 3, 4, 2, max(rows), 290, 64)[0]
+        k, v = tensors(64, stored, 3, 4, 2, max(rows), 290, 64)[1:3]
+        total, table = 3, np.arange(3)[:, None]
+        if page_rows:
+            most = -(-290 // page)
+            total = 3 * most + 3
+            table = rng.permutation(total)[: 3 * most].reshape(3, most).astype(np.int32)
+        of_keys, of_values = (rng.uniform(0.5, 1.5, (3, 2)).astype(np.float32) for _ in range(2))
+        by_key, by_value = k * of_keys[:, :, None, None], v * of_values[:, :, None, None]
+        results = [forward(q[b:b + 1, :, :n], by_key[b:b + 1, :, :m], by_value[b:b + 1, :, :m], SCALE,
+                           keep_mask(n, m, "bottom_right")) for b, (n, m) in enumerate(zip(rows, lengths))]
+        inputs = {"q": np.concatenate([q[b:b + 1, :, :n] for b, n in enumerate(rows)], 2),
+                  "k": paged(k, lengths, page, table, total), "v": paged(v, lengths, page, table, total), "seq_lens": lengths,
+                  "cu_seqlens_q": starts, "k_factors": of_keys, "v_factors": of_values}
+        if page_rows:
+            inputs["block_table"] = table
+        got = run("attention_forward",
+                  {"T": kind, "CACHE": stored, "D": 64, "CAUSAL": "bottom_right", "PACKED": "true", "CACHED": "true",
+                   "PAGE_ROWS": page_rows},
+                  inputs, {"o": ((1, 4, starts[-1], 64), kind), "lse": ((1, 4, starts[-1]), lse_kind(kind))}, {"scale": SCALE},
+                  kinds={"k": stored, "v": stored, "k_factors": "f32", "v_factors": "f32"})
+        check_forward(stored, got, *(np.concatenate([result[n] for result in results], 2) for n in (0, 1)), kind)
+
+
 def cached_forward():
     """Chunks of new rows over a cache, by default blocks: packed or of one number, in pages or in one piece."""
     rng = np.random.default_rng(29)
