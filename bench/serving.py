@@ -15,6 +15,8 @@ have a cache of that type, with a factor for each sequence and key head. Sides:
 
     rows       Tilewright, the keys of each sequence in one piece; in prefill those of all sequences one after the other,
                as attention_forward takes them without a cache
+    dense      only prefill: Tilewright, the sequences as the elements of a batch
+    chunks     only prefill: Tilewright, the keys before the new ones and these by a launch each, and a merge
     pages64    Tilewright, pages of 64 rows in random order, [pages, rows, heads, D]
     pages16    the same with pages of 16 rows
     hnd64      pages of 64 rows, [pages, heads, rows, D]
@@ -31,7 +33,8 @@ each. The reference of prefill is that of rows evenly taken from each sequence.
 The cases `append T<new keys>` write to pages, by themselves or (halves, pairs) with rotary embedding of keys and queries;
 `append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py). So do the cases
 `cascade <sequences> <shared keys> + <own keys>`, of sequences that share their first keys (gpubench/cascade.py). The cases
-`mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py).
+`mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py), and those of
+`sparse B<sequences> S<keys> <blocks> x 64` of blocks of keys that are chosen (gpubench/sparse.py).
 """
 
 import argparse
@@ -48,6 +51,7 @@ from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Library, Operation
 from gpubench.mla import MLA_CASES
 from gpubench.places import ROOT, find_library, find_tool
+from gpubench.sparse import SPARSE_CASES
 
 KERNELS = os.path.join(ROOT, "kernels")
 ROTATED_BYTES = 600e6  # of the caches of a case: more than ten times the L2
@@ -62,15 +66,17 @@ class Case:
     key head if it has 8 bits."""
 
     def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=(), room=0,
-                 stored="bf16"):
+                 stored="bf16", value_dim=None):
         self.name, self.lengths, self.heads, self.key_heads, self.dim = name, lengths, heads, key_heads, dim
+        self.value_dim = value_dim or dim
         self.queries, self.window, self.modifiers, self.room, self.stored = queries, window, modifiers, room, stored
 
     @property
     def bytes(self):
         """Of the keys and values that some query attends."""
         most = max(self.lengths) if self.window is None else self.window + self.queries
-        return sum(min(length, most) for length in self.lengths) * self.key_heads * self.dim * (4 if self.stored == "bf16" else 2)
+        columns = self.key_heads * (self.dim + self.value_dim)
+        return sum(min(length, most) for length in self.lengths) * columns * (2 if self.stored == "bf16" else 1)
 
     @property
     def is_plain(self):
@@ -115,13 +121,14 @@ CASES = [
 class Prefill(Case):
     """`queries` new queries of each sequence, packed, whose keys are in the cache behind `before` others."""
 
-    def __init__(self, name, sequences, queries, before, heads=32, key_heads=8, dim=128):
-        super().__init__(name, [before + queries] * sequences, heads, key_heads, dim, queries)
+    def __init__(self, name, sequences, queries, before, heads=32, key_heads=8, dim=128, value_dim=None):
+        super().__init__(name, [before + queries] * sequences, heads, key_heads, dim, queries, value_dim=value_dim)
+        self.before = before
 
     @property
     def flops(self):
         pairs = sum(self.queries * length - self.queries * (self.queries - 1) // 2 for length in self.lengths)
-        return 4 * self.dim * self.heads * pairs
+        return 2 * (self.dim + self.value_dim) * self.heads * pairs
 
     @property
     def starts(self):
@@ -132,6 +139,9 @@ PREFILL = [
     Prefill("4 x 2048 on 30k", 4, 2048, 30 * 1024),
     Prefill("16 x 512 on 8k", 16, 512, 8 * 1024),
     Prefill("8 x 128 on 16k", 8, 128, 16 * 1024, heads=64),
+    # Multi-head latent attention, whose keys and values an up-projection has made.
+    Prefill("mla 4 x 2048 on 6k", 4, 2048, 6 * 1024, heads=128, key_heads=128, dim=192, value_dim=128),
+    Prefill("mla 1 x 4096", 1, 4096, 0, heads=128, key_heads=128, dim=192, value_dim=128),
 ]
 
 CHAINS = [ChainCase(case) for case in CASES if case.name in ("B1 S1k", "B8 S2k", "B64 S8k")]
@@ -143,9 +153,9 @@ class Cache:
     def __init__(self, torch, case, seed):
         self.torch, self.case = torch, case
         generator = torch.Generator("cuda").manual_seed(seed)
-        shape = (len(case.lengths), max(case.lengths), case.key_heads, case.dim)
-        self.k, self.v = (self.rounded(torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16))
-                          for _ in range(2))
+        shape = (len(case.lengths), max(case.lengths), case.key_heads)
+        self.k, self.v = (self.rounded(torch.randn((*shape, width), generator=generator, device="cuda", dtype=torch.bfloat16))
+                          for width in (case.dim, case.value_dim))
         self.k_descale, self.v_descale = (torch.ones((shape[0], case.key_heads), device="cuda") for _ in range(2))
         if case.stored != "bf16":
             for factors in (self.k_descale, self.v_descale):
@@ -193,10 +203,9 @@ class Cache:
         count = [math.ceil(length / rows) for length in case.lengths]
         order = torch.randperm(sum(count), generator=torch.Generator().manual_seed(1)).cuda()
         table = torch.zeros((len(count), max([*count, case.room // rows])), dtype=torch.int32, device="cuda")
-        shape = (sum(count), rows, case.key_heads, case.dim)
-        if heads_outside:
-            shape = (shape[0], shape[2], shape[1], shape[3])
-        k, v = (torch.full(shape, float("nan"), dtype=torch.bfloat16, device="cuda") for _ in range(2))
+        shape = (sum(count), case.key_heads, rows) if heads_outside else (sum(count), rows, case.key_heads)
+        k, v = (torch.full((*shape, width), float("nan"), dtype=torch.bfloat16, device="cuda")
+                for width in (case.dim, case.value_dim))
         views = [x.transpose(1, 2) if heads_outside else x for x in (k, v)]
         first = 0
         for b, own in enumerate(count):
@@ -220,7 +229,7 @@ class Cache:
             return self.reference_of_prefill()
         torch, case = self.torch, self.case
         group = case.heads // case.key_heads
-        result = torch.empty(self.q.shape, dtype=torch.float64, device="cuda")
+        result = torch.empty(*self.q.shape[:-1], case.value_dim, dtype=torch.float64, device="cuda")
         captures = {name: value for modifier in case.modifiers for name, value in self.captures[modifier].items()}
         for b, length in enumerate(case.lengths):
             diagonal = torch.arange(case.queries, device="cuda")[:, None] + length - case.queries
@@ -263,7 +272,7 @@ class Cache:
 def bundle_names(case, page_rows, splits):
     """The names under which --bundle gives the code of a case, the most specific one first."""
     if isinstance(case, Prefill):
-        names = [f"prefill D{case.dim} P{page_rows}"]
+        names = [f"prefill D{case.dim} P{page_rows}"]  # page rows, or a word for another form
     elif case.is_plain:
         names = [f"D{case.dim} G{case.heads // case.key_heads} P{page_rows}", f"D{case.dim}"]
     else:
@@ -296,11 +305,16 @@ class Tilewright:
         for name in names:
             if name in self.bundles:
                 return self.bundles[name]
+        self.bundles[names[0]] = self.compiled(
+            lambda path: compile_command(self.options.tilewrightc, case, page_rows, splits, path))
+        return self.bundles[names[0]]
+
+    def compiled(self, command):
+        """The bundle that the command, a function of its path, writes."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "serving.twb")
-            subprocess.run(compile_command(self.options.tilewrightc, case, page_rows, splits, path), check=True)
-            self.bundles[names[0]] = self.library.open(path)
-        return self.bundles[names[0]]
+            subprocess.run(command(path), check=True)
+            return self.library.open(path)
 
     @staticmethod
     def entry(case):
@@ -309,8 +323,9 @@ class Tilewright:
     @staticmethod
     def params(case, page_rows, splits, as_text=False):
         if isinstance(case, Prefill):
-            values = {"D": case.dim, "T": "bf16", "CAUSAL": "bottom_right", "PACKED": "true"}
-            values |= {"CACHED": "true", "PAGE_ROWS": page_rows} if page_rows else {}
+            values = {"D": case.dim, "DV": case.value_dim, "T": "bf16", "CAUSAL": "none" if page_rows == "before" else "bottom_right",
+                      "PACKED": str(page_rows != "dense").lower()}
+            values |= {"CACHED": "true", "PAGE_ROWS": page_rows} if isinstance(page_rows, int) and page_rows else {}
         else:
             values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows,
                       "SPLITS": splits} | ({"CACHE": case.stored} if case.stored != "bf16" else {})
@@ -319,11 +334,53 @@ class Tilewright:
                 values |= {"ROWS": case.queries, "CAUSAL": causal, "WINDOW": str(case.window is not None).lower()}
         return [f"{name}={value}" for name, value in values.items()] if as_text else values
 
+    def bind(self, bundle, entry, params, values):
+        plan = Operation(self.library, bundle, entry, params)
+        plan.prepare(0)
+        launch = plan.bind(values, lambda size: self.torch.empty(size, dtype=self.torch.uint8, device="cuda"),
+                           lambda: self.torch.cuda.current_stream().cuda_stream)
+        self.kept.append((plan, values, launch))
+        return launch
+
+    def in_one_piece(self, case, cache, out, form, keys=slice(None), lse=None):
+        """A call of prefill over some keys of each sequence, in one array: packed, or (dense) with the sequences as a batch.
+        `form`: of bundle_names and params."""
+        torch, count = self.torch, len(range(*keys.indices(case.lengths[0])))
+        values = {"scale": 1 / math.sqrt(case.dim)}
+        if form == "dense":
+            values |= {name: x.view(len(case.lengths), -1, *x.shape[1:]).transpose(1, 2) for name, x in (("q", cache.q), ("o", out))}
+            values |= {name: x.transpose(1, 2) for name, x in (("k", cache.k), ("v", cache.v))}
+        else:
+            values |= {name: x.transpose(0, 1)[None] for name, x in (("q", cache.q), ("o", out))}
+            values |= {name: x[:, keys].flatten(0, 1).transpose(0, 1)[None] for name, x in (("k", cache.k), ("v", cache.v))}
+            starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda")
+            values |= {"cu_seqlens_q": starts * case.queries, "cu_seqlens_k": starts * count}
+        values |= {} if lse is None else {"lse": lse[None]}
+        return self.bind(self.bundle(case, form, 0), "attention_forward", self.params(case, form, 0), values)
+
+    def chunks(self, case, cache, out):
+        """Queries attend the keys before them, without a mask, and their own chunk; the results are merged."""
+        if not case.before:
+            return None
+        torch, rows = self.torch, cache.q.shape[0]
+        parts = torch.empty((2, rows, case.heads, case.value_dim), dtype=torch.bfloat16, device="cuda")
+        sums = torch.empty((2, case.heads, rows), device="cuda")
+        launches = [self.in_one_piece(case, cache, parts[0], "before", slice(0, case.before), sums[0]),
+                    self.in_one_piece(case, cache, parts[1], 0, slice(case.before, None), sums[1])]
+        bundle = self.bundles.get("attention_merge")
+        params = {"D": case.value_dim, "T": "bf16"}
+        if bundle is None:
+            bundle = self.bundles["attention_merge"] = self.compiled(
+                lambda path: [self.options.tilewrightc or find_tool(), os.path.join(KERNELS, "attention_merge.mlir"), "--quiet",
+                              "--emit=bundle", "--target=sm_90a", "-o", path, *(f"--param={n}={x}" for n, x in params.items())])
+        launches.append(self.bind(bundle, "attention_merge", params,
+                                  {"o_parts": parts.transpose(0, 1), "lse_parts": sums.permute(2, 0, 1), "o": out}))
+        return lambda: [launch() for launch in launches] and None
+
     def call(self, case, cache, out, page_rows, heads_outside=False, pool=None, seq_lens=None, q=None, splits=0):
         torch = self.torch
-        plan = Operation(self.library, self.bundle(case, page_rows, splits), self.entry(case),
-                         self.params(case, page_rows, splits))
-        plan.prepare(0)
+        if isinstance(case, Prefill) and not page_rows:
+            return self.in_one_piece(case, cache, out, 0)
         lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda") if seq_lens is None else seq_lens
         values = {"q": cache.q if q is None else q, "o": out, "scale": 1 / math.sqrt(case.dim), "seq_lens": lengths,
                   "window_left": -1 if case.window is None else case.window, "window_right": -1}
@@ -339,14 +396,7 @@ class Tilewright:
         if isinstance(case, Prefill):
             values |= {"q": cache.q.transpose(0, 1)[None], "o": out.transpose(0, 1)[None],
                        "cu_seqlens_q": torch.tensor(case.starts, dtype=torch.int32, device="cuda")}
-            if not page_rows:  # sequences one after the other; they have one length
-                del values["seq_lens"]
-                values |= {name: x.flatten(0, 1).transpose(0, 1)[None] for name, x in ((k, cache.k), (v, cache.v))}
-                values["cu_seqlens_k"] = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()
-        launch = plan.bind(values, lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"),
-                           lambda: torch.cuda.current_stream().cuda_stream)
-        self.kept.append((plan, values, launch))
-        return launch
+        return self.bind(self.bundle(case, page_rows, splits), self.entry(case), self.params(case, page_rows, splits), values)
 
 
 def cudnn_call(torch, case, cache, out):
@@ -382,6 +432,10 @@ def fa4_call(torch, case, cache, out):
 def side_of(name, torch, ours, case, cache, out):
     form, _, splits = name.partition(":")
     splits = int(splits or 0)
+    if form in ("dense", "chunks"):
+        if not isinstance(case, Prefill):
+            return None
+        return ours.chunks(case, cache, out) if form == "chunks" else ours.in_one_piece(case, cache, out, "dense")
     if form == "rows":
         return ours.call(case, cache, out, 0, splits=splits)
     if form.startswith(("pages", "hnd")):
@@ -395,7 +449,7 @@ def measure(torch, case, options, ours):
     is_prefill = isinstance(case, Prefill)
     copies = 2 if is_prefill else max(1, min(40, int(ROTATED_BYTES / case.bytes) + 1))
     caches = [Cache(torch, case, seed) for seed in range(copies)]
-    outs = [torch.empty_like(cache.q) for cache in caches]
+    outs = [cache.q.new_empty(*cache.q.shape[:-1], case.value_dim) for cache in caches]
     expected, checked = caches[0].reference(), caches[0].checked_rows()
     repeats = 4 if is_prefill else max(copies, min(200, int(2000 / max(case.bytes / 4.5e6, 3))))
     graphs, kept, excluded = {}, [], {}
@@ -434,8 +488,8 @@ def main():
                         help="names of cases, or prefill for those of chunked prefill; default: all")
     parser.add_argument("--sides", type=lambda text: text.split(","), default="rows,pages64,pages16,hnd64,cudnn".split(","))
     parser.add_argument("--bundle", action="append", default=[],
-                        help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows>=file.twb; for "
-                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb")
+                        help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows, dense or before>=file.twb; for "
+                        "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb; block_means=file.twb")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json")
     parser.add_argument("--library")
@@ -447,7 +501,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
     runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + PREFILL}
-    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + CASCADES + MLA_CASES}
+    runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + CASCADES + MLA_CASES + SPARSE_CASES}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
     if "prefill" in options.cases:
         options.cases += [case.name for case in PREFILL]

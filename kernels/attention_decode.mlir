@@ -17,6 +17,10 @@
 //   cu_seqlens_q  [B + 1]              i32   only with PACKED, as in attention_forward.mlir
 //   leftpad       [B]                  i32   so many of the first keys of each sequence are padding, as in
 //                                            attention_forward.mlir; only with LEFTPAD
+//   kv_indices    [B or 1, Hkv or 1, 1, L]  i32  the numbers of the blocks of LIST_BLOCK_N keys that all queries of a
+//                                            sequence and a key head attend, each at most once. Numbers of blocks
+//                                            behind the keys are ignored. Only with LISTED
+//   kv_num_blocks [B or 1, Hkv or 1, 1]  i32  how many of the L entries count; only with LISTED
 //   k_descale, v_descale  [B, Hkv]     f32   factors of the keys and values of a sequence and a key head: the cache
 //                                            holds values divided by them. Only with DESCALE.
 //   scale                              ACC, finite
@@ -39,11 +43,14 @@
 //               cu_seqlens_q[b + 1] - 1. Where they are more than ROWS, they are left out, and rows of theirs and of no
 //               sequence are not written: attention_forward.mlir with ABOVE = ROWS writes them. Default: false.
 //   LEFTPAD     The first keys of sequences are padding: leftpad. Default: false.
+//   LISTED      Queries attend only keys of listed blocks: kv_indices, kv_num_blocks. Other keys are not read. Not with
+//               LEFTPAD. Default: false.
+//   LIST_BLOCK_N  Keys of a block of the lists: 16, 32, 64 (default), 128 or 256.
 //   SPLITS      At most this many program instances share the keys of a sequence and a key head. The number of parts
 //               follows from the length of the sequence and SPLITS alone, so that the result of a sequence does not
 //               depend on others in the batch. With 0, the default, SPLITS follows from the extents of the arguments:
 //               few sequences have more parts.
-//   BLOCK_N     Keys of an iteration.
+//   BLOCK_N     Keys of an iteration. With LISTED, a divisor of LIST_BLOCK_N.
 //
 // The host checks the lengths, and the page numbers of the keys within them; a device checks them on request. Without
 // the check, the kernel clamps a length to the keys that the table has room for, and a page that does not exist reads
@@ -72,6 +79,8 @@ tile.link "lib/quantized.mlir"
 !factors  = !tile.view<[?, ?], f32>
 !table    = !tile.view<[?, ?], i32>
 !lengths  = !tile.view<[?], i32>
+!list_view  = !tile.view<[?, ?, ?, ?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
 // Results of parts, by sequence, head, query and part.
 !o_parts   = !tile.view<[?, ?, ?, ?, DV], ACC>
 !lse_parts = !tile.view<[?, ?, ?, ?], ACC>
@@ -121,6 +130,7 @@ func.func private @blocks_of_part(i32, i32, i32) -> i32
 func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
 func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
     -> (!columns, !columns, !columns)
+func.func private @index_or_zero(i32, i32) -> i32
 func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 
 tile.program @attention_decode
@@ -128,14 +138,16 @@ tile.program @attention_decode
            DESCALE: flag = bits(CACHE) == 8, GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED: flag = false, LEFTPAD: flag = false,
+           LISTED: flag = false, LIST_BLOCK_N: int in [0, 16, 32, 64, 128, 256] = select(LISTED, 64, 0),
            SPLITS: int = 0,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
-               select(WIDE, select(floordiv(ROW_BYTES * bits(CACHE), bits(T)) <= 256, 128, 64),
-                      select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16))),
+               min(select(LISTED, LIST_BLOCK_N, 256),
+                   select(WIDE, select(floordiv(ROW_BYTES * bits(CACHE), bits(T)) <= 256, 128, 64),
+                          select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)))),
            // With tgpu.transpose_few_rows, keys are rows of products, and queries are columns.
-           let FEW: flag = and(GROUP * ROWS <= 32, mod(padded(DV), 64) == 0),
+           let FEW: flag = and(and(GROUP * ROWS <= 32, mod(padded(DV), 64) == 0), BLOCK_N >= 64),
            let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
                                                   select(GROUP * ROWS <= 64, 64, 128)),
                                      ceildiv(GROUP * ROWS, 16) * 16),
@@ -146,11 +158,15 @@ tile.program @attention_decode
            // a part behind others.
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
            let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
+           // What parts consist of: iterations, or blocks of the lists.
+           let PART_UNIT: int = select(LISTED, LIST_BLOCK_N, BLOCK_N),
+           let ATTENDED: int = select(LISTED, min(dim(kv_indices, 3) * LIST_BLOCK_N, ROOM), ROOM),
            // Parts that a sequence does not have take time, too: no more than fill the GPU four times.
            let PAIRS: int = max(SEQUENCES * dim(k_pages, 2), 1),
-           let LONG_PARTS: int = max(min(ceildiv(ROOM, PART_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
+           let LONG_PARTS: int = max(min(ceildiv(ATTENDED, PART_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
            // Whether parts pay if a sequence fills its room, as in @parts_of.
-           let BLOCKS: int = max(ceildiv(ROOM, BLOCK_N), 1), let EVEN: int = max(floordiv(multiprocessors(), PAIRS), 1),
+           let BLOCKS: int = max(ceildiv(ATTENDED, PART_UNIT), 1),
+           let EVEN: int = max(floordiv(multiprocessors(), PAIRS), 1),
            let PAYS: flag = BLOCKS * max(2 * PAIRS, multiprocessors()) >
                ceildiv(BLOCKS, EVEN) * max(2 * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
            let PARTS: int = min(BLOCKS, select(SPLITS > 0, SPLITS, select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS))))
@@ -163,25 +179,32 @@ tile.program @attention_decode
             or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)),
-            same_dims(leftpad, seq_lens, 0), within(leftpad, 0, ROOM + 1), finite(scale),
+            same_dims(leftpad, seq_lens, 0), within(leftpad, 0, ROOM + 1), finite(scale), not(and(LISTED, LEFTPAD)),
+            or(not(LISTED), and(LIST_BLOCK_N > 0, mod(LIST_BLOCK_N, BLOCK_N) == 0)),
+            same_dims(kv_indices, kv_num_blocks, 0, 1, 2), dim(kv_num_blocks, 2) == 1,
+            or(dim(kv_num_blocks, 0) == 1, dim(kv_num_blocks, 0) == SEQUENCES),
+            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(k_pages, 2)),
             dim(k_descale, 0) == SEQUENCES, dim(k_descale, 1) == dim(k_pages, 2), same_dims(v_descale, k_descale, 0, 1),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
-     %leftpad: !lengths when (LEFTPAD), %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
-     %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+     %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
+     %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
+     %v_descale: !factors when (DESCALE), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
   %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
   tile.launch @attention_decode_part(
       %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad,
-      %k_descale, %v_descale, %scale, %window_left, %window_right)
+      %kv_indices, %kv_num_blocks, %k_descale, %v_descale, %scale, %window_left, %window_right)
       : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths,
-        !factors, !factors, !acc, i32, i32
+        !list_view, !count_view, !factors, !factors, !acc, i32, i32
   tile.launch @attention_decode_merge(
-      %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %window_left)
+      %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %kv_indices,
+      %kv_num_blocks, %window_left)
       when (PARTS > 1)
-      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, !lengths, i32
+      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, !lengths, !list_view,
+        !count_view, i32
 }
 
 // The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
@@ -201,8 +224,12 @@ func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i
 // The keys of sequence b, the first one that is no padding and that a window may keep, how many iterations the keys
 // from there on take, and how many of them a part has, at least 1. So part n exists if n times those of a part are
 // fewer than all, which takes no division.
-func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths,
-                            %leftpad: !lengths, %window_left: i32, %most: i32, %pairs: i32) -> (i32, i32, i32, i32) {
+//
+// With LISTED, blocks are those of the list of key head hk, and parts begin with the first key.
+func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view, %block_table: !table,
+                            %seq_lens: !lengths, %leftpad: !lengths, %kv_indices: !list_view,
+                            %kv_num_blocks: !count_view, %window_left: i32, %most: i32, %pairs: i32)
+    -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %page_rows = tile.dim %k_pages, 1 : !k_view
@@ -241,16 +268,39 @@ func.func private @parts_of(%b: i32, %queries: i32, %k_pages: !k_view, %block_ta
   %last_of_block = arith.addi %block_n, %c_less : i32
   %up_to_block = arith.addi %length, %last_of_block : i32
   %all_blocks = arith.divui %up_to_block, %block_n : i32
-  %blocks = arith.subi %all_blocks, %first_block : i32
+  %blocks_behind = arith.subi %all_blocks, %first_block : i32
+  %listed = tile.param LISTED : i1
+  %blocks = scf.if %listed -> (i32) {
+    %list_b, %list_h = func.call @list_of_keys(%b, %hk, %kv_num_blocks) : (i32, i32, !count_view) -> (i32, i32)
+    %given = tile.at %kv_num_blocks[%list_b, %list_h, 0] : !count_view
+    %entries = tile.dim %kv_indices, 3 : !list_view
+    %not_negative = arith.maxsi %given, %c0 : i32
+    %count = arith.minsi %not_negative, %entries : i32
+    %is_empty = arith.cmpi eq, %keys, %c0 : i32
+    %own = arith.select %is_empty, %c0, %count : i32
+    scf.yield %own : i32
+  } else {
+    scf.yield %blocks_behind : i32
+  }
+  %first_own = arith.select %listed, %c0, %first : i32
   %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
-  return %keys, %first, %blocks, %each : i32, i32, i32, i32
+  return %keys, %first_own, %blocks, %each : i32, i32, i32, i32
+}
+
+// The first two indices of the list of a sequence and a key head. All share a dimension of extent 1.
+func.func private @list_of_keys(%b: i32, %hk: i32, %counts: !count_view) -> (i32, i32) {
+  %batches = tile.dim %counts, 0 : !count_view
+  %heads = tile.dim %counts, 1 : !count_view
+  %list_b = func.call @index_or_zero(%b, %batches) : (i32, i32) -> i32
+  %list_h = func.call @index_or_zero(%hk, %heads) : (i32, i32) -> i32
+  return %list_b, %list_h : i32, i32
 }
 
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
     params(D: int, DV: int, T: type, CACHE: type, DESCALE: flag, GROUP: int, ROWS: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
-           LEFTPAD: flag, PART_KEYS: int, BLOCK_M: int, BLOCK_N: int,
+           LEFTPAD: flag, LISTED: flag, LIST_BLOCK_N: int, PART_KEYS: int, PART_UNIT: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
            let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true,
            let PAIR_SHARE: int = 2,
@@ -262,8 +312,9 @@ tile.kernel @attention_decode_part
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
-     %leftpad: !lengths when (LEFTPAD), %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
-     %scale: !acc, %window_left: i32, %window_right: i32)
+     %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
+     %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
+     %v_descale: !factors when (DESCALE), %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
@@ -282,15 +333,31 @@ tile.kernel @attention_decode_part
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
   %keys, %first, %blocks, %each = func.call @parts_of(
-      %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
-      : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
+      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %window_left, %most,
+      %pairs)
+      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, i32, i32, i32)
+      -> (i32, i32, i32, i32)
   %block_n = tile.param BLOCK_N : i32
   %keys_each = arith.muli %each, %block_n : i32
   %blocks_before = arith.muli %part, %each : i32
   %before = arith.muli %blocks_before, %block_n : i32
-  %begin = arith.addi %first, %before : i32
-  %wanted_end = arith.addi %begin, %keys_each : i32
-  %end = arith.minsi %wanted_end, %keys : i32
+  %begin_of_part = arith.addi %first, %before : i32
+  %wanted_end = arith.addi %begin_of_part, %keys_each : i32
+  %end_of_part = arith.minsi %wanted_end, %keys : i32
+  // A part of a list may have any keys.
+  %listed = tile.param LISTED : i1
+  %begin = arith.select %listed, %c0, %begin_of_part : i32
+  %end = arith.select %listed, %keys, %end_of_part : i32
+  %list_b, %list_h, %count = scf.if %listed -> (i32, i32, i32) {
+    %own_b, %own_h = func.call @list_of_keys(%b, %hk, %kv_num_blocks) : (i32, i32, !count_view) -> (i32, i32)
+    %blocks_left = arith.subi %blocks, %blocks_before : i32
+    %some_left = arith.maxsi %blocks_left, %c0 : i32
+    %entries = arith.minsi %some_left, %each : i32
+    scf.yield %own_b, %own_h, %entries : i32, i32, i32
+  } else {
+    scf.yield %c0, %c0, %c0 : i32, i32, i32
+  }
+  %list = tile.subview %kv_indices dim 3 from %blocks_before size %count : !list_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
@@ -336,7 +403,9 @@ tile.kernel @attention_decode_part
   }
 
   %tile_rows = tile.param BLOCK_M : i32
-  %max, %sum, %acc = tile.for_blocks %n in (%begin to %end) against (%c0 to %tile_rows)
+  %max, %sum, %acc = tile.for_blocks %n in (%begin to %end
+          listed %list[%list_b, %list_h, %c0] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%c0 to %tile_rows)
       where @attends_of_row(%padding, %b, %h, against, block, %shift, %window_left, %window_right
           : i32, i32, i32, i32, i32, i32)
           when (MASKED)
@@ -402,11 +471,12 @@ tile.kernel @attention_decode_part
 tile.kernel @attention_decode_merge
     params(D: int, DV: int, T: type, CACHE: type, GROUP: int, ROWS: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
-           LEFTPAD: flag, PART_KEYS: int, BLOCK_N: int, let MERGE: int = 8, let PAIR_SHARE: int = 2,
-           let DVP: int = padded(DV), let ACC: type = accumulator(T))
+           LEFTPAD: flag, LISTED: flag, PART_KEYS: int, PART_UNIT: int, BLOCK_N: int, let MERGE: int = 8,
+           let PAIR_SHARE: int = 2, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
-     %leftpad: !lengths when (LEFTPAD), %window_left: i32)
+     %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
+     %kv_num_blocks: !count_view when (LISTED), %window_left: i32)
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
   %c0 = arith.constant 0 : i32
@@ -423,9 +493,13 @@ tile.kernel @attention_decode_merge
   %all_queries = tile.dim %o, 2 : !o_view
   %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
       : (i32, !lengths, i32) -> (i32, i32, i32)
+  %group = tile.param GROUP : i32
+  %hk = arith.divsi %h, %group : i32
   %keys, %first_key, %blocks, %each = func.call @parts_of(
-      %b, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %window_left, %most, %pairs)
-      : (i32, i32, !k_view, !table, !lengths, !lengths, i32, i32, i32) -> (i32, i32, i32, i32)
+      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %window_left, %most,
+      %pairs)
+      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, i32, i32, i32)
+      -> (i32, i32, i32, i32)
   %max, %sum, %acc = func.call @merge_all_parts(
       %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
       : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)

@@ -10,8 +10,8 @@
 //
 // Arguments
 //   q     [B, Hq,  Sq,  D]   T       queries
-//   k     [B, Hkv, Skv, D]   T       keys; with CACHED [P, R, Hkv, D], pages of R rows
-//   v     [B, Hkv, Skv, DV]  T       values; with CACHED [P, R, Hkv, DV]
+//   k     [B, Hkv, Skv, D]   T       keys; with CACHED [P, R, Hkv, D] CACHE, pages of R rows
+//   v     [B, Hkv, Skv, DV]  T       values; with CACHED [P, R, Hkv, DV] CACHE
 //   o     [B, Hq,  Sq,  DV]  TO      result
 //   lse   [B, Hq,  Sq]       ACC     result, optional
 //   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
@@ -34,9 +34,12 @@
 //   leftpad         [sequences]      i32, only with LEFTPAD
 //         So many of the first keys of each sequence are padding, which no query attends. Positions and lengths count
 //         it. It is not read, but with PAGE_ROWS for the block of keys in which it ends: there, it must be finite in v.
+//   k_factors, v_factors   [sequences, Hkv]  f32, only with DESCALE
+//         The cache holds values divided by these factors, of each sequence and key head.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
-//         queries attend, each at most once. The kernel ignores numbers outside of k.
+//         queries attend, each at most once. The kernel ignores numbers outside of k. With CACHED, the second extent
+//         may also be Hkv, for lists that the heads of a group share.
 //   kv_num_blocks   [B or 1, Hq or 1, Mb]      i32, only with LISTED
 //         How many of the L entries count.
 //   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
@@ -61,10 +64,12 @@
 //             queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1 and the keys that cu_seqlens_k gives in the same way.
 //             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
 //   CACHED    The keys and values of each sequence are in a cache, in pages by a block table or in one piece. Skv is
-//             the number of its keys. Not with LISTED, nor with 8-bit types. Default: whether there are PAGE_ROWS.
+//             the number of its keys. T has 16 bits or more. Default: whether there are PAGE_ROWS.
+//   CACHE     With CACHED, the type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
+//   DESCALE   Keys and values of the cache have factors. Default: whether CACHE has 8 bits, and T more.
 //   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
 //             there is no block table.
-//   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Default: false.
+//   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Not with LISTED. Default: false.
 //   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
 //             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
@@ -96,16 +101,18 @@ tile.link "lib/batch.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
+!q_view   = !tile.view<[?, ?, ?, D], T>
+!k_view   = !tile.view<[?, ?, ?, D], CACHE>
+!v_view   = !tile.view<[?, ?, ?, DV], CACHE>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
 !one_view = !tile.view<[1], f32>
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
-!k_rows     = !tile.view<[?, ?, D], T>
-!v_rows     = !tile.view<[?, ?, DV], T>
+!k_rows     = !tile.view<[?, ?, D], CACHE>
+!v_rows     = !tile.view<[?, ?, DV], CACHE>
+!factors    = !tile.view<[?, ?], f32>
 !table      = !tile.view<[?, ?], i32>
 
 !q    = !tile.tile<[BLOCK_M, DP], T>
@@ -118,19 +125,23 @@ tile.link "lib/forward.mlir"
 
 // From lib/batch.mlir: which rows of the arrays an instance processes.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
-func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 // From lib/cache.mlir: keys in arrays in one piece, or in a cache.
-func.func private @keys_of(i32, !cu_view, i32, !qk_view, !table, !cu_view) -> (i32, i32)
-func.func private @head_of_keys(i32, !qk_view, !qk_view) -> i32
-func.func private @cached_rows_of_keys(!qk_view, i32, !table, i32) -> !k_rows
+func.func private @keys_of(i32, !cu_view, i32, !k_view, !table, !cu_view) -> (i32, i32)
+func.func private @head_of_keys(i32, !q_view, !k_view) -> i32
+func.func private @part_of_stored_keys(!k_view, i32, i32) -> !k_view
+func.func private @part_of_stored_values(!v_view, i32, i32) -> !v_view
+func.func private @cached_rows_of_keys(!k_view, i32, !table, i32) -> !k_rows
 func.func private @cached_rows_of_values(!v_view, i32, !table, i32) -> !v_rows
-func.func private @block_of_keys(!qk_view, !k_rows, i32, i32, i32) -> !k
+func.func private @block_of_keys(!k_view, !k_rows, i32, i32, i32) -> !k
 func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
 func.func private @unless_few(i32, !cu_view, i32, i32) -> (i32, i32)
+func.func private @scale_by_factor(!acc, !factors, i32, i32) -> !acc
+func.func private @values_by_factor(!o, !factors, i32, i32) -> !o
 func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @head_of_list(i32, i32, !q_view, !count_view) -> i32
 func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 // From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
 func.func private @diagonal_shift(i32, i32) -> i32
@@ -148,6 +159,7 @@ tile.kernel @attention_forward
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T, DESCALE: flag = and(bits(CACHE) == 8, bits(T) > 8),
            ABOVE: int = 0,
            LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
@@ -155,7 +167,8 @@ tile.kernel @attention_forward
            let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"),
            let HEAD_ROWS: int = 0)
-    require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(CACHED, LISTED)), not(and(CACHED, FP8)),
+    require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(LEFTPAD, LISTED)), not(and(CACHED, FP8)),
+            or(CACHE == T, and(CACHED, bits(CACHE) == 8)), or(not(DESCALE), and(CACHED, bits(CACHE) == 8)),
             or(CACHED, not(LEFTPAD)), ABOVE >= 0, or(ABOVE == 0, and(PACKED, CACHED)),
             select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
                    dim(k, 0) == dim(q, 0)),
@@ -170,53 +183,58 @@ tile.kernel @attention_forward
             dim(seq_lens, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
             within(seq_lens, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             within_first(block_table, 0, dim(k, 0), seq_lens, max(dim(k, 1), 1)),
-            same_dims(leftpad, seq_lens, 0),
+            dim(k_factors, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)), dim(k_factors, 1) == dim(k, 2),
+            same_dims(v_factors, k_factors, 0, 1), same_dims(leftpad, seq_lens, 0),
             within(leftpad, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             or(not(LISTED), mod(max(LIST_BLOCK_M, 1), BLOCK_M) == 0), same_dims(kv_indices, kv_num_blocks, 0, 1, 2),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
-            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
+            or(or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
+               and(CACHED, dim(kv_num_blocks, 1) == dim(k, 2))),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), finite(scale),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
+    (%q: !q_view, %k: !k_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
      %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
-     %v_descale: !one_view when (FP8), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
+     %k_factors: !factors when (DESCALE), %v_factors: !factors when (DESCALE), %q_descale: !one_view when (FP8),
+     %k_descale: !one_view when (FP8), %v_descale: !one_view when (FP8), %scale: !acc,
+     %window_left: i32 = -1, %window_right: i32 = -1)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
-  %all_queries = tile.dim %q, 2 : !qk_view
-  %all_keys = tile.dim %k, 2 : !qk_view
+  %all_queries = tile.dim %q, 2 : !q_view
+  %all_keys = tile.dim %k, 2 : !k_view
 
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
   %b, %a, %q_begin, %all_own, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys_there = func.call @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens)
-      : (i32, !cu_view, i32, !qk_view, !table, !cu_view) -> (i32, i32)
+      : (i32, !cu_view, i32, !k_view, !table, !cu_view) -> (i32, i32)
   %queries, %keys = func.call @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there)
       : (i32, !cu_view, i32, i32) -> (i32, i32)
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %k_cached = func.call @cached_rows_of_keys(%k, %b, %block_table, %keys) : (!qk_view, i32, !table, i32) -> !k_rows
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!q_view, i32, i32) -> !q_view
+  %k_part = func.call @part_of_stored_keys(%k, %k_begin, %keys) : (!k_view, i32, i32) -> !k_view
+  %v_part = func.call @part_of_stored_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %k_cached = func.call @cached_rows_of_keys(%k, %b, %block_table, %keys) : (!k_view, i32, !table, i32) -> !k_rows
   %v_cached = func.call @cached_rows_of_values(%v, %b, %block_table, %keys) : (!v_view, i32, !table, i32) -> !v_rows
   %o_part = func.call @part_of_outputs(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %hk = func.call @head_of_keys(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %hk = func.call @head_of_keys(%h, %q, %k) : (i32, !q_view, !k_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
+  %scale_fp8 = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
+  %scale_all = func.call @scale_by_factor(%scale_fp8, %k_factors, %b, %hk) : (!acc, !factors, i32, i32) -> !acc
 
   %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+  %list_head = func.call @head_of_list(%h, %hk, %q, %kv_num_blocks) : (i32, i32, !q_view, !count_view) -> i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %list_head, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
   // State of the online softmax before the first key.
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
-  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !q_view -> !q
 
   // Iterate from the last block of keys to the first: blocks that need a mask, or that the end of the keys cuts, then
   // mostly come first.
@@ -227,7 +245,7 @@ tile.kernel @attention_forward
           : i32, i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!qk_view, !k_rows, i32, i32, i32) -> !k
+    %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!k_view, !k_rows, i32, i32, i32) -> !k
     %v_tile = func.call @block_of_values(%v_part, %v_cached, %a, %hk, %n) : (!v_view, !v_rows, i32, i32, i32) -> !v
     %max_new, %sum_new, %acc_new = func.call @round_of_keys(
         %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale_all)
@@ -237,7 +255,8 @@ tile.kernel @attention_forward
 
   // Epilogue: normalize, and store O and LSE.
   %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
-  %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
+  %result_fp8 = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
+  %result = func.call @values_by_factor(%result_fp8, %v_factors, %b, %hk) : (!o, !factors, i32, i32) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
   tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
   %lse_row = func.call @lse_of_head(%h, %max, %sum) : (i32, !row, !row) -> !row

@@ -88,7 +88,7 @@ tile.program @attention_mla_decode
            let BLOCK_M: int = select(WIDE, select(FEW, min(ceildiv(GROUP, 8) * 8, 32), 64), 16),
            let ACC: type = accumulator(T),
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
-           let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
+           let PART_KEYS: int = select(SPLITS > 0, 1, 8192), let PART_UNIT: int = BLOCK_N,
            // With more instances, none takes longer for a block: products, not the memory, are the limit of each.
            let PAIR_SHARE: int = 1,
            let PAIRS: int = max(dim(q, 0) * dim(q, 2) * ceildiv(GROUP, BLOCK_M), 1),
@@ -131,7 +131,7 @@ func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table
 // A part of the keys, for one query of some heads. The only part of a sequence is its result.
 tile.kernel @attention_mla_decode_part
     params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "bottom_right"], PAGE_ROWS: int,
-           PART_KEYS: int, PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
+           PART_KEYS: int, PART_UNIT: int, PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
            let REST: int = max(ceildiv(D - DV, 16), 1) * 16, let TILES: int = ceildiv(GROUP, BLOCK_M),
            let ACC: type = accumulator(T))
     (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
@@ -234,8 +234,8 @@ tile.kernel @attention_mla_decode_part
 }
 
 tile.kernel @attention_mla_decode_merge
-    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, PAIR_SHARE: int, BLOCK_M: int,
-           BLOCK_N: int, let MERGE: int = 8, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, PART_UNIT: int, PAIR_SHARE: int,
+           BLOCK_M: int, BLOCK_N: int, let MERGE: int = 8, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)
     grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {

@@ -9,9 +9,9 @@ using namespace tilewright;
 using namespace tilewright::runtime;
 
 static constexpr AttentionField fields[] = {
-    {"q", true},        {"k_pages", true},    {"v_pages", true},
-    {"o", true},        {"lse", false},       {"block_table", false},
-    {"seq_lens", true}, {"k_descale", false}, {"v_descale", false}};
+    {"q", true},          {"k_pages", true},      {"v_pages", true},       {"o", true},
+    {"lse", false},       {"block_table", false}, {"seq_lens", true},      {"k_descale", false},
+    {"v_descale", false}, {"kv_indices", false},  {"kv_num_blocks", false}};
 
 /// [B, R, Hq, width] as [B, Hq, R, width].
 static Status headsFirst(const Argument &given, const char *name, const char *shape, Argument &to) {
@@ -51,8 +51,17 @@ struct AttentionDecode::Views {
             heads = cache.k.rank == 4 ? cache.k.extents[2] : 0;
     kScale = forEachHead(cache.kScale, batch, heads);
     vScale = forEachHead(cache.vScale, batch, heads);
-    list = {&q,      &cache.k, &cache.v, &o, &arguments.lse, &cache.blockTable, &cache.seqLens,
-            &kScale, &vScale};
+    list = {&q,
+            &cache.k,
+            &cache.v,
+            &o,
+            &arguments.lse,
+            &cache.blockTable,
+            &cache.seqLens,
+            &kScale,
+            &vScale,
+            &arguments.kvIndices,
+            &arguments.kvNumBlocks};
     return Status::success();
   }
   Argument q, o, kScale, vScale;

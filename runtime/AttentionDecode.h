@@ -30,6 +30,8 @@ struct AttentionDecodeArguments : AttentionArguments {
   Argument o;   // [B, R, Hq, DV]
   Argument lse; // [B, Hq, R], optional
   KvCache cache;
+  /// Only with lists: i32 [B or 1, Hkv or 1, 1, L] and [B or 1, Hkv or 1, 1].
+  Argument kvIndices, kvNumBlocks;
 };
 
 /// The functions are those of the other plans. The entry has heads before queries.

@@ -19,6 +19,8 @@ constexpr const char *kindNames[] = {"forward", "backward", "decode", "append", 
 /// Of kernels/attention_decode.mlir: queries of a sequence, queries of a tile, columns.
 constexpr int64_t mostRows = 16, mostTileRows = 128, mostDecodeDim = 256;
 constexpr int64_t usualPageRows = 64; // what a user is told to compile
+/// Keys of a block of the lists of a decode.
+constexpr int64_t decodedBlocks[] = {16, 32, 64, 128, 256};
 /// The values of PAGE_ROWS, without 0.
 constexpr int64_t pageRowsOfCode[] = {128, 64, 32, 16, 8, 1};
 
@@ -51,6 +53,17 @@ int64_t tileRowsOf(int64_t queries) {
   while (rows < std::min(queries, mostRows))
     rows *= 2;
   return rows;
+}
+
+/// Keys of a block of the lists.
+int64_t listedKeysOf(const AttentionDesc &desc) {
+  return desc.listBlockN ? desc.listBlockN : desc.listBlockM;
+}
+
+/// Whether a decode has code for lists of these blocks, for so many queries of a sequence.
+bool decodesLists(const AttentionDesc &desc, int64_t queries) {
+  return desc.listBlockM >= queries && std::find(std::begin(decodedBlocks), std::end(decodedBlocks),
+                                                 listedKeysOf(desc)) != std::end(decodedBlocks);
 }
 
 /// In the order of messages. The first three are the widths and the type.
@@ -93,6 +106,9 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
     add(flag("LEFTPAD", desc.hasLeftpad));
     add(number("SPLITS", desc.numSplits, desc.numSplits > 0));
     addCache();
+    add(flag("LISTED", desc.listBlockM > 0));
+    if (desc.listBlockM > 0)
+      add(number("LIST_BLOCK_N", listedKeysOf(desc)));
     return rows;
   }
   if (desc.kind == Kind::Backward) {
@@ -104,7 +120,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   add(flag("LISTED", desc.listBlockM > 0));
   if (desc.listBlockM > 0) {
     add(number("LIST_BLOCK_M", desc.listBlockM));
-    add(number("LIST_BLOCK_N", desc.listBlockN ? desc.listBlockN : desc.listBlockM));
+    add(number("LIST_BLOCK_N", listedKeysOf(desc)));
   }
   if (desc.kind == Kind::Backward) {
     add(flag("ORDERED", desc.isOrdered));
@@ -116,6 +132,7 @@ std::vector<Row> rowsOf(const AttentionDesc &desc) {
   if (desc.isCached) {
     addPageRows();
     add(flag("LEFTPAD", desc.hasLeftpad));
+    addCache();
   }
   return rows;
 }
@@ -177,6 +194,17 @@ Status runtime::check(const AttentionDesc &desc) {
                            " must be numbers of queries and keys, or both 0 without lists, but "
                            "got " +
                            text(desc.listBlockM) + " and " + text(desc.listBlockN));
+  if (desc.kind == Kind::Decode && desc.listBlockM && !decodesLists(desc, desc.maxRows))
+    return Status::failure("the blocks of the lists" + of +
+                           " must have 16, 32, 64, 128 or 256 keys, and the queries of a sequence, "
+                           "up to " +
+                           text(desc.maxRows) + ", but got " + text(listedKeysOf(desc)) + " and " +
+                           text(desc.listBlockM) + "; a forward takes others");
+  if (desc.listBlockM && desc.hasLeftpad)
+    return Status::failure("lists of blocks" + of +
+                           " are not supported with padding before the keys, but the description "
+                           "has list_block_m of " +
+                           text(desc.listBlockM) + " and leftpad");
   if (desc.pageRows && *desc.pageRows < 0)
     return Status::failure("the page rows" + of +
                            " must be a number of rows, or 0 without a table, but got " +
@@ -195,11 +223,11 @@ Status runtime::check(const AttentionDesc &desc) {
   const Field fields[] = {
       {desc.causal != AttentionDesc::Causal::None, "causal", forward | backward | decode},
       {desc.hasWindow, "has_window", forward | backward | decode},
-      {desc.listBlockM != 0, "list_block_m", forward | backward},
+      {desc.listBlockM != 0, "list_block_m", forward | backward | decode},
       {desc.isCached, "cached", forward},
       {desc.pageRows.has_value(), "page_rows", forward | decode},
       {desc.hasLeftpad, "leftpad", forward | decode},
-      {desc.cacheType.has_value(), "cache_type", decode | append},
+      {desc.cacheType.has_value(), "cache_type", forward | decode | append},
       {desc.isDeterministic, "deterministic", backward},
       {desc.isOrdered, "ordered", backward},
       {desc.hasScoreGradient, "score_gradient", backward},
@@ -224,9 +252,13 @@ Status runtime::check(const AttentionDesc &desc) {
                            withArticle(kinds) + ", but this one is of " +
                            withArticle(kindNames[size_t(desc.kind)]));
   }
-  if ((desc.pageRows || desc.hasLeftpad) && !hasCache(desc))
-    return Status::failure(std::string(desc.pageRows ? "page_rows" : "leftpad") +
-                           " is of a cache, but the description has none; set cached");
+  if (desc.kind == Kind::Forward && !desc.isCached)
+    for (auto [isSet, name] :
+         {std::pair(desc.pageRows.has_value(), "page_rows"), std::pair(desc.hasLeftpad, "leftpad"),
+          std::pair(desc.cacheType.has_value(), "cache_type")})
+      if (isSet)
+        return Status::failure(std::string(name) +
+                               " is of a cache, but the description has none; set cached");
   if (desc.cacheType && (!isFloat8(*desc.cacheType) || isFloat8(desc.type)))
     return Status::failure("a cache" + of +
                            " must have the type of 'q', or be of e4m3 or e5m2 with "
@@ -320,9 +352,15 @@ void setCacheType(AttentionDesc &desc, const Argument *pages) {
     desc.cacheType = pages->type;
 }
 
+/// Whether the lists of a call are those of key heads, or all heads share them.
+bool areOfKeyHeads(const Argument *counts, int64_t keyHeads) {
+  return !counts || counts->kind != Argument::Kind::View || counts->rank != 3 ||
+         counts->extents[1] == 1 || counts->extents[1] == keyHeads;
+}
+
 /// Few queries are decoded; what only a decode has is dropped from others.
 Status chooseKernel(AttentionDesc &desc, bool isPacked, const Argument &q, const Argument &k,
-                    const Argument &v) {
+                    const Argument &v, const Argument *counts) {
   const int64_t queries = std::max(desc.maxRows, q.extents[2]), heads = q.extents[1],
                 keyHeads = k.extents[2];
   if (keyHeads <= 0 || heads % keyHeads != 0)
@@ -330,7 +368,9 @@ Status chooseKernel(AttentionDesc &desc, bool isPacked, const Argument &q, const
                            std::to_string(heads) + " and " + std::to_string(keyHeads));
   const bool isFew = queries <= mostRows && heads / keyHeads <= mostTileRows / tileRowsOf(queries);
   const bool isNarrow = std::max(q.extents[3], v.extents[3]) <= mostDecodeDim;
-  desc.kind = isFew && isNarrow && !isPacked ? Kind::Decode : Kind::Forward;
+  const bool sharesLists =
+      !desc.listBlockM || (decodesLists(desc, queries) && areOfKeyHeads(counts, keyHeads));
+  desc.kind = isFew && isNarrow && sharesLists && !isPacked ? Kind::Decode : Kind::Forward;
   if (desc.kind == Kind::Decode)
     return Status::success();
   const AttentionDesc other;
@@ -387,7 +427,9 @@ Status runtime::complete(AttentionDesc &desc,
   if (Status status = call.expect(namesPages ? "v_pages" : "v", 4, v); !status)
     return status;
   if (hasChoice)
-    if (Status status = chooseKernel(desc, call.has("cu_seqlens_q"), *q, *k, *v); !status)
+    if (Status status =
+            chooseKernel(desc, call.has("cu_seqlens_q"), *q, *k, *v, call.find("kv_num_blocks"));
+        !status)
       return status;
   const bool isDecode = desc.kind == Kind::Decode;
   desc.type = q->type;
@@ -414,16 +456,8 @@ Status runtime::complete(AttentionDesc &desc,
       desc.hasCaptureGradients |= argument.first.rfind("d_", 0) == 0 && call.has(argument.first) &&
                                   call.has(argument.first.substr(2));
   }
-  if (isDecode)
+  if (hasCache(desc))
     setCacheType(desc, k);
-  else if (hasCache(desc) && k->type != desc.type)
-    return Status::failure(
-        "attention over a cache of another type than that of 'q' takes at most " +
-        std::to_string(mostRows) + " queries of a sequence, and " + std::to_string(mostTileRows) +
-        " of the heads that share a key head, but got " + std::to_string(q->extents[2]) + " of " +
-        std::to_string(q->extents[1]) + " heads for " + std::to_string(k->extents[2]) +
-        " key heads, and a cache of " + std::string(elementTypeName(k->type)) + " with 'q' of " +
-        std::string(elementTypeName(desc.type)));
   if (isDecode) {
     int64_t heads = q->extents[1], keyHeads = k->extents[2];
     if (keyHeads <= 0 || heads % keyHeads != 0)

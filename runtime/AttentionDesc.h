@@ -29,8 +29,9 @@ struct AttentionDesc {
   /// cache; of an append, cu_seqlens. A decode leaves out sequences with more queries than ROWS.
   bool isPacked = false;
 
-  /// Of a forward or backward: positive if queries attend only listed blocks, of this many queries
-  /// and keys (0: as many as queries): kv_indices, kv_num_blocks.
+  /// Not of an append: positive if queries attend only listed blocks, of this many queries and keys
+  /// (0: as many as queries): kv_indices, kv_num_blocks. All queries of a sequence that is decoded
+  /// have one list for each key head.
   int64_t listBlockM = 0, listBlockN = 0;
 
   /// Of a forward: keys and values are in a cache, as those of a decode are: seq_lens.
@@ -39,8 +40,8 @@ struct AttentionDesc {
   /// a plan has the code of the bundle for all sizes, and a run takes what copies the most rows.
   std::optional<int64_t> pageRows;
   bool hasLeftpad = false; // the first keys of sequences are padding: leftpad
-  /// Of a decode or an append: the type of the cache, if it is another one. With 8 bits there are
-  /// k_descale and v_descale.
+  /// With a cache, and of an append: the type of the cache, if it is another one. With 8 bits there
+  /// are k_descale and v_descale, and of a forward k_factors and v_factors.
   std::optional<ElementType> cacheType;
 
   // Of a backward.
@@ -97,7 +98,7 @@ std::string signatureOf(const AttentionDesc &desc);
 ///
 /// With Kind::Cached, whose arguments are those of a forward, the kind becomes Decode, whose k and
 /// v are k_pages and v_pages, if the queries of the heads that share a key head fit one of its
-/// tiles; else Forward, without the fields that only a decode has.
+/// tiles, and share lists of blocks; else Forward, without the fields that only a decode has.
 Status complete(AttentionDesc &desc,
                 const std::vector<std::pair<std::string, Argument>> &arguments);
 

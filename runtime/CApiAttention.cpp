@@ -41,6 +41,14 @@ template <typename Arguments> struct Placed {
   ArgumentArray captures;
 };
 
+/// Fields that are added later must not lie in the first version, where a caller may leave
+/// anything.
+static_assert(offsetof(tilewright_attention_decode_desc, list_block_n) ==
+                      firstSize<tilewright_attention_decode_desc> &&
+                  offsetof(tilewright_attention_decode_args, kv_indices) ==
+                      firstSize<tilewright_attention_decode_args>,
+              "a struct of decoding ends in padding, or its first version has changed");
+
 Status notSupported(const std::string &what) {
   return Status::failure(Code::Unsupported, what + " is not supported yet by decoding");
 }
@@ -118,6 +126,13 @@ Status place(const tilewright_attention_decode *handle,
   for (auto [view, name, argument] : views)
     if (Status status = toArgument(view, name, *argument); !status)
       return status;
+  if (args.struct_size >=
+      offsetof(tilewright_attention_decode_args, kv_num_blocks) + sizeof(args.kv_num_blocks)) {
+    if (Status status = toArgument(args.kv_indices, "kv_indices", to.kvIndices); !status)
+      return status;
+    if (Status status = toArgument(args.kv_num_blocks, "kv_num_blocks", to.kvNumBlocks); !status)
+      return status;
+  }
   return placeCaptures(handle, args, to, placed.captures);
 }
 
@@ -147,6 +162,11 @@ Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecod
   wanted.numSplits = desc.num_splits;
   if (desc.entry)
     wanted.entry = desc.entry;
+  if (desc.struct_size >=
+      offsetof(tilewright_attention_decode_desc, list_block_n) + sizeof(desc.list_block_n)) {
+    wanted.listBlockN = desc.list_block_n;
+    wanted.listBlockM = desc.list_block_n ? wanted.maxRows : 0; // all queries of a sequence
+  }
   return Status::success();
 }
 

@@ -280,8 +280,9 @@ typedef struct tilewright_attention_desc {
    * sequences with more queries than max_rows, rounded up to a power of two; a forward with the
    * parameter ABOVE those with at most so many. */
   int packed;
-  /* Forward, backward. Not 0: queries attend listed blocks of keys, of this many queries and keys
-   * (list_block_n 0: as many): kv_indices and kv_num_blocks. */
+  /* Forward, backward, decode. Not 0: queries attend listed blocks of keys, of this many queries
+   * and keys (list_block_n 0: as many): kv_indices and kv_num_blocks. Of a decode, max_rows or more
+   * queries, and 16, 32, 64, 128 or 256 keys. */
   int64_t list_block_m;
   int64_t list_block_n;
   /* Forward: keys are in a cache, with seq_lens, and block_table if there are pages. */
@@ -313,8 +314,8 @@ typedef struct tilewright_attention_desc {
   /* Forward that is cached, decode: the first keys of sequences are padding, of which leftpad gives
    * the numbers. */
   int leftpad;
-  /* Decode, append: the type of the cache, e4m3 or e5m2, for which there are k_descale and
-   * v_descale; null: type. */
+  /* Decode, append, forward that is cached: the type of the cache, e4m3 or e5m2, for which there
+   * are k_descale and v_descale, of a forward k_factors and v_factors; null: type. */
   const tilewright_type *cache_type;
 } tilewright_attention_desc;
 
@@ -325,8 +326,8 @@ typedef struct tilewright_attention_desc {
  *
  * With TILEWRIGHT_ATTENTION_CACHED, whose arguments are those of a cached forward, it also chooses
  * the kernel: a decode, whose k and v are k_pages and v_pages, if the queries of the heads that
- * share a key head fit one of its tiles; else a forward, without num_splits, group and max_rows,
- * which only a decode has. */
+ * share a key head fit one of its tiles, and share lists of blocks; else a forward, without
+ * num_splits, group and max_rows, which only a decode has. */
 TILEWRIGHT_API tilewright_code tilewright_attention_describe(tilewright_attention_desc *desc,
                                                              const tilewright_argument *arguments,
                                                              size_t num_arguments);
@@ -510,6 +511,8 @@ typedef struct tilewright_attention_decode_desc {
   int lengths_are_older; /* 0: not supported yet */
   int32_t spare_sms;     /* 0: not supported yet */
   const char *entry;     /* null: attention_decode */
+  int64_t list_block_n;  /* not 0: queries attend listed blocks of so many keys: kv_indices and
+                            kv_num_blocks. 16, 32, 64, 128 or 256 */
 } tilewright_attention_decode_desc;
 
 typedef struct tilewright_attention_decode_args {
@@ -531,6 +534,11 @@ typedef struct tilewright_attention_decode_args {
   const tilewright_argument *captures; /* of functions that other files replaced */
   size_t num_captures;
   double exact_scale; /* instead of scale, for entries that take it in f64; 0: scale */
+  /* With list_block_n, else null: i32 [B or 1, Hkv or 1, 1, L], the blocks that the queries of a
+   * sequence and of the heads of a group attend, each at most once; and [B or 1, Hkv or 1, 1], how
+   * many of the L count. Only the device reads them. */
+  const tilewright_view *kv_indices;
+  const tilewright_view *kv_num_blocks;
 } tilewright_attention_decode_args;
 
 /* A plan has the code of the bundle for all sizes of pages. */

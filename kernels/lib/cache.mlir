@@ -7,25 +7,31 @@
 //
 // In this file, b is the number of a sequence: an element of a dense batch, or a packed sequence. A kernel that links
 // this file declares PAGE_ROWS, a divisor of R that one copy may take, LEFTPAD: whether the first keys of sequences are
-// padding, and what the types of views name. The functions behind @attends_of_row are for a kernel that takes arrays
-// [B, heads, rows, width] as well, and declares CACHED: whether keys and values are in a cache; also ABOVE, BLOCK_N,
-// DP, DVP, and the parameters of batch.mlir.
+// padding, CACHE: the type of keys and values, and what the types of views name. The functions behind @attends_of_row
+// are for a kernel that takes arrays [B, heads, rows, width] as well, and declares CACHED: whether keys and values are
+// in a cache; also ABOVE, LISTED, DESCALE, BLOCK_N, DP, DVP, and the parameters of batch.mlir.
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
 
-!k_view   = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!k_rows   = !tile.view<[?, ?, D], T>
-!v_rows   = !tile.view<[?, ?, DV], T>
+!q_view   = !tile.view<[?, ?, ?, D], T>
+!k_view   = !tile.view<[?, ?, ?, D], CACHE>
+!v_view   = !tile.view<[?, ?, ?, DV], CACHE>
+!k_rows   = !tile.view<[?, ?, D], CACHE>
+!v_rows   = !tile.view<[?, ?, DV], CACHE>
 !table    = !tile.view<[?, ?], i32>
 !lengths  = !tile.view<[?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
+!factors  = !tile.view<[?, ?], f32>
 
 !k = !tile.tile<[BLOCK_N, DP], T>
 !v = !tile.tile<[BLOCK_N, DVP], T>
+!o   = !tile.tile<[BLOCK_M, DVP], ACC>
+!acc = !tile.param<ACC>
+!k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
+!v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 
 func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @key_head(i32, !k_view, !k_view) -> i32
 func.func private @key_head_among(i32, i32, i32) -> i32
 func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
 func.func private @query_of_row(i32, i32) -> (i32, i32)
@@ -126,20 +132,76 @@ func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_view, %
 }
 
 // The key head of a query head, where heads are a dimension of pages or of elements of a batch.
-func.func private @head_of_keys(%h: i32, %q: !k_view, %k: !k_view) -> i32 {
+func.func private @head_of_keys(%h: i32, %q: !q_view, %k: !k_view) -> i32 {
   %c1 = arith.constant 1 : i32
   %cached = tile.param CACHED : i1
   %hk = scf.if %cached -> (i32) {
-    %q_heads = tile.dim %q, 1 : !k_view
+    %q_heads = tile.dim %q, 1 : !q_view
     %k_heads = tile.dim %k, 2 : !k_view
     %some_heads = arith.maxsi %k_heads, %c1 : i32
     %of_cache = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
     scf.yield %of_cache : i32
   } else {
-    %of_batch = func.call @key_head(%h, %q, %k) : (i32, !k_view, !k_view) -> i32
+    %q_heads = tile.dim %q, 1 : !q_view
+    %k_heads = tile.dim %k, 1 : !k_view
+    %some_heads = arith.maxsi %k_heads, %c1 : i32
+    %of_batch = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
     scf.yield %of_batch : i32
   }
   return %hk : i32
+}
+
+// The number by which @list_of finds the list of a query head and its key head. In a cache, the heads of a group may
+// share a list.
+func.func private @head_of_list(%h: i32, %hk: i32, %q: !q_view, %counts: !count_view) -> i32 {
+  %may_share = tile.param and(CACHED, LISTED) : i1
+  %head = scf.if %may_share -> (i32) {
+    %heads = tile.dim %q, 1 : !q_view
+    %lists = tile.dim %counts, 1 : !count_view
+    %is_own = arith.cmpi eq, %lists, %heads : i32
+    %number = arith.select %is_own, %h, %hk : i32
+    scf.yield %number : i32
+  } else {
+    scf.yield %h : i32
+  }
+  return %head : i32
+}
+
+// `count` keys or values from %begin on, of arrays in one piece with packed sequences.
+func.func private @part_of_stored_keys(%all: !k_view, %begin: i32, %count: i32) -> !k_view {
+  %packed = tile.param PACKED : i1
+  %own = tile.subview %all dim 2 from %begin size %count : !k_view
+  %part = arith.select %packed, %own, %all : !k_view
+  return %part : !k_view
+}
+
+func.func private @part_of_stored_values(%all: !v_view, %begin: i32, %count: i32) -> !v_view {
+  %packed = tile.param PACKED : i1
+  %own = tile.subview %all dim 2 from %begin size %count : !v_view
+  %part = arith.select %packed, %own, %all : !v_view
+  return %part : !v_view
+}
+
+// With DESCALE, the factor of the scores times that of the keys of sequence b and head hk. A row of no sequence attends
+// no key.
+func.func private @scale_by_factor(%scale: !acc, %factors: !factors, %b: i32, %hk: i32) -> !acc {
+  %has_factors = tile.param DESCALE : i1
+  %given = tile.at %factors[%b, %hk] : !factors
+  %own = tile.cast %given : f32 -> !acc
+  %product = arith.mulf %scale, %own : !acc
+  %all = arith.select %has_factors, %product, %scale : !acc
+  return %all : !acc
+}
+
+// The same for results.
+func.func private @values_by_factor(%o: !o, %factors: !factors, %b: i32, %hk: i32) -> !o {
+  %has_factors = tile.param DESCALE : i1
+  %given = tile.at %factors[%b, %hk] : !factors
+  %own = tile.cast %given : f32 -> !acc
+  %each = tile.full %own : !o
+  %product = arith.mulf %o, %each : !o
+  %result = arith.select %has_factors, %product, %o : !o
+  return %result : !o
 }
 
 // The rows of sequence b in the cache, as a view [keys, heads, width].
@@ -159,11 +221,13 @@ func.func private @cached_rows_of_values(%pages: !v_view, %b: i32, %block_table:
 func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
   %cached = tile.param CACHED : i1
   %tile = scf.if %cached -> (!k) {
-    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_rows -> !k
-    scf.yield %of_cache : !k
+    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
+    %converted = tile.cast %of_cache : !k_stored -> !k
+    scf.yield %converted : !k
   } else {
-    %of_part = tile.load %part[%a, %hk, %n, 0] : !k_view -> !k
-    scf.yield %of_part : !k
+    %of_part = tile.load %part[%a, %hk, %n, 0] : !k_view -> !k_stored
+    %converted = tile.cast %of_part : !k_stored -> !k
+    scf.yield %converted : !k
   }
   return %tile : !k
 }
@@ -171,11 +235,13 @@ func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32,
 func.func private @block_of_values(%part: !v_view, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
   %cached = tile.param CACHED : i1
   %tile = scf.if %cached -> (!v) {
-    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_rows -> !v
-    scf.yield %of_cache : !v
+    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
+    %converted = tile.cast %of_cache : !v_stored -> !v
+    scf.yield %converted : !v
   } else {
-    %of_part = tile.load %part[%a, %hk, %n, 0] : !v_view -> !v
-    scf.yield %of_part : !v
+    %of_part = tile.load %part[%a, %hk, %n, 0] : !v_view -> !v_stored
+    %converted = tile.cast %of_part : !v_stored -> !v
+    scf.yield %converted : !v
   }
   return %tile : !v
 }

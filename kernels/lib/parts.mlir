@@ -4,8 +4,8 @@
 // Several program instances share the keys of a sequence: each writes O and LSE of its part of them, and a second
 // launch merges the parts (Flash-Decoding: Dao, Haziza, Massa and Sizov, 2023).
 //
-// A kernel that links this file declares BLOCK_N, PART_KEYS and PAIR_SHARE for @blocks_of_part, and for the merge T,
-// ACC, DV, DVP and MERGE: how many parts are merged at a time.
+// A kernel that links this file declares PART_UNIT, PART_KEYS and PAIR_SHARE for @blocks_of_part: keys of a block, and
+// keys that a part should have; and for the merge T, ACC, DV, DVP and MERGE: how many parts are merged at a time.
 
 // Results of parts, by sequence, head, query and part.
 !o_parts   = !tile.view<[?, ?, ?, ?, DV], ACC>
@@ -20,9 +20,9 @@
 
 func.func private @lowest() -> !acc
 
-// How many of the iterations over the keys of a sequence a part has, at least 1: a sequence has at most `most` parts,
-// and there are `pairs` pairs of a sequence and of rows that attend its keys together. An iteration takes no longer
-// while there is one instance for PAIR_SHARE multiprocessors.
+// How many of the blocks of keys of a sequence, iterations or entries of a list, a part has, at least 1: a sequence has
+// at most `most` parts, and there are `pairs` pairs of a sequence and of rows that attend its keys together. An
+// iteration takes no longer while there is one instance for PAIR_SHARE multiprocessors.
 func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 {
   %c1 = arith.constant 1 : i32
   %c_less = arith.constant -1 : i32
@@ -45,7 +45,7 @@ func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 
   %merge_time = arith.muli %all, %c4 : i32
   %shared_time = arith.addi %shared_blocks, %merge_time : i32
   %pays = arith.cmpi slt, %shared_time, %alone_time : i32
-  %long = tile.param ceildiv(PART_KEYS, BLOCK_N) : i32
+  %long = tile.param ceildiv(PART_KEYS, PART_UNIT) : i32
   %least = arith.select %pays, %c1, %long : i32
   %at_least = arith.maxsi %even, %least : i32
   %each = arith.maxsi %at_least, %c1 : i32

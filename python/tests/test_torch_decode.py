@@ -7,6 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch_reference  # noqa: E402
 from torch_on_cpu import TorchTest, interpret_module, torch  # noqa: E402
 
 import tilewright  # noqa: E402
@@ -243,6 +244,100 @@ class DecodeTest(TorchTest):
         self.refuses("q must be a tensor, but got list", q=[1])
         self.refuses("v_cache must have a width from 1 to 256, but got 300", self.k, normal(3, 40, 2, 300))
 
+class BlockMaskTest(TorchTest):
+    """Listed blocks of a cache, of which others are not read: NaN."""
+    lengths = [70, 0, 40, 9]
+
+    def lists(self, heads, blocks, size, batch=4, seed=5):
+        """Lists [batch, heads, blocks of queries, 3], which end with numbers that do not count or name no block."""
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.rand(batch, heads, blocks, 72 // size, generator=generator).argsort(-1)
+        counts = torch.randint(0, 5, (batch, heads, blocks), generator=generator).int()
+        return counts, torch.nn.functional.pad(order[..., :3], (0, 1), value=99).int(), size
+
+    def kept(self, mask, heads, queries):
+        """[4, heads, queries, 72]."""
+        counts, indices, size = mask
+        valid = torch.arange(indices.shape[-1]) < counts[..., None]
+        own = ((indices[..., None] == torch.arange(72) // size) & valid[..., None]).any(3)
+        return own.repeat_interleave(heads // own.shape[1], 1).expand(4, -1, -1, -1).repeat_interleave(size, 2)[:, :, :queries]
+
+    def expected(self, q, k, v, kept, causal):
+        o, lse = torch.zeros(*q.shape[:3], v.shape[3]).double(), torch.full((4, q.shape[2], q.shape[1]), -torch.inf).double()
+        for b, n in enumerate(self.lengths):
+            if n:
+                one = (x[b:b + 1].transpose(1, 2).double() for x in (q, k[:, :n], v[:, :n]))
+                own, lse[b:b + 1] = torch_reference.reference(*one, causal="bottom_right" if causal else False,
+                                                              attn_mask=kept[b:b + 1, ..., :n])
+                o[b] = own[0].transpose(0, 1)
+        return o, lse
+
+    def caches(self, kept, rows):
+        """Keys and values without NaN, and with: in one piece, or the pages and their table."""
+        k, v = normal(4, 72, 2, 16, seed=2), normal(4, 72, 2, 24, seed=3)
+        read = kept.any(2).view(4, 2, 3, 72).any(2).transpose(1, 2)[..., None]  # [4, 72, 2, 1]
+        poisoned = [x.masked_fill(~read, torch.nan) for x in (k, v)]
+        if not rows:
+            return k, v, *poisoned, None
+        (k_pages, table), (v_pages, _) = (paged(x, rows) for x in poisoned)
+        return k, v, k_pages, v_pages, table
+
+    def test_decodes_and_forwards(self):
+        seqlens = torch.tensor(self.lengths, dtype=torch.int32)
+        for queries, size, heads, batch in ((1, 16, 2, 4), (3, 16, 1, 4), (4, 32, 2, 1), (1, 16, 6, 4), (20, 16, 2, 4), (20, 32, 6, 1)):
+            mask = self.lists(heads, -(-queries // size), size, batch)
+            kept = self.kept(mask, 6, queries)
+            for rows in (0, 16, 6):
+                k, v, *caches, table = self.caches(kept, rows)
+                q = normal(4, queries, 6, 16)
+                for causal in False, True:
+                    with self.subTest(queries=queries, size=size, heads=heads, rows=rows, causal=causal):
+                        got = tilewright.flash_attn_with_kvcache(q, *caches, cache_seqlens=seqlens, block_table=table,
+                                                                 causal=causal, block_mask=mask, return_softmax_lse=True)
+                        self.assert_same(got, self.expected(q, k, v, kept, causal), rtol=1e-5, atol=1e-5)
+
+    def test_packed(self):
+        mask = self.lists(2, 2, 16)
+        queries = [20, 3, 1, 9]
+        kept = self.kept(mask, 6, 20)
+        k, v, *caches, table = self.caches(kept, 16)
+        q = normal(sum(queries), 6, 16)
+        offsets = torch.tensor([0, 20, 23, 24, 33], dtype=torch.int32)
+        seqlens = torch.tensor(self.lengths, dtype=torch.int32)
+        o, lse, _ = tilewright.flash_attn_varlen_func(q, *caches, offsets, None, 20, 72, causal=True, block_table=table,
+                                                      seqused_k=seqlens, block_mask=mask, return_attn_probs=True)
+        for b, n in enumerate(queries):
+            rows = slice(int(offsets[b]), int(offsets[b + 1]))
+            own = q[rows].expand(4, -1, -1, -1)
+            expected, expected_lse = self.expected(own, k, v, kept[:, :, :n], True)
+            self.assert_same((o[rows], lse[:, rows]), (expected[b], expected_lse[b]), rtol=1e-5, atol=1e-5)
+
+    def test_the_library_chooses(self):
+        """A decode, if all queries of a sequence and a group have one list, of blocks that it has code for."""
+        def choice(lists, list_heads, queries=1):
+            return cached.choice_of(torch.float16, 8, queries, 16, 2, 16, 16, False, True, False, "none", False, "", 3, None,
+                                    lists, list_heads)
+
+        for lists, heads, queries in (((16, 64), 2, 1), ((64, 64), 1, 16), ((4, 16), 2, 3), ((1, 256), 2, 1)):
+            decode = choice(lists, heads, queries)
+            self.assertEqual((decode.entry(), decode.listed, decode.splits), ("attention_decode", lists[1], 3))
+        for lists, heads, queries in (((16, 64), 8, 1), ((2, 64), 2, 3), ((16, 48), 2, 1), ((16, 512), 1, 1)):
+            forward = choice(lists, heads, queries)
+            self.assertEqual((forward.entry(), forward.lists), ("attention_forward", lists))
+        self.assertIs(choice((16, 64), 2), choice((16, 64), 2))
+
+    def test_rejects(self):
+        q, k, mask = normal(4, 1, 6, 16), normal(4, 72, 2, 16), self.lists(2, 1, 16)
+        call = tilewright.flash_attn_with_kvcache
+        for text, of in (("block_mask must be left out where there is cache_leftpad: blocks count from the first key",
+                          lambda: call(q, k, k, block_mask=mask, cache_leftpad=torch.zeros(4, dtype=torch.int32))),
+                         (r"kv_num_blocks of block_mask must have extents of \[4, 6, 1\], or 1 for batches and heads, or 2 for heads, "
+                          r"with blocks of 16 queries, but got shape \[4, 3, 1\]", lambda: call(q, k, k, block_mask=self.lists(3, 1, 16))),
+                         ("block_mask must be a BlockMask", lambda: call(q, k, k, block_mask=3))):
+            with self.assertRaisesRegex(ValueError, text):
+                of()
+
+
 class SinksTest(TorchTest):
     def test_sinks_are_terms_of_the_sum(self):
         k, v, q = normal(2, 40, 2, 16, seed=1), normal(2, 40, 2, 16, seed=2), normal(2, 1, 4, 16, seed=3)
@@ -273,6 +368,34 @@ class EightBitCacheTest(TorchTest):
                 self.assertLess((o.double() - expected).norm(), 0.005 * expected.norm())
                 self.assertTrue(torch.allclose(lse.double(), expected_lse, atol=1e-3))
 
+    def test_chunks_of_prompts(self):
+        """More queries than a decode takes, by a forward: of sequences of one length, and packed, in pages."""
+        lengths = torch.tensor([21, 18, 40], dtype=torch.int32)
+        by = torch.tensor([[0.5, 1.5], [1.0, 2.0], [0.75, 0.25]])
+        for stored in (torch.float8_e4m3fn, torch.float8_e5m2):
+            k, v = (normal(3, 40, 2, 16, seed=seed).to(stored) for seed in (1, 2))
+            q = normal(3, 18, 4, 16, seed=3)
+            real = [x.double() * by[:, None, :, None] for x in (k, v)]
+            expected, expected_lse = torch.empty(3, 18, 4, 16).double(), torch.empty(3, 4, 18).double()
+            for b, n in enumerate(lengths.tolist()):
+                one = (x[b:b + 1].transpose(1, 2).double() for x in (q, real[0][:, :n], real[1][:, :n]))
+                o, expected_lse[b:b + 1] = torch_reference.reference(*one, causal="bottom_right")
+                expected[b] = o[0].transpose(0, 1)
+            got = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=lengths, k_descale=by, v_descale=by, causal=True,
+                                                     return_softmax_lse=True)
+            self.assert_same(got, (expected, expected_lse), rtol=1e-5, atol=1e-5)
+            pages = [x.view(15, 8, 2, 16) for x in (k, v)]
+            o, lse, _ = tilewright.flash_attn_varlen_func(
+                q.flatten(0, 1), *pages, torch.tensor([0, 18, 36, 54], dtype=torch.int32), None, 18, 40, causal=True,
+                block_table=torch.arange(15, dtype=torch.int32).view(3, 5), seqused_k=lengths, k_descale=by, v_descale=by,
+                return_attn_probs=True)
+            self.assert_same((o.view(3, 18, 4, 16), lse.view(4, 3, 18).transpose(0, 1)), (expected, expected_lse), rtol=1e-5, atol=1e-5)
+        q = normal(4, 2, 16)
+        starts = torch.tensor([0, 4], dtype=torch.int32)
+        with self.assertRaisesRegex(ValueError, "k_descale must be None where there is no block_table: only pages of 8 bits have "
+                                                "factors"):
+            tilewright.flash_attn_varlen_func(q, q, q, starts, starts, 4, 4, k_descale=torch.ones(2))
+
     def test_new_keys_are_rounded_to_the_type_of_the_cache(self):
         k_cache, v_cache = (torch.zeros(2, 8, 2, 16, dtype=torch.float8_e4m3fn) for _ in range(2))
         k, v = normal(2, 1, 2, 16, seed=1), normal(2, 1, 2, 16, seed=2)
@@ -294,8 +417,7 @@ class EightBitCacheTest(TorchTest):
                          ("k_cache must be of .*, or of float8_e4m3fn or float8_e5m2", lambda: call(q, k.int(), k.int())),
                          (r"k_descale must be a tensor \[2\] or \[1, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
                          ("k_descale must be None for a cache of torch.bfloat16",
-                          lambda: call(q, k.bfloat16(), k.bfloat16(), k_descale=torch.ones(2))),
-                         ("takes at most 16 queries of a sequence", lambda: call(normal(1, 17, 2, 16, dtype=torch.bfloat16), k, k))):
+                          lambda: call(q, k.bfloat16(), k.bfloat16(), k_descale=torch.ones(2)))):
             with self.assertRaisesRegex(Exception, text):
                 of()
 

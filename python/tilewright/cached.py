@@ -8,7 +8,7 @@ import torch
 
 from tilewright import checks, features, places, runtime
 from tilewright.choice import Choice, DecodeChoice
-from tilewright.ops import as_batch, dense_rows, named_values, new_results
+from tilewright.ops import as_batch, dense_rows, lists_from, named_values, new_results
 from tilewright.plans import TYPES, launch, plan
 from tilewright.registration import operator
 from tilewright.tensors import check_dense, check_device, check_integers
@@ -39,24 +39,27 @@ def factors_of(name, factors, cache, device, batch=None):
 
 @functools.lru_cache(maxsize=None)
 def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, has_table, leftpad, causal, window, modifier,
-              splits, stored=None):
+              splits, stored=None, lists=(), list_heads=1):
     """The choice of a call of `queries` queries for each sequence, or of any packed ones, over pages of `rows` rows. The
     library chooses between attention_decode and attention_forward, and how many rows of a page one copy takes, as it does
-    for other languages; it needs the types and shapes of arguments alone."""
+    for other languages; it needs the types and shapes of arguments alone. `lists`: queries and keys of the blocks of lists, of
+    which there are those of `list_heads` heads."""
     q = torch.empty(1, heads, queries, dim, dtype=dtype, device="meta")
     k, v = (torch.empty(1, rows, key_heads, width, dtype=stored or dtype, device="meta") for width in (dim, value_dim))
     numbers = torch.empty(1, 1, dtype=torch.int32, device="meta")
     values = {"q": q, "k": k, "v": v, "seq_lens": numbers[0], "block_table": numbers if has_table else None,
-              "cu_seqlens_q": numbers[0] if packed else None, "leftpad": numbers[0] if leftpad else None}
+              "cu_seqlens_q": numbers[0] if packed else None, "leftpad": numbers[0] if leftpad else None,
+              "kv_num_blocks": numbers.expand(list_heads, 1)[None] if lists else None}
     library = runtime.library_at(places.find_library())
-    desc = library.attention_describe(runtime.attention_desc("cached", TYPES[dtype], dim, num_splits=splits), values)
+    blocks = dict(zip(("list_block_m", "list_block_n"), lists))
+    desc = library.attention_describe(runtime.attention_desc("cached", TYPES[dtype], dim, num_splits=splits, **blocks), values)
     page_rows = max(desc.page_rows, 0)  # NO_TABLE is negative
     if desc.kind == runtime.KINDS["decode"]:
         tile_rows = int(library.attention_params(desc)["ROWS"])  # calls with fewer queries share the code
         return DecodeChoice(TYPES[dtype], dim, value_dim, desc.group, tile_rows, causal, window, page_rows, splits, modifier,
-                            leftpad, stored=STORED.get(stored, ""))
-    return Choice("forward", TYPES[dtype], dim, value_dim, causal, window, modifier, packed=packed, cached=True,
-                  page_rows=page_rows, leftpad=leftpad)
+                            leftpad, stored=STORED.get(stored, ""), listed=lists[1] if lists else 0)
+    return Choice("forward", TYPES[dtype], dim, value_dim, causal, window, modifier, packed=packed, lists=lists,
+                  cached=True, page_rows=page_rows, leftpad=leftpad, stored=STORED.get(stored, ""))
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
@@ -70,15 +73,18 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
     tilewright::attention."""
     o, lse = new_results(q, v_cache)
     is_packed = q.dim() == 3
+    more = named_values(tensors, floats, integers, names)
+    lists = lists_from(more)
+    list_heads = more["kv_num_blocks"].shape[1] if lists else 1
     choice = choice_of(q.dtype, q.shape[1], 1 if is_packed else q.shape[2], q.shape[-1], k_cache.shape[2], k_cache.shape[1],
                        v_cache.shape[-1], is_packed, block_table is not None, leftpad is not None, causal,
-                       (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype)
+                       (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype, lists, list_heads)
     values = {"q": dense_rows(q), "o": o, "lse": lse}
     values = as_batch(values) if is_packed else values
-    k, v = ("k_pages", "v_pages") if isinstance(choice, DecodeChoice) else ("k", "v")
+    k, v, factors = ("k_pages", "v_pages", "descale") if isinstance(choice, DecodeChoice) else ("k", "v", "factors")
     values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "leftpad": leftpad, "k_descale": k_descale, "v_descale": v_descale, "scale": scale,
-               "window_left": window_left, "window_right": window_right, **named_values(tensors, floats, integers, names)}
+               "leftpad": leftpad, f"k_{factors}": k_descale, f"v_{factors}": v_descale, "scale": scale,
+               "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
@@ -92,8 +98,8 @@ def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, 
 class _Shape(features.Shape):
     """The sizes of a call whose numbers of keys are on the device."""
 
-    def __init__(self, q, cu_seqlens_q, seq_lens):
-        self.is_packed, self.packed = cu_seqlens_q is not None, None
+    def __init__(self, q, key_heads, cu_seqlens_q, seq_lens):
+        self.key_heads, self.is_packed, self.packed = key_heads, cu_seqlens_q is not None, None
         if self.is_packed:
             self.packed = {"cu_seqlens_q": cu_seqlens_q}
         self.batch, self.heads = seq_lens.shape[0], q.shape[1]
@@ -102,6 +108,9 @@ class _Shape(features.Shape):
 
     def has_shift(self):
         return True
+
+    def key_heads_of_lists(self):
+        return self.key_heads
 
     def shift(self):
         queries, keys = self.used or (self.rows("q"), self.rows("k"))
@@ -189,15 +198,15 @@ def splits_of(num_splits, kinds="a number"):
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
-           sinks=None, tree_bits=None, k_descale=None, v_descale=None):
+           sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
-    mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq] and tree_bits are those of tilewright.attention and
-    tilewright.flash_attn_with_kvcache."""
+    mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq], tree_bits and block_mask are those of
+    tilewright.attention and tilewright.flash_attn_with_kvcache."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
-    shape = _Shape(q, cu_seqlens_q, seq_lens)
+    shape = _Shape(q, k_cache.shape[2], cu_seqlens_q, seq_lens)
     asked = features.Features(shape, q.dtype)
     asked.add_softcap(softcap)
     if seqused_q is not None:
@@ -214,6 +223,8 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_dropout(dropout_p, None)
     if sinks is not None:
         asked.add_sinks(sinks)
+    if block_mask is not None:
+        asked.add_block_mask(block_mask)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
     return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, *arguments, mode, left,

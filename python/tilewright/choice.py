@@ -45,6 +45,7 @@ class _Choice(NamedTuple):
     cached: bool = False  # whether keys and values are in a cache; only in a forward
     page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
     leftpad: bool = False  # whether the first keys of sequences in the cache are padding
+    stored: str = ""  # the type of the cache, if it is another one
 
 
 class Choice(_Described, _Choice):
@@ -55,7 +56,8 @@ class Choice(_Described, _Choice):
                       has_window=self.window, packed=self.packed)
         fields |= dict(zip(("list_block_m", "list_block_n"), self.lists))
         if self.cached:
-            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad)
+            fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad,
+                           cache_type=self.stored or None)
         if self.kernel == "backward":
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields
@@ -75,6 +77,7 @@ class _DecodeChoice(NamedTuple):
     leftpad: bool = False
     packed: bool = False
     stored: str = ""  # the type of the cache, if it is another one
+    listed: int = 0  # keys of a block, if queries attend listed blocks
 
 
 class DecodeChoice(_Described, _DecodeChoice):
@@ -84,7 +87,7 @@ class DecodeChoice(_Described, _DecodeChoice):
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
                     page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed,
-                    cache_type=self.stored or None)
+                    cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed)
 
 
 class _AppendChoice(NamedTuple):

@@ -14,7 +14,8 @@ __all__ = ["flash_attn_with_kvcache"]
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
                             window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
-                            return_softmax_lse=False, tree_bits=None, k_descale=None, v_descale=None, sinks=None):
+                            return_softmax_lse=False, tree_bits=None, k_descale=None, v_descale=None, sinks=None,
+                            block_mask=None):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D] and the first cache_seqlens[b] keys and values of each sequence,
     which include those of the queries. The caches have shapes [B, rows, Hkv, D] and [B, rows, Hkv, DV], or with
     block_table [B, L], int32, [pages, rows of a page, Hkv, D] and [..., DV]: key j of sequence b is row j mod rows of page
@@ -44,11 +45,16 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     must come before those that follow it in the tree. There is neither a window nor alibi_slopes then, since the place of a
     token in the cache is not its position.
 
-    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type, for at most 16 queries of a sequence, and 128
-    of the heads that share a key head. Then k_descale and v_descale, float32 [Hkv] or [B, Hkv], are factors of what they
+    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type. Then k_descale and v_descale, float32 [Hkv] or [B, Hkv], are factors of what they
     hold, 1 by default; new keys and values, for which these must be [Hkv], are divided by them.
 
     sinks [Hq]: logits that join the softmax sum of each row, without a row of v.
+
+    block_mask: which blocks of keys are attended, in addition to other masks, as for tilewright.attention: (kv_num_blocks
+    [B, Hkv, Mb], kv_indices [B, Hkv, Mb, L], block size) of int32, where the heads may also be Hq, and the extents of batches
+    and heads 1. Blocks count from the first key of a sequence, and other keys are not read. With blocks of as many queries as
+    a sequence has, so that Mb is 1, of 16, 32, 64, 128 or 256 keys, and with lists that the heads of a group share, keys are
+    divided as described above. There is no cache_leftpad then.
 
     Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
@@ -80,6 +86,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             raise ValueError(f"cache_seqlens must be a tensor or a number from 0 to {rows}, but got {checks.shown(cache_seqlens)}")
         cache_seqlens = torch.full((batch,), length, dtype=torch.int32, device=q.device)
     if cache_leftpad is not None:
+        if block_mask is not None:
+            raise ValueError("block_mask must be left out where there is cache_leftpad: blocks count from the first key")
         check_integers("cache_leftpad", cache_leftpad, q.device, (batch,))
     splits = cached.splits_of(num_splits)
     of_heads = [cached.factors_of(name, factors, cache, q.device) if has_new else None
@@ -93,6 +101,6 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, leftpad=cache_leftpad, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
                            softmax_scale=softmax_scale, num_splits=splits, tree_bits=tree_bits, k_descale=k_descale,
-                           v_descale=v_descale, sinks=sinks)
+                           v_descale=v_descale, sinks=sinks, block_mask=block_mask)
     o = o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o

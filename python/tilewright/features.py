@@ -47,6 +47,10 @@ class Shape:
             return self.packed[f"cu_seqlens_{of}"].diff()
         return self._same_for_all(self.queries if of == "q" else self.keys)
 
+    def key_heads_of_lists(self):
+        """Returns how many heads keys have, if lists of blocks may be theirs; else None."""
+        return None
+
     def _same_for_all(self, number):
         return torch.full((1,), number, dtype=torch.int32, device=self.device).expand(self.batch)
 
@@ -235,9 +239,11 @@ class Features:
         check_integers("kv_indices of block_mask", indices, self.shape.device, extents)
         rows = counts.shape[2] if self.shape.is_packed else -(-self.shape.queries // sizes[0])
         wanted = (self.shape.batch, self.shape.heads, rows)
-        if counts.shape[2] != rows or any(n not in (1, full) for n, full in zip(counts.shape, wanted[:2])):
+        key_heads = self.shape.key_heads_of_lists()
+        if counts.shape[2] != rows or counts.shape[0] not in (1, wanted[0]) or counts.shape[1] not in (1, wanted[1], key_heads):
             raise ValueError(f"kv_num_blocks of block_mask must have extents of {list(wanted)}, or 1 for batches and heads, "
-                             f"with blocks of {sizes[0]} queries, but got shape {list(counts.shape)}")
+                             + (f"or {key_heads} for heads, " if key_heads else "")
+                             + f"with blocks of {sizes[0]} queries, but got shape {list(counts.shape)}")
         if indices.shape[:3] != counts.shape:
             raise ValueError("kv_indices of block_mask must have the shape of kv_num_blocks and a dimension more, but got "
                              f"{list(indices.shape)} and {list(counts.shape)}")

@@ -88,30 +88,37 @@ def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqle
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
                            softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                            deterministic=False, return_attn_probs=False, block_table=None, seqused_q=None,
-                           seqused_k=None):
+                           seqused_k=None, block_mask=None, k_descale=None, v_descale=None):
     """Computes O [rows, Hq, DV] from q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV]. With return_attn_probs,
     returns (O, LSE [Hq, rows], None). Rows of no sequence give O = 0 and LSE = -inf. seqused_q and seqused_k,
     [sequences] of int32 as in version 3, limit the rows of each sequence: unused rows give O = 0, and the bottom right
-    corner is that of the used rows.
+    corner is that of the used rows. block_mask is that of tilewright.attention; over pages, its lists may also be those of
+    the Hkv key heads.
 
     With block_table [sequences, L], int32, k and v are pages [pages, rows of a page, Hkv, D] and [..., DV] of any strides:
     key j of sequence b is row j mod rows of page block_table[b, j // rows]. A sequence has seqused_k[b] keys; without
     seqused_k, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. Rows behind the end of a sequence are not read. There are no
-    gradients then: backward raises RuntimeError. Raises ValueError for invalid arguments."""
+    gradients then: backward raises RuntimeError. The pages may be of float8_e4m3fn or float8_e5m2, with q of another type;
+    k_descale and v_descale, float32 [Hkv] or [sequences, Hkv], are factors of what they hold, 1 by default. Raises ValueError for invalid arguments."""
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     if block_table is not None:
-        o, lse = _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, causal=causal,
+        o, lse = _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, k_descale, v_descale, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, dropout_p=dropout_p,
-                           softmax_scale=softmax_scale)
+                           softmax_scale=softmax_scale, block_mask=block_mask)
         return (o, lse, None) if return_attn_probs else o
+    for name, factors in ("k_descale", k_descale), ("v_descale", v_descale):
+        if factors is not None:
+            raise ValueError(f"{name} must be None where there is no block_table: only pages of 8 bits have factors")
     o, lse = attention(q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q,
-                       max_seqlen_k=max_seqlen_k, seqused_q=seqused_q, seqused_k=seqused_k, **options)
+                       max_seqlen_k=max_seqlen_k, seqused_q=seqused_q, seqused_k=seqused_k, block_mask=block_mask,
+                       **options)
     return (o, lse, None) if return_attn_probs else o
 
 
-def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, **options):
+def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, k_descale, v_descale,
+              **options):
     function = "flash_attn_varlen_func with a block_table"
-    cached.check_caches(function, q, 3, [("k", k), ("v", v)], may_require_grad=True)
+    cached.check_caches(function, q, 3, [("k", k), ("v", v)], may_require_grad=True, may_have_bytes=True)
     check_integers("cu_seqlens_q", cu_seqlens_q, q.device, ("sequences + 1",))
     packed_of(cu_seqlens_q, cu_seqlens_q, max_seqlen_q, max_seqlen_q, q.device)
     batch = cu_seqlens_q.shape[0] - 1
@@ -120,6 +127,9 @@ def _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, se
         check_integers("cu_seqlens_k", cu_seqlens_k, q.device, (batch + 1,))
         seqused_k = cu_seqlens_k.diff()
     check_integers("seqused_k", seqused_k, q.device, (batch,))
+    k_descale = cached.factors_of("k_descale", k_descale, k, q.device, batch)
+    v_descale = cached.factors_of("v_descale", v_descale, v, q.device, batch)
     inputs = tuple(x.detach() for x in (q, k, v))
-    results = cached.attend(*inputs, block_table, seqused_k, cu_seqlens_q=cu_seqlens_q, seqused_q=seqused_q, **options)
+    results = cached.attend(*inputs, block_table, seqused_k, cu_seqlens_q=cu_seqlens_q, seqused_q=seqused_q,
+                            k_descale=k_descale, v_descale=v_descale, **options)
     return cached.without_gradient(function, results, q, k, v)

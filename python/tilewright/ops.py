@@ -53,7 +53,7 @@ def _choice(kernel, q, v, causal, window, modifier, **more):
                   packed=q.dim() == 3, **more)
 
 
-def _lists(more):
+def lists_from(more):
     """Removes the block sizes of lists from the named values: they are parameters, not arguments."""
     return tuple(more.pop(name) for name in LIST_SIZES if name in more)
 
@@ -72,7 +72,7 @@ def as_batch(values):
 def attention(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, deterministic):
     o, lse = new_results(q, v)
     more = named_values(tensors, floats, integers, names)
-    choice = _choice("forward", q, v, causal, (window_left, window_right), modifier, lists=_lists(more))
+    choice = _choice("forward", q, v, causal, (window_left, window_right), modifier, lists=lists_from(more))
     values = {"q": dense_rows(q), "k": dense_rows(k), "v": dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), as_batch(values) if choice.packed else values, ("o", "lse"), q.device)
@@ -101,7 +101,7 @@ def takes_score_gradient(modifier, deterministic, shape, full):
 def _backward_choice(q, k, v, wanted, more, causal, window, modifier, deterministic):
     """The choice for a backward, and the names of the captures whose gradients it computes. Removes the block sizes of
     lists from `more`, the named values; `wanted` lists the tensors of them that get gradients."""
-    lists = _lists(more)
+    lists = lists_from(more)
     of_scores = "bias" in wanted and q.dim() == 4 and not lists and takes_score_gradient(
         modifier, deterministic, more["bias"].shape, (*q.shape[:3], k.shape[2]))
     captured = [name for name in wanted if not (of_scores and name == "bias")]

@@ -13,7 +13,7 @@ using namespace reference;
 
 BlockLists::BlockLists(const AttentionProblem &p, int64_t blockM, int64_t blockN, uint64_t seed,
                        int64_t batches, int64_t heads)
-    : blockM(blockM), blockN(blockN), batches(batches), heads(heads),
+    : blockM(blockM), blockN(blockN), batches(batches), heads(heads), queryHeads(p.Hq),
       rowBlocks((p.Sq + blockM - 1) / blockM), keyBlocks((p.Skv + blockN - 1) / blockN),
       length(keyBlocks + 1) {
   Generator generator(seed);
@@ -33,8 +33,8 @@ BlockLists::BlockLists(const AttentionProblem &p, int64_t blockM, int64_t blockN
 
 MaskMod BlockLists::mask() const {
   return [lists = *this](int64_t b, int64_t h, int64_t i, int64_t j) {
-    int64_t head = std::min(b, lists.batches - 1) * lists.heads + std::min(h, lists.heads - 1);
-    int64_t list = head * lists.rowBlocks + i / lists.blockM;
+    int64_t batch = std::min(b, lists.batches - 1), own = h * lists.heads / lists.queryHeads;
+    int64_t list = (batch * lists.heads + own) * lists.rowBlocks + i / lists.blockM;
     auto begin = lists.blocks.begin() + list * lists.length, end = begin + lists.counts[list];
     return std::find(begin, end, j / lists.blockN) != end;
   };

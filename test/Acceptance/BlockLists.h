@@ -11,9 +11,9 @@
 namespace tilewright::acceptance {
 
 /// For each (batch, head, block of queries) a random set of blocks of keys in random order. Extents
-/// of 1 are shared.
+/// of 1 are shared; with as many heads as keys have, those of a group share a list.
 struct BlockLists {
-  int64_t blockM, blockN, batches, heads, rowBlocks, keyBlocks, length;
+  int64_t blockM, blockN, batches, heads, queryHeads, rowBlocks, keyBlocks, length;
   std::vector<int64_t> blocks, counts;
 
   BlockLists(const reference::AttentionProblem &p, int64_t blockM, int64_t blockN, uint64_t seed,

@@ -5,6 +5,7 @@
 // their numbers in an array; queries of sequences of one length, or packed. Rows of the cache that
 // no sequence has hold NaN.
 
+#include "test/Acceptance/BlockLists.h"
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Modifiers.h"
 #include "test/Reference/Variants.h"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 using namespace tilewright;
 using namespace tilewright::acceptance;
@@ -104,6 +106,7 @@ struct CachedOptions {
   Order order = Order::HeadsInRows;
   int64_t decodedRows = 0;           ///< by attention_decode with so many ROWS
   std::vector<int64_t> offsets = {}; ///< of queries, instead of those of the problem
+  std::optional<Type> stored = {};   ///< type of the cache, if it is another one
 };
 
 Layout layoutOf(Order order, const std::vector<int64_t> &shape) {
@@ -147,9 +150,10 @@ ForwardResult runCached(const PackedProblem &problem, Type type, const Attention
   };
   call.input("q", element, {batch, c.Hq, each, c.D}, byBatch(inputs.q));
   std::vector<int64_t> shape = {cache.pages, cache.rows, c.Hkv, c.D};
-  call.input(isDecode ? "k_pages" : "k", element, shape, cache.k, layoutOf(options.order, shape));
+  ElementType stored = elementType(options.stored.value_or(type));
+  call.input(isDecode ? "k_pages" : "k", stored, shape, cache.k, layoutOf(options.order, shape));
   shape.back() = c.DV;
-  call.input(isDecode ? "v_pages" : "v", element, shape, cache.v, layoutOf(options.order, shape));
+  call.input(isDecode ? "v_pages" : "v", stored, shape, cache.v, layoutOf(options.order, shape));
   if (options.isPacked)
     call.integers("cu_seqlens_q", {sequences + 1},
                   options.offsets.empty() ? problem.cuQ : options.offsets);
@@ -389,6 +393,114 @@ TEST_P(Cached, Leftpad) {
       }
       ++seed;
     }
+}
+
+/// Keys and values of 8 bits, with factors for each sequence and key head or without; in pages and
+/// in one piece, with a window, of listed blocks.
+TEST_P(Cached, EightBits) {
+  Type type = GetParam();
+  uint64_t seed = 57;
+  struct Shape {
+    Type stored;
+    int64_t rows, D, DV;
+    bool hasFactors;
+    Window window;
+  };
+  for (auto [stored, rows, D, DV, hasFactors, window] :
+       std::initializer_list<Shape>{{Type::E4M3, 16, 64, 64, true, {}},
+                                    {Type::E5M2, 7, 48, 40, true, {70, 2}},
+                                    {Type::E4M3, 0, 128, 128, false, {}},
+                                    {Type::E5M2, 64, 128, 64, true, {}}}) {
+    AttentionProblem common = makeProblem(1, 4, 2, 140, 420, D, DV, Causal::BottomRight, window);
+    PackedProblem problem = sequencesOf({140, 30, 0, 3, 20}, {420, 150, 40, 0, 200}, common);
+    AttentionInputs inputs = randomInputs(problem.packed(), stored, seed), scaled;
+    inputs.q = randomInputs(problem.packed(), type, seed).q;
+    scaled = inputs;
+    std::vector<double> ofKeys(problem.numSequences() * common.Hkv, 1), ofValues = ofKeys;
+    for (size_t n = 0; hasFactors && n < ofKeys.size(); ++n) {
+      ofKeys[n] = static_cast<float>(0.3 + 0.2 * static_cast<double>(n));
+      ofValues[n] = static_cast<float>(1.7 - 0.1 * static_cast<double>(n));
+    }
+    for (auto [values, factors, width] :
+         {std::tuple(&scaled.k, &ofKeys, D), {&scaled.v, &ofValues, DV}})
+      for (int64_t h = 0; h < common.Hkv; ++h)
+        for (int64_t n = 0; n < problem.numSequences(); ++n)
+          for (int64_t j = problem.cuKv[n]; j < problem.cuKv[n + 1]; ++j)
+            for (int64_t column = 0; column < width; ++column)
+              (*values)[(h * problem.totalKv() + j) * width + column] *=
+                  (*factors)[n * common.Hkv + h];
+    CachedOptions options;
+    options.stored = stored;
+    options.call.params = {{"CACHE", typeName(stored)}, {"DESCALE", hasFactors ? "true" : "false"}};
+    if (hasFactors)
+      options.call.bind = [&](KernelCall &call) {
+        call.input("k_factors", ElementType::F32, {problem.numSequences(), common.Hkv}, ofKeys);
+        call.input("v_factors", ElementType::F32, {problem.numSequences(), common.Hkv}, ofValues);
+      };
+    const bool isListed = seed % 2 == 0;
+    if (isListed) {
+      BlockLists lists(common, 128, 64, seed, /*batches=*/5, /*heads=*/2);
+      problem.common.mask = lists.mask();
+      lists.addTo(options.call);
+    }
+    Cache cache = rows ? pagesOf(problem, inputs, rows, seed) : piecesOf(problem, inputs);
+    MatrixCase matrixCase("attention_forward CACHED", std::string("cache of ") + typeName(stored),
+                          type);
+    expectForward(oracleOf(problem, type, scaled), runCached(problem, type, inputs, cache, options),
+                  std::string("cache of ") + typeName(stored) + ", " + std::to_string(cache.rows) +
+                      " rows of a page");
+    ++seed;
+  }
+}
+
+/// Lists of blocks of each block of queries: of all heads, of key heads, of query heads; of all
+/// sequences or each. Keys of blocks that no list has hold NaN.
+TEST_P(Cached, Lists) {
+  Type type = GetParam();
+  uint64_t seed = 55;
+  struct Shape {
+    int64_t blockM, blockN, heads, rows;
+    Causal causal;
+    Window window;
+    bool isPacked;
+  };
+  for (auto [blockM, blockN, heads, rows, causal, window, isPacked] :
+       std::initializer_list<Shape>{{128, 64, 2, 64, Causal::BottomRight, {}, true},
+                                    {64, 32, 4, 16, Causal::None, {}, true},
+                                    {128, 128, 1, 7, Causal::BottomRight, {}, false},
+                                    {128, 16, 2, 0, Causal::BottomRight, {90, 3}, true},
+                                    {256, 256, 2, 32, Causal::TopLeft, {}, false}}) {
+    AttentionProblem common =
+        makeProblem(1, 4, 2, isPacked ? 140 : 70, 420, 64, 40, causal, window);
+    PackedProblem problem = sequencesOf(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20}
+                                                 : std::vector<int64_t>(5, 70),
+                                        {420, 150, 40, 0, 200}, common);
+    BlockLists lists(common, blockM, blockN, seed, /*batches=*/seed % 2 ? 5 : 1, heads);
+    problem.common.mask = lists.mask();
+    AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
+    ForwardOracle oracle = oracleOf(problem, type, inputs);
+    CachedOptions options;
+    options.isPacked = isPacked;
+    lists.addTo(options.call);
+    Cache cache = rows ? pagesOf(problem, inputs, rows, seed) : piecesOf(problem, inputs);
+    for (auto [values, width] : {std::pair(&cache.k, common.D), std::pair(&cache.v, common.DV)})
+      for (int64_t n = 0; n < problem.numSequences(); ++n)
+        for (int64_t j = 0; j < problem.cuKv[n + 1] - problem.cuKv[n]; ++j) {
+          bool isListed = false;
+          for (int64_t h = 0; h < common.Hq; ++h)
+            for (int64_t i = 0; i < problem.cuQ[n + 1] - problem.cuQ[n]; ++i)
+              isListed |= problem.common.mask(n, h, i, j);
+          int64_t page = cache.hasTable ? cache.table[n * cache.columns + j / cache.rows] : n;
+          if (!isListed)
+            std::fill_n(values->begin() + (page * cache.rows + j % cache.rows) * common.Hkv * width,
+                        common.Hkv * width, std::numeric_limits<double>::quiet_NaN());
+        }
+    MatrixCase matrixCase("attention_forward CACHED", "block lists", type);
+    expectForward(oracle, runCached(problem, type, inputs, cache, options),
+                  maskName(common) + ", blocks of " + std::to_string(blockN) + ", " +
+                      std::to_string(cache.rows) + " rows of a page");
+    ++seed;
+  }
 }
 
 /// A batch of sequences with few queries and with many, by two kernels on the same arrays: each

@@ -4,12 +4,14 @@
 // The kernel for few queries: pages, parts, the heads of a group as rows of one tile.
 
 #include "test/Acceptance/AttentionCall.h"
+#include "test/Acceptance/BlockLists.h"
 #include "test/Reference/Variants.h"
 
 #include "gtest/gtest.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -129,18 +131,28 @@ ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, in
   return run(call, arrays, type, pages, rows, k, v, /*hasTable=*/pageRows > 0);
 }
 
-/// Writes NaN to the padding of each sequence that lies in whole blocks of this size.
-void poisonPadding(std::vector<double> &values, int64_t columns, const DecodeArrays &arrays,
-                   const std::vector<int64_t> &leftpad, int64_t block) {
+/// Writes NaN to key j of key head h of sequence b, wherever `isPoisoned` holds.
+void poison(std::vector<double> &values, int64_t columns, const DecodeArrays &arrays,
+            const std::function<bool(int64_t b, int64_t h, int64_t j)> &isPoisoned) {
   const PagedKeys &keys = arrays.keys;
   for (int64_t b = 0; b < arrays.problem.B; ++b)
-    for (int64_t j = 0; j < std::min(leftpad[b], keys.lengths[b]) / block * block; ++j)
+    for (int64_t j = 0; j < keys.lengths[b]; ++j)
       for (int64_t h = 0; h < arrays.problem.Hkv; ++h) {
+        if (!isPoisoned(b, h, j))
+          continue;
         int64_t page = keys.table[b * keys.maxPages + j / keys.pageSize];
         int64_t row = (page * arrays.problem.Hkv + h) * keys.pageSize + j % keys.pageSize;
         std::fill_n(values.begin() + row * columns, columns,
                     std::numeric_limits<double>::quiet_NaN());
       }
+}
+
+/// The same for the padding of each sequence that lies in whole blocks of this size.
+void poisonPadding(std::vector<double> &values, int64_t columns, const DecodeArrays &arrays,
+                   const std::vector<int64_t> &leftpad, int64_t block) {
+  poison(values, columns, arrays, [&](int64_t b, int64_t, int64_t j) {
+    return j < std::min(leftpad[b], arrays.keys.lengths[b]) / block * block;
+  });
 }
 
 /// Pages of any size, that one copy takes in parts or a row at a time; sequences in one piece; and
@@ -365,6 +377,87 @@ TEST_P(Decode, LeftpadInOnePieceHasTheBitsOfKeysAlone) {
     EXPECT_EQ(got.o, expected.o) << splits;
     EXPECT_EQ(got.lse, expected.lse) << splits;
   }
+}
+
+/// Lists of blocks for each sequence and key head, or shared; masks; caches of 8 bits; lists in
+/// several parts. Keys of other blocks hold NaN.
+TEST_P(Decode, Lists) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  const std::vector<int64_t> lengths = {700, 3, 0, 65, 256};
+  struct Shape {
+    DecodeShape decode;
+    int64_t D, DV, block, batches, heads;
+    std::optional<Type> cache;
+  };
+  for (const Shape &shape : std::initializer_list<Shape>{
+           {{1, 1, 8, 64, 64, Causal::BottomRight, {}}, 128, 128, 64, 5, 2, {}},
+           {{1, 1, 3, 16, 16, Causal::None, {70, -1}}, 64, 64, 16, 5, 1, {}},
+           {{4, 4, 4, 32, 32, Causal::BottomRight, {}}, 64, 40, 32, 1, 2, {}},
+           {{3, 16, 8, 7, 1, Causal::TopLeft, {}}, 48, 48, 128, 5, 2, {}},
+           {{2, 2, 20, 128, 128, Causal::BottomRight, {90, 1}}, 256, 200, 256, 1, 1, {}},
+           {{1, 1, 8, 64, 64, Causal::BottomRight, {}}, 64, 64, 64, 5, 2, Type::E4M3},
+           {{4, 4, 4, 16, 16, Causal::BottomRight, {}}, 128, 64, 32, 5, 2, Type::E5M2}})
+    for (int64_t splits : {0, 1, 3}) {
+      auto [queries, rows, group, pageSize, pageRows, causal, window] = shape.decode;
+      Type cache = shape.cache.value_or(type);
+      DecodeArrays arrays(lengths, pageSize, group, shape.D, shape.DV, type, cache, seed, queries);
+      AttentionProblem &problem = arrays.problem;
+      problem.causal = causal;
+      problem.window = window;
+      AttentionProblem longest = problem;
+      longest.Skv = 700;
+      BlockLists lists(longest, rows, shape.block, seed++, shape.batches, shape.heads);
+      problem.mask = lists.mask();
+      ForwardOracle oracle = arrays.oracle(type);
+      CallOptions options;
+      options.params = {{"ROWS", std::to_string(rows)},
+                        {"LISTED", "true"},
+                        {"LIST_BLOCK_N", std::to_string(shape.block)}};
+      if (shape.cache) {
+        options.params.emplace_back("CACHE", typeName(cache));
+        options.params.emplace_back("DESCALE", "false");
+      }
+      options.bind = [&](KernelCall &call) { lists.bind(call); };
+      DecodeArrays poisoned = arrays;
+      for (auto [values, columns] : {std::pair(&poisoned.keys.pagesK, problem.D),
+                                     std::pair(&poisoned.keys.pagesV, problem.DV)})
+        poison(*values, columns, arrays,
+               [&](int64_t b, int64_t h, int64_t j) { return !problem.mask(b, h * group, 0, j); });
+      MatrixCase matrixCase("attention_decode",
+                            shape.cache ? "block lists, cache of 8 bits" : "block lists", type);
+      for (int64_t copied : {pageRows, int64_t(0)})
+        expectForward(oracle, runDecode(poisoned, type, group, copied, splits, options),
+                      describe(problem, type) + ", blocks of " + std::to_string(shape.block) +
+                          ", pages of " + std::to_string(copied ? pageSize : 0) + ", " +
+                          std::to_string(splits) + " splits");
+    }
+}
+
+/// With the blocks in their order, lists of all have the bits of no lists.
+TEST_P(Decode, ListsOfAllBlocks) {
+  Type type = GetParam();
+  constexpr int64_t block = 64, most = 5;
+  DecodeArrays arrays({300, 64, 0, 1}, 16, 8, 64, 64, type, /*seed=*/9);
+  CallOptions options;
+  options.params = {{"BLOCK_N", "64"}};
+  ForwardResult expected = runDecode(arrays, type, 8, 16, 2, options);
+  options.params.insert(options.params.end(),
+                        {{"LISTED", "true"}, {"LIST_BLOCK_N", std::to_string(block)}});
+  options.bind = [&](KernelCall &call) {
+    call.integers("kv_indices", {1, 1, 1, most}, {0, 1, 2, 3, 4});
+    call.integers("kv_num_blocks", {1, 1, 1}, {most});
+  };
+  ForwardResult whole = runDecode(arrays, type, 8, 16, 1, options);
+  options.bind = [&](KernelCall &call) {
+    call.integers("kv_indices", {4, 1, 1, most},
+                  {0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+    call.integers("kv_num_blocks", {4, 1, 1}, {5, 1, 0, 1});
+  };
+  ForwardResult got = runDecode(arrays, type, 8, 16, 2, options);
+  EXPECT_EQ(got.o, expected.o);
+  EXPECT_EQ(got.lse, expected.lse);
+  expectForward(arrays.oracle(type), whole, "lists of more blocks than there are");
 }
 
 /// Two warpgroups read the queries of a tile, by loops whose rounds depend on data, and by those

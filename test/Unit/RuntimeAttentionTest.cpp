@@ -382,6 +382,9 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
           "page_rows must be a number of rows, 0 for any, or TILEWRIGHT_NO_TABLE, but got -2");
   refuses(&D::page_rows, 16, "page_rows is of a cache, but the description has none; set cached");
   refuses(&D::leftpad, 1, "leftpad is of a cache, but the description has none; set cached");
+  static const tilewright_type bytes = TILEWRIGHT_E4M3;
+  refuses(&D::cache_type, &bytes,
+          "cache_type is of a cache, but the description has none; set cached");
   // It was padding of the struct, of any content.
   refuses(&D::leftpad, 7, "leftpad must be 0 or 1, but got 7");
   // Fields of another kind would have no effect.
@@ -402,14 +405,32 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
           "num_splits is of the description of a decode, but this one is of a forward");
   plain.kind = TILEWRIGHT_ATTENTION_DECODE;
   desc = plain;
-  refuses(&D::list_block_m, 64,
-          "list_block_m is of the description of a forward or backward, but this one is of a "
-          "decode");
+  plain.max_rows = 4;
+  desc = plain;
+  refuses(&D::list_block_m, 48,
+          "the blocks of the lists of decoding must have 16, 32, 64, 128 or 256 keys, and the "
+          "queries of a sequence, up to 4, but got 48 and 48; a forward takes others");
+  plain.list_block_n = 64;
+  desc = plain;
+  refuses(&D::list_block_m, 3,
+          "the blocks of the lists of decoding must have 16, 32, 64, 128 or 256 keys, and the "
+          "queries of a sequence, up to 4, but got 64 and 3; a forward takes others");
+  plain.list_block_m = 4;
+  desc = plain;
+  refuses(&D::leftpad, 1,
+          "lists of blocks of decoding are not supported with padding before the keys, but the "
+          "description has list_block_m of 4 and leftpad");
+  plain.list_block_m = plain.list_block_n = plain.max_rows = 0;
+  desc = plain;
   refuses(
       &D::max_rows, 17,
       "the rows of decoding must be a number of queries from 1 to 16 for each sequence, but got "
       "17");
   plain.kind = TILEWRIGHT_ATTENTION_APPEND;
+  desc = plain;
+  refuses(&D::list_block_m, 64,
+          "list_block_m is of the description of a forward or backward or decode, but this one is "
+          "of an append");
   desc = plain;
   refuses(&D::rotary, -16,
           "the rotary columns of appending must be a number of columns, or 0 without a rotation, "
@@ -476,7 +497,7 @@ TEST_F(AttentionPlans, HaveSignatures) {
   desc.page_rows = 16;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=16");
   EXPECT_EQ(params(), "D=128,DV=128,T=f16,CAUSAL=none,WINDOW=false,GROUP=8,ROWS=4,PAGE_ROWS=16,"
-                      "PACKED=false,LEFTPAD=false,SPLITS=0,CACHE=f16");
+                      "PACKED=false,LEFTPAD=false,SPLITS=0,CACHE=f16,LISTED=false");
   desc.page_rows = TILEWRIGHT_NO_TABLE;
   EXPECT_EQ(signature(), "attention_decode D=128,DV=128,T=f16,GROUP=8,ROWS=4,PAGE_ROWS=0");
   desc.leftpad = 1;
@@ -611,10 +632,25 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
     bytes.view("q", TILEWRIGHT_BF16, {3, 8, isFew ? 1 : 17, 64});
     EXPECT_EQ(described(cached, bytes),
               isFew ? "attention_decode D=64,DV=64,T=bf16,GROUP=4,PAGE_ROWS=16,CACHE=e4m3"
-                    : "attention over a cache of another type than that of 'q' takes at most 16 "
-                      "queries of a sequence, and 128 of the heads that share a key head, but got "
-                      "17 of 8 heads for 2 key heads, and a cache of e4m3 with 'q' of bf16");
-    EXPECT_EQ(desc.cache_type && *desc.cache_type == TILEWRIGHT_E4M3, isFew);
+                    : "attention_forward D=64,DV=64,T=bf16,CACHED=true,PAGE_ROWS=16,CACHE=e4m3");
+    EXPECT_TRUE(desc.cache_type && *desc.cache_type == TILEWRIGHT_E4M3);
+  }
+  // Lists of key heads, which all queries of a sequence share, are those of a decode.
+  const std::string listed = "attention_decode D=64,DV=64,T=bf16,GROUP=4,PAGE_ROWS=16,LISTED=true,"
+                             "LIST_BLOCK_N=64",
+                    byHead = "attention_forward D=64,DV=64,T=bf16,LISTED=true,LIST_BLOCK_M=1,"
+                             "LIST_BLOCK_N=64,CACHED=true,PAGE_ROWS=16";
+  for (int64_t listHeads : {1, 2, 8}) {
+    Call lists = cachedCall(48, true);
+    lists.view("q", TILEWRIGHT_BF16, {3, 8, 1, 64});
+    lists.view("kv_num_blocks", TILEWRIGHT_I32, {3, listHeads, 1});
+    desc = {};
+    desc.struct_size = sizeof(desc);
+    desc.kind = cached;
+    desc.list_block_m = 1;
+    desc.list_block_n = 64;
+    ASSERT_EQ(tilewright_attention_describe(&desc, lists.data(), lists.size()), TILEWRIGHT_OK);
+    EXPECT_EQ(signature(), listHeads <= 2 ? listed : byHead);
   }
   EXPECT_EQ(described(cached, cachedCall(48, true).view("q", TILEWRIGHT_BF16, {3, 7, 1, 64})),
             "the heads of 'q' must be a multiple of those of 'k', but got 7 and 2");

@@ -123,7 +123,8 @@ protected:
                                            0,
                                            0,
                                            0,
-                                           nullptr};
+                                           nullptr,
+                                           0};
   int64_t qExtents[4] = {3, 2, 8, 64}, qStrides[4] = {9000, 4000, 100, 1};
   int64_t oExtents[4] = {3, 2, 8, 32}, lseExtents[3] = {3, 8, 2};
   int64_t kExtents[4] = {9, 128, 2, 64}, vExtents[4] = {9, 128, 2, 32};
@@ -136,9 +137,10 @@ protected:
   tilewright_view table = viewOf(0x60000, TILEWRIGHT_I32, 2, tableExtents);
   tilewright_view lengths = viewOf(0x70000, TILEWRIGHT_I32, 1, lengthExtents);
   tilewright_kv_cache cache = {sizeof(cache), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
-  tilewright_attention_decode_args args = {
-      sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-      0.125f,       -1,      -1,      0,       1,       1,       nullptr, 0,       0};
+  tilewright_attention_decode_args args = {sizeof(args), nullptr, nullptr, nullptr, nullptr,
+                                           nullptr,      nullptr, nullptr, nullptr, 0.125f,
+                                           -1,           -1,      0,       1,       1,
+                                           nullptr,      0,       0,       nullptr, nullptr};
   float cap = 30;
   tilewright_argument capture = {sizeof(capture), "cap", nullptr, &cap, TILEWRIGHT_F32};
 };
@@ -256,6 +258,58 @@ TEST_F(DecodePlan, TakesFactorsOfCachesOfBytes) {
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
                    "a cache of decoding must have the type of 'q', or be of e4m3 or e5m2 with one "
                    "of 16 bits or more, but got f16 with bf16");
+}
+
+/// Lists of blocks; a caller of the first version has no fields for them, in which it may leave
+/// anything.
+TEST_F(DecodePlan, TakesListsOfBlocks) {
+  BundleWriter writer = decodeBundle();
+  for (KernelSpec &without : writer.manifest.kernels)
+    without.params.emplace_back("LISTED", Expr::flag(false));
+  KernelSpec kernel = decodeKernel(64, 64);
+  kernel.params.emplace_back("LISTED", Expr::flag(true));
+  kernel.params.emplace_back("LIST_BLOCK_N", Expr::integer(32));
+  kernel.arguments.insert(kernel.arguments.begin(),
+                          {ArgumentSpec::view("kv_indices", ElementType::I32, {-1, -1, -1, -1}),
+                           ArgumentSpec::view("kv_num_blocks", ElementType::I32, {-1, -1, -1})});
+  writer.manifest.kernels.push_back(kernel);
+  load(writer);
+  int64_t extents[4] = {3, 2, 1, 7};
+  tilewright_view indices = viewOf(0x80000, TILEWRIGHT_I32, 4, extents),
+                  counts = viewOf(0x90000, TILEWRIGHT_I32, 3, extents);
+  args.kv_indices = &indices;
+  args.kv_num_blocks = &counts;
+  createPlan();
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "'attention_decode' has no argument 'kv_indices', but got one");
+  args.struct_size = offsetof(tilewright_attention_decode_args, kv_indices);
+  EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  args.struct_size = sizeof(args);
+  desc.list_block_n = 32;
+  desc.struct_size = offsetof(tilewright_attention_decode_desc, list_block_n);
+  createPlan(); // without lists
+  args.kv_indices = args.kv_num_blocks = nullptr;
+  EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  desc.struct_size = sizeof(desc);
+  createPlan();
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "argument 'kv_indices' of kernel 'attention_decode' is missing; it is not an "
+                   "optional argument");
+  args.kv_indices = &indices;
+  args.kv_num_blocks = &counts;
+  ASSERT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches.back(), 0), 0x80000u);
+  indices.type = tilewright_type(77);
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "kv_indices has the unknown element type 77");
+  indices.type = TILEWRIGHT_I32;
+  counts.type = tilewright_type(77);
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "kv_num_blocks has the unknown element type 77");
+  desc.list_block_n = 48;
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "the blocks of the lists of decoding must have 16, 32, 64, 128 or 256 keys, and "
+                   "the queries of a sequence, up to 3, but got 48 and 3; a forward takes others");
 }
 
 /// Code for 4 queries serves a plan of max_rows 3, and used to take 4.

@@ -218,6 +218,10 @@ struct CallExtents {
       return {rows, pagesOfSequence()};
     if (name == "seq_lens")
       return {rows};
+    if (name == "kv_indices")
+      return {rows, keyHeads, 1, (keys + blockN - 1) / blockN};
+    if (name == "kv_num_blocks")
+      return {rows, keyHeads, 1};
     llvm::SmallVector<int64_t> shape{rows, heads, decodeQueries};
     if (name != "lse")
       shape.push_back(depth);

@@ -229,6 +229,8 @@ const std::vector<Kernel> kCausalKernels = {
             {"dropout"}),
     rolesOf("listed_forward", "attention_forward", with(kForwardBlocks, kListed), {}, 0,
             kScaledLaunches),
+    inPages(rolesOf("listed_forward_of_pages", "attention_forward",
+                    with(kForwardBlocks, with(kListed, kPacked)), {}, 0, kScaledLaunches)),
     rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
             kScaledLaunches),
     rolesOf("tanh", "tanh_attention", kForwardBlocks, {}, 0, kScaledLaunches),
@@ -331,6 +333,18 @@ Kernel decodeBytes() {
   return kernel;
 }
 
+/// The same of listed blocks.
+Kernel decodeLists() {
+  Kernel kernel = decode();
+  kernel.label = "decode_lists";
+  kernel.params = with(kernel.params, {{"LISTED", "true"}, {"LIST_BLOCK_N", "64"}});
+  kernel.mostRedundant = 5; // in each of the loops with a mask and without
+  kernel.extents.blockN = 64;
+  for (Launch &launch : kernel.launches)
+    launch.extents.blockN = 64;
+  return kernel;
+}
+
 const std::string kJoined = "two products in one sum are waited for together: the commit of the "
                             "second closes both groups";
 
@@ -367,6 +381,7 @@ Kernel latentDecode() {
 const std::vector<Kernel> kOtherKernels = {
     decode(),
     decodeBytes(),
+    decodeLists(),
     latentDecode(),
     rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
             {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2,

@@ -23,8 +23,9 @@ OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attentio
 WITHOUT_DEPTH = ["matmul", "swiglu", "layer_norm", "row_softmax"]
 MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
-IN_PAGES = [{"PAGE_ROWS": "16", **PACKED}, {"PAGE_ROWS": "64", **WINDOW}, {"PAGE_ROWS": "1"}, {"CACHED": "true"}]
 LISTED, IN_SEQUENCE = {"LISTED": "true"}, {"DETERMINISTIC": "true"}
+IN_PAGES = [{"PAGE_ROWS": "16", **PACKED}, {"PAGE_ROWS": "64", **WINDOW}, {"PAGE_ROWS": "1"}, {"CACHED": "true"},
+            {"PAGE_ROWS": "64", **PACKED, **LISTED}]
 PLACE = re.compile(r":(\d+):\d+: (?:warning|remark): ([^\n]*(?:is not checked|was not reached|is not followed)[^\n]*)")
 
 
@@ -44,7 +45,7 @@ def list_bindings(kernels):
                         yield kernel, target, bound, ()
                         if kernel == "attention_decode":  # no launch reaches all loops of other masks
                             for more in ({"PAGE_ROWS": "16"}, {"PAGE_ROWS": "64", "ROWS": "1"}, {"PAGE_ROWS": "16", **PACKED},
-                                         {"PAGE_ROWS": "64", **WINDOW}):
+                                         {"PAGE_ROWS": "64", **WINDOW}, {"PAGE_ROWS": "64", **LISTED}):
                                 yield kernel, target, {**bound, **more}, ()
                                 yield kernel, target, {**bound, **more, "CAUSAL": "bottom_right"}, ()
                         if kernel not in ATTENTION:

@@ -167,10 +167,17 @@ def without_padding(x, leftpad):
     return result
 
 
-def decode(params, lengths, page, table, pages, q, k, v, leftpad=None):
-    """Runs attention_decode with one query of each sequence; `table` is absent where each sequence has one page."""
+def decode(params, lengths, page, table, pages, q, k, v, leftpad=None, lists=None):
+    """Runs attention_decode with one query of each sequence; `table` is absent where each sequence has one page. `lists`:
+    arrays of lists of blocks, and the keys that they keep, [B, Hkv, 1, keys]; others are NaN."""
     keep = np.arange(k.shape[2]) < lengths[:, None, None, None]
-    expected = None
+    expected, arrays = None, {}
+    if lists is not None:
+        arrays, listed = lists
+        keep = keep & np.repeat(listed, q.shape[1] // k.shape[1], axis=1)
+        expected = forward(q, k, v, SCALE, keep)[:2]
+        k, v = (np.where(listed[:, :, 0, :, None], x, np.nan) for x in (k, v))
+        params = {**params, "LISTED": "true"}
     if leftpad is not None:
         keep = keep & (np.arange(k.shape[2]) >= leftpad[:, None, None, None])
         expected = forward(q, k, v, SCALE, keep)[:2]
@@ -178,7 +185,7 @@ def decode(params, lengths, page, table, pages, q, k, v, leftpad=None):
         params = {**params, "LEFTPAD": "true"}
     kind, numbers = params["T"], np.arange(len(lengths))[:, None] if table is None else table
     inputs = {"q": q, "k_pages": paged(k, lengths, page, numbers, pages),
-              "v_pages": paged(v, lengths, page, numbers, pages), "seq_lens": lengths}
+              "v_pages": paged(v, lengths, page, numbers, pages), "seq_lens": lengths, **arrays}
     if table is not None:
         inputs["block_table"] = table
     if leftpad is not None:
@@ -203,6 +210,69 @@ def attention_decode():
             table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
         for leftpad in (None, np.array([20, 0, 16, 77], np.int32)):
             decode({"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits}, lengths, page, table, total, q, k, v, leftpad)
+
+
+def key_blocks(rng, batch, heads, keys, size):
+    """Lists of some blocks in any order, of the first and of one that no sequence has, and the keys that they keep."""
+    columns = -(-keys // size)
+    chosen = rng.random((batch, heads, columns)) < 0.5
+    chosen[..., 0] = True
+    counts = chosen.sum(-1).astype(np.int32)[..., None] + 1
+    blocks = np.zeros((batch, heads, 1, columns + 1), np.int32)
+    for at in np.ndindex(batch, heads):
+        listed = rng.permutation(np.append(np.flatnonzero(chosen[at]), columns + 3))
+        blocks[at][0, : len(listed)] = listed
+    return {"kv_indices": blocks, "kv_num_blocks": counts}, np.repeat(chosen, size, axis=-1)[:, :, None, :keys]
+
+
+def listed_decode():
+    """Blocks of several sizes, in one part or several; NaN in those that are not listed."""
+    rng = np.random.default_rng(18)
+    for kind, heads, kv_heads, page, page_rows, splits, size in (
+            ("f64", 6, 2, 7, 1, 0, 16), ("f16", 8, 1, 32, 32, 3, 64), ("bf16", 8, 2, 64, 64, 0, 64), ("f16", 4, 2, 300, 0, 2, 128)):
+        lengths = np.array([300, 0, 16, 290], np.int32)
+        q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 300, 64)
+        total, table = 4, None
+        if page_rows:
+            most = -(-300 // page)
+            total = 4 * most + 3
+            table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        params = {"T": kind, "PAGE_ROWS": page_rows, "SPLITS": splits, "LIST_BLOCK_N": size}
+        decode(params, lengths, page, table, total, q, k, v, lists=key_blocks(rng, 4, kv_heads, 300, size))
+
+
+def block_scores():
+    """Means of the keys of complete blocks, and scores of the blocks by queries of several lists; in pages, in one piece."""
+    rng = np.random.default_rng(17)
+    for kind, group, queries, span, page, page_rows, size in (("f32", 3, 1, 1, 80, 0, 16), ("bf16", 8, 9, 4, 16, 16, 16),
+                                                              ("f16", 20, 3, 64, 5, 1, 32)):
+        lengths = np.array([80, 0, 47, 33], np.int32)
+        q, k, _, _ = tensors(13, kind, 4, 2 * group, 2, queries, 80, 40)
+        total, table = 4, np.arange(4)[:, None]
+        if page_rows:
+            most = 80 // page
+            total = 4 * most + 3
+            table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        params, count = {"T": kind, "D": 40, "LIST_BLOCK_N": size}, 80 // size
+        inputs = {"k_pages": paged(k, lengths, page, table, total), "seq_lens": lengths}
+        if page_rows:
+            inputs["block_table"] = table
+        means = run("block_means", {**params, "PAGE_ROWS": page_rows}, inputs, {"means": ((4, 2, count, 40), kind)},
+                    {"new_keys": 2**31 - 1})["means"]
+        rows = k[:, :, : count * size].reshape(4, 2, count, size, 40).mean(3)
+        blocks = -(-queries // span)
+        scores = run("block_scores", {**params, "GROUP": group, "LIST_BLOCK_M": span},
+                     {"q": q, "means": means, "seq_lens": lengths}, {"scores": ((4, 2, blocks, count), "f32")})["scores"]
+        products = np.einsum("bhgid,bhnd->bhign", q.reshape(4, 2, group, queries, 40), np.nan_to_num(means)).max(3)
+        for b, length in enumerate(lengths):
+            compare("means", means[b, :, : length // size], rows[b, :, : length // size], kind)
+            for m in range(blocks):
+                first, end = m * span, min((m + 1) * span, queries)
+                expected = products[b, :, first:end].max(1)
+                number, before = np.arange(count), int(length) - queries
+                expected[:, (number == 0) | (number >= max(before + first, 0) // size)] = np.inf
+                expected[:, number * size >= before + end] = -np.inf
+                compare("scores", scores[b, :, m], expected, kind)
 
 
 def attention_mla_decode():
@@ -265,6 +335,69 @@ def attention_merge():
         compare(f"{params} o", got["o"], o, kind)
         compare(f"{params} lse", got["lse"][3], lse[3], lse_kind(parts_kind))
         compare(f"{params} lse", np.delete(got["lse"], 3, 0), np.delete(lse, 3, 0), lse_kind(parts_kind))
+
+
+def listed_cached_forward():
+    """Packed chunks over a cache, of lists that the heads of a group share, by default blocks."""
+    rng = np.random.default_rng(28)
+    for kind, page, page_rows, size in (("f16", 32, 16, 64), ("bf16", 64, 64, 128), ("f16", 300, 0, 64)):
+        lengths, rows = np.array([137, 0, 290], np.int32), [70, 5, 130]
+        starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
+        q, k, v, _ = tensors(62, kind, 3, 4, 2, max(rows), 290, 64)
+        total, table = 3, np.arange(3)[:, None]
+        if page_rows:
+            most = -(-290 // page)
+            total = 3 * most + 3
+            table = rng.permutation(total)[: 3 * most].reshape(3, most).astype(np.int32)
+        columns = -(-290 // size)
+        chosen = rng.random((3, 2, 2, columns)) < 0.6
+        counts = chosen.sum(-1).astype(np.int32)
+        blocks = np.zeros((3, 2, 2, columns), np.int32)
+        for at in np.ndindex(3, 2, 2):
+            blocks[at][: counts[at]] = rng.permutation(np.flatnonzero(chosen[at]))
+        pairs = np.repeat(np.repeat(np.repeat(chosen, size, -1), 128, 2), 2, 1)
+        results = [forward(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], SCALE,
+                           keep_mask(n, m, "bottom_right") & pairs[b:b + 1, :, :n, :m]) for b, (n, m) in enumerate(zip(rows, lengths))]
+        inputs = {"q": np.concatenate([q[b:b + 1, :, :n] for b, n in enumerate(rows)], 2),
+                  "k": paged(k, lengths, page, table, total), "v": paged(v, lengths, page, table, total), "seq_lens": lengths,
+                  "cu_seqlens_q": starts, "kv_indices": blocks, "kv_num_blocks": counts}
+        if page_rows:
+            inputs["block_table"] = table
+        got = run("attention_forward",
+                  {"T": kind, "D": 64, "CAUSAL": "bottom_right", "PACKED": "true", "CACHED": "true", "PAGE_ROWS": page_rows,
+                   "LISTED": "true", "LIST_BLOCK_M": 128, "LIST_BLOCK_N": size},
+                  inputs, {"o": ((1, 4, starts[-1], 64), kind), "lse": ((1, 4, starts[-1]), lse_kind(kind))}, {"scale": SCALE})
+        check_forward(str(page), got, *(np.concatenate([result[n] for result in results], 2) for n in (0, 1)), kind)
+
+
+def cached_forward_of_bytes():
+    """A cache of 8 bits under queries of 16, with factors for each sequence and key head."""
+    rng = np.random.default_rng(27)
+    for kind, stored, page, page_rows in (("f16", "e4m3", 16, 16), ("bf16", "e5m2", 300, 0), ("f16", "e4m3", 7, 1)):
+        lengths, rows = np.array([137, 0, 290], np.int32), [70, 5, 130]
+        starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
+        q = tensors(63, kind, 3, 4, 2, max(rows), 290, 64)[0]
+        k, v = tensors(64, stored, 3, 4, 2, max(rows), 290, 64)[1:3]
+        total, table = 3, np.arange(3)[:, None]
+        if page_rows:
+            most = -(-290 // page)
+            total = 3 * most + 3
+            table = rng.permutation(total)[: 3 * most].reshape(3, most).astype(np.int32)
+        of_keys, of_values = (rng.uniform(0.5, 1.5, (3, 2)).astype(np.float32) for _ in range(2))
+        by_key, by_value = k * of_keys[:, :, None, None], v * of_values[:, :, None, None]
+        results = [forward(q[b:b + 1, :, :n], by_key[b:b + 1, :, :m], by_value[b:b + 1, :, :m], SCALE,
+                           keep_mask(n, m, "bottom_right")) for b, (n, m) in enumerate(zip(rows, lengths))]
+        inputs = {"q": np.concatenate([q[b:b + 1, :, :n] for b, n in enumerate(rows)], 2),
+                  "k": paged(k, lengths, page, table, total), "v": paged(v, lengths, page, table, total), "seq_lens": lengths,
+                  "cu_seqlens_q": starts, "k_factors": of_keys, "v_factors": of_values}
+        if page_rows:
+            inputs["block_table"] = table
+        got = run("attention_forward",
+                  {"T": kind, "CACHE": stored, "D": 64, "CAUSAL": "bottom_right", "PACKED": "true", "CACHED": "true",
+                   "PAGE_ROWS": page_rows},
+                  inputs, {"o": ((1, 4, starts[-1], 64), kind), "lse": ((1, 4, starts[-1]), lse_kind(kind))}, {"scale": SCALE},
+                  kinds={"k": stored, "v": stored, "k_factors": "f32", "v_factors": "f32"})
+        check_forward(stored, got, *(np.concatenate([result[n] for result in results], 2) for n in (0, 1)), kind)
 
 
 def cached_forward():

@@ -1,0 +1,107 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Scores of the blocks of keys in a cache, from which those that queries attend are chosen: with LISTED,
+// attention_decode.mlir and attention_forward.mlir read no others.
+//
+//   scores[b, h, m, n] = the largest product of means[b, h, n] and a query of block m of sequence b, of all heads that
+//                        share key head h; but inf for the blocks that belong to every list, and -inf for blocks behind
+//                        the last query
+//
+// The first block belongs to every list, since many heads attend the first keys, and so do the blocks in which the
+// queries themselves are, which are the last keys of the sequence. All others that a query may attend are complete, so
+// block_means.mlir has written their means.
+//
+// Arguments
+//   q            [B, Hq, Sq, D]       T    the last queries of each sequence
+//   means        [B, Hkv, M, D]       T    means of the keys of complete blocks
+//   seq_lens     [B]                  i32  keys of each sequence, those of its queries included
+//   scores       [B, Hkv, Mb, M]      f32  those of each block of LIST_BLOCK_M queries
+//
+// Parameters
+//   D, T          Width and type of keys and queries: f16, bf16 or f32; D is at most 256.
+//   LIST_BLOCK_N  Keys of a block. Default: 64.
+//   GROUP         Query heads that share a key head, 1 (default) to 128.
+//   LIST_BLOCK_M  Queries of a block, which share a list. Default: 64.
+//
+// The largest entries of a row of scores are its list (torch.topk). A list that is longer than the number of blocks
+// that its queries may attend names others too, of which they attend none.
+//
+// Algorithm: MoBA (Lu et al., Mixture of Block Attention for long-context LLMs, 2025), but for the heads of a group
+// together, as in Native Sparse Attention (Yuan et al., 2025): a kernel then reads a block once for all of them.
+
+!k_view  = !tile.view<[?, ?, ?, D], T>
+!lengths = !tile.view<[?], i32>
+!scores  = !tile.view<[?, ?, ?, ?], f32>
+
+!q       = !tile.tile<[BLOCK_M, DP], T>
+!means   = !tile.tile<[BLOCK_N, DP], T>
+!s       = !tile.tile<[BLOCK_M, BLOCK_N], f32>
+!row     = !tile.tile<[BLOCK_N], f32>
+!row_i1  = !tile.tile<[BLOCK_N], i1>
+!row_i32 = !tile.tile<[BLOCK_N], i32>
+
+tile.kernel @block_scores
+    params(D: int, T: type in [f16, bf16, f32], LIST_BLOCK_N: int = 64, GROUP: int = 1, LIST_BLOCK_M: int = 64,
+           let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = 64, let DP: int = padded(D))
+    require(D <= 256, GROUP >= 1, GROUP <= 128, LIST_BLOCK_M >= 1, LIST_BLOCK_N >= 1,
+            dim(q, 1) == GROUP * dim(means, 1), dim(means, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
+            dim(scores, 0) == dim(q, 0),
+            dim(scores, 1) == dim(means, 1), dim(scores, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M),
+            dim(scores, 3) == dim(means, 2), within(seq_lens, 0, (dim(means, 2) + 1) * LIST_BLOCK_N))
+    (%q: !k_view, %means: !k_view, %seq_lens: !lengths, %scores: !scores)
+    grid(%chunk = ceildiv(dim(means, 2), BLOCK_N), %hk = dim(means, 1), %x = dim(q, 0) * dim(scores, 2)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %query_blocks = tile.dim %scores, 2 : !scores
+  %b = arith.divsi %x, %query_blocks : i32
+  %m = arith.remsi %x, %query_blocks : i32
+  %chunk_blocks = tile.param BLOCK_N : i32
+  %number = arith.muli %chunk, %chunk_blocks : i32
+  %means_tile = tile.load %means[%b, %hk, %number, 0] : !k_view -> !means
+  %group = tile.param GROUP : i32
+  %h = arith.muli %hk, %group : i32
+  // Rows of other heads are zero.
+  %q_heads = tile.subview %q dim 1 from %h size %group : !k_view
+  %rows = tile.iota %c0 dim 0 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+  %group_each = tile.full %group : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+  %is_head = arith.cmpi slt, %rows, %group_each : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+  %no_products = tile.constant minus_inf : !s
+  %no_score = tile.constant minus_inf : !row
+  %all_queries = tile.dim %q, 2 : !k_view
+  %span = tile.param LIST_BLOCK_M : i32
+  %first = arith.muli %m, %span : i32
+  %wanted_end = arith.addi %first, %span : i32
+  %end = arith.minsi %wanted_end, %all_queries : i32
+  %best = scf.for %i = %first to %end step %c1 iter_args(%best_old = %no_score) -> (!row) : i32 {
+    %q_tile = tile.load %q_heads[%b, 0, %i, 0] dims [1, 3] : !k_view -> !q
+    %products = tile.dot %q_tile, %means_tile transpose_b : !q, !means -> !s
+    %own = tile.select %is_head, %products, %no_products : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+    %largest = tile.reduce max %own dim 0 : !s -> !row
+    %best_new = arith.maximumf %best_old, %largest : !row
+    scf.yield %best_new : !row
+  }
+
+  // The blocks of the keys of these queries.
+  %given = tile.at %seq_lens[%b] : !lengths
+  %before = arith.subi %given, %all_queries : i32
+  %first_key = arith.addi %before, %first : i32
+  %behind_last = arith.addi %before, %end : i32
+  %last_key = arith.subi %behind_last, %c1 : i32
+  %first_own = arith.maxsi %first_key, %c0 : i32
+  %keys = tile.param LIST_BLOCK_N : i32
+  %first_block = arith.divsi %first_own, %keys : i32
+  %limit = arith.ceildivsi %behind_last, %keys : i32
+  %numbers = tile.iota %number dim 0 : !row_i32
+  %zeros = tile.full %c0 : !row_i32
+  %first_blocks = tile.full %first_block : !row_i32
+  %limits = tile.full %limit : !row_i32
+  %is_first = arith.cmpi eq, %numbers, %zeros : !row_i32
+  %is_last = arith.cmpi sge, %numbers, %first_blocks : !row_i32
+  %is_taken = arith.ori %is_first, %is_last : !row_i1
+  %exists = arith.cmpi slt, %numbers, %limits : !row_i32
+  %taken = arith.negf %no_score : !row
+  %chosen = tile.select %is_taken, %taken, %best : !row_i1, !row
+  %score = tile.select %exists, %chosen, %no_score : !row_i1, !row
+  tile.store %score, %scores[%b, %hk, %m, %number] : !row, !scores
+}
