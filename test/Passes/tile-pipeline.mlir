@@ -5,6 +5,7 @@
 //
 // RUN: tilewright-opt %s --tile-pipeline='params=CAUSAL=true' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=PASSES
 // PASSES:      tile-link{source= },
+// PASSES-NEXT: tile-inline-programs,
 // PASSES-NEXT: tile-inline-calls{of-tiles-only=true},
 // PASSES-NEXT: tile-bind-target{target=cpu},
 // PASSES-NEXT: tile-combine-sums{sums=auto target=cpu},
@@ -22,6 +23,8 @@
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
 // PASSES-NEXT: loop-invariant-code-motion
+// PASSES-NEXT: tile-scale-after-loop,
+// PASSES-NEXT: tile-transpose-operands{target=cpu}
 //
 // RUN: tilewright-opt %s --tile-pipeline='fast-math' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=FAST
 // FAST:        tile-analyze-masks,
