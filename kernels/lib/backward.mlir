@@ -462,6 +462,7 @@ func.func private @is_large(%lse: !acc) -> i1 {
   return %is_large : i1
 }
 
+// %value where @is_large, else %otherwise.
 func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc {
   %is_large = func.call @is_large(%lse) : (!acc) -> i1
   %chosen = arith.select %is_large, %value, %otherwise : !acc

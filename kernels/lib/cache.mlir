@@ -149,13 +149,14 @@ func.func private @cached_rows_of_keys(%pages: !k_view, %b: i32, %block_table: !
   return %rows : !k_rows
 }
 
+// The same for values.
 func.func private @cached_rows_of_values(%pages: !v_view, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
   %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !v_view, !table -> !v_rows
   return %rows : !v_rows
 }
 
-// BLOCK_N keys or values of head hk from row n on: of the cache, or of element a of arrays in one piece.
+// BLOCK_N keys of head hk from row n on: of the cache, or of element a of arrays in one piece.
 func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
   %cached = tile.param CACHED : i1
   %tile = scf.if %cached -> (!k) {
@@ -168,6 +169,7 @@ func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32,
   return %tile : !k
 }
 
+// The same for values.
 func.func private @block_of_values(%part: !v_view, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
   %cached = tile.param CACHED : i1
   %tile = scf.if %cached -> (!v) {

@@ -52,6 +52,7 @@ func.func private @lift() -> !acc {
   return %lift : !acc
 }
 
+// A probability, times @lift.
 func.func private @lifted(%p: !acc) -> !acc {
   %lift = func.call @lift() : () -> !acc
   %product = arith.mulf %p, %lift : !acc
@@ -126,6 +127,7 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
+// The sum of P V, each row times its factor.
 func.func private @rescaled(%rescale: !row, %acc: !o) -> !o {
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
   %acc_kept = arith.mulf %acc, %rescale_each : !o
@@ -374,6 +376,7 @@ func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   return %result : !o
 }
 
+// A result, times the scale of V, without the factor @lift.
 func.func private @descaled_value(%o: !acc, %v_descale: !acc) -> !acc {
   %lift = func.call @lift() : () -> !acc
   %factor = arith.divf %v_descale, %lift : !acc
