@@ -71,7 +71,9 @@ class WorkTest(unittest.TestCase):
             work = Work(problem, PAIRS_ONLY)
             self.assertEqual(work.all(), len(kept))
             for row, key in itertools.product(even_ranges(16, 3), even_ranges(14, 4)):
-                self.assertEqual(work.of([row], [key]), sum(i in range(*row) and j in range(*key) for i, j in kept))
+                inside = [(i, j) for i, j in kept if i in range(*row) and j in range(*key)]
+                self.assertEqual(work.of([row], [key]), len(inside))
+                self.assertEqual(work.touched([row], [key]), tuple(len(set(side)) for side in zip(*inside)) or (0, 0))
 
     def test_shares(self):
         for rows, parts, shares in itertools.product((0, 1, 7, 64, 1000), (1, 3, 8), ("contiguous", "zigzag")):
@@ -203,7 +205,7 @@ class PlanTest(unittest.TestCase):
         topology = Topology(node_rate=1e9, node_latency=1e-3, copy_sms=0)
         found, refused = context_plan.candidates(problem_of([2048], heads=2, key_heads=2), 2, topology, rates)
         plans = {each.method: each for each in found}
-        self.assertEqual(refused, {"heads_ring": "no number between 1 and 2 divides both ranks and heads"})
+        self.assertEqual(refused, {"2d": "no number between 1 and 2 divides both ranks and heads"})
         flops = 2 * 2048 ** 2 * 512  # of the forward of all; 2.5 times as many in the backward
         kernel, values = flops / 4 / 1e12, 1024 * 2 * 256 * 2  # of a step; bytes of K and V of a rank
         merge = 1e-3 + 12 * 1024 * 2 * 129 / 1e12
@@ -242,7 +244,7 @@ class PlanTest(unittest.TestCase):
     def test_without_costs_efficiency_is_one(self):
         for ranks, causal, window in ((2, True, (-1, -1)), (8, False, (-1, -1)), (16, True, (-1, -1))):
             for method in METHODS:
-                if (ranks, method) == (2, "heads_ring"):
+                if (ranks, method) == (2, "2d"):
                     continue
                 found = plan([16384], 16, ranks=ranks, causal=causal, window=window, topology=FREE, rates=IDEAL, methods=(method,))
                 self.assertAlmostEqual(found.efficiency, 1, delta=1e-3, msg=f"{ranks} {method}")
@@ -286,6 +288,9 @@ class PlanTest(unittest.TestCase):
         self.assertFalse(layout.wraps())
         wide = layout_of(problem_of([131072], causal=True, window=(16384 * 2, -1)), 8, "ring")
         self.assertEqual(wide.offsets, [0, 1, 2])
+        # What moves is what a neighbour sees, and what is merged is its rows that see it.
+        self.assertEqual((layout.moved_keys, layout.touched(3, 1), layout.touched(3, -1)), (4095, (4095, 4095), (100, 100)))
+        self.assertEqual(wide.moved_keys, 16384)
 
     def test_packed_sequences_are_cut_by_work(self):
         lengths = documents(1, 131072, 1024, 32768)
@@ -307,17 +312,17 @@ class PlanTest(unittest.TestCase):
         topology = Topology()
         flat = layout_of(problem_of([65536]), 32, "ring")
         self.assertEqual({flat.across(index) for index in range(32)}, {(False, 1), (True, 1)})
-        grouped = layout_of(problem_of([65536]), 32, "heads_ring", 8, "heads")
+        grouped = layout_of(problem_of([65536]), 32, "2d", 8, "heads")
         self.assertEqual({grouped.across(index) for index in range(4)}, {(True, 8)})
         self.assertEqual(grouped.hops(46e6), [topology.network_latency + 1e-3] * 4)
-        shared = layout_of(problem_of([65536]), 32, "heads_ring", 8, "heads", topology=Topology(node_network_rate=46e9))
+        shared = layout_of(problem_of([65536]), 32, "2d", 8, "heads", topology=Topology(node_network_rate=46e9))
         self.assertEqual(shared.hops(46e6), [topology.network_latency + 8e-3] * 4)
-        self.assertEqual(plan([131072], 64, 8, ranks=64, causal=True).method, "heads_ring")
+        self.assertEqual(plan([131072], 64, 8, ranks=64, causal=True).method, "2d")
 
     def test_ranks_of_a_plan(self):
         for inner in ("heads", "ring"):
-            layout = layout_of(problem_of([65536]), 8, "heads_ring", 2, inner)
-            found, _ = context_plan.candidates(layout.problem, 8, Topology(), Rates(), methods=("heads_ring",))
+            layout = layout_of(problem_of([65536]), 8, "2d", 2, inner)
+            found, _ = context_plan.candidates(layout.problem, 8, Topology(), Rates(), methods=("2d",))
             each = next(one for one in found if (one.heads, one.inner) == (2, inner))
             rings, groups = [each.ring_members(head) for head in range(2)], [each.group_members(index) for index in range(4)]
             self.assertEqual(sorted(sum(rings, [])), list(range(8)))
@@ -362,8 +367,8 @@ class PlanTest(unittest.TestCase):
                 (dict(window=(-2, 0)), "window must have numbers of keys, or -1, but got (-2, 0)"),
                 (dict(align="left"), "align must be 'top_left' or 'bottom_right', but got 'left'"),
                 (dict(element_bytes=1), "element_bytes must be 2, 4 or 8, but got 1"),
-                (dict(methods=("ulysses",)), "methods must be some of ring, all_gather, heads, heads_ring, but got 'ulysses'"),
-                (dict(methods=()), "methods must be some of ring, all_gather, heads, heads_ring, but got none"),
+                (dict(methods=("ulysses",)), "methods must be some of ring, all_gather, heads, 2d, but got 'ulysses'"),
+                (dict(methods=()), "methods must be some of ring, all_gather, heads, 2d, but got none"),
                 (dict(shares=("rows",)), "shares must be some of contiguous, zigzag, balanced, but got 'rows'"),
                 (dict(heads=18, methods=("heads",)), "no method distributes this attention: heads: 18 heads are not a multiple of 4 ranks")):
             arguments = {**dict(lengths=[4096], heads=16, ranks=4), **options}
@@ -415,9 +420,9 @@ class ScaleTest(unittest.TestCase):
                                  "--plot", svg, "--json", data)
             self.assertEqual(status, 0)
             self.assertIn("Predicted efficiency of attention: forward, bf16, 16 heads on 16, D 128, full\n", out)
-            self.assertIn("| 16 GPUs | ring | all_gather | heads | heads_ring | chosen | ms | GiB on each |", out)
+            self.assertIn("| 16 GPUs | ring | all_gather | heads | 2d | chosen | ms | GiB on each |", out)
             texts = ["".join(node.itertext()) for node in xml.etree.ElementTree.parse(svg).iter() if node.tag.endswith("text")]
-            for text in ("8 GPUs, efficiency in percent", "64k", "1M", "heads_ring"):
+            for text in ("8 GPUs, efficiency in percent", "64k", "1M", "2d"):
                 self.assertIn(text, texts)
             with open(data, encoding="utf-8") as file:
                 found = json.load(file)

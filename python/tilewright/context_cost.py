@@ -191,8 +191,19 @@ class Work:
 
     def of(self, row_ranges, key_ranges):
         """The work of some ranges of rows on some of keys."""
+        return sum(self._block(*each) for each in self._meetings(row_ranges, key_ranges))
+
+    def touched(self, row_ranges, key_ranges):
+        """(how many rows see a key, how many keys a row sees)."""
+        seeing = seen = 0
+        for rows, keys, low, high in self._meetings(row_ranges, key_ranges):
+            seeing += max(0, min(rows[1], keys[1] - low) - max(rows[0], keys[0] - high))
+            seen += max(0, min(keys[1], rows[1] + high) - max(keys[0], rows[0] + low))
+        return min(seeing, size_of(row_ranges)), min(seen, size_of(key_ranges))
+
+    def _meetings(self, row_ranges, key_ranges):
+        """The parts of a document that ranges have, (rows, keys, low, high), counted from its start."""
         starts, key_starts = self.problem.starts
-        total = 0
         for row in row_ranges:
             first = max(0, bisect.bisect_right(starts, row[0]) - 1)
             for document in range(first, len(starts) - 1):
@@ -206,8 +217,7 @@ class Work:
                 for key in key_ranges:
                     keys = (max(key[0], key_begin) - key_begin, min(key[1], key_starts[document + 1]) - key_begin)
                     if keys[0] < keys[1]:
-                        total += self._block(rows, keys, low, high)
-        return total
+                        yield rows, keys, low, high
 
     def all(self):
         return self.of([(0, self.problem.rows)], [(0, self.problem.key_rows)])

@@ -8,7 +8,7 @@ Each rank has an equal part of the rows and keys, with all heads. The methods, o
     ring         K and V go around: each step computes on the keys that the last step received
     all_gather   each rank gets all K and V, and computes once
     heads        ranks exchange rows for heads (all to all), compute on whole sequences, and exchange back
-    heads_ring   heads are exchanged in groups of ranks, and K and V go around between the groups
+    2d           heads are exchanged in groups of ranks, and K and V go around between the groups
 """
 
 import functools
@@ -19,7 +19,7 @@ from tilewright.context_cost import (FLOAT, Problem, Rates, Topology, Work, kern
                                      size_of)
 from tilewright.context_simulation import run_ring
 
-METHODS = ("ring", "all_gather", "heads", "heads_ring")
+METHODS = ("ring", "all_gather", "heads", "2d")
 SHARES = ("contiguous", "zigzag", "balanced")
 CLOSE = 0.01  # of the time: a plan of less memory that is slower by less is chosen
 SAMPLED = 8  # ranks that are computed where there are many
@@ -109,9 +109,15 @@ class _Layout:
         return [self.topology.hop(size, *self.across(index)) for index in range(self.ring)]
 
     def values_bytes(self, element):
-        """Bytes of the largest share of K and V, in the heads of a rank."""
+        """Bytes of the largest message of K and V, in the heads of a rank: a share, or for a window what a neighbour sees."""
         p = self.problem
-        return p.batch * self.most_keys * self.k_heads * (p.dim + p.value_dim) * element
+        return p.batch * self.moved_keys * self.k_heads * (p.dim + p.value_dim) * element
+
+    @functools.cached_property
+    def moved_keys(self):
+        if self.wraps():
+            return self.most_keys
+        return max((self.touched(rank, offset)[1] for rank in self.sampled for offset in self.offsets if offset), default=0)
 
     def exchange_seconds(self):
         """All to all of Q, K and V before the forward and of O behind it; the backward's, of dO and then of dQ, dK and dV, has
@@ -150,15 +156,18 @@ class _Layout:
         return sorted({index * (self.ring - 1) // (SAMPLED - 1) for index in range(SAMPLED)})
 
     @functools.cached_property
+    def reach(self):
+        """How far before a rank, and how far after it, the owners of its keys are."""
+        if self.problem.is_open and len(self.problem.lengths) == 1:
+            return self.ring - 1, self.ring - 1
+        apart = {rank - other for rank in self.sampled for other in range(self.ring) if self.between(rank, other)}
+        return max((each for each in apart if each > 0), default=0), max((-each for each in apart if each < 0), default=0)
+
+    @functools.cached_property
     def offsets(self):
         """How far the owner of the keys of each step is before a rank, step by step. A window needs those of some neighbours only."""
-        if self.problem.is_open and len(self.problem.lengths) == 1:
-            return list(range(self.ring))
-        apart = {rank - other for rank in self.sampled for other in range(self.ring) if self.between(rank, other)}
-        before, behind = max((a for a in apart if a > 0), default=0), max((-a for a in apart if a < 0), default=0)
-        if before + behind + 1 >= self.ring:
-            return list(range(self.ring))
-        return [*range(before + 1), *range(-1, -behind - 1, -1)]
+        before, after = self.reach
+        return list(range(self.ring)) if self.wraps() else [*range(before + 1), *range(-1, -after - 1, -1)]
 
     def between(self, rank, other):
         """The work of a rank's rows on the keys of another."""
@@ -167,12 +176,20 @@ class _Layout:
         return self._between[rank, other]
 
     def wraps(self):
-        return len(self.offsets) == self.ring
+        """Whether all keys go around to all ranks."""
+        return sum(self.reach) + 1 > self.ring
 
     def step_work(self, rank, offset):
         """The work of a rank on the keys of the rank `offset` before it; 0 if there is no such rank."""
         other = (rank - offset) % self.ring if self.wraps() else rank - offset
         return self.between(rank, other) if 0 <= other < self.ring else 0
+
+    def touched(self, rank, offset):
+        """How many rows of a rank see keys of the rank `offset` before it, and how many keys they see."""
+        other = rank - offset
+        if self.wraps() or not offset:
+            return size_of(self.row_ranges[rank]), self.most_keys
+        return self.work.touched(self.row_ranges[rank], self.key_ranges[other]) if 0 <= other < self.ring else (0, 0)
 
     def merge_seconds(self, rows, direction):
         """Reads a step's partial result, and reads and writes the sum of those before, in f32."""
@@ -180,12 +197,12 @@ class _Layout:
         if direction == "forward":
             elements = rows * self.q_heads * (p.value_dim + 1)
         else:
-            elements = rows * self.q_heads * p.dim + self.most_keys * self.k_heads * (p.dim + p.value_dim)
+            elements = rows * self.q_heads * p.dim + self.moved_keys * self.k_heads * (p.dim + p.value_dim)
         return self.rates.launch + 3 * FLOAT * p.batch * elements / self.rates.memory
 
     def step_seconds(self, rank, step, direction):
         """What a rank computes in a step."""
-        rows = size_of(self.row_ranges[rank])
+        rows = self.touched(rank, self.offsets[step])[0]
         work = self.step_work(rank, self.offsets[step])
         if not work:
             return 0.0
@@ -335,7 +352,7 @@ def _gib(size):
 
 def describe(plan):
     """The method of a plan and its sizes, in words."""
-    if plan.method == "heads_ring":
+    if plan.method == "2d":
         return f"heads over {plan.heads} neighbours, ring of {plan.ring}" if plan.inner == "heads" else \
             f"ring of {plan.ring} neighbours, heads over {plan.heads}"
     return f"{plan.method} of {plan.ranks} ranks"
