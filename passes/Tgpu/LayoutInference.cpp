@@ -393,6 +393,10 @@ void LayoutInference::seedColumns() {
       continue;
     int64_t warpsN = std::gcd(warps, columns / layout::kLanes);
     seed(reduce.getSource(), BlockedAttr::get(context, 1, layout::kLanes, warps / warpsN, warpsN));
+  if (auto scan = dyn_cast<tile::ScanOp>(op)) {
+    unite({scan.getResult(), scan.getSource()});
+    return success();
+  }
   }
 }
 
