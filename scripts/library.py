@@ -24,9 +24,10 @@ INTRODUCTION = """\
 # Library of kernels
 
 The functions in `kernels/lib`, which `tile.link "lib/NAME.mlir"` makes available to a kernel. The compiler contains
-these files. A kernel declares the parameters that a function needs; a function that is not called needs none. A file
-that is linked after the kernel may replace a function that is marked as replaceable: `and` keeps what both functions
-keep, `compose` applies one to the result of the other. Types that begin with `!` are those of the file, which it lists.
+these files. A kernel declares the parameters that a function needs; a function that is not called needs none. A
+function that is marked as replaceable is replaced by that of a file which is linked [by one of these
+rules](../guide/combine.md#make-a-function-of-your-kernel-replaceable). Types that begin with `!` are those of the file,
+which lists them.
 """
 ALIAS = re.compile(r"^(!\w+)\s*=\s*(.*)$")
 DEFINITION = re.compile(r"^(func\.func private|tile\.kernel|tile\.program)\s+(@\w+)")
