@@ -425,11 +425,11 @@ LogicalResult KernelMapper::run() {
   if (failed(layouts.run()))
     return failure();
   b.setInsertionPoint(kernel);
-  auto mapped = KernelOp::create(
-      b, kernel.getSymNameAttr(), b.getStringAttr(target.name), b.getI64IntegerAttr(warps),
-      kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
-      kernel.getGridAttr(), kernel.getConstraintsAttr(), kernel.getArgDefaultsAttr(),
-      kernel.getBindingsAttr(), IntegerAttr());
+  mapped = KernelOp::create(b, kernel.getSymNameAttr(), b.getStringAttr(target.name),
+                            b.getI64IntegerAttr(warps), kernel.getArgNamesAttr(),
+                            kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
+                            kernel.getGridAttr(), kernel.getConstraintsAttr(),
+                            kernel.getArgDefaultsAttr(), kernel.getBindingsAttr(), IntegerAttr());
   entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : kernel.getBody().getArguments())
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));

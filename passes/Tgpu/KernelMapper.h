@@ -146,6 +146,7 @@ private:
   }
 
   tile::KernelOp kernel;
+  KernelOp mapped; ///< what is written
   const Target &target;
   int64_t warps;
   LayoutInference layouts;
