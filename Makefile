@@ -81,6 +81,7 @@ wheel:
 docs: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target refresh-reference-docs
 	@/usr/bin/python3 scripts/diagnostics.py --write
+	@/usr/bin/python3 scripts/library.py --write
 
 digests: configure
 	@scripts/install-ptxas.sh $(BUILD)

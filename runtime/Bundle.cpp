@@ -258,7 +258,7 @@ std::string Bundle::compileCommand(const std::string &entry, const Params &param
       value = value.substr(1, value.size() - 2);
     command += " --param=" + param.first + "=" + value;
   }
-  return command + " --target=" + arch + " --emit=bundle -o FILE";
+  return command + (arch.empty() ? "" : " --target=" + arch) + " --emit=bundle -o FILE";
 }
 
 size_t BundleWriter::addBlob(std::string blob) {

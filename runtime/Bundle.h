@@ -36,7 +36,7 @@ public:
   std::string_view blob(size_t index) const { return blobs[index]; }
 
   /// The command that compiles the code that the bundle lacks; `params` and `arch` as far as they
-  /// are known.
+  /// are known (an empty `arch` is not).
   std::string compileCommand(const std::string &entry, const Params &params,
                              const std::string &arch) const;
 

@@ -97,7 +97,7 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
   if (variants.empty())
     return impl->missing("'" + bundle->name() + "' has no variant of '" + name + "' for " +
                              toString(params),
-                         "sm_80");
+                         /*arch=*/""); // for the targets that tilewrightc chooses
   impl->forms.push_back(std::make_unique<Form>(std::move(variants)));
   impl->finish();
   return Operation(std::move(impl));

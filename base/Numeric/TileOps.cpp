@@ -235,6 +235,27 @@ void tilewright::numeric::reduce(ReduceOp op, Storage storage, const void *in, c
   }
 }
 
+void tilewright::numeric::scan(ReduceOp op, Storage storage, const void *in, const int64_t *shape,
+                               unsigned rank, unsigned dim, bool reverse, void *out) {
+  assert(isSupported(op, storage) && "no such reduction");
+  Split split(shape, rank, dim);
+  size_t bytes = split.inner * storageBytes(storage), count = split.outer * split.size;
+  if (out != in)
+    std::memcpy(out, in, bytes * count);
+  if (bytes == 0)
+    return;
+  BinaryOp join = joinOf(op, storage);
+  for (size_t i = 0; i < split.outer; ++i)
+    for (size_t j = 1; j < split.size; ++j) {
+      size_t at = reverse ? split.size - 1 - j : j, before = reverse ? at + 1 : at - 1;
+      char *line = static_cast<char *>(out) + i * split.size * bytes;
+      [[maybe_unused]] OpError error =
+          binary(join, storage, Operand::span(line + before * bytes),
+                 Operand::span(line + at * bytes), line + at * bytes, split.inner);
+      assert(error == OpError::None && "a reduction has an elementwise operation");
+    }
+}
+
 void tilewright::numeric::iota(Storage storage, const int64_t *shape, unsigned rank, unsigned dim,
                                int64_t start, int64_t step, void *out) {
   Split split(shape, rank, dim);

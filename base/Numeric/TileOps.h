@@ -46,6 +46,12 @@ bool isSupported(ReduceOp op, Storage storage);
 void reduce(ReduceOp op, Storage storage, const void *in, const int64_t *shape, unsigned rank,
             unsigned dim, void *out);
 
+/// out[.., j, ..] = the reduction of in[.., 0 to j, ..] along dimension `dim`, or with `reverse` of
+/// in[.., j to the last, ..]; from the first element of the reduction to the last. Requires
+/// isSupported(op, storage). `out` may be `in`.
+void scan(ReduceOp op, Storage storage, const void *in, const int64_t *shape, unsigned rank,
+          unsigned dim, bool reverse, void *out);
+
 /// out[.., j, ..] = start + j * step along `dim`. Storages I32, I64 (wrapping), F32, F64.
 void iota(Storage storage, const int64_t *shape, unsigned rank, unsigned dim, int64_t start,
           int64_t step, void *out);

@@ -157,6 +157,9 @@ private:
       ++end;
     if (end[0] == '/' && end[1] == '/')
       return success();
+    if (*end == '%' && StringRef(at, end - at).contains('\n')) // the next operation
+      return parser.emitError(SMLoc::getFromPointer(at),
+                              "expected ':' and a type after the expression, such as ': i32'");
     for (auto [symbol, function] : functions)
       if (std::strncmp(end, symbol.data(), symbol.size()) == 0)
         return parser.emitError(SMLoc::getFromPointer(end), "there is no '")

@@ -33,6 +33,28 @@ Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return arith::ConstantOp::materialize(builder, value, type, loc);
 }
 
+static ParseResult rejectUnknown(OpAsmParser &parser, OperationState &state) {
+  constexpr unsigned mostEdits = 3;
+  StringRef name = state.name.getStringRef(), nearest;
+  unsigned least = mostEdits + 1;
+  // Of all dialects: MLIR's search for those of one compares names wrongly.
+  for (RegisteredOperationName known : parser.getContext()->getRegisteredOperations())
+    if (unsigned edits = name.edit_distance(known.getStringRef(), true, mostEdits);
+        edits < least && known.getDialectNamespace() == state.name.getDialectNamespace()) {
+      least = edits;
+      nearest = known.getStringRef();
+    }
+  if (nearest.empty())
+    return parser.emitError(parser.getNameLoc(), "is unknown");
+  return parser.emitError(parser.getNameLoc(), "is unknown; did you mean '") << nearest << "'?";
+}
+
+std::optional<Dialect::ParseOpHook> TileDialect::getParseOperationHook(StringRef name) const {
+  if (auto known = Dialect::getParseOperationHook(name))
+    return known;
+  return ParseOpHook(rejectUnknown);
+}
+
 bool isElementType(Type type) {
   return isa<FloatType>(type) || type.isSignlessInteger(1) || type.isSignlessInteger(32) ||
          type.isSignlessInteger(64);

@@ -44,6 +44,8 @@ def Tile_Dialect : Dialect {
   let extraClassDeclaration = [{
     void registerTypes();
     void registerAttributes();
+    /// For a name that no operation has: reports it, with the nearest.
+    std::optional<ParseOpHook> getParseOperationHook(::llvm::StringRef name) const override;
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }

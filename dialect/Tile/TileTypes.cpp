@@ -106,7 +106,9 @@ static FailureOr<Body> parseBody(AsmParser &parser, bool allowUnknown) {
     SMLoc loc = parser.getCurrentLocation();
     if (failed(parser.parseOptionalKeywordOrString(&name)))
       return parser.emitError(loc, "expected an element type or the name of a type parameter");
-    body.elementType = parser.getChecked<ParamType>(loc, parser.getContext(), name);
+    body.elementType = getTypeBySpelling(parser.getContext(), name); // e4m3, e5m2
+    if (!body.elementType)
+      body.elementType = parser.getChecked<ParamType>(loc, parser.getContext(), name);
     if (!body.elementType)
       return failure();
   }

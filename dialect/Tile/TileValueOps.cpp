@@ -187,6 +187,25 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
+/// Which kinds of combination the elements have.
+static LogicalResult verifyKind(Operation *op, ReduceKind kind, Type element) {
+  bool logical = kind == ReduceKind::And || kind == ReduceKind::Or;
+  if (logical && isa<FloatType>(element))
+    return op->emitOpError() << stringifyReduceKind(kind) << " requires integers, but got "
+                             << element;
+  if (!logical && element.isInteger(1))
+    return op->emitOpError() << stringifyReduceKind(kind)
+                             << " does not support i1; use and, or, or convert with tile.cast";
+  return success();
+}
+
+LogicalResult ScanOp::verify() {
+  Type source = getSource().getType();
+  if (failed(verifyDimension(*this, getDim(), getRank(source))))
+    return failure();
+  return verifyKind(*this, getKind(), getElementType(source));
+}
+
 LogicalResult ReduceOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
   if (failed(verifyDimension(*this, getDim(), getRank(source))))
@@ -196,15 +215,7 @@ LogicalResult ReduceOp::verify() {
   if (failed(verifyShape(*this, expected, result)) ||
       failed(verifyElements(*this, getElementType(source), getElementType(result))))
     return failure();
-  Type element = getElementType(source);
-  bool logical = getKind() == ReduceKind::And || getKind() == ReduceKind::Or;
-  if (logical && isa<FloatType>(element))
-    return emitOpError() << stringifyReduceKind(getKind()) << " requires integers, but got "
-                         << element;
-  if (!logical && element.isInteger(1))
-    return emitOpError() << stringifyReduceKind(getKind())
-                         << " does not support i1; use and, or, or convert with tile.cast";
-  return success();
+  return verifyKind(*this, getKind(), getElementType(source));
 }
 
 /// Tiles among the operands must have the shape of the result, or of the given tile.

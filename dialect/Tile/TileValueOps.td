@@ -239,6 +239,38 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_ScanOp : Tile_Op<"scan", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "running combinations along one dimension: cumulative sums, running maxima";
+  let description = [{
+    Element i along `dim` of the result is the combination of the elements 0 to i of the operand, or with `reverse` of
+    the elements from i to the last. Kinds and their elements are those of `tile.reduce`. The order of combination is
+    not defined, but fixed for a given target. A sum without the element itself is `tile.slice` of the result, by one
+    position.
+
+    On a GPU, the tile goes through shared memory once for each doubling of the extent.
+
+    Preconditions: none. Postconditions: the last element (with `reverse` the first) is that of `tile.reduce`, apart
+    from rounding.
+
+    Example:
+    ```mlir
+    %ends = tile.scan add %counts dim 0 : !tile.tile<[N], i32>
+    %best = tile.scan max %scores dim 1 reverse : !tile.tile<[M, N], f32>
+    ```
+
+    Errors:
+    - an unknown kind
+    - a dimension beyond the rank
+    - `and` or `or` on floats; `add`, `mul`, `max` or `min` on i1
+  }];
+  let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim, UnitAttr:$reverse);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) (`reverse` $reverse^)? attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_MapOp : Tile_Op<"map", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a scalar function applied to every element";
   let description = [{

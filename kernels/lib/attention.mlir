@@ -61,6 +61,7 @@ func.func private @query_of_row(%h: i32, %row: i32) -> (i32, i32) {
   return %row_h, %row_i : i32, i32
 }
 
+// The logit of @sink for the head of a row.
 func.func private @sink_of_row(%h: i32, %row: i32) -> !acc {
   %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
   %sink = func.call @sink(%row_h) : (i32) -> !acc

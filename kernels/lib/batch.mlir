@@ -77,7 +77,7 @@ func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   return %begin, %rows : i32, i32
 }
 
-// The view of the rows of b, for each type of view. Loads and stores through it cannot reach other rows.
+// The view of the rows of b. Loads and stores through it cannot reach other rows.
 func.func private @part_of_queries_and_keys(%all: !qk_view, %begin: i32, %rows: i32) -> !qk_view {
   %packed = tile.param PACKED : i1
   %own = tile.subview %all dim 2 from %begin size %rows : !qk_view
@@ -85,6 +85,7 @@ func.func private @part_of_queries_and_keys(%all: !qk_view, %begin: i32, %rows: 
   return %part : !qk_view
 }
 
+// The same for values.
 func.func private @part_of_values(%all: !v_view, %begin: i32, %rows: i32) -> !v_view {
   %packed = tile.param PACKED : i1
   %own = tile.subview %all dim 2 from %begin size %rows : !v_view
@@ -92,6 +93,7 @@ func.func private @part_of_values(%all: !v_view, %begin: i32, %rows: i32) -> !v_
   return %part : !v_view
 }
 
+// The same for outputs.
 func.func private @part_of_outputs(%all: !o_view, %begin: i32, %rows: i32) -> !o_view {
   %packed = tile.param PACKED : i1
   %own = tile.subview %all dim 2 from %begin size %rows : !o_view
@@ -99,6 +101,7 @@ func.func private @part_of_outputs(%all: !o_view, %begin: i32, %rows: i32) -> !o
   return %part : !o_view
 }
 
+// The same for sums of rows, such as LSE.
 func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !row_view {
   %packed = tile.param PACKED : i1
   %own = tile.subview %all dim 2 from %begin size %rows : !row_view

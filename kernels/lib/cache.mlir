@@ -175,6 +175,7 @@ func.func private @part_of_stored_keys(%all: !k_view, %begin: i32, %count: i32) 
   return %part : !k_view
 }
 
+// The same for values.
 func.func private @part_of_stored_values(%all: !v_view, %begin: i32, %count: i32) -> !v_view {
   %packed = tile.param PACKED : i1
   %own = tile.subview %all dim 2 from %begin size %count : !v_view
@@ -211,13 +212,14 @@ func.func private @cached_rows_of_keys(%pages: !k_view, %b: i32, %block_table: !
   return %rows : !k_rows
 }
 
+// The same for values.
 func.func private @cached_rows_of_values(%pages: !v_view, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
   %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !v_view, !table -> !v_rows
   return %rows : !v_rows
 }
 
-// BLOCK_N keys or values of head hk from row n on: of the cache, or of element a of arrays in one piece.
+// BLOCK_N keys of head hk from row n on: of the cache, or of element a of arrays in one piece.
 func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
   %cached = tile.param CACHED : i1
   %tile = scf.if %cached -> (!k) {
@@ -232,6 +234,7 @@ func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32,
   return %tile : !k
 }
 
+// The same for values.
 func.func private @block_of_values(%part: !v_view, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
   %cached = tile.param CACHED : i1
   %tile = scf.if %cached -> (!v) {

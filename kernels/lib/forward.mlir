@@ -54,6 +54,7 @@ func.func private @drop(%octave: !acc) -> !acc {
   return %drop : !acc
 }
 
+// The maxima of rows, less the drop with 8-bit types.
 func.func private @dropped(%max: !row, %octave: !acc) -> !row {
   %fp8 = tile.param bits(T) == 8 : i1
   %result = scf.if %fp8 -> (!row) {
@@ -155,6 +156,7 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
+// The sum of P V, each row times its factor.
 func.func private @rescaled(%rescale: !row, %acc: !o) -> !o {
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
   // With 8-bit types, products are added apart (tile-transpose-operands).

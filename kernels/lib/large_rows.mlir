@@ -58,6 +58,7 @@ tile.program @large_rows
         !factor_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
 }
 
+// For rows of large LSE among OWN queries: the maximum of their scores and the inverse of their sum.
 tile.kernel @large_rows_sums
     params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, OWN: int, OTHER: int,
@@ -170,6 +171,7 @@ func.func private @is_large(%lse: !acc) -> i1 {
   return %is_large : i1
 }
 
+// %value where LSE is large, else %otherwise.
 func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc {
   %is_large = func.call @is_large(%lse) : (!acc) -> i1
   %chosen = arith.select %is_large, %value, %otherwise : !acc

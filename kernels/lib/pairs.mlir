@@ -303,6 +303,7 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %other_o: !sum_v, %lse: !
   return %lse, %dlse : !own_row, !own_row
 }
 
+// The gradient of the scaled scores, of dW and what @pair_weights held: here of weights whose slopes it held.
 func.func private @pair_gradients(
     %held: !held, %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32,
     %x: i32, %i: !pos, %j: !pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
@@ -314,6 +315,7 @@ func.func private @pair_gradients(
   return %ds : !pair
 }
 
+// Adds to the gradients of captures, of which there are none here.
 func.func private @pair_captures(
     %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
     %i: !pos, %j: !pos, %scale: !acc) attributes {tile.replaceable} {
@@ -605,6 +607,7 @@ tile.kernel @pairs_of_queries
   tile.store %rounded, %dq_part[%a, %map, %m, 0] : !own_k, !qk_view
 }
 
+// dV of OWN keys, the sum of the parts of all maps.
 tile.kernel @sum_parts
     params(DV: int, T: type, MAPS: int, OWN: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%parts: !v_view, %dv: !v_view) grid(%bn = ceildiv(dim(dv, 2), OWN), %h = dim(dv, 1), %b = dim(dv, 0)) {

@@ -30,6 +30,7 @@ func.func private @power_of_two(%x: !acc) -> !acc {
   return %result : !acc
 }
 
+// 1 / x, exactly, for a power of two.
 func.func private @inverse_power(%x: !acc) -> !acc {
   %twice = arith.constant 2130706432 : i32
   %value = tile.cast %x : !acc -> f32

@@ -10,6 +10,7 @@
 
 !acc = !tile.param<ACC>
 
+// The weight of a pair with the score s.
 func.func private @weight(%s: !acc) -> !acc attributes {tile.replaceable} {
   %is_bf16 = tile.param T == bf16 : i1
   %is_f16 = tile.param T == f16 : i1

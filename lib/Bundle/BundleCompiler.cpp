@@ -13,6 +13,7 @@
 #include "lib/Bundle/ReachedSymbols.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
+#include "passes/Tgpu/Notes.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/IR/MLIRContext.h"

@@ -13,7 +13,7 @@
 #include "lib/Support/MakeError.h"
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/Timeline.h"
-#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/Notes.h"
 
 using namespace mlir;
 using namespace tilewright;

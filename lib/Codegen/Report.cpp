@@ -6,9 +6,11 @@
 
 #include "lib/Codegen/Report.h"
 
+#include "base/Layout/Relations.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
+#include "passes/Tgpu/Notes.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/SyncCoverage.h"
 #include "passes/Tile/BindParameters.h"
@@ -33,19 +35,6 @@ void SharedTraffic::add(const SharedTraffic &other) {
     worst = other.worst;
     worstPlace = other.worstPlace;
   }
-}
-
-/// "file:line:column" of the first location in the source; "unknown place" if there is none.
-static std::string describe(Location location) {
-  std::string text;
-  location->walk([&](Location inner) {
-    if (auto file = dyn_cast<FileLineColLoc>(inner); file && text.empty())
-      text = (llvm::Twine(file.getFilename().getValue()) + ":" + llvm::Twine(file.getLine()) + ":" +
-              llvm::Twine(file.getColumn()))
-                 .str();
-    return text.empty() ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return text.empty() ? "unknown place" : text;
 }
 
 /// A register tile read from or written to a buffer: matrices if the layout allows them, else
@@ -114,7 +103,7 @@ static SharedTraffic predictTraffic(Operation *op, const Target &target) {
   auto note = [&](Wavefronts &kind, Wavefronts found) {
     kind += found;
     traffic.worst = found;
-    traffic.worstPlace = describe(op->getLoc());
+    traffic.worstPlace = describePlace(op->getLoc());
   };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](ReadOp read) {
@@ -187,7 +176,45 @@ static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t
       });
 }
 
+/// How often the code of an operation moves elements between warps through shared memory, as
+/// passes/Conversion/EmitTiles.cpp does.
+static int64_t countExchanges(Operation *op) {
+  auto getLayout = [](Value tile) {
+    return getRegisterLayout(cast<RankedTensorType>(tile.getType()));
+  };
+  auto moves = [&](Value source, Value result) {
+    auto from = getLayout(source), to = getLayout(result);
+    bool isSameShape = from && to && from->shape() == to->shape();
+    return !isSameShape || layout::convert(*from, *to).kind != layout::Conversion::Kind::Registers;
+  };
+  return llvm::TypeSwitch<Operation *, int64_t>(op)
+      .Case([&](ConvertOp convert) {
+        return convert.getScratch() && moves(convert.getSource(), convert.getResult());
+      })
+      .Case([&](tile::ReduceOp reduce) {
+        auto from = getLayout(reduce.getSource());
+        return from && from->rank() == 2 &&
+               layout::reductionPlan(*from, static_cast<int>(reduce.getDim())).acrossWarps();
+      })
+      .Case(
+          [&](tile::ReshapeOp reshape) { return moves(reshape.getSource(), reshape.getResult()); })
+      .Case([](tile::TransposeOp transpose) {
+        return transpose.getPermutation().size() > 2 &&
+               !llvm::is_sorted(transpose.getPermutation());
+      })
+      .Case([](tile::SliceOp) { return 1; })
+      .Case([](tile::ScanOp scan) {
+        auto type = cast<RankedTensorType>(scan.getSource().getType());
+        return static_cast<int64_t>(llvm::Log2_64_Ceil(type.getDimSize(scan.getDim())));
+      })
+      .Default(int64_t(0));
+}
+
 static void countWaits(Operation *op, std::map<std::string, int64_t> &counts) {
+  constexpr int64_t barriersOfExchange =
+      2; // after the elements are written, and after they are read
+  if (int64_t exchanges = countExchanges(op))
+    counts["barrier"] += barriersOfExchange * exchanges;
   StringRef kind = llvm::TypeSwitch<Operation *, StringRef>(op)
                        .Case<CopyWaitOp>([](auto) { return "cp.async"; })
                        .Case<WgmmaWaitOp>([](auto) { return "wgmma"; })
@@ -241,8 +268,14 @@ public:
     report.blocks = describeBlocks(kernel->getAttrOfType<DictionaryAttr>(blocksAttrName));
     if (auto strategy = kernel->getAttrOfType<StringAttr>(strategyAttrName))
       report.strategy = strategy.str();
-    if (auto reason = kernel->getAttrOfType<StringAttr>(noRolesName))
+    if (auto reason = kernel->getAttrOfType<StringAttr>(noRolesName)) {
       report.noRoles = reason.str();
+      if (auto place = kernel->getAttrOfType<StringAttr>(noRolesPlaceName))
+        report.noRoles += " (" + place.str() + ")";
+    }
+    if (auto notes = kernel->getAttrOfType<ArrayAttr>(notesName))
+      for (auto note : notes.getAsRange<StringAttr>())
+        report.notes.push_back(note.str());
     report.warps = kernel.getWarps();
     report.sharedBytes = kernel.getSharedBytes().value_or(0);
     kernel.walk([&](AllocRingOp op) {
@@ -256,7 +289,7 @@ public:
     LoopReport outside = describe(kernel.getBody(), {});
     report.loops.insert(report.loops.begin(), std::move(outside));
     for (UncheckedSync unchecked : findUncheckedSync(kernel))
-      report.unchecked.push_back(::describe(unchecked.op->getLoc()));
+      report.unchecked.push_back(describePlace(unchecked.op->getLoc()));
     return std::move(report);
   }
 
@@ -306,7 +339,7 @@ private:
       LoopReport loop;
       for (Region &region : op->getRegions())
         merge(loop, describe(region, inner));
-      loop.place = ::describe(op->getLoc());
+      loop.place = describePlace(op->getLoc());
       loop.role = context.role;
       loop.depth = context.depth;
       if (auto schedule = op->getAttrOfType<ScheduleAttr>("tgpu.schedule")) {
@@ -416,6 +449,8 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
       os << "  strategy        " << kernel.strategy << '\n';
     if (!kernel.noRoles.empty())
       os << "  no roles        " << kernel.noRoles << '\n';
+    for (const std::string &note : kernel.notes)
+      os << "  slower          " << note << '\n';
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
     os << "  registers       ";
     if (known)

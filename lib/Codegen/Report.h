@@ -62,6 +62,7 @@ struct KernelReport {
   std::string blocks;   ///< the chosen blocks, and the reason; empty if none were chosen
   std::string strategy; ///< how instances share a sum; empty for a kernel as its author wrote it
   std::string noRoles;  ///< why a kernel has no roles on a target that has them
+  std::vector<std::string> notes; ///< what else is slower than the target allows, and why
   int64_t warps = 0;
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;

@@ -269,7 +269,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
           "a target must run on the device of the request, of compute capability " +
           std::to_string(request.device->major) + "." + std::to_string(request.device->minor) +
           ", but got " + target + "; leave it out");
-  mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source);
+  mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source, request.options.source);
   if (!parsed)
     return llvm::createStringError("compilation failed");
   return BundleMaker(source, *parsed, request).run();

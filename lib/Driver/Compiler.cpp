@@ -13,10 +13,12 @@
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
+#include "passes/Tile/LinkLibraries.h"
 #include "passes/Tile/ProgramOfKernel.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/DenseSet.h"
@@ -42,7 +44,8 @@ Location startOf(MLIRContext &context, llvm::MemoryBufferRef buffer) {
 
 } // namespace
 
-OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer) {
+OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer,
+                                  llvm::StringRef source) {
   if (isBytecode(buffer)) {
     emitError(startOf(context, buffer), "expected the text of a module but got bytecode");
     return nullptr;
@@ -54,7 +57,12 @@ OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef bu
   sourceMgr->AddNewSourceBuffer(
       llvm::MemoryBuffer::getMemBufferCopy(buffer.getBuffer(), buffer.getBufferIdentifier()),
       llvm::SMLoc());
-  return parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context));
+  // Functions of linked files need no declaration, which the verifier asks for.
+  auto module =
+      parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context, /*verifyAfterParse=*/false));
+  if (!module || failed(declareLinked(*module, source)) || failed(verify(*module)))
+    return nullptr;
+  return module;
 }
 
 //===----------------------------------------------------------------------===//
@@ -212,7 +220,7 @@ std::string findBlocksFile(llvm::StringRef given) {
 
 OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer,
                                     const TilePipelineOptions &options, EntryKind kind) {
-  OwningOpRef<ModuleOp> module = parseBuffer(context, buffer);
+  OwningOpRef<ModuleOp> module = parseBuffer(context, buffer, options.source);
   return module ? compileModule(std::move(module), buffer, options, kind) : nullptr;
 }
 

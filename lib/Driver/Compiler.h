@@ -55,9 +55,10 @@ mlir::OwningOpRef<mlir::ModuleOp> compileModule(mlir::OwningOpRef<mlir::ModuleOp
                                                 const TilePipelineOptions &options, EntryKind kind);
 
 /// Only parses and verifies. In addition to the parser's errors, rejects bytecode, and text that
-/// nests deeper than the recursive parser can follow.
-mlir::OwningOpRef<mlir::ModuleOp> parseBuffer(mlir::MLIRContext &context,
-                                              llvm::MemoryBufferRef buffer);
+/// nests deeper than the recursive parser can follow. Its tile.link finds files by `source`, as
+/// above; functions of these files are declared.
+mlir::OwningOpRef<mlir::ModuleOp>
+parseBuffer(mlir::MLIRContext &context, llvm::MemoryBufferRef buffer, llvm::StringRef source = {});
 
 /// The kernel (mapped onto a GPU or not) or program of that name at the top level of the module, or
 /// null. An empty name finds the only one that no program launches.

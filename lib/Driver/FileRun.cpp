@@ -45,7 +45,7 @@ llvm::Error FileRun::read(DiagnosticPrinter *printer) {
   buffer = std::move(*text);
   if (printer && request.file == "-")
     printer->keepStandardInput(buffer->getBuffer());
-  module = parseBuffer(context, *buffer);
+  module = parseBuffer(context, *buffer, options.source);
   if (!module)
     return makeError("compilation failed");
   if (isMapped(*module))

@@ -396,6 +396,26 @@ LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::ScanOp op) {
+  numeric::ReduceOp kind = reduceOpOf(op.getKind());
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  if (!numeric::isSupported(kind, source.storage))
+    return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
+                            << " by the CPU device";
+  Shape shape(lowering.shapeOf(op.getSource()));
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=, dim = op.getDim(), isReverse = op.getReverse()](Frame &frame) {
+    DenseElements in(frame.pool, frame.values[source.slot], result.count, source.storage);
+    BufferRef buffer(frame.pool.allocate(result.bytes()));
+    numeric::scan(kind, source.storage, in.data(), shape.data(), shape.size(), dim, isReverse,
+                  buffer.data());
+    result.round(buffer.data(), result.count);
+    frame.values[result.slot].setDense(std::move(buffer));
+    return true;
+  });
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tile::DotOp op) {
   ValueOperand lhs = lowering.operand(op.getLhsMutable());
   ValueOperand rhs = lowering.operand(op.getRhsMutable());
@@ -418,7 +438,8 @@ void addTileLowerings(LoweringTable &table) {
                tile::ScatterAddOp, tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp,
                tile::PagedOp, tile::CapturedOp, tile::RepeatOp, tile::FullOp, tile::IotaOp,
                tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::SliceOp, tile::ReduceOp,
-               tile::DotOp>(table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
+               tile::ScanOp, tile::DotOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::interpreter

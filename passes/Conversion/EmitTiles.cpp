@@ -36,15 +36,16 @@ static Values indicesOf(ThreadBuilder &b, const RegisterLayout &layout, ArrayRef
   return indices;
 }
 
-/// Writes a tile to scratch memory and reads each element of the result from position `from` of it,
-/// counted along rows; `from` receives the indices of the element of the result.
-static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Value result,
-                               llvm::function_ref<Value(ArrayRef<Value>)> place) {
+/// Writes the elements of a tile of `type` to scratch memory, and reads each element of the result
+/// from a position of it, counted along rows; `place` receives the indices of the element of the
+/// result.
+static FailureOr<Values> rearrange(KernelEmitter &e, Operation *op, ArrayRef<Value> elements,
+                                   RankedTensorType type, RankedTensorType result,
+                                   llvm::function_ref<Value(ArrayRef<Value>)> place) {
   ThreadBuilder &b = e.b;
   constexpr int64_t mostStaticBytes = 48 * 1024;
-  auto type = cast<RankedTensorType>(source.getType());
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
-  const RegisterLayout &from = *e.getLayout(op, type), &to = *e.getLayout(op, result.getType());
+  ArrayRef<int64_t> shape = result.getShape();
+  const RegisterLayout &from = *e.getLayout(op, type), &to = *e.getLayout(op, result);
   int64_t elementBytes = getElementBits(type.getElementType()) / 8;
   int64_t bytes = elementBytes * type.getNumElements();
   if (bytes > mostStaticBytes)
@@ -55,7 +56,7 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
     return failure();
   Value base = getScratch(e, bytes);
   auto address = [&](Value number) { return b.advance(base, b.mul(number, b.i32(elementBytes))); };
-  Values elements = e.getElements(source), moved;
+  Values moved;
   for (auto [reg, value] : llvm::enumerate(elements))
     if (isCanonicalRegister(from, static_cast<int>(reg)))
       storeVector(b,
@@ -67,7 +68,18 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
         loadVector(b, address(place(indicesOf(b, to, shape, reg))), elements.front().getType(), 1)
             .front());
   syncWarps(e);
-  e.setElements(result, moved);
+  return moved;
+}
+
+/// The same for the tiles of an operation.
+static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Value result,
+                               llvm::function_ref<Value(ArrayRef<Value>)> place) {
+  FailureOr<Values> moved =
+      rearrange(e, op, e.getElements(source), cast<RankedTensorType>(source.getType()),
+                cast<RankedTensorType>(result.getType()), place);
+  if (failed(moved))
+    return failure();
+  e.setElements(result, *moved);
   return success();
 }
 
@@ -208,6 +220,32 @@ static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
   for (auto [element, isInside] : llvm::zip_equal(elements, inside))
     element = arith::SelectOp::create(b, isInside, element, fill);
   e.setElements(op.getResult(), elements);
+  return success();
+}
+
+/// In rounds: after the one of distance d, an element combines 2 d elements (Hillis and Steele).
+static LogicalResult emitScan(KernelEmitter &e, tile::ScanOp op) {
+  ThreadBuilder &b = e.b;
+  auto type = cast<RankedTensorType>(op.getSource().getType());
+  int64_t dim = op.getDim(), extent = type.getDimSize(dim);
+  Values sums = e.getElements(op.getSource());
+  for (int64_t distance = 1; distance < extent; distance *= 2) {
+    Values inside;
+    auto place = [&](ArrayRef<Value> indices) {
+      Values at(indices);
+      // As an unsigned number, a position before the tile is beyond its end.
+      Value index = b.add(at[dim], b.i32(op.getReverse() ? distance : -distance));
+      inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, b.i32(extent)));
+      at[dim] = arith::SelectOp::create(b, inside.back(), index, at[dim]);
+      return linearize(b, at, type.getShape());
+    };
+    FailureOr<Values> others = rearrange(e, op, sums, type, type, place);
+    if (failed(others))
+      return failure();
+    for (auto [sum, other, isInside] : llvm::zip_equal(sums, *others, inside))
+      sum = arith::SelectOp::create(b, isInside, combine(b, op.getKind(), other, sum), sum);
+  }
+  e.setElements(op.getResult(), sums);
   return success();
 }
 
@@ -407,6 +445,7 @@ void tgpu::registerTileLowerings(LoweringTable &table) {
   table.add<tile::TransposeOp>(emitTranspose);
   table.add<tile::ReshapeOp>(emitReshape);
   table.add<tile::SliceOp>(emitSlice);
+  table.add<tile::ScanOp>(emitScan);
   table.add<tile::ReduceOp>(emitReduce);
   table.add<ThreadSumOp>(emitThreadSum);
   table.add<ConvertOp>(emitConvert);

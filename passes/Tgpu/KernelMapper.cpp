@@ -143,6 +143,13 @@ LogicalResult KernelMapper::mapReshape(tile::ReshapeOp op) {
   return success();
 }
 
+LogicalResult KernelMapper::mapScan(tile::ScanOp op) {
+  Value source = getTile(op.getSource(), layouts.get(op.getResult()));
+  map.map(op.getResult(), tile::ScanOp::create(b, source.getType(), op.getKind(), source,
+                                               op.getDim(), op.getReverse()));
+  return success();
+}
+
 LogicalResult KernelMapper::mapSlice(tile::SliceOp op) {
   Value fill = op.getFill() ? map.lookup(op.getFill()) : Value();
   map.map(op.getResult(), tile::SliceOp::create(b, getType(op.getResult()), get(op.getSource()),
@@ -239,6 +246,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       .Case([&](tile::TransposeOp transpose) { return mapTranspose(transpose); })
       .Case([&](tile::ReshapeOp reshape) { return mapReshape(reshape); })
       .Case([&](tile::SliceOp slice) { return mapSlice(slice); })
+      .Case([&](tile::ScanOp scan) { return mapScan(scan); })
       .Case([&](tile::GatherOp gather) { return mapGather(gather); })
       .Case([&](tile::ScatterAddOp scatter) { return mapScatterAdd(scatter); })
       .Case([&](tile::AddAtOp add) {
@@ -417,11 +425,11 @@ LogicalResult KernelMapper::run() {
   if (failed(layouts.run()))
     return failure();
   b.setInsertionPoint(kernel);
-  auto mapped = KernelOp::create(
-      b, kernel.getSymNameAttr(), b.getStringAttr(target.name), b.getI64IntegerAttr(warps),
-      kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
-      kernel.getGridAttr(), kernel.getConstraintsAttr(), kernel.getArgDefaultsAttr(),
-      kernel.getBindingsAttr(), IntegerAttr());
+  mapped = KernelOp::create(b, kernel.getSymNameAttr(), b.getStringAttr(target.name),
+                            b.getI64IntegerAttr(warps), kernel.getArgNamesAttr(),
+                            kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
+                            kernel.getGridAttr(), kernel.getConstraintsAttr(),
+                            kernel.getArgDefaultsAttr(), kernel.getBindingsAttr(), IntegerAttr());
   entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : kernel.getBody().getArguments())
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));

@@ -44,6 +44,7 @@ private:
   mlir::LogicalResult mapTranspose(tile::TransposeOp op);
   mlir::LogicalResult mapReshape(tile::ReshapeOp op);
   mlir::LogicalResult mapSlice(tile::SliceOp op);
+  mlir::LogicalResult mapScan(tile::ScanOp op);
   mlir::LogicalResult mapGather(tile::GatherOp op);
   mlir::LogicalResult mapScatterAdd(tile::ScatterAddOp op);
   /// The tile of indices of a gather or scatter, in the layout that `tile` requires.
@@ -145,6 +146,7 @@ private:
   }
 
   tile::KernelOp kernel;
+  KernelOp mapped; ///< what is written
   const Target &target;
   int64_t warps;
   LayoutInference layouts;

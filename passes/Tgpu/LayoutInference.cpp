@@ -22,6 +22,8 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
+static constexpr int64_t mostColumnsOfWgmma = 256;
+
 bool LayoutInference::isRematerialized(Value value) {
   return value.getDefiningOp() &&
          isa<tile::FullOp, tile::IotaOp, arith::ConstantOp>(value.getDefiningOp());
@@ -200,9 +202,9 @@ tgpu::Swizzle LayoutInference::getSwizzleForTma(Value operand, ArrayRef<int64_t>
   return tgpu::Swizzle::B128;
 }
 
-/// Whether wgmma can read the operands from their buffers. Rows of 48 bytes, for example, fill no
-/// panels.
-bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
+/// Whether wgmma can read the operands from their buffers, or why not. Rows of 48 bytes, for
+/// example, fill no panels.
+Status LayoutInference::checkLieForWgmma(tile::DotOp dot) {
   for (unsigned operand : {0, 1}) {
     auto type = cast<RankedTensorType>(dot->getOperand(operand).getType());
     SmallVector<int64_t> shape = getOperandShape(dot, operand);
@@ -211,10 +213,38 @@ bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
         shape[0], shape[1], bits, getSwizzleForTma(dot->getOperand(operand), shape));
     bool isAlongK = operand == 0 ? !dot.getTransposeA() : dot.getTransposeB();
     auto major = isAlongK ? layout::Major::K : layout::Major::MN;
-    if (!shared || !layout::WgmmaOperand::plan(*shared, major))
-      return false;
+    if (!shared)
+      return shared.status();
+    if (auto planned = layout::WgmmaOperand::plan(*shared, major); !planned)
+      return planned.status();
   }
-  return true;
+  return Status::success();
+}
+
+std::string LayoutInference::whyNotWgmma(tile::DotOp dot) const {
+  Type element = tile::getElementType(dot.getLhs().getType());
+  auto shape = cast<RankedTensorType>(dot.getType()).getShape();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  int64_t rows = rowsOfWarpgroup * std::max<int64_t>(1, warps / Target::warpsOfGroup);
+  if (!element.isF16() && !element.isBF16())
+    os << "wgmma takes operands of f16 and bf16, but got " << element << "; use 16-bit arrays";
+  else if (warps % Target::warpsOfGroup != 0)
+    os << "a thread block must have a multiple of 4 warps, but has " << warps
+       << "; use blocks of 64 rows or more, or tgpu.transpose_few_rows";
+  else if (shape[1] > mostColumnsOfWgmma)
+    os << "a product must have at most " << mostColumnsOfWgmma << " columns, but got " << shape[1]
+       << "; use smaller blocks";
+  else if (!getWgmma(dot))
+    os << "by " << warps << " warps, a product must have a multiple of " << rows
+       << " rows and of 8 columns, but got " << shape[0] << 'x' << shape[1]
+       << (shape[0] % rowsOfWarpgroup ? "; use blocks of a multiple of 64 rows"
+                                      : "; use other blocks, or fewer warps");
+  else if (Status lies = checkLieForWgmma(dot); !lies)
+    os << lies.message() << "; use blocks whose rows are a multiple of 32 bytes";
+  else
+    os << "another product, whose result it reads or which reads its result, must be by mma.sync";
+  return text;
 }
 
 /// Keeps rows within a warp where they are reduced, and where that reduces shared-memory traffic.
@@ -243,7 +273,8 @@ void LayoutInference::seedDots() {
     bool keepsRows = isReduced || (isTied && savesByRows(chain));
     // If one of the products must be an mma, it would read the others' results through shared
     // memory.
-    bool canBeWgmma = llvm::all_of(chain, canLieForWgmma);
+    bool canBeWgmma =
+        llvm::all_of(chain, [](tile::DotOp dot) { return checkLieForWgmma(dot).ok(); });
     for (tile::DotOp dot : chain) {
       if (canBeWgmma) {
         // A converted operand is read from its buffer in the layout in which wgmma takes it from
@@ -272,12 +303,11 @@ SmallVector<int64_t> LayoutInference::getOperandShape(tile::DotOp dot, unsigned 
 }
 
 Attribute LayoutInference::getWgmma(tile::DotOp op) const {
-  constexpr int64_t mostColumns = 256;
   Type element = tile::getElementType(op.getLhs().getType());
   auto shape = cast<RankedTensorType>(op.getType()).getShape();
   bool isOfBytes = getElementBits(element) == 8; // others have been widened
   if (!hasWgmma || !(element.isF16() || element.isBF16() || isOfBytes) ||
-      warps % Target::warpsOfGroup != 0 || shape[1] > mostColumns)
+      warps % Target::warpsOfGroup != 0 || shape[1] > mostColumnsOfWgmma)
     return {};
   auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup, /*rowPairs=*/false);
   return fits(layout, shape) ? layout : Attribute();
@@ -362,6 +392,10 @@ LogicalResult LayoutInference::visit(Operation *op) {
     classOf(reshape.getResult());
     if (shapeOf(reshape.getSource()) == shapeOf(reshape.getResult()))
       unite({reshape.getResult(), reshape.getSource()});
+    return success();
+  }
+  if (auto scan = dyn_cast<tile::ScanOp>(op)) {
+    unite({scan.getResult(), scan.getSource()});
     return success();
   }
   if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicAddOp, tile::GatherOp, tile::ScatterAddOp,

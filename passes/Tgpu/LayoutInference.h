@@ -6,6 +6,7 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_LAYOUTINFERENCE_H
 #define TILEWRIGHT_PASSES_TGPU_LAYOUTINFERENCE_H
 
+#include "base/Support/Status.h"
 #include "dialect/Tgpu/Tgpu.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -34,6 +35,8 @@ public:
   /// The accumulator layout of a product by wgmma; null if the target or the product does not
   /// permit it.
   mlir::Attribute getWgmma(tile::DotOp op) const;
+  /// Why a product is not by wgmma, on a target that has it, with the remedy; for reports.
+  std::string whyNotWgmma(tile::DotOp op) const;
 
   /// The shape of the buffer of a matrix-instruction operand: k is rounded up to a multiple of the
   /// instruction's k.
@@ -82,7 +85,7 @@ private:
   mlir::Attribute getMma(llvm::ArrayRef<int64_t> shape, bool keepsRows) const;
   std::optional<unsigned> getResultRead(tile::DotOp dot);
   bool savesByRows(llvm::ArrayRef<tile::DotOp> chain);
-  static bool canLieForWgmma(tile::DotOp dot);
+  static Status checkLieForWgmma(tile::DotOp dot);
   void seedDots();
   void seedColumns();
   static bool fits(mlir::Attribute layout, llvm::ArrayRef<int64_t> shape);

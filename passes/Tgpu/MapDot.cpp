@@ -6,6 +6,7 @@
 #include "base/Layout/SharedLayout.h"
 #include "passes/Tgpu/ConvertedOperands.h"
 #include "passes/Tgpu/KernelMapper.h"
+#include "passes/Tgpu/Notes.h"
 #include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tgpu/WrittenViews.h"
 
@@ -356,6 +357,9 @@ LogicalResult KernelMapper::mapDot(tile::DotOp op) {
                             << " by " << warps << " warps needs a multiple of 16 rows and of 8 "
                             << "columns for each warp, but got " << op.getType()
                             << "; use larger blocks or fewer warps";
+    if (target.has(Feature::Wgmma))
+      addNote(mapped, op.getLoc(), "tile-to-tgpu", "a product by mma.sync, not wgmma",
+              layouts.whyNotWgmma(op));
     FailureOr<Value> lhs = getOperand(op, 0, mma);
     if (failed(lhs))
       return failure();
@@ -369,6 +373,9 @@ LogicalResult KernelMapper::mapDot(tile::DotOp op) {
   if (!element.isF32() && !element.isF64())
     return op.emitError() << "target " << target.name << " has no product of " << element
                           << "; the supported ones are f16, bf16, f32 and f64";
+  if (element.isF32())
+    addNote(mapped, op.getLoc(), "tile-to-tgpu", "a product on the CUDA cores",
+            "its operands are f32; use f16 or bf16, or precision tf32");
   SharedType types[] = {getOperandBuffer(op, 0), getOperandBuffer(op, 1)};
   if (!types[0] || !types[1])
     return failure();

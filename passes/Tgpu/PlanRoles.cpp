@@ -321,7 +321,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
       loops.push_back(loop);
   if (llvm::none_of(loops, feedsWgmma))
-    return reject("no loop copies operands of wgmma");
+    return reject("no loop copies operands of wgmma; multiply tiles in a loop as tile.load gives "
+                  "them");
 
   Memory memory = getMemory(kernel, *slice);
   // Tiles of different length: blocks take them from a counter, the longest of several steps of the

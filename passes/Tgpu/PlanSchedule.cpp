@@ -12,15 +12,14 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
+#include "passes/Tgpu/Notes.h"
 #include "passes/Tgpu/PlanRoles.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
-#include "llvm/Support/Threading.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUPLANSCHEDULE
@@ -65,12 +64,25 @@ struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSch
           noteNoRoles(kernel, overrides.roles);
       }
       kernel.walk([&](scf::ForOp loop) { planLoop(kernel, loop, overrides); });
+      if (overrides.skeleton == Skeleton::Multistage && !hasMultistage(kernel))
+        kernel.emitWarning() << "schedule: skeleton=multistage has no effect on kernel @"
+                             << kernel.getSymName()
+                             << ", which has no loop whose copies can run ahead; --report says why";
       if (overrides.keepInRegisters.value_or(true))
         kernel.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) { planReads(kernel, loop); });
     }
   }
 
 private:
+  static bool hasMultistage(KernelOp kernel) {
+    WalkResult found = kernel.walk([](scf::ForOp loop) {
+      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+      return schedule && schedule.getSkeleton() == Skeleton::Multistage ? WalkResult::interrupt()
+                                                                        : WalkResult::advance();
+    });
+    return found.wasInterrupted();
+  }
+
   /// Whether the kernel has loops that the roles of a target are for: with products by wgmma, or by
   /// mma of operands of 16 bits that are copied ahead, since its warps are too few for wgmma.
   static bool couldUseRoles(KernelOp kernel) {
@@ -94,25 +106,38 @@ private:
   static void noteNoRoles(KernelOp kernel, const RoleOverrides &overrides) {
     if (!getTargetOf(kernel).hasRoles() || !couldUseRoles(kernel))
       return;
-    std::string text;
-    {
-      ScopedDiagnosticHandler held(kernel.getContext(),
-                                   [&, thread = llvm::get_threadid()](Diagnostic &diagnostic) {
-                                     if (llvm::get_threadid() != thread)
-                                       return failure(); // for the handler of that thread
-                                     text = diagnostic.str();
-                                     return success();
-                                   });
+    Refusal refusal = findRefusal(kernel, [&] {
       (void)planRoles(kernel, overrides, /*must=*/true); // is rejected as before
-    }
-    StringRef why = text;
-    why = why.split("roles: ").second.split("; use the schedule").first; // without the remedy
-    StringRef reason = why.empty() ? StringRef(text) : why;
-    kernel->setAttr(noRolesName, StringAttr::get(kernel.getContext(), reason));
-    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("no-roles")
-                                        .category("tgpu-plan-schedule")
-                                        .function(kernel.getSymName()))
-        << remark::reason("{0}", reason);
+    });
+    kernel->setAttr(noRolesName, StringAttr::get(kernel.getContext(), refusal.why));
+    kernel->setAttr(noRolesPlaceName,
+                    StringAttr::get(kernel.getContext(), describePlace(refusal.location)));
+    remark::missed(refusal.location, remark::RemarkOpts::name("no-roles")
+                                         .category("tgpu-plan-schedule")
+                                         .function(kernel.getSymName()))
+        << remark::reason("{0}", refusal.why);
+  }
+
+  /// Why the body of a loop has no copy.
+  static std::string whyNoCopy(scf::ForOp loop) {
+    WalkResult copy = loop->walk([](CopyAsyncOp) { return WalkResult::interrupt(); });
+    return copy.wasInterrupted()
+               ? "its copies are in a branch; load tiles in the body of the loop, at indices that "
+                 "depend on its variable alone"
+               : "it computes the operands of its products, or reads them before the loop; "
+                 "multiply "
+                 "tiles as tile.load gives them";
+  }
+
+  /// Records why the copies of a loop do not run ahead, if it multiplies.
+  static void noteNotAhead(KernelOp kernel, scf::ForOp loop, Location location, const Twine &why) {
+    WalkResult product = loop->walk([&](Operation *op) {
+      bool isOfLoop =
+          isa<MmaOp, WgmmaOp, FmaDotOp>(op) && op->getParentOfType<scf::ForOp>() == loop;
+      return isOfLoop ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (product.wasInterrupted())
+      addNote(kernel, location, "tgpu-plan-schedule", "copies that do not run ahead", why);
   }
 
   LogicalResult parse(Overrides &overrides) {
@@ -198,8 +223,12 @@ private:
     if (loop->hasAttr(scheduleName)) // set by the author
       return;
     FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
-    if (failed(slice))
+    if (failed(slice)) {
+      Refusal refusal = findRefusal(loop, [&] { (void)CopySlice::get(loop, /*explain=*/true); });
+      noteNotAhead(kernel, loop, refusal.location,
+                   loop.getBody()->getOps<CopyAsyncOp>().empty() ? whyNoCopy(loop) : refusal.why);
       return;
+    }
     Skeleton skeleton = overrides.skeleton.value_or(Skeleton::Multistage);
     if (overrides.stages == 1)
       skeleton = Skeleton::Synchronous;
@@ -218,6 +247,11 @@ private:
       --stages;
     while (stages > 1 && getBytesWith(kernel, *slice, stages) > limit)
       --stages;
+    if (stages == 1 && !overrides.stages && skeleton != Skeleton::Synchronous)
+      noteNotAhead(kernel, loop, loop.getLoc(),
+                   "two buffers for each copy need " + Twine(getBytesWith(kernel, *slice, 2)) +
+                       " bytes of shared memory, but there are " + Twine(limit) +
+                       "; use smaller blocks");
     stages = overrides.stages.value_or(stages);
     if (stages == 1)
       skeleton = Skeleton::Synchronous;

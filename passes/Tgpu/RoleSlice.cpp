@@ -54,28 +54,64 @@ static bool isOptional(KernelOp kernel, Value value) {
                       [&](auto pair) { return std::get<0>(pair) == value && std::get<1>(pair); });
 }
 
+/// Stores why there is no tensor map.
+static TensorMapType noMap(std::string *why, const Twine &text) {
+  if (why)
+    *why = text.str();
+  return {};
+}
+
+/// The name of a kernel's argument, in quotes; of another value, a word for it.
+static std::string getName(KernelOp kernel, Value view) {
+  auto argument = dyn_cast<BlockArgument>(MappedView::of(view).argument);
+  if (!argument || argument.getOwner() != &kernel.getBody().front())
+    return "a view";
+  return "'" + cast<StringAttr>(kernel.getArgNames()[argument.getArgNumber()]).getValue().str() +
+         "'";
+}
+
+/// Why a view cannot have a tensor map, whatever the access is; empty if it can.
+static std::string whyNotMapped(KernelOp kernel, Value mapped, bool mayBeCaptured) {
+  auto argument = dyn_cast<BlockArgument>(mapped);
+  bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
+                             : mayBeCaptured && mapped.getDefiningOp<tile::CapturedOp>();
+  if (!isArgument)
+    return "its view is not an argument of the kernel, or one part of an argument";
+  if (isOptional(kernel, mapped))
+    return "the argument is optional; copy from one that is not";
+  return "";
+}
+
 /// The box of rows of a sequence: as many as lie together, in whole repetitions of the swizzle.
 static TensorMapType getPagedMap(KernelOp kernel, tile::PagedOp paged,
-                                 std::optional<ArrayRef<int64_t>> dims, SharedType buffer) {
+                                 std::optional<ArrayRef<int64_t>> dims, SharedType buffer,
+                                 std::string *why) {
   constexpr int64_t rowsOfSwizzle = 8;
-  auto pool = dyn_cast<BlockArgument>(paged.getPool());
   auto type = cast<tile::ViewType>(paged.getPool().getType());
   int64_t rank = type.getRank();
-  if (!pool || pool.getOwner() != &kernel.getBody().front() || isOptional(kernel, pool) ||
-      rank > TensorMapRank::mostOfRaggedView || buffer.getShape().size() != 2 ||
+  if (std::string text = whyNotMapped(kernel, paged.getPool(), false); !text.empty())
+    return noMap(why, text);
+  if (rank > TensorMapRank::mostOfRaggedView || buffer.getShape().size() != 2 ||
       buffer.getElementType() != type.getElementType())
-    return {};
+    return noMap(why,
+                 "a tile of pages must have two dimensions and the type of a pool of at most " +
+                     Twine(TensorMapRank::mostOfRaggedView));
   // Dimensions count from the rows of the sequence.
   int64_t columnDim = dims ? dims->back() : rank - 2, rowDim = dims ? dims->front() : rank - 3;
   int64_t bits = getElementBits(buffer.getElementType()), rows = buffer.getShape()[0];
-  if (columnDim != rank - 2 || rowDim != 0 || buffer.getSwizzle() == tgpu::Swizzle::None)
-    return {};
+  if (columnDim != rank - 2 || rowDim != 0)
+    return noMap(why, "rows of the tile must be those of the sequence, and columns run along the "
+                      "last dimension of the pool");
+  if (buffer.getSwizzle() == tgpu::Swizzle::None)
+    return noMap(why, "rows of " + Twine(buffer.getShape()[1] * bits / 8) +
+                          " bytes must be a multiple of 32");
   if (int64_t together = paged.getRowsTogether())
     rows = std::gcd(rows, together);
   while (rows > Target::mostBoxExtent && rows % 2 == 0)
     rows /= 2;
   if (rows > Target::mostBoxExtent || rows % rowsOfSwizzle != 0)
-    return {};
+    return noMap(why, Twine(rows) + (rows == 1 ? " row of a tile lies" : " rows of a tile lie") +
+                          " together in a page; use pages of a multiple of 8 rows");
   SmallVector<int64_t> box(rank, 1);
   box[1] = rows;
   box[rank - 1] = 8 * layout::panelBytes(buffer.getSwizzle()) / bits;
@@ -86,12 +122,11 @@ static TensorMapType getPagedMap(KernelOp kernel, tile::PagedOp paged,
 
 TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                                  std::optional<ArrayRef<int64_t>> dims, bool isOfFirst,
-                                 SharedType buffer) {
+                                 SharedType buffer, std::string *why) {
   if (auto paged = view.getDefiningOp<tile::PagedOp>())
-    return isa<CopyAsyncOp>(access) ? getPagedMap(kernel, paged, dims, buffer) : TensorMapType();
+    return isa<CopyAsyncOp>(access) ? getPagedMap(kernel, paged, dims, buffer, why)
+                                    : TensorMapType();
   constexpr int64_t mostExtent = Target::mostBoxExtent, chunkBytes = 16;
-  Value mapped = MappedView::of(view).argument;
-  auto argument = dyn_cast<BlockArgument>(mapped);
   auto part = view.getDefiningOp<tile::SubviewOp>();
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();
@@ -100,26 +135,42 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
   // is copied.
   int64_t mostDims = TensorMapRank::most - (part ? TensorMapRank::ofRagged : 0) +
                      (ragged > 0 && isOfFirst ? 1 : 0);
-  bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
-                             : static_cast<bool>(mapped.getDefiningOp<tile::CapturedOp>());
-  if (!isArgument || isOptional(kernel, argument) || rank > mostDims || bufferRank > 2 ||
-      rank < bufferRank || buffer.getElementType() != type.getElementType())
-    return {};
+  if (std::string text = whyNotMapped(kernel, MappedView::of(view).argument, true); !text.empty())
+    return noMap(why, text);
+  if (rank > mostDims)
+    return noMap(why, "its view has rank " + Twine(rank) + ", but at most " + Twine(mostDims) +
+                          " is possible" + (part ? " of a part by tile.subview" : ""));
+  if (bufferRank > 2 || rank < bufferRank || buffer.getElementType() != type.getElementType())
+    return noMap(why, "a tile must have at most two dimensions, and the type of its view");
   int64_t columnDim = dims ? dims->back() : rank - 1;
   int64_t rowDim = bufferRank == 1 ? -1 : dims ? dims->front() : rank - 2;
   bool leavesOutFirst = part && rank + TensorMapRank::ofRagged > TensorMapRank::most;
-  if (columnDim != rank - 1 || rowDim > rank - 2 || ragged == rank - 1 ||
-      (leavesOutFirst && rowDim == 0) || (part && !access->hasAttr(startsInsideName)))
-    return {};
+  if (columnDim != rank - 1 || rowDim > rank - 2)
+    return noMap(why, "columns of the tile run along dimension " + Twine(columnDim) +
+                          " of the view, but must along the last, whose elements are contiguous");
+  if (ragged == rank - 1)
+    return noMap(why, "tile.subview takes a part of the last dimension");
+  if (leavesOutFirst && rowDim == 0)
+    return noMap(
+        why,
+        "rows run along the first of " + Twine(rank) +
+            " dimensions of a part by tile.subview; add a dimension of one element before them");
+  if (part && !access->hasAttr(startsInsideName))
+    return noMap(why, "it may begin before the part of its view by tile.subview; use indices that "
+                      "are products and sums of numbers of the grid and of positive constants");
   int64_t elementBytes = getElementBits(buffer.getElementType()) / 8;
   int64_t rows = bufferRank == 2 ? buffer.getShape()[0] : 1, columns = buffer.getShape().back();
   if (buffer.getSwizzle() != tgpu::Swizzle::None)
     columns = layout::panelBytes(buffer.getSwizzle()) / elementBytes;
   while (rows > mostExtent && rows % 2 == 0)
     rows /= 2;
-  if (rows > mostExtent || columns > mostExtent || columns * elementBytes % chunkBytes != 0 ||
+  if (rows > mostExtent || columns > mostExtent)
+    return noMap(why, "a box has at most " + Twine(mostExtent) + " rows and columns, but got " +
+                          Twine(rows) + "x" + Twine(columns) + "; use smaller blocks");
+  if (columns * elementBytes % chunkBytes != 0 ||
       (buffer.getShape().back() % columns != 0 && buffer.getSwizzle() == tgpu::Swizzle::None))
-    return {};
+    return noMap(why, "rows of " + Twine(columns * elementBytes) +
+                          " bytes must be a multiple of 16; use wider blocks");
   SmallVector<int64_t> box(rank, 1);
   if (bufferRank == 2)
     box[rowDim] = rows;
@@ -198,8 +249,10 @@ private:
   }
 
   LogicalResult add(CopyAsyncOp copy) {
-    if (!getTensorMap(kernel, copy, cast<SharedType>(copy.getBuffer().getType())))
-      return reject(copy, "there is no tensor map for a copy");
+    std::string why;
+    if (!getTensorMap(kernel, copy, cast<SharedType>(copy.getBuffer().getType()), &why))
+      return reject(copy, "there is no tensor map for a copy of " +
+                              getName(kernel, copy.getView()) + ": " + why);
     if (written.contains(copy.getView()))
       return reject(copy, "the kernel writes to the view that a copy reads");
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();

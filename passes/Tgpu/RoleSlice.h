@@ -71,19 +71,21 @@ mlir::scf::ForOp getScratchLoop(AllocOp alloc);
 /// a non-optional argument, or a part of one along a dimension other than the innermost, and the
 /// access must not begin before that part. The buffer's columns run along the innermost dimension.
 /// `dims` are the view's dimensions along which the buffer lies; `isOfFirst` means that the access
-/// is to element 0 of the first dimension.
+/// is to element 0 of the first dimension. `why` receives the reason if there is none.
 TensorMapType getTensorMap(KernelOp kernel, mlir::Operation *access, mlir::Value view,
                            std::optional<llvm::ArrayRef<int64_t>> dims, bool isOfFirst,
-                           SharedType buffer);
+                           SharedType buffer, std::string *why = nullptr);
 template <typename AccessOp>
 TensorMapType getTensorMap(KernelOp kernel, AccessOp access,
-                           std::optional<llvm::ArrayRef<int64_t>> dims, SharedType buffer) {
+                           std::optional<llvm::ArrayRef<int64_t>> dims, SharedType buffer,
+                           std::string *why = nullptr) {
   return getTensorMap(kernel, access, access.getView(), dims,
-                      startsWithZero(access.getIndices(), access.getStaticIndices()), buffer);
+                      startsWithZero(access.getIndices(), access.getStaticIndices()), buffer, why);
 }
 template <typename AccessOp>
-TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer) {
-  return getTensorMap(kernel, access, access.getDims(), buffer);
+TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer,
+                           std::string *why = nullptr) {
+  return getTensorMap(kernel, access, access.getDims(), buffer, why);
 }
 
 /// The values that an operation and its regions read.

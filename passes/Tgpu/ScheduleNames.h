@@ -14,8 +14,6 @@ namespace tilewright::tgpu {
 inline constexpr llvm::StringLiteral scheduleName = "tgpu.schedule";
 /// On a kernel: a RoleScheduleAttr.
 inline constexpr llvm::StringLiteral roleScheduleName = "tgpu.role_schedule";
-/// On a kernel without roles, for a target that has them: a text that says why.
-inline constexpr llvm::StringLiteral noRolesName = "tgpu.no_roles";
 /// On a tgpu.copy_async in a loop: the slots of its ring, if they differ from the loop's `stages`.
 inline constexpr llvm::StringLiteral ringStagesName = "tgpu.ring_stages";
 /// On a loop's tgpu.copy_async: after a tile's copies, the load role lends a slot of the ring to

@@ -57,6 +57,7 @@ public:
   }
 
   LogicalResult run();
+  LogicalResult declare();
 
 private:
   Library *find(LinkOp link, const Library &from);
@@ -66,6 +67,7 @@ private:
   FailureOr<Operation *> resolve(const Scope &scope, StringAttr name, Operation *user);
   LogicalResult take(const Scope &scope, Operation *user);
   LogicalResult add(Library *library, Operation *op, Operation *user);
+  LogicalResult rejectCall(func::CallOp call);
 
   ModuleOp root;
   SymbolTable symbols;
@@ -263,13 +265,21 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
   return success();
 }
 
-/// Adds the library definitions that the operation mentions.
-LogicalResult LibraryLinker::take(const Scope &scope, Operation *user) {
-  SmallVector<std::pair<StringAttr, Operation *>> used;
+using Mentions = SmallVector<std::pair<StringAttr, Operation *>>;
+
+/// The symbols that an operation and those in it mention.
+Mentions getMentions(Operation *user) {
+  Mentions used;
   user->walk<WalkOrder::PreOrder>([&](Operation *op) {
     op->getAttrDictionary().walk(
         [&](FlatSymbolRefAttr symbol) { used.push_back({symbol.getAttr(), op}); });
   });
+  return used;
+}
+
+/// Adds the library definitions that the operation mentions.
+LogicalResult LibraryLinker::take(const Scope &scope, Operation *user) {
+  Mentions used = getMentions(user);
   // A declaration also requires a definition.
   if (auto function = dyn_cast<func::FuncOp>(user); function && function.isDeclaration())
     used.push_back({function.getSymNameAttr(), user});
@@ -301,6 +311,65 @@ LogicalResult LibraryLinker::run() {
   }
   for (Operation *op : replaced)
     op->erase();
+  return success();
+}
+
+/// Whether the text of a file defines a function, rather than declares it.
+bool definesFunction(StringRef text, StringRef name) {
+  std::string begin = ("func.func private @" + name + "(").str();
+  for (size_t at = 0; (at = text.find(begin, at)) != StringRef::npos; at += begin.size()) {
+    StringRef rest = text.substr(at);
+    if (rest.find("{\n") < std::min(rest.find("\n\n"), rest.find("\nfunc.func")))
+      return true;
+  }
+  return false;
+}
+
+LogicalResult LibraryLinker::rejectCall(func::CallOp call) {
+  StringRef name = call.getCallee(), nearest;
+  InFlightDiagnostic error = call.emitError()
+                             << "calls @" << name
+                             << ", which neither this file nor one that it links defines; ";
+  for (StringRef library : getLibraryNames())
+    if (definesFunction(*findLibraryText(library), name))
+      return error << "add tile.link \"" << library << '"';
+  constexpr unsigned mostEdits = 2;
+  unsigned least = mostEdits + 1;
+  auto compare = [&](ModuleOp module) {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (unsigned edits = name.edit_distance(function.getSymName(), true, mostEdits);
+          edits < least) {
+        least = edits;
+        nearest = function.getSymName();
+      }
+  };
+  compare(root);
+  for (Library *library : rootFile.links)
+    compare(*library->module);
+  if (nearest.empty())
+    return error << "define it";
+  return error << "did you mean @" << nearest << '?';
+}
+
+LogicalResult LibraryLinker::declare() {
+  if (failed(load(root, rootFile)))
+    return failure();
+  for (auto [name, op] : getMentions(root)) {
+    if (symbols.lookup(name))
+      continue;
+    FailureOr<Operation *> found = resolve({root, rootFile.links}, name, op);
+    if (failed(found))
+      return failure();
+    if (auto function = dyn_cast_or_null<func::FuncOp>(*found)) {
+      auto declaration =
+          func::FuncOp::create(function.getLoc(), name.getValue(), function.getFunctionType());
+      declaration.setPrivate();
+      root.push_back(declaration);
+      symbols.insert(declaration);
+    } else if (auto call = dyn_cast<func::CallOp>(op); call && !*found) {
+      return rejectCall(call);
+    }
+  }
   return success();
 }
 
@@ -353,4 +422,20 @@ LogicalResult tilewright::linkLibraries(ModuleOp module, StringRef source,
   if (module.getOps<LinkOp>().empty())
     return success();
   return LibraryLinker(module, source, isGiven).run();
+}
+
+LogicalResult tilewright::declareLinked(ModuleOp module, StringRef source) {
+  if (!module.getBodyRegion().hasOneBlock())
+    return success(); // which the verifier rejects
+  llvm::DenseSet<StringAttr> known;
+  for (Operation &op : *module.getBody())
+    if (auto name = op.getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName()))
+      if (!known.insert(name).second)
+        return success(); // as well
+  if (llvm::all_of(getMentions(module), [&](auto each) { return known.contains(each.first); }))
+    return success();
+  for (Operation &op : *module.getBody())
+    if (failed(verify(&op)))
+      return failure();
+  return LibraryLinker(module, source, [](StringRef) { return false; }).declare();
 }

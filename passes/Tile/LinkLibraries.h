@@ -24,6 +24,9 @@ constexpr llvm::StringLiteral embeddedFolder = "<tilewright>/";
 /// The text of a file embedded in the compiler, by its name below kernels/.
 std::optional<llvm::StringRef> findLibraryText(llvm::StringRef name);
 
+/// The names of all embedded files.
+llvm::ArrayRef<llvm::StringLiteral> getLibraryNames();
+
 /// A file in the folder of another, or below.
 struct FileBeside {
   enum class Place { Absent, Inside, Outside } place = Place::Absent;
@@ -41,6 +44,11 @@ FileBeside findBeside(llvm::StringRef source, llvm::StringRef name);
 /// empty, the module links what is embedded in the compiler only.
 mlir::LogicalResult linkLibraries(mlir::ModuleOp module, llvm::StringRef source,
                                   llvm::function_ref<bool(llvm::StringRef)> isGiven);
+
+/// Declares the functions that the module mentions, and neither defines nor declares, as its
+/// tile.link files define them. A module that was parsed without verification can then be verified.
+/// Fails with a diagnostic, also at a call of a function that there is not. `source` is as above.
+mlir::LogicalResult declareLinked(mlir::ModuleOp module, llvm::StringRef source);
 
 } // namespace tilewright
 

@@ -384,13 +384,14 @@ Speed of tilewright over that of the peer, decode
 class MainTest(unittest.TestCase):
     def test_usage(self):
         self.assertEqual(run(__main__.main, "--help")[:2], (0, """\
-usage: python -m tilewright {doctor,bench} [--help]
+usage: python -m tilewright {doctor,bench,scale} [--help]
 
   doctor  whether attention can run on this machine, and what is missing
   bench   the speed of attention on this machine's GPU, beside what is installed
+  scale   the predicted efficiency of attention over sequences on many GPUs; needs none
 """))
         status, _, err = run(__main__.main, "cure")
-        self.assertEqual((status, err.splitlines()[-1]), (2, "tilewright: error: expected doctor or bench, but got 'cure'"))
+        self.assertEqual((status, err.splitlines()[-1]), (2, "tilewright: error: expected doctor, bench or scale, but got 'cure'"))
 
 
 if __name__ == "__main__":

@@ -86,9 +86,17 @@ def _nice_top(value):
     return next(step * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10) if step * factor >= value)
 
 
-def svg_plot(groups, title):
+def short_length(length):
+    """A number of rows, as 32k or 1M where it is a multiple of these."""
+    for size, unit in ((1 << 20, "M"), (1 << 10, "k")):
+        if length and length % size == 0:
+            return f"{length // size}{unit}"
+    return str(length)
+
+
+def svg_plot(groups, title, name_of=str):
     """A plot with one panel per group, two panels in a row, and a legend below; groups are {group: {side: [(sequence
-    length, TFLOP/s)]}}."""
+    length, TFLOP/s)]}}. `name_of` gives the text for a length."""
     width, height, columns = 430, 260, 2
     left, right, top, bottom = 52, 14, 34, 34
     sides = list(dict.fromkeys(side for lines in groups.values() for side in lines))
@@ -119,7 +127,7 @@ def svg_plot(groups, title):
                        'stroke="#dddddd"/>')
             out.append(f'<text x="{x0 - 6}" y="{y_of(speed) + 4:.1f}" text-anchor="end">{speed:g}</text>')
         for length in lengths:
-            out.append(f'<text x="{x_of(length):.1f}" y="{y0 + inner_height + 18}" text-anchor="middle">{length}</text>')
+            out.append(f'<text x="{x_of(length):.1f}" y="{y0 + inner_height + 18}" text-anchor="middle">{name_of(length)}</text>')
         for side, line in lines.items():
             color = COLORS[sides.index(side) % len(COLORS)]
             path = " ".join(f"{x_of(length):.1f},{y_of(speed):.1f}" for length, speed in sorted(line))

@@ -164,6 +164,18 @@ func.func @slices(%x: !tile.tile<[M, N], T>, %y: tensor<4x8xf32>, %i: i32, %s: f
   return
 }
 
+// Scans.
+// CHECK-LABEL: func.func @scans(
+// CHECK-NEXT: tile.scan add %{{.*}} dim 0 : !tile.tile<[M, N], T>
+// CHECK-NEXT: tile.scan max %{{.*}} dim 1 reverse : tensor<4x8xf32>
+// CHECK-NEXT: tile.scan or %{{.*}} dim 0 : tensor<8xi1>
+func.func @scans(%x: !tile.tile<[M, N], T>, %y: tensor<4x8xf32>, %z: tensor<8xi1>) {
+  %0 = tile.scan add %x dim 0 : !tile.tile<[M, N], T>
+  %1 = tile.scan max %y dim 1 reverse : tensor<4x8xf32>
+  %2 = tile.scan or %z dim 0 : tensor<8xi1>
+  return
+}
+
 // Inferred result types.
 // CHECK-LABEL: func.func @inferred(
 // CHECK: tile.reduce add %{{.*}} dim 0 : !tile.tile<[M, 4], T> -> !tile.tile<[4], T>

@@ -466,6 +466,42 @@ func.func @slice_fill(%x: tensor<4x8xf32>, %i: i32) {
 
 // -----
 
+// tile.scan.
+func.func @scan_kind(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{the kind of a reduction must be}}
+  %0 = tile.scan mean %x dim 0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @scan_dim(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{dimension 2 is beyond the rank, 2}}
+  %0 = tile.scan add %x dim 2 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @scan_floats(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{and requires integers, but got 'f32'}}
+  %0 = tile.scan and %x dim 0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @scan_flags(%x: tensor<8xi1>) {
+  // expected-error @+1 {{add does not support i1; use and, or, or convert with tile.cast}}
+  %0 = tile.scan add %x dim 0 : tensor<8xi1>
+}
+
+// -----
+
+func.func @scan_types(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{failed to verify that all of {source, result} have same type}}
+  %0 = "tile.scan"(%x) {dim = 0 : i64, kind = #tile<reduce_kind add>} : (tensor<4x8xf32>) -> tensor<4x8xf16>
+}
+
+// -----
+
 // Result types that cannot be inferred.
 func.func @inferred_dim(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}

@@ -257,4 +257,40 @@ TEST_P(NumericTileOps, SlicesAlongEveryDimension) {
       }
 }
 
+TEST_P(NumericTileOps, ScansAlongEveryDimension) {
+  const int64_t shape[] = {2, 5, 3};
+  std::vector<int32_t> in(30);
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<int32_t>(i * 7 % 11) - 5;
+  for (unsigned dim = 0; dim < 3; ++dim)
+    for (bool reverse : {false, true})
+      for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Max}) {
+        std::vector<int32_t> out(30), inPlace = in;
+        scan(op, Storage::I32, in.data(), shape, 3, dim, reverse, out.data());
+        scan(op, Storage::I32, inPlace.data(), shape, 3, dim, reverse, inPlace.data());
+        EXPECT_EQ(out, inPlace);
+        for (int64_t i = 0; i < 2; ++i)
+          for (int64_t j = 0; j < 5; ++j)
+            for (int64_t k = 0; k < 3; ++k) {
+              int64_t at[] = {i, j, k};
+              int64_t begin = reverse ? at[dim] : 0, end = reverse ? shape[dim] : at[dim] + 1;
+              int32_t expected = 0;
+              for (int64_t n = begin; n < end; ++n) {
+                at[dim] = n;
+                int32_t value = in[(at[0] * 5 + at[1]) * 3 + at[2]];
+                expected = n == begin            ? value
+                           : op == ReduceOp::Sum ? expected + value
+                                                 : std::max(expected, value);
+              }
+              ASSERT_EQ(out[(i * 5 + j) * 3 + k], expected) << dim << reverse;
+            }
+      }
+  // A NaN stays in the elements after it.
+  const int64_t length = 3;
+  std::vector<float> line = {1, std::numeric_limits<float>::quiet_NaN(), 2};
+  scan(ReduceOp::Max, Storage::F32, line.data(), &length, 1, 0, /*reverse=*/false, line.data());
+  EXPECT_EQ(line[0], 1);
+  EXPECT_TRUE(std::isnan(line[1]) && std::isnan(line[2]));
+}
+
 } // namespace

@@ -202,7 +202,7 @@ TEST_F(AttentionPlans, RunPackedSequencesAndLists) {
       "kernels/attention_forward.mlir --kernel=attention_forward --param=D=64 --param=DV=64 "
       "--param=T=bf16 --param=CAUSAL=none --param=WINDOW=false --param=PACKED=false "
       "--param=LISTED=true --param=LIST_BLOCK_M=128 --param=LIST_BLOCK_N=128 "
-      "--param=CACHED=false --target=sm_80 --emit=bundle -o FILE");
+      "--param=CACHED=false --emit=bundle -o FILE");
 }
 
 /// A prefill over pages: one plan for all sizes of pages, and for a cache without a table.
@@ -840,7 +840,7 @@ TEST_F(AttentionPlans, RunEntriesWithFewerParameters) {
       "'bundle' has no variant of 'my_attention' for D = 64, DV = 64, T = bf16, CAUSAL = "
       "\"top_left\", GROUP = 4; compile it with: tilewrightc kernels/attention_forward.mlir "
       "--kernel=my_attention --param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=top_left "
-      "--param=GROUP=4 --target=sm_80 --emit=bundle -o FILE");
+      "--param=GROUP=4 --emit=bundle -o FILE");
 }
 
 /// A description of a cache used to find no code in an entry without PAGE_ROWS, and to report

@@ -204,7 +204,7 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
                  "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; compile it with: "
                  "tilewrightc kernels/attention_backward.mlir --program=attention_backward "
                  "--param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none "
-                 "--param=WINDOW=true --param=DETERMINISTIC=false --target=sm_80 --emit=bundle -o "
+                 "--param=WINDOW=true --param=DETERMINISTIC=false --emit=bundle -o "
                  "FILE");
   desc = AttentionBackwardDesc();
   desc.valueDim = -1;
@@ -276,7 +276,7 @@ TEST_F(Backward, ChecksGradientsOfCaptures) {
                  "true; compile it with: tilewrightc kernels/attention_backward.mlir "
                  "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
                  "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
-                 "--param=CAPTURE_GRADIENTS=true --target=sm_80 --emit=bundle -o FILE");
+                 "--param=CAPTURE_GRADIENTS=true --emit=bundle -o FILE");
   for (ProgramSpec &program : writer.manifest.programs)
     program.params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   EXPECT_TRUE(create(writer).ok());

@@ -189,7 +189,7 @@ TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
                  "CAUSAL = \"bottom_right\", WINDOW = true; compile it with: tilewrightc "
                  "kernels/attention_forward.mlir --kernel=attention_forward --param=D=96 "
                  "--param=DV=96 --param=T=f16 --param=CAUSAL=bottom_right --param=WINDOW=true "
-                 "--target=sm_80 --emit=bundle -o FILE");
+                 "--emit=bundle -o FILE");
   desc.headDim = 0;
   EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::InvalidArgument,
                  "the head dimension of attention must be positive, but got 0 and, for values, 0");

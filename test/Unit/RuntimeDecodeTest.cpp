@@ -351,7 +351,7 @@ TEST_F(DecodePlan, NamesWhatIsMissing) {
       "compile it with: tilewrightc kernels/attention_decode.mlir "
       "--kernel=attention_decode --param=D=64 --param=DV=32 --param=T=bf16 "
       "--param=CAUSAL=bottom_right --param=WINDOW=true --param=GROUP=4 --param=ROWS=4 "
-      "--param=PAGE_ROWS=64 --param=SPLITS=4 --target=sm_80 --emit=bundle -o FILE");
+      "--param=PAGE_ROWS=64 --param=SPLITS=4 --emit=bundle -o FILE");
   desc.num_splits = 0;
   desc.entry = "decode";
   EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,

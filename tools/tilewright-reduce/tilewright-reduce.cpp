@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
                          "cannot open '" + input + "': " + llvm::toString(buffer.takeError()));
   if (input == "-")
     diagnostics.keepStandardInput((*buffer)->getBuffer());
-  mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer);
+  mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer, getLinkSource(input));
   if (!module)
     return exitFailed;
   llvm::SmallVector<std::string> arguments(scriptArguments.begin(), scriptArguments.end());

@@ -202,7 +202,7 @@ int main(int argc, char **argv) {
     result = compileBundle(context, **buffer, request);
   } else {
     show("tile IR");
-    module = parseBuffer(context, **buffer);
+    module = parseBuffer(context, **buffer, options.source);
     if (form)
       module = compileOrTakeMapped(std::move(module), **buffer, options, kind, gpu);
     else if (module)

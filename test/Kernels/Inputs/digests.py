@@ -17,8 +17,8 @@
 #   - values, arguments, grid positions, functions, captures or the kernel itself are renamed;
 #   - arguments are reordered, or some that nothing uses come or go;
 #   - scalar constants are defined elsewhere, since every use is an immediate operand of the code;
-#   - parameters change, of which only the attributes `bindings` and `blocks` remain; the attribute `strategy`; or
-#     locations.
+#   - parameters change, of which only the attributes `bindings` and `blocks` remain; the attribute `strategy`; notes for
+#     authors (`tgpu.notes`, `tgpu.no_roles`); or locations.
 # Any other difference changes it: an operation or its place, a constant, type, layout or attribute, the schedule, the
 # extents of the grid, a constraint. The digest of a program covers its arguments, which callers know by name, its
 # constraints and workspaces, and its launches: their order, their conditions, and which array each argument gets.
@@ -95,7 +95,7 @@ def get_attributes(text):
     for attribute in split(split_brackets(text, text.index("{"))[0]):
         if attribute.startswith("blocks = "):
             kept += re.findall(r"shorter = \[[^]]*\]", attribute)
-        elif not attribute.startswith(("bindings = ", "strategy = ")):
+        elif not attribute.startswith(("bindings = ", "strategy = ", "tgpu.notes = ", "tgpu.no_roles")):
             kept.append(attribute)
     return ", ".join(kept)
 
