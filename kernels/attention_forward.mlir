@@ -72,8 +72,8 @@
 //   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
 //             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
 //   SHARD     The arrays hold a part of longer sequences, or some heads, whose places the arguments first_row to
-//             first_batch give. Masks and modifiers get positions in the whole. With PACKED, all but
-//             first_head must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
+//             first_batch give. Masks and modifiers get positions in the whole. With PACKED, only first_head counts, and
+//             the others must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
 //   CONTINUED The softmax continues that of o_before and lse_before, so that the results are those over their keys and
 //             the keys of this launch. A sink belongs to the first launch. Not with 8-bit types. Default: false.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
@@ -203,7 +203,7 @@ tile.kernel @attention_forward
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1), not(and(SHARD, CACHED)), not(and(CONTINUED, FP8)),
             same_dims(o_before, o, 0, 1, 2), same_dims(lse_before, o, 0, 1, 2),
-            or(not(PACKED), and(and(first_row == 0, first_key == 0), first_batch == 0)))
+            or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
      %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
@@ -242,7 +242,8 @@ tile.kernel @attention_forward
   %is_shard = tile.param SHARD : i1
   %row_0 = arith.select %is_shard, %first_row, %c0 : i32
   %key_0 = arith.select %is_shard, %first_key, %c0 : i32
-  %shift = arith.select %is_shard, %diagonal, %own_shift : i32
+  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
+  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
   %head_0 = arith.select %is_shard, %first_head, %c0 : i32
   %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
   %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32

@@ -44,7 +44,7 @@ tile.link "lib/weights.mlir"
 
 tile.program @tanh_attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,
            DETERMINISTIC: flag = false, BLOCK_M: int = block(), BLOCK_N: int = block(), let MAPS: int = 1,
            let ROWS: flag = false, let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, or(not(DETERMINISTIC), adds_in_order()), dim(k, 0) == dim(q, 0),

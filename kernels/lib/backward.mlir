@@ -20,6 +20,7 @@
 //   DW                                 columns of K in the product for dQ
 //   CAUSAL, WINDOW                     as in attention_backward.mlir
 //   CAPTURE_GRADIENTS, DETERMINISTIC   as in attention_backward.mlir
+//   SHARD, TO                          as in attention_backward.mlir
 //   NATURAL                            whether scores may be too large for base 2
 //   WITH_DK, WITH_DV, WITH_DQ          which gradients to compute
 //
@@ -27,12 +28,14 @@
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
+tile.link "shard.mlir"
 tile.link "softmax.mlir"
 
 !qk_view    = !tile.view<[?, ?, ?, D], T>
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
 !acc_view   = !tile.view<[?, ?, ?, D], ACC>
+!dqk_view   = !tile.view<[?, ?, ?, D], TO>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view    = !tile.view<[?], i32>
 !weight_view = !tile.view<[?, ?, ?], T>
@@ -68,6 +71,7 @@ func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_gradients(!dqk_view, i32, i32) -> !dqk_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @workspace_begin(i32, i32) -> i32
@@ -230,14 +234,18 @@ func.func private @round_of_queries(
 // elements. The padding rows of packed sequences in a workspace get zeros.
 tile.kernel @attention_backward_delta
     params(D: int, DV: int, T: type, BLOCK_M: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, WITH_DQ: flag,
-           CAPTURE_GRADIENTS: flag, NATURAL: flag, let DP: int = padded(D), let DVP: int = padded(DV),
+           CAPTURE_GRADIENTS: flag, NATURAL: flag, SHARD: flag, let DP: int = padded(D), let DVP: int = padded(DV),
            let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
      %delta: !row_view, %lse_base2: !row_view, %row_weights: !weight_view when (NATURAL),
-     %dq_sum: !acc_view when (WITH_DQ))
+     %dq_sum: !acc_view when (WITH_DQ), %first_head: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(o, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, BLOCK_M),
                       ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
+  %c0 = arith.constant 0 : i32
+  %is_shard = tile.param SHARD : i1
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
   %all_queries = tile.dim %o, 2 : !v_view
@@ -263,10 +271,10 @@ tile.kernel @attention_backward_delta
   %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
   %natural = tile.param NATURAL : i1
   %kept_row = arith.select %natural, %natural_row, %base2_row : !row
-  %dsink = tile.map @sink_adjoint(%h, %delta_row, %natural_row) : (i32, !row, !row) -> !row
+  %dsink = tile.map @sink_adjoint(%at_h, %delta_row, %natural_row) : (i32, !row, !row) -> !row
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
-    tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
+    tile.add_gradients @sink(%at_h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
   }
   %with_dq = tile.param WITH_DQ : i1
   scf.if %with_dq {
@@ -284,15 +292,17 @@ tile.kernel @attention_backward_delta
 
 // A block of queries with the keys that it attends: dQ without atomic additions.
 tile.kernel @attention_backward_queries
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
+    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, NATURAL: flag, BLOCK_M: int, BLOCK_N: int,
            let DP: int = padded_for("gradients", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !qk_view,
+     %row_weights: !weight_view when (NATURAL), %delta: !row_view, %dq: !dqk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: !acc, %window_left: i32, %window_right: i32)
+     %scale: !acc, %window_left: i32, %window_right: i32,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -309,8 +319,18 @@ tile.kernel @attention_backward_queries
   %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %dq_part = func.call @part_of_gradients(%dq, %q_begin, %queries) : (!dqk_view, i32, i32) -> !dqk_view
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %is_shard = tile.param SHARD : i1
+  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
+  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
+  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
+  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
+  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
+  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
+  %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %workspace_m = arith.addi %workspace_begin, %m : i32
   %span = tile.param LIST_BLOCK_M : i32
@@ -332,20 +352,23 @@ tile.kernel @attention_backward_queries
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
+          : i32, i32, i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%dq_old = %no_dq : !dq) {
+    %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
-        %q_tile, %do_tile, %lse_row, %weight_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %b, %h, %m, %n, %scale)
+        %q_tile, %do_tile, %lse_row, %weight_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old, %at_b, %at_h, %at_m, %at_n,
+        %scale)
         : (!q, !o, !row, !weights, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, !acc) -> !dq
     tile.yield %dq_new : !dq
   }
   %scales = tile.full %scale : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
-  %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view
+  %rounded = tile.cast %scaled : !dq -> !tile.tile<[BLOCK_M, DP], TO>
+  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DP], TO>, !dqk_view
 }
 
 // With NATURAL, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
