@@ -173,7 +173,8 @@ tile.program @attention_backward
                                          select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
            let NATURAL: flag = replaced("score_mod.unbounded"), let ACC: type = accumulator(T))
     require(D <= 512, DV <= 512, not(and(PACKED, SCORE_GRADIENT)), not(and(SHARD, SCORE_GRADIENT)),
-            or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))), not(and(LISTED, SCORE_GRADIENT)),
+            or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))),
+            not(and(LISTED, SCORE_GRADIENT)),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(k, 0) == dim(q, 0),
             dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2),
             same_dims(lse, q, 0, 1, 2), same_dims(dlse, q, 0, 1, 2), same_dims(dq, q, 0, 1, 2),
@@ -223,8 +224,8 @@ tile.program @attention_backward
       : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !weight_view, !acc_view, i32
   tile.launch @attention_backward_sums(%q, %k, %lse, %lse_base2, %row_weights, %cu_seqlens_q, %cu_seqlens_k,
                                        %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
-      with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (and(NATURAL, not(SHARD))) : !qk_view, !qk_view, !row_view, !row_view,
-        !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+      with (BLOCK_M = SUM_BLOCK_M, BLOCK_N = SUM_BLOCK_N) when (and(NATURAL, not(SHARD))) : !qk_view, !qk_view,
+        !row_view, !row_view, !weight_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
   tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PACKED) : !qk_view, !cu_view, !cu_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq_sum, %dk, %dv, %order,
                                        %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
@@ -244,7 +245,8 @@ tile.program @attention_backward
         !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left,
                                           %window_right, %first_row, %first_key, %diagonal, %first_head, %first_batch)
-      when (not(DQ_KERNEL)) : !acc_view, !qk_view, !dqk_view, !cu_view, !cu_view, !acc, i32, i32, i32, i32, i32, i32, i32
+      when (not(DQ_KERNEL)) : !acc_view, !qk_view, !dqk_view, !cu_view, !cu_view, !acc, i32, i32, i32, i32, i32, i32,
+        i32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %row_weights, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right, %first_row, %first_key, %diagonal,
@@ -261,9 +263,9 @@ tile.program @attention_backward
 // A block of keys with the queries of all heads of its group.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag,
-           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
-           WITH_DQ: flag = true, NATURAL: flag, IN_ORDER: flag = false,
+           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int,
+           DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
+           WITH_DV: flag = true, WITH_DQ: flag = true, NATURAL: flag, IN_ORDER: flag = false,
            let MAY_ORDER: flag = not(or(or(LISTED, CAPTURE_GRADIENTS),
                                         or(replaced("mask_mod"), replaced("weight_mod")))),
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),

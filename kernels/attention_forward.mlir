@@ -72,8 +72,8 @@
 //   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
 //             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
 //   SHARD     The arrays hold a part of longer sequences, or some heads, whose places the arguments first_row to
-//             first_batch give. Masks and modifiers get positions in the whole. With PACKED, only first_head counts, and
-//             the others must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
+//             first_batch give. Masks and modifiers get positions in the whole. With PACKED, the others than first_head
+//             must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
 //   CONTINUED The softmax continues that of o_before and lse_before, so that the results are those over their keys and
 //             the keys of this launch. A sink belongs to the first launch. Not with 8-bit types. Default: false.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of

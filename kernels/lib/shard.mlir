@@ -6,8 +6,8 @@
 //
 //   first_row, first_key     the position of the first row of q, and of k
 //   first_head, first_batch  the number of the first head of q, and of the first batch element
-//   diagonal                 the key on the diagonal of the first query of the whole, in place of @diagonal_shift: 0, or
-//                            the number of all keys minus that of all queries
+//   diagonal                 the key on the diagonal of the first query of the whole, in place of @diagonal_shift: 0,
+//                            or under bottom_right the number of all keys minus that of all queries
 //
 // Without SHARD, positions are those in the arrays, and the arguments have no part in the code: a parameter excludes
 // them, because zeros that are only known at run time would cost each mask an addition.

@@ -11,6 +11,8 @@ import torch.distributed as dist
 # from one message for all heads.
 DIRECT_BYTES = 1 << 20
 
+GATED = ("cuda",)  # devices whose kernels take what an exchange needs to run: see post_beside
+
 
 class Group:
     """The processes that share the rows, by their ranks in a group."""
@@ -121,7 +123,7 @@ def post_beside(exchange, peers, like):
     """Posts messages that are to run beside the next kernels of the current stream. Kernels that take all multiprocessors would
     delay them, and, where they began on one side alone, the wait for the other side would hold multiprocessors. So small messages
     go first, for which the stream waits: both sides then come here, and the others follow at once."""
-    if like.device.type == "cuda" and exchange.ops:
+    if like.device.type in GATED:  # on all ranks alike
         gate = Exchange(exchange.group, exchange.what)
         for peer in peers:
             gate.send(like.new_zeros(1), peer)

@@ -186,7 +186,15 @@ class _Ring:
         for x, buffer in zip((k, v), buffers):
             exchange.send(_picked(x, self.keys[self.own], given), self.rank(self.target(step)))
             exchange.receive(buffer, self.rank(self.source(step)))
-        self.posted[step] = exchange.post(), buffers, taken
+        if step == 1 or self.call.at_once:
+            exchange.post()
+        else:
+            self.post_beside(exchange, step)
+        self.posted[step] = exchange, buffers, taken
+
+    def post_beside(self, exchange, step):
+        """Posts messages of a step that are to run beside kernels."""
+        return post_beside(exchange, {self.rank(self.source(step)), self.rank(self.target(step))}, self.tensors[0])
 
     def begin(self):
         for step in range(1, self.call.lines() if self.call.at_once else 2):
@@ -292,6 +300,16 @@ def _ring_backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads):
     first, last = _own_first(shares.blocks(rows, spans, ring.band, ring.own))
     compute(first, own_k, own_v, spans, dk, dv)
     returned = []
+
+    def settle(most):
+        """Adds what others have returned, in the order of steps, so that runs are bit-identical, but for `most` exchanges."""
+        while len(returned) > most:
+            exchange, buffers, of = returned.pop(0)
+            exchange.wait()
+            for total, buffer in zip((dk, dv), buffers):
+                for span in of:
+                    total.add(span, _rows(buffer, of, span))
+
     for step in range(1, call.lines()):
         its_k, its_v, its_spans = ring.take(step)
         sums = [_Sum(x, its_spans, kind) for x in (its_k, its_v)]
@@ -301,13 +319,10 @@ def _ring_backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads):
         for total, buffer in zip(sums, buffers):
             exchange.send(total.result(), ring.rank(ring.source(step)))
             exchange.receive(buffer, ring.rank(ring.target(step)))
-        returned.append((exchange.post(), buffers, of))
+        returned.append((ring.post_beside(exchange, step), buffers, of))
+        settle(1)
     compute(last, own_k, own_v, spans, dk, dv)
-    for exchange, buffers, of in returned:  # in the order of steps, so that runs are bit-identical
-        exchange.wait()
-        for total, buffer in zip((dk, dv), buffers):
-            for span in of:
-                total.add(span, _rows(buffer, of, span))
+    settle(0)
     return dq.result(), dk.result(), dv.result(), captured
 
 
