@@ -150,6 +150,16 @@ def _rows(x, spans, span):
     return x[:, :, begin:begin + span[1] - span[0]]
 
 
+def _keys(part, spans):
+    """The range of a part's keys, among those of `spans` in memory."""
+    begin = offset_in(spans, part.keys[0])
+    return begin - part.further, begin + part.keys[1] - part.keys[0]
+
+
+def _merged(call, parts, spans, band):
+    return parts if call.modifier else shares.merged(parts, spans, band)  # modifiers read positions
+
+
 def _picked(x, spans, wanted):
     return x if wanted == spans else torch.cat([_rows(x, spans, span) for span in wanted], 2) if wanted else x[:, :, :0]
 
@@ -218,7 +228,9 @@ def _ring_forward(call, q, k, v, more, heads):
     ring = _Ring(call, k, v)
     ring.begin()
     rows = ring.rows[ring.own]
-    segments = shares.segments(rows, {ring.source(step): ring.keys[ring.source(step)] for step in range(call.lines())}, ring.band)
+    keys = {source: ring.needs(ring.own, source) for source in map(ring.source, range(call.lines()))}
+    keys[ring.own] = ring.keys[ring.own]
+    segments = [(segment, _merged(call, parts, keys, ring.band)) for segment, parts in shares.segments(rows, keys, ring.band)]
     states, left = {}, {segment: max(len(parts), 1) for segment, parts in segments}
     for step in range(call.lines()):
         own_k, own_v, spans = ring.take(step)
@@ -235,8 +247,9 @@ def _ring_forward(call, q, k, v, more, heads):
                 sums, before = _rows(lse, rows, segment), None
                 if left[segment] + 1 < len(parts):
                     before = states[segment], sums
-                its_k, its_v = (x[:, :, :0] if part.keys is None else _rows(x, spans, part.keys) for x in (own_k, own_v))
-                place = _place(call, segment[0], part.keys[0] if part.keys else 0, heads[0])
+                begin, end = _keys(part, spans) if part.keys else (0, 0)
+                its_k, its_v = (x[:, :, begin:end] for x in (own_k, own_v))
+                place = _place(call, segment[0], part.keys[0] - part.further if part.keys else 0, heads[0])
                 _forward(call, _rows(q, rows, segment), its_k, its_v, more, place, result, sums, before)
     return o, lse
 
@@ -244,33 +257,40 @@ def _ring_forward(call, q, k, v, more, heads):
 class _Sum:
     """A gradient of rows to which parts add. The first part of a row writes it, since kernels write all rows that they get."""
 
-    def __init__(self, x, spans, dtype):
-        self.total, self.spans, self.written = x.new_empty(x.shape, dtype=dtype), spans, ()
+    def __init__(self, x, dtype):
+        self.total, self.written = x.new_empty(x.shape, dtype=dtype), ()
 
-    def target(self, span):
-        """Where a kernel writes the gradient of a span: the sum itself, if no part has written there yet."""
-        place = _rows(self.total, self.spans, span)
-        is_new = all(end <= span[0] or span[1] <= begin for begin, end in self.written)
+    def target(self, rows):
+        """Where a kernel writes the gradient of a range of rows: the sum itself, if no part has written there yet."""
+        place = self.total[:, :, rows[0]:rows[1]]
+        is_new = all(end <= rows[0] or rows[1] <= begin for begin, end in self.written)
         return place if is_new else place.new_empty(place.shape)
 
-    def add(self, span, x):
-        """Adds what target(span) or another tensor holds."""
-        place = _rows(self.total, self.spans, span)
+    def add(self, rows, x):
+        """Adds what target(rows) or another tensor holds."""
+        place = self.total[:, :, rows[0]:rows[1]]
         if place.data_ptr() != x.data_ptr():
-            for gap in shares.gaps(span, self.written):
-                _rows(self.total, self.spans, gap).zero_()
+            self.clear(rows)
             place.add_(x)
-        self.written = shares.united([*self.written, *shares.gaps(span, self.written)])
+        self.written = shares.united([*self.written, *shares.gaps(rows, self.written)])
+
+    def clear(self, rows):
+        """Writes zeros where no part has written."""
+        for begin, end in shares.gaps(rows, self.written):
+            self.total[:, :, begin:end].zero_()
 
     def result(self):
-        for span in self.spans:
-            for gap in shares.gaps(span, self.written):
-                _rows(self.total, self.spans, gap).zero_()
+        self.clear((0, self.total.shape[2]))
         return self.total
 
 
-def _own_first(parts):
-    """Cuts the parts of a rank's own keys into those before and those after the other ranks' keys: exchanges run meanwhile."""
+def _own_first(parts, band):
+    """Cuts the parts of a rank's own keys into those before and those after the other ranks' keys: exchanges run meanwhile. With a
+    window, little returns, which is not worth a launch."""
+    if len(parts) == 1 and band.left < 0 and parts[0].rows[1] - parts[0].rows[0] > 1:
+        (begin, end), middle = parts[0].rows, sum(parts[0].rows) // 2
+        parts = [parts[0]._replace(rows=own, keys=band.keys(own, parts[0].keys)) for own in ((middle, end), (begin, middle))]
+        parts = [part for part in parts if part.keys[0] < part.keys[1]]
     return parts[:max(1, len(parts) - 1)], parts[max(1, len(parts) - 1):]
 
 
@@ -282,22 +302,28 @@ def _ring_backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads):
     ring = _Ring(call, k, v)
     ring.begin()
     rows, spans = ring.rows[ring.own], ring.keys[ring.own]
-    dq, dk, dv = _Sum(q, rows, kind), _Sum(k, spans, kind), _Sum(v, spans, kind)
+    dq, dk, dv = (_Sum(x, kind) for x in (q, k, v))
 
     def compute(parts, its_k, its_v, its_spans, dk, dv):
         for part in parts:
             its_do, its_q, its_o, its_lse = (_rows(x, rows, part.rows) for x in (do, q, o, lse))
             its_dlse = None if dlse is None else _rows(dlse, rows, part.rows)
-            places = ((dq, part.rows), (dk, part.keys), (dv, part.keys))
+            begin = offset_in(rows, part.rows[0])
+            keys = _keys(part, its_spans)
+            places = ((dq, (begin, begin + part.rows[1] - part.rows[0])), (dk, keys), (dv, keys))
             targets = [total.target(span) for total, span in places]
-            terms = _backward(call, its_do, its_dlse, its_q, _rows(its_k, its_spans, part.keys), _rows(its_v, its_spans, part.keys),
-                              its_o, its_lse, more, wanted, _place(call, part.rows[0], part.keys[0], heads[0]), targets)
+            place = _place(call, part.rows[0], part.keys[0] - part.further, heads[0])
+            terms = _backward(call, its_do, its_dlse, its_q, its_k[:, :, keys[0]:keys[1]], its_v[:, :, keys[0]:keys[1]], its_o,
+                              its_lse, more, wanted, place, targets)
             for (total, span), target in zip(places, targets):
                 total.add(span, target)
             _add(captured, terms)
 
+    def parts_of(its_spans, source):
+        return _merged(call, shares.blocks(rows, its_spans, ring.band, source), {source: its_spans}, ring.band)
+
     own_k, own_v, _ = ring.take(0)
-    first, last = _own_first(shares.blocks(rows, spans, ring.band, ring.own))
+    first, last = _own_first(parts_of(spans, ring.own), ring.band)
     compute(first, own_k, own_v, spans, dk, dv)
     returned = []
 
@@ -308,12 +334,13 @@ def _ring_backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads):
             exchange.wait()
             for total, buffer in zip((dk, dv), buffers):
                 for span in of:
-                    total.add(span, _rows(buffer, of, span))
+                    begin = offset_in(spans, span[0])
+                    total.add((begin, begin + span[1] - span[0]), _rows(buffer, of, span))
 
     for step in range(1, call.lines()):
         its_k, its_v, its_spans = ring.take(step)
-        sums = [_Sum(x, its_spans, kind) for x in (its_k, its_v)]
-        compute(shares.blocks(rows, its_spans, ring.band, ring.source(step)), its_k, its_v, its_spans, *sums)
+        sums = [_Sum(x, kind) for x in (its_k, its_v)]
+        compute(parts_of(its_spans, ring.source(step)), its_k, its_v, its_spans, *sums)
         exchange, of = Exchange(call.group, "exchange gradients of keys"), ring.needs(ring.target(step), ring.own)
         buffers = [x.new_empty((*x.shape[:2], rows_of(of), x.shape[3]), dtype=kind) for x in (k, v)]
         for total, buffer in zip(sums, buffers):
@@ -376,6 +403,8 @@ class _Heads:
         none = shares.Heads((0, 0), (0, 0))
         self.pieces = [own + [none] * (self.count - len(own)) for own in pieces]  # by column
         self.own = self.pieces[call.column]
+        self.peers = list(enumerate(call.members(call.line)))
+        self.whole = {id(of): call.spans(of, call.line) for of in (call.rows, call.keys)}
 
     def ranges(self, of, piece):
         """The ranges of heads of a piece, "queries" or "keys", by column."""
@@ -385,25 +414,22 @@ class _Heads:
         """Whether the keys of a piece are not those of the piece before, by column."""
         return [piece == 0 or pieces[piece].keys != pieces[piece - 1].keys for pieces in self.pieces]
 
-    def peers(self):
-        return enumerate(self.call.members(self.call.line))
-
     def post(self, exchange, piece, like):
         """Posts results of a piece, beside the computation of the next one."""
-        others = [rank for _, rank in self.peers() if rank != self.rank]
+        others = [rank for _, rank in self.peers if rank != self.rank]
         return exchange.post() if piece == self.count - 1 else post_beside(exchange, others, like)
 
     def collect(self, x, of, ranges, exchange, wanted=None):
         """Sends the own rows of other ranks' heads, and returns a tensor of all rows of the own heads, which is complete when the
         messages have arrived and `exchange.copies` have run. `of` holds the spans of each rank, `ranges` the heads of each column,
         and `wanted` which columns receive; without it, all do. None where this one does not."""
-        spans, whole = of[self.rank], self.call.spans(of, self.call.line)
+        spans, whole = of[self.rank], self.whole[id(of)]
         wanted = wanted or [True] * len(ranges)
         result = None
         if wanted[self.call.column]:
             begin, end = ranges[self.call.column]
             result = x.new_empty((x.shape[0], end - begin, rows_of(whole), *x.shape[3:]))
-        for column, rank in self.peers():
+        for column, rank in self.peers:
             begin, end = ranges[column]
             if rank == self.rank:
                 for span in spans if result is not None else ():
@@ -417,8 +443,8 @@ class _Heads:
 
     def spread(self, x, of, ranges, result, exchange):
         """The reverse: sends other ranks' rows of the own heads, and receives the own rows of theirs into `result`."""
-        spans, whole = of[self.rank], self.call.spans(of, self.call.line)
-        for column, rank in self.peers():
+        spans, whole = of[self.rank], self.whole[id(of)]
+        for column, rank in self.peers:
             begin, end = ranges[column]
             if rank == self.rank:
                 for span in spans:
@@ -432,9 +458,9 @@ class _Heads:
     def add_up(self, x, of, ranges, result, exchange):
         """Like `spread` where ranks share heads, in f32: returns a function that adds the terms of all ranks to `result`, in their
         order, once the messages have arrived."""
-        spans, whole = of[self.rank], self.call.spans(of, self.call.line)
+        spans, whole = of[self.rank], self.whole[id(of)]
         terms = []
-        for column, rank in self.peers():
+        for column, rank in self.peers:
             begin, end = ranges[column]
             term = _picked(x, whole, of[rank])
             if rank != self.rank:

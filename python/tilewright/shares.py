@@ -106,10 +106,29 @@ def needed(rows, keys, band):
 
 
 class Part(NamedTuple):
-    """A block of rows and keys, of keys that rank `source` has."""
+    """A block of rows and keys, of keys that rank `source` has, and further keys."""
     rows: Tuple[int, int]
     keys: Tuple[int, int]
     source: int
+    further: int = 0  # so many keys before `keys` in memory, wherever they are in the whole, all of which all rows attend
+
+
+def merged(parts, spans, band):
+    """The parts, of keys that are in memory as `spans`, {source: spans}, with fewer launches, for a call without modifiers, to which positions
+    are nothing but a mask: keys that all rows attend count as those before the next keys in memory, if all rows attend these as well
+    under the band."""
+    result = []
+    for part in parts:
+        before = result[-1] if result else None
+        if before and before.rows == part.rows and before.source == part.source and band.left < 0:
+            own = spans[part.source]
+            adjacent = offset_in(own, before.keys[0]) + before.keys[1] - before.keys[0] == offset_in(own, part.keys[0])
+            last = part.rows[0] + band.shift + band.right  # the last key that all rows attend
+            if adjacent and (band.right < 0 or max(before.keys[1], part.keys[0]) - 1 <= last):
+                result[-1] = part._replace(further=before.further + before.keys[1] - before.keys[0])
+                continue
+        result.append(part)
+    return result
 
 
 def segments(rows, keys, band):
