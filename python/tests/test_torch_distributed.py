@@ -117,6 +117,7 @@ def shapes(check):
     with check.assertRaisesRegex(ValueError, "the key heads must be a multiple or a divisor of the 4 ranks that exchange heads, but got 3"):
         context.attention(*(context.shard(x, 2) for x in qkv(1, 6, 3, 8, 8)))
     compare(check, context, causal, rows=9, keys=9, heads=6, kv_heads=6)
+    compare(check, context, causal, rows=9, keys=9, heads=8, kv_heads=2)  # two pieces share a key head
     exchange.DIRECT_BYTES = 1
     compare(check, tilewright.context_parallel(method="heads"), causal, rows=9, keys=9, heads=8, kv_heads=8)
     compare(check, tilewright.context_parallel(method="2d", heads=2, reduce_captures=True), {"sinks": "?sinks"}, rows=9, keys=9, heads=8, kv_heads=4)

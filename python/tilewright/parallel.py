@@ -455,19 +455,26 @@ class _Heads:
             for span in spans:
                 exchange.receive_rows(_four(_rows(result[:, begin:end], spans, span)), rank)
 
-    def add_up(self, x, of, ranges, result, exchange):
-        """Like `spread` where ranks share heads, in f32: returns a function that adds the terms of all ranks to `result`, in their
-        order, once the messages have arrived."""
+    def are_last(self, piece):
+        """Whether the next piece has other keys, by column."""
+        return self.are_new(piece + 1) if piece + 1 < self.count else [True] * len(self.pieces)
+
+    def add_up(self, x, of, ranges, are_last, result, exchange):
+        """Like `spread` where ranks share heads, in f32, of the columns in `are_last`: returns a function that adds the terms of all
+        ranks to `result`, in their order, once the messages have arrived."""
         spans, whole = of[self.rank], self.whole[id(of)]
         terms = []
         for column, rank in self.peers:
             begin, end = ranges[column]
-            term = _picked(x, whole, of[rank])
+            term = _picked(x, whole, of[rank]) if are_last[self.call.column] else None
             if rank != self.rank:
-                exchange.send(term, rank)
-                term = x.new_empty((x.shape[0], end - begin, rows_of(spans), x.shape[3]))
-                exchange.receive(term, rank)
-            terms.append((result[:, begin:end], term))
+                if term is not None:
+                    exchange.send(term, rank)
+                term = x.new_empty((x.shape[0], end - begin, rows_of(spans), x.shape[3])) if are_last[column] else None
+                if term is not None:
+                    exchange.receive(term, rank)
+            if term is not None:
+                terms.append((result[:, begin:end], term))
 
         def complete():
             for total, term in terms:
@@ -573,17 +580,20 @@ def backward(call, do, dlse, saved, more, wanted, likes):
         return [None if x is None else heads.collect(x, call.rows, heads.ranges("queries", piece), exchange) for x in (do, dlse)]
 
     inputs, exchanges = _posted(heads, collect)
-    returns, completions = [], []
+    returns, completions, held = [], [], None
     for piece, (own_do, own_dlse) in enumerate(inputs):
         _await(exchanges, piece)
         own_dq, *own_keys, terms = _backward_of_heads(call, own_do, own_dlse, *saved[piece], more, wanted,
                                                       heads.own[piece].queries, result)
         _add(captured, terms)
-        exchange, ranges = Exchange(call.group, "return gradients of heads"), heads.ranges("keys", piece)
+        exchange, ranges, are_last = Exchange(call.group, "return gradients of heads"), heads.ranges("keys", piece), heads.are_last(piece)
+        if shared and held is not None:
+            own_keys = [x.add_(before) for x, before in zip(own_keys, held)]
+        held = None if are_last[call.column] else own_keys
         heads.spread(own_dq.to(kind), call.rows, heads.ranges("queries", piece), dq, exchange)
         for x, total in zip(own_keys, (dk, dv)):
             if shared:
-                completions.append(heads.add_up(x, call.keys, ranges, total, exchange))
+                completions.append(heads.add_up(x, call.keys, ranges, are_last, total, exchange))
             else:
                 heads.spread(x, call.keys, ranges, total, exchange)
         returns.append(heads.post(exchange, piece, own_dq))
