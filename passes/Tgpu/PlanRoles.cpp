@@ -205,14 +205,8 @@ int64_t getBytesOf(ArrayRef<const CopyGroup *> groups) {
 /// Whether warpgroups should take turns in multiplying: an iteration has several products, and the
 /// computation between them takes long enough to overlap with another warpgroup's products. Without
 /// turns, attention at D 64 and 128 loses 2 to 20 percent on an H200; at D 256 it gains 1 to 2.
-/// With products of bytes, which take half as long, it gains 21 percent at D 64, and none at D 128.
 bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
   constexpr double leastShare = 0.4;
-  auto isOfBytes = [](WgmmaOp product) {
-    return getElementBits(cast<SharedType>(product.getB().getType()).getElementType()) == 8;
-  };
-  if (llvm::any_of(loop.getBody()->getOps<WgmmaOp>(), isOfBytes))
-    return false;
   auto costs = IterationCosts::get(loop, getTargetOf(kernel));
   return costs.products > 1 && kernel.getWarps() >= 2 * Target::warpsOfGroup &&
          costs.ofFunctions >= leastShare * costs.ofProducts;

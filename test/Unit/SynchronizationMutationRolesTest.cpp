@@ -210,6 +210,8 @@ const Pairs kInOrder = {{"DETERMINISTIC", "true"}};
 
 const std::vector<Kernel> kCausalKernels = {
     rolesOf("forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("forward_bytes", "attention_forward",
+            with(kForwardBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), {}, 0, kScaledLaunches),
     rolesOf("forward_window", "attention_forward", with(kForwardBlocks, kWindowed), {}, 0,
             withWindow(kScaledLaunches)),
     rolesOf("forward_documents", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
