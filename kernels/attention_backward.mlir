@@ -14,11 +14,13 @@
 //   lse          [B, Hq,  Sq]       ACC   result of the forward
 //   do           [B, Hq,  Sq,  DV]  T     gradient of O
 //   dlse         [B, Hq,  Sq]       ACC   gradient of LSE, optional; absent: zero
-//   dq           [B, Hq,  Sq,  D]   T     result
-//   dk           [B, Hkv, Skv, D]   T     result
-//   dv           [B, Hkv, Skv, DV]  T     result
+//   dq           [B, Hq,  Sq,  D]   TO    result
+//   dk           [B, Hkv, Skv, D]   TO    result
+//   dv           [B, Hkv, Skv, DV]  TO    result
 //   d_score      [B or 1, Hq or 1, Sq or 1, Skv]  ACC   result, only with SCORE_GRADIENT
 //   cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks, scale, window_left, window_right
+//                as in attention_forward.mlir
+//   first_row, first_key, diagonal, first_head, first_batch
 //                as in attention_forward.mlir
 //
 // The forward must have had the same masks and modifiers. A query that attends no key and a key that no query attends
@@ -34,6 +36,12 @@
 // Parameters
 //   D, DV, T, CAUSAL, WINDOW, PACKED, LISTED, LIST_BLOCK_M, LIST_BLOCK_N
 //                       As in attention_forward.mlir, but T has at least 16 bits.
+//   TO                  Type of dq, dk and dv: T, the default, or ACC, for terms of sums over several launches.
+//   SHARD               As in attention_forward.mlir. The queries may attend further keys, of other launches: o and lse
+//                       are the results over all of them, and dq has the terms of the keys at hand. The gradient of a
+//                       sink depends on o and lse alone: it is that of all keys in each launch. Where |LSE| exceeds
+//                       4096, P has the error of its last place (lib/large_rows.mlir needs all keys). Not with
+//                       SCORE_GRADIENT.
 //   DETERMINISTIC       Off: dQ may be summed by atomic additions, and its last bits may differ from run to run. The
 //                       same holds for dK and dV in 16 bits on a GPU if query heads share a key head. On: runs are
 //                       bit-identical. Blocks of keys add to dQ in order where that is possible: in 16 bits on
@@ -62,6 +70,8 @@ tile.link "lib/softmax.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
+!dqk_view = !tile.view<[?, ?, ?, D], TO>
+!dv_view  = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
 !factor_view = !tile.view<[?, ?, ?], T>
 !sum_view = !tile.view<[?, ?, ?, D], ACC>
@@ -82,18 +92,21 @@ tile.link "lib/softmax.mlir"
 func.func private @weight_limit(!acc) -> !acc
 
 tile.program @attention_backward
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], TO: type = T, SHARD: flag = false,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
            LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
            let MAPS: int = 1, let ROWS: flag = true, let FACTORS: flag = replaced("score_mod.unbounded"),
            let HEAVY: flag = replaced("weight_mod"), let ACC: type = accumulator(T))
-    require(not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)))
+    require(not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)), not(and(SHARD, SCORE_GRADIENT)),
+            or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
-     %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
+     %dlse: optional !row_view, %dq: !dqk_view, %dk: !dqk_view, %dv: !dv_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD)) {
   %lse_base2, %delta, %factors, %sums = tile.call @pair_rows() -> !row_view, !row_view, !factor_view, !sum_view
   tile.call @large_rows(rows = %lse_base2, factors = %factors) : !row_view, !factor_view
   tile.call @pair_products(rows = %lse_base2, other_rows = %delta, factors = %factors, sums = %sums)

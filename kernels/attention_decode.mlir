@@ -151,7 +151,7 @@ tile.program @attention_decode
            let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
                                                   select(GROUP * ROWS <= 64, 64, 128)),
                                      ceildiv(GROUP * ROWS, 16) * 16),
-           let ACC: type = accumulator(T), let CACHED: flag = true,
+           let ACC: type = accumulator(T), let CACHED: flag = true, let SHARD: flag = false,
            let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
            let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
            // Keys that a sequence may have, and that a part should have: 8,192 keys take long enough to hide the end of
@@ -302,7 +302,7 @@ tile.kernel @attention_decode_part
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
            LEFTPAD: flag, LISTED: flag, LIST_BLOCK_N: int, PART_KEYS: int, PART_UNIT: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true, let SHARD: flag = false,
            let PAIR_SHARE: int = 2,
            // The type of products. f16 has the values of 8 bits, which take four times as long to convert to bf16.
            let SCALED: flag = and(bits(CACHE) == 8, T == bf16), let MT: type = select(SCALED, f16, T),

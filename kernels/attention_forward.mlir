@@ -44,8 +44,12 @@
 //         How many of the L entries count.
 //   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
 //         The arrays q, k and v hold values divided by these factors.
+//   o_before        [B, Hq, Sq, DV]  ACC, lse_before   [B, Hq, Sq]   ACC, only with CONTINUED
+//         O and LSE over other keys. May be the arrays o and lse.
 //   scale                        ACC, finite, usually 1 / sqrt(D)
 //   window_left, window_right    i32, >= -1, default -1: that side of the window is open. Other values require WINDOW.
+//   first_row, first_key, diagonal, first_head, first_batch
+//                                i32, only with SHARD: see lib/shard.mlir
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
 // value, including 0, and need not be multiples of the block sizes. Strides are arbitrary: a cache may have its heads
@@ -72,6 +76,11 @@
 //   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Not with LISTED. Default: false.
 //   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
 //             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
+//   SHARD     The arrays hold a part of longer sequences, or some heads, whose places the arguments first_row to
+//             first_batch give. Masks and modifiers get positions in the whole. With PACKED, the others than first_head
+//             must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
+//   CONTINUED The softmax continues that of o_before and lse_before, so that the results are those over their keys and
+//             the keys of this launch. A sink belongs to the first launch. Not with 8-bit types. Default: false.
 //   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
 //             sequences or 1, blocks count from the begin of a sequence, and Mb is arbitrary. Default: false.
 //   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
@@ -100,12 +109,14 @@ tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
+tile.link "lib/shard.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !k_view   = !tile.view<[?, ?, ?, D], CACHE>
 !v_view   = !tile.view<[?, ?, ?, DV], CACHE>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
+!before_view = !tile.view<[?, ?, ?, DV], ACC>
 !one_view = !tile.view<[1], f32>
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
@@ -143,6 +154,8 @@ func.func private @values_by_factor(!o, !factors, i32, i32) -> !o
 func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @head_of_list(i32, i32, !q_view, !count_view) -> i32
 func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
+// From lib/shard.mlir: places in longer sequences.
+func.func private @in_whole(i32, i32) -> i32
 // From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
@@ -150,9 +163,20 @@ func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i
 func.func private @scale_of_scores(!acc, !one_view, !one_view) -> !acc
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
+func.func private @after_keys(!row, !o) -> (!row, !row, !o)
 func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of_head(i32, !row, !row) -> !row
+
+// Whether a query attends a key, by their positions in the whole. Padding is that of caches, which are no shards.
+func.func private @attends_among(%first_row: i32, %first_key: i32, %padding: i32, %b: i32, %h: i32, %i: i32, %j: i32,
+                                 %shift: i32, %left: i32, %right: i32) -> i1 {
+  %row = func.call @in_whole(%i, %first_row) : (i32, i32) -> i32
+  %key = func.call @in_whole(%j, %first_key) : (i32, i32) -> i32
+  %keep = func.call @attends_behind(%padding, %b, %h, %row, %key, %shift, %left, %right)
+      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
+  return %keep : i1
+}
 
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
@@ -160,12 +184,12 @@ tile.kernel @attention_forward
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
            CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T, DESCALE: flag = and(bits(CACHE) == 8, bits(T) > 8),
-           ABOVE: int = 0,
+           ABOVE: int = 0, SHARD: flag = false, CONTINUED: flag = false,
            LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            let ACC: type = accumulator(T),
            let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
-           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"),
+           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = and(replaced("sink"), not(CONTINUED)),
            let HEAD_ROWS: int = 0)
     require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(LEFTPAD, LISTED)), not(and(CACHED, FP8)),
             or(CACHE == T, and(CACHED, bits(CACHE) == 8)), or(not(DESCALE), and(CACHED, bits(CACHE) == 8)),
@@ -192,14 +216,18 @@ tile.kernel @attention_forward
                and(CACHED, dim(kv_num_blocks, 1) == dim(k, 2))),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), finite(scale),
             select(WINDOW, window_left >= -1, window_left == -1),
-            select(WINDOW, window_right >= -1, window_right == -1))
+            select(WINDOW, window_right >= -1, window_right == -1), not(and(SHARD, CACHED)), not(and(CONTINUED, FP8)),
+            same_dims(o_before, o, 0, 1, 2), same_dims(lse_before, o, 0, 1, 2),
+            or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))))
     (%q: !q_view, %k: !k_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
      %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %k_factors: !factors when (DESCALE), %v_factors: !factors when (DESCALE), %q_descale: !one_view when (FP8),
-     %k_descale: !one_view when (FP8), %v_descale: !one_view when (FP8), %scale: !acc,
-     %window_left: i32 = -1, %window_right: i32 = -1)
+     %k_descale: !one_view when (FP8), %v_descale: !one_view when (FP8), %o_before: !before_view when (CONTINUED),
+     %lse_before: !row_view when (CONTINUED), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -224,7 +252,18 @@ tile.kernel @attention_forward
   %o_part = func.call @part_of_outputs(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %hk = func.call @head_of_keys(%h, %q, %k) : (i32, !q_view, !k_view) -> i32
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  // Places in the whole: zeros without SHARD.
+  %is_shard = tile.param SHARD : i1
+  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
+  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
+  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
+  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
+  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
+  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
+  %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
   %scale_fp8 = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
   %scale_all = func.call @scale_by_factor(%scale_fp8, %k_factors, %b, %hk) : (!acc, !factors, i32, i32) -> !acc
 
@@ -233,7 +272,19 @@ tile.kernel @attention_forward
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %list_head, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
   // State of the online softmax before the first key.
-  %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
+  %continued = tile.param CONTINUED : i1
+  %no_max, %no_sum, %no_o = scf.if %continued -> (!row, !row, !o) {
+    %before_part = tile.subview %o_before dim 2 from %q_begin size %queries : !before_view
+    %sums_part = func.call @part_of_sums(%lse_before, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+    %o_tile_before = tile.load %before_part[%a, %h, %m, 0] : !before_view -> !o
+    %lse_row_before = tile.load %sums_part[%a, %h, %m] : !row_view -> !row
+    %max_before, %sum_before, %acc_before = func.call @after_keys(%lse_row_before, %o_tile_before)
+        : (!row, !o) -> (!row, !row, !o)
+    scf.yield %max_before, %sum_before, %acc_before : !row, !row, !o
+  } else {
+    %first_max, %first_sum, %first_o = func.call @before_keys(%at_h) : (i32) -> (!row, !row, !o)
+    scf.yield %first_max, %first_sum, %first_o : !row, !row, !o
+  }
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !q_view -> !q
 
   // Iterate from the last block of keys to the first: blocks that need a mask, or that the end of the keys cuts, then
@@ -241,14 +292,15 @@ tile.kernel @attention_forward
   %max, %sum, %acc = tile.for_blocks %n in (%origin to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries) descending
-      where @attends_behind(%padding, %b, %h, against, block, %shift, %window_left, %window_right
-          : i32, i32, i32, i32, i32, i32)
+      where @attends_among(%row_0, %key_0, %padding, %at_b, %at_h, against, block, %shift, %window_left, %window_right
+          : i32, i32, i32, i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!k_view, !k_rows, i32, i32, i32) -> !k
     %v_tile = func.call @block_of_values(%v_part, %v_cached, %a, %hk, %n) : (!v_view, !v_rows, i32, i32, i32) -> !v
+    %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
     %max_new, %sum_new, %acc_new = func.call @round_of_keys(
-        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale_all)
+        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n, %scale_all)
         : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
@@ -259,6 +311,6 @@ tile.kernel @attention_forward
   %result = func.call @values_by_factor(%result_fp8, %v_factors, %b, %hk) : (!o, !factors, i32, i32) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
   tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
-  %lse_row = func.call @lse_of_head(%h, %max, %sum) : (i32, !row, !row) -> !row
+  %lse_row = func.call @lse_of_head(%at_h, %max, %sum) : (i32, !row, !row) -> !row
   tile.store %lse_row, %lse_part[%a, %h, %m] : !row, !row_view
 }

@@ -69,7 +69,7 @@ func.func private @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b: i32, %h
 
 tile.kernel @attention_forward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] = select(or(not(on_gpu()), ROW_BYTES <= 256), 64,
                                                       select(ROW_BYTES <= 512, 32, 16)),

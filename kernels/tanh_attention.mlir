@@ -45,7 +45,7 @@ func.func private @diagonal_shift(i32, i32) -> i32
 
 tile.kernel @tanh_attention
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,
            BLOCK_M: int = block(), BLOCK_N: int = block(), let DP: int = padded_for("depth", D, DV, T),
            let DVP: int = padded_for("columns", DV, D, T), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2),

@@ -22,6 +22,7 @@
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
+!dqk_view = !tile.view<[?, ?, ?, D], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
 
 // For instance (%e, %block) of a grid over blocks of `size` rows: b, its index in the first dimension of the arrays,
@@ -99,6 +100,14 @@ func.func private @part_of_outputs(%all: !o_view, %begin: i32, %rows: i32) -> !o
   %own = tile.subview %all dim 2 from %begin size %rows : !o_view
   %part = arith.select %packed, %own, %all : !o_view
   return %part : !o_view
+}
+
+// The same for the arrays of gradients.
+func.func private @part_of_gradients(%all: !dqk_view, %begin: i32, %rows: i32) -> !dqk_view {
+  %packed = tile.param PACKED : i1
+  %own = tile.subview %all dim 2 from %begin size %rows : !dqk_view
+  %part = arith.select %packed, %own, %all : !dqk_view
+  return %part : !dqk_view
 }
 
 // The same for sums of rows, such as LSE.

@@ -10,7 +10,7 @@
 //   sum   the sum of exp2(x - max)
 //   acc   the sum of exp2(x - max) V
 //
-//   max, sum, acc = @before_keys, @before_keys_of, or @no_keys
+//   max, sum, acc = @before_keys, @before_keys_of, @after_keys, or @no_keys
 //   for each block of keys: max, sum, acc = @round_of_keys, or @p_of_products and a product, or @plain_round
 //   O = @output_of(sum, acc), LSE = @lse_of_head(h, max, sum), @lse_with_sinks(sinks, max, sum), or @lse_of(max, sum)
 //
@@ -108,6 +108,23 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %no_sum = tile.full %sink_weight : !row
   %max, %sum = func.call @dropped_state(%no_max, %no_sum, %octave) : (!row, !row, !acc) -> (!row, !row)
   return %max, %sum, %no_o : !row, !row, !o
+}
+
+// The state of rows whose O and LSE over other keys are known: O counts as the value of one key, whose score is LSE.
+func.func private @after_keys(%lse: !row, %o: !o) -> (!row, !row, !o) {
+  %zero = tile.constant 0.0 : !row
+  %one = tile.constant 1.0 : !row
+  %minus_inf = tile.constant minus_inf : !row
+  %log2e = tile.constant 1.4426950408889634 : !row
+  %lowest = func.call @lowest() : () -> !acc
+  %lowest_each = tile.full %lowest : !row
+  %natural = tile.param NATURAL : i1
+  %lse_base2 = arith.mulf %lse, %log2e : !row
+  %own = arith.select %natural, %lse, %lse_base2 : !row
+  %max = arith.maximumf %own, %lowest_each : !row
+  %is_none = arith.cmpf oeq, %lse, %minus_inf : !row
+  %sum = tile.select %is_none, %zero, %one : !tile.tile<[BLOCK_M], i1>, !row
+  return %max, %sum, %o : !row, !row, !o
 }
 
 // The same for rows of several heads, given the sink of each row.

@@ -37,10 +37,10 @@ func.func private @sink(i32) -> !acc
 
 // With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
 // the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
-// rows compute nothing.
+// rows compute nothing. With SHARD, keys may be missing, so all rows are left as they are.
 tile.program @large_rows
     params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, ROW_BYTES: int,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, SHARD: flag, ROW_BYTES: int,
            // Blocks too small for roles: most of them have no row to compute, and end at once.
            let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
            let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
@@ -54,8 +54,9 @@ tile.program @large_rows
      %window_left: i32, %window_right: i32) {
   tile.launch @large_rows_sums(%q, %k, %lse, %rows, %factors, %cu_seqlens_q, %cu_seqlens_k, %kv_indices,
                                %kv_num_blocks, %scale, %window_left, %window_right)
-      with (OWN = SUM_BLOCK_M, OTHER = SUM_BLOCK_N) when (FACTORS) : !qk_view, !qk_view, !row_view, !row_view,
-        !factor_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+      with (OWN = SUM_BLOCK_M, OTHER = SUM_BLOCK_N) when (and(FACTORS, not(SHARD)))
+      : !qk_view, !qk_view, !row_view, !row_view, !factor_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32,
+        i32
 }
 
 // For rows of large LSE among OWN queries: the maximum of their scores and the inverse of their sum.

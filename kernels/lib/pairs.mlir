@@ -20,14 +20,16 @@
 //                    the program has them. %row and %other_row are these, expanded to all keys; 0 without ROWS.
 //
 // %factor is 1 for each query, or what the program has written to %factors; 0 without FACTORS. %b is the number of the
-// batch element or packed sequence, %h that of the query head, %x that of the map, %i and %j are positions.
+// batch element or packed sequence, %h that of the query head, %x that of the map, %i and %j are positions: with SHARD
+// those in the whole (lib/shard.mlir).
 //
 // With MAPS greater than 1, several maps of weights share the values of a head: heads MAPS * h + x of q and k, and of
 // dq and dk, are those of map x of head h of v and do. %dv has a part for each map, as k has; dV is their sum.
 //
-// A program that calls these declares D, DV, T, ACC, CAUSAL, WINDOW and DETERMINISTIC; PACKED, LISTED, LIST_BLOCK_M,
-// LIST_BLOCK_N and CAPTURE_GRADIENTS as attention_backward.mlir, or gives false and 0; and MAPS, ROWS, FACTORS and
-// HEAVY: with it, functions take so many registers that a kernel cannot add in order besides.
+// A program that calls these declares D, DV, T, ACC, CAUSAL, WINDOW and DETERMINISTIC; TO, SHARD, PACKED, LISTED,
+// LIST_BLOCK_M, LIST_BLOCK_N and CAPTURE_GRADIENTS as attention_backward.mlir, or gives T, false and 0; and MAPS, ROWS,
+// FACTORS and HEAVY: with it, functions take so many registers that a kernel cannot add in order besides. SHARD is for
+// programs with one map.
 //
 // Parameters that it gets:
 //
@@ -63,9 +65,12 @@ tile.link "attention.mlir"
 tile.link "batch.mlir"
 tile.link "lists.mlir"
 tile.link "order.mlir"
+tile.link "shard.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
+!dqk_view = !tile.view<[?, ?, ?, D], TO>
+!dv_view  = !tile.view<[?, ?, ?, DV], TO>
 !sum_view = !tile.view<[?, ?, ?, D], ACC>
 !row_view = !tile.view<[?, ?, ?], ACC>
 !factor_view = !tile.view<[?, ?, ?], T>
@@ -84,6 +89,9 @@ tile.link "order.mlir"
 !own_v   = !tile.tile<[OWN, DVP], T>
 !other_k = !tile.tile<[OTHER, DP], T>
 !other_v = !tile.tile<[OTHER, DVP], T>
+!own_dk  = !tile.tile<[OWN, DP], TO>
+!own_dv  = !tile.tile<[OWN, DVP], TO>
+!other_dk = !tile.tile<[OTHER, DP], TO>
 !sum_k   = !tile.tile<[OWN, DP], ACC>
 !sum_v   = !tile.tile<[OWN, DVP], ACC>
 !own_row   = !tile.tile<[OWN], ACC>
@@ -103,6 +111,8 @@ func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_gradients(!dqk_view, i32, i32) -> !dqk_view
+func.func private @part_of_outputs(!dv_view, i32, i32) -> !dv_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @workspace_begin(i32, i32) -> i32
@@ -116,23 +126,28 @@ func.func private @pair_weights(
 // For dense arrays, all weights of which follow from S and rows.
 tile.program @pairs
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           DETERMINISTIC: flag, MAPS: int, ROWS: flag, let ACC: type = accumulator(T))
+           DETERMINISTIC: flag, MAPS: int, ROWS: flag, let TO: type = T, let SHARD: flag = false,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS),
      %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS), %dq: !qk_view, %dk: !qk_view,
      %dv: !v_view, %scale: !acc, %window_left: i32, %window_right: i32) {
-  %rows, %other_rows, %factors, %sums = tile.call @pair_rows()
+  // Without SHARD, no kernel has an argument for a place: what is passed does not matter.
+  %rows, %other_rows, %factors, %sums = tile.call @pair_rows(first_head = %window_left)
       with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
-            FACTORS = false) -> !row_view, !row_view, !factor_view, !sum_view
-  tile.call @pair_products(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums)
+            FACTORS = false) : i32 -> !row_view, !row_view, !factor_view, !sum_view
+  tile.call @pair_products(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums,
+                           first_row = %window_left, first_key = %window_left, diagonal = %window_left,
+                           first_head = %window_left, first_batch = %window_left)
       with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
-            FACTORS = false, HEAVY = false) : !row_view, !row_view, !factor_view, !sum_view
+            FACTORS = false, HEAVY = false)
+      : !row_view, !row_view, !factor_view, !sum_view, i32, i32, i32, i32, i32
 }
 
 // The numbers of rows, factors of 1, and the workspace of sums. A launch between this and @pair_products may change
 // rows and factors.
 tile.program @pair_rows
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED: flag, LISTED: flag,
-           LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, MAPS: int,
+    params(D: int, DV: int, T: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, MAPS: int,
            ROWS: flag, FACTORS: flag,
            // Keys are never in a cache. Files that replace functions read the parameter.
            let CACHED: flag = false, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
@@ -151,7 +166,8 @@ tile.program @pair_rows
             same_dims(dlse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q),
             within(cu_seqlens_q, 0, dim(q, 2) + 1))
     (%q: !qk_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
-     %lse: !row_view when (ROWS), %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED))
+     %lse: !row_view when (ROWS), %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
+     %first_head: i32 when (SHARD))
     attributes {removed = {APART = "the option --sums=apart or --sums=whole",
                            ORDERED = "the option --sums=ordered or --sums=unordered",
                            ORDERED_UP_TO = "the option --sums=ordered or --sums=unordered",
@@ -166,18 +182,19 @@ tile.program @pair_rows
   // Empty if dQ has a kernel of its own.
   %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
       : !sum_view
-  tile.launch @rows_of_pairs(%o, %other_o, %do, %lse, %dlse, %cu_seqlens_q, %rows, %other_rows, %factors, %sums)
+  tile.launch @rows_of_pairs(%o, %other_o, %do, %lse, %dlse, %cu_seqlens_q, %rows, %other_rows, %factors, %sums,
+                             %first_head)
       with (OWN = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC))) when (ROWS)
-      : !v_view, !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !factor_view, !sum_view
+      : !v_view, !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !factor_view, !sum_view, i32
   tile.return %rows, %other_rows, %factors, %sums : !row_view, !row_view, !factor_view, !sum_view
 }
 
 // dQ, dK and dV from what @pair_rows returns.
 tile.program @pair_products
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, MAPS: int,
-           ROWS: flag, FACTORS: flag, HEAVY: flag, SPLIT: flag, PAIRED: flag, DQ_KERNEL: flag, BLOCK_M: int,
-           BLOCK_N: int, PAD: int,
+    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag,
+           CAPTURE_GRADIENTS: flag, MAPS: int, ROWS: flag, FACTORS: flag, HEAVY: flag, SPLIT: flag, PAIRED: flag,
+           DQ_KERNEL: flag, BLOCK_M: int, BLOCK_N: int, PAD: int,
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            DV_BLOCK_M: int = block_in(LIST_BLOCK_M), let ACC: type = accumulator(T))
     require(D <= 512, DV <= 512, floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
@@ -192,10 +209,12 @@ tile.program @pair_products
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view, %other_rows: !row_view,
-     %factors: !factor_view, %sums: !sum_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
+     %factors: !factor_view, %sums: !sum_view, %dq: !dqk_view, %dk: !dqk_view, %dv: !dv_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
-     %window_left: i32, %window_right: i32) {
+     %window_left: i32, %window_right: i32,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD)) {
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
@@ -207,25 +226,29 @@ tile.program @pair_products
       : !list_view, !count_view, !list_view, !count_view
   tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PACKED) : !qk_view, !cu_view, !cu_view
   tile.launch @pairs_of_keys(%q, %k, %v, %do, %rows, %factors, %other_rows, %sums, %dk, %dv, %order, %cu_seqlens_q,
-                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
+                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right,
+                             %first_row, %first_key, %diagonal, %first_head, %first_batch)
       with (OWN = BLOCK_N, OTHER = BLOCK_M, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !qk_view, !v_view,
-        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !dqk_view, !dv_view,
+        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @pairs_of_keys(%q, %k, %v, %do, %rows, %factors, %other_rows, %sums, %dk, %dv, %order, %cu_seqlens_q,
-                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
+                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right,
+                             %first_row, %first_key, %diagonal, %first_head, %first_batch)
       with (OWN = BLOCK_N, OTHER = DV_BLOCK_M, WITH_DK = false, WITH_DQ = false, CAPTURE_GRADIENTS = false)
       when (and(SPLIT, not(PAIRED)))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !qk_view, !v_view,
-        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32
-  tile.launch @convert_pairs(%sums, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !dqk_view, !dv_view,
+        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
+  tile.launch @convert_pairs(%sums, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right,
+                             %first_row, %first_key, %diagonal, %first_head, %first_batch)
       with (OTHER = BLOCK_M) when (not(DQ_KERNEL))
-      : !sum_view, !qk_view, !qk_view, !cu_view, !cu_view, !acc, i32, i32
+      : !sum_view, !qk_view, !dqk_view, !cu_view, !cu_view, !acc, i32, i32, i32, i32, i32, i32, i32
   tile.launch @pairs_of_queries(%q, %k, %v, %do, %rows, %factors, %other_rows, %dq, %cu_seqlens_q, %cu_seqlens_k,
-                                %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right)
+                                %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right, %first_row,
+                                %first_key, %diagonal, %first_head, %first_batch)
       with (OWN = DQ_BLOCK_M, OTHER = DQ_BLOCK_N) when (DQ_KERNEL)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !qk_view, !cu_view, !cu_view,
-        !list_view, !count_view, !acc, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !dqk_view, !cu_view, !cu_view,
+        !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
 }
 
 // dV of its parts, with MAPS greater than 1.
@@ -241,18 +264,22 @@ tile.program @sum_of_parts params(DV: int, T: type, MAPS: int) (%parts: !v_view,
 // rows of packed sequences in a workspace get zeros.
 tile.kernel @rows_of_pairs
     params(D: int, DV: int, T: type, OWN: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, WITH_DQ: flag,
-           CAPTURE_GRADIENTS: flag, MAPS: int, ROWS: flag, FACTORS: flag, let DP: int = padded(D),
+           CAPTURE_GRADIENTS: flag, MAPS: int, ROWS: flag, FACTORS: flag, SHARD: flag, let DP: int = padded(D),
            let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS),
      %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED), %rows: !row_view, %other_rows: !row_view,
-     %factors: !factor_view when (FACTORS), %sums: !sum_view when (WITH_DQ))
+     %factors: !factor_view when (FACTORS), %sums: !sum_view when (WITH_DQ), %first_head: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(do, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OWN),
                       ceildiv(dim(do, 2), OWN)),
          %map = dim(do, 1) * MAPS, %a = select(PACKED, 1, dim(do, 0))) {
+  %c0 = arith.constant 0 : i32
   %size = tile.param OWN : i32
   %workspace_m = arith.muli %bm, %size : i32
   %maps = tile.param MAPS : i32
   %h = arith.divsi %map, %maps : i32
+  %is_shard = tile.param SHARD : i1
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
   %x = arith.remsi %map, %maps : i32
   %all_queries = tile.dim %do, 2 : !v_view
   %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
@@ -280,7 +307,7 @@ tile.kernel @rows_of_pairs
   %o_acc = tile.cast %o_tile : !own_v -> !sum_v
   %do_acc = tile.cast %do_tile : !own_v -> !sum_v
   %other_acc = tile.cast %other_tile : !own_v -> !sum_v
-  %row, %other_row = func.call @row_values(%do_acc, %o_acc, %other_acc, %lse_row, %dlse_row, %h, %x)
+  %row, %other_row = func.call @row_values(%do_acc, %o_acc, %other_acc, %lse_row, %dlse_row, %at_h, %x)
       : (!sum_v, !sum_v, !sum_v, !own_row, !own_row, i32, i32) -> (!own_row, !own_row)
   %with_dq = tile.param WITH_DQ : i1
   scf.if %with_dq {
@@ -324,10 +351,10 @@ func.func private @pair_captures(
 
 // A block of keys with the queries of all heads of its group.
 tile.kernel @pairs_of_keys
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag,
-           CAPTURE_GRADIENTS: flag, HEAVY: flag, MAPS: int, ROWS: flag, FACTORS: flag, OWN: int, OTHER: int,
-           WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, IN_ORDER: flag = false,
+    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int,
+           DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, HEAVY: flag, MAPS: int, ROWS: flag, FACTORS: flag, OWN: int,
+           OTHER: int, WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, IN_ORDER: flag = false,
            let MAY_ORDER: flag = not(or(or(LISTED, CAPTURE_GRADIENTS), or(replaced("mask_mod"), HEAVY))),
            let HELD: type = T, let EARLY: flag = true,
            let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
@@ -336,10 +363,12 @@ tile.kernel @pairs_of_keys
                                        padded_for("transposed_rows", D, DV, T))),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view when (ROWS),
-     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !qk_view,
-     %dv: !v_view, %order: !cu_view when (IN_ORDER), %cu_seqlens_q: !cu_view when (PACKED),
+     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !dqk_view,
+     %dv: !dv_view, %order: !cu_view when (IN_ORDER), %cu_seqlens_q: !cu_view when (PACKED),
      %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
-     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32)
+     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), OWN) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), OWN)),
          %map = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
@@ -368,9 +397,19 @@ tile.kernel @pairs_of_keys
   %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dk_part = func.call @part_of_queries_and_keys(%dk, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %dv_part = func.call @part_of_values(%dv, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %dk_part = func.call @part_of_gradients(%dk, %k_begin, %keys) : (!dqk_view, i32, i32) -> !dqk_view
+  %dv_part = func.call @part_of_outputs(%dv, %k_begin, %keys) : (!dv_view, i32, i32) -> !dv_view
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  // Places in the whole: zeros without SHARD.
+  %is_shard = tile.param SHARD : i1
+  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
+  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
+  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
+  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
+  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
+  %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %no_dk = tile.constant 0 : !sum_k
   %no_dv = tile.constant 0 : !sum_v
@@ -392,6 +431,7 @@ tile.kernel @pairs_of_keys
       even when (and(CAUSAL == "none", not(or(PACKED, LISTED)))) apart when (not(or(IN_ORDER, DETERMINISTIC)))
       iter_args(%dk_heads = %no_dk : !sum_k, %dv_heads = %no_dv : !sum_v) {
     %h = arith.subi %term, %before : i32
+    %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
     %first_map = arith.muli %h, %maps : i32
     %its_map = arith.addi %first_map, %x : i32
     %q_map = arith.select %is_one, %term, %its_map : i32
@@ -400,11 +440,13 @@ tile.kernel @pairs_of_keys
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
             listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
         against (%n to %keys)
-        where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+        where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, block, against, %shift, %window_left, %window_right
+            : i32, i32, i32, i32, i32, i32, i32)
         keep %keep : !keep
         iter_args(%dk_old = %dk_heads : !sum_k, %dv_old = %dv_heads : !sum_v) {
-      %i = tile.iota %m dim 1 : !pos
-      %j = tile.iota %n dim 0 : !pos
+      %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
+      %i = tile.iota %at_m dim 1 : !pos
+      %j = tile.iota %at_n dim 0 : !pos
       %q_tile = tile.load %q_part[%a, %q_map, %m, 0] : !qk_view -> !other_k
       %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !other_v
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
@@ -424,7 +466,7 @@ tile.kernel @pairs_of_keys
       %factor_acc = tile.cast %factor_row : !other_factor -> !other_row
       %row_each = tile.expand %row dim 0 : !other_row -> !pair
       %factor_each = tile.expand %factor_acc dim 0 : !other_row -> !pair
-      %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+      %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
           : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
       %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
       %other_row = scf.if %with_rows -> (!other_row) {
@@ -435,7 +477,7 @@ tile.kernel @pairs_of_keys
       }
       %other_each = tile.expand %other_row dim 0 : !other_row -> !pair
       %ds = func.call @pair_gradients(
-          %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+          %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
           : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
       %ds_rounded = tile.cast %ds : !pair -> !weight
       %dv_new = scf.if %with_dv -> (!sum_v) {
@@ -453,14 +495,15 @@ tile.kernel @pairs_of_keys
       // dQ is transposed as well, so that adjacent threads add to adjacent elements.
       %dq_term = tile.dot %k_wide, %ds_rounded transpose_a : !wide_k, !weight -> !dqt
       scf.if %with_captures {
-        func.call @pair_captures(%dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+        func.call @pair_captures(%dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
             : (!pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> ()
       }
       scf.if %with_dq {
         %m_end = arith.addi %m, %block_m overflow<nsw> : i32
         %rows_end = arith.minsi %m_end, %queries : i32
         %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
-            where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+            where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
+                : i32, i32, i32, i32, i32, i32, i32)
         tile.contribute %dq_term, %sums[%a, %q_map, %workspace_m, 0] dims [3, 2]
             from %n of %first to %end each OWN in order if IN_ORDER when (MAY_ORDER)
             deterministic when (DETERMINISTIC) staggered when (not(CAUSAL == "none")) banded when (WINDOW)
@@ -473,21 +516,23 @@ tile.kernel @pairs_of_keys
   scf.if %with_dk {
     %scales = tile.full %scale : !sum_k
     %dk_scaled = arith.mulf %dk_all, %scales : !sum_k
-    %dk_rounded = tile.cast %dk_scaled : !sum_k -> !own_k
-    tile.store %dk_rounded, %dk_part[%a, %map, %n, 0] : !own_k, !qk_view
+    %dk_rounded = tile.cast %dk_scaled : !sum_k -> !own_dk
+    tile.store %dk_rounded, %dk_part[%a, %map, %n, 0] : !own_dk, !dqk_view
   }
   scf.if %with_dv {
-    %dv_rounded = tile.cast %dv_all : !sum_v -> !own_v
-    tile.store %dv_rounded, %dv_part[%a, %map, %n, 0] : !own_v, !v_view
+    %dv_rounded = tile.cast %dv_all : !sum_v -> !own_dv
+    tile.store %dv_rounded, %dv_part[%a, %map, %n, 0] : !own_dv, !dv_view
   }
 }
 
 // dQ of its sum. Blocks have the parameter of those that @pairs_of_keys adds.
 tile.kernel @convert_pairs
-    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag, PAD: int,
-           MAPS: int, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%sums: !sum_view, %k: !qk_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32)
+    params(D: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
+           PACKED: flag, PAD: int, MAPS: int, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
+    (%sums: !sum_view, %k: !qk_view, %dq: !dqk_view, %cu_seqlens_q: !cu_view when (PACKED),
+     %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OTHER),
                       ceildiv(dim(dq, 2), OTHER)),
          %map = dim(dq, 1), %a = dim(dq, 0)) {
@@ -496,38 +541,52 @@ tile.kernel @convert_pairs
   %maps = tile.param MAPS : i32
   %h = arith.divsi %map, %maps : i32
   %workspace_m = arith.muli %bm, %block_m : i32
-  %all_queries = tile.dim %dq, 2 : !qk_view
+  %all_queries = tile.dim %dq, 2 : !dqk_view
   %all_keys = tile.dim %k, 2 : !qk_view
   %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   %packed = tile.param PACKED : i1
   %b = arith.select %packed, %sequence, %a : i32
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %part = func.call @part_of_queries_and_keys(%dq, %begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %part = func.call @part_of_gradients(%dq, %begin, %queries) : (!dqk_view, i32, i32) -> !dqk_view
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  // Places in the whole: zeros without SHARD.
+  %is_shard = tile.param SHARD : i1
+  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
+  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
+  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
+  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
+  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
+  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
   %m_end = arith.addi %m, %block_m : i32
   %rows_end = arith.minsi %m_end, %queries : i32
   %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
+          : i32, i32, i32, i32, i32, i32, i32)
   %sum = tile.complete %sums[%a, %map, %workspace_m, 0] of %first to %end : !sum_view -> !other_sum
   %scales = tile.full %scale : !other_sum
   %scaled = arith.mulf %sum, %scales : !other_sum
-  %rounded = tile.cast %scaled : !other_sum -> !other_k
-  tile.store %rounded, %part[%a, %map, %m, 0] : !other_k, !qk_view
+  %rounded = tile.cast %scaled : !other_sum -> !other_dk
+  tile.store %rounded, %part[%a, %map, %m, 0] : !other_dk, !dqk_view
 }
 
 // A block of queries with the keys that it attends: dQ without additions to memory.
 tile.kernel @pairs_of_queries
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, MAPS: int, ROWS: flag,
-           FACTORS: flag, OWN: int, OTHER: int, let BLOCK_M: int = OWN, let HELD: type = accumulator(T),
-           let EARLY: flag = false, let DP: int = padded_for("gradients", D, DV, T),
+    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int,
+           DETERMINISTIC: flag, MAPS: int, ROWS: flag, FACTORS: flag, OWN: int, OTHER: int,
+           let BLOCK_M: int = OWN, let HELD: type = accumulator(T), let EARLY: flag = false,
+           let DP: int = padded_for("gradients", D, DV, T),
            let DVP: int = padded_for("gradients", DV, D, T), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view when (ROWS),
-     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %dq: !qk_view,
+     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %dq: !dqk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: !acc, %window_left: i32, %window_right: i32)
+     %scale: !acc, %window_left: i32, %window_right: i32,
+     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
+     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), OWN) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), OWN)),
          %map = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -549,8 +608,19 @@ tile.kernel @pairs_of_queries
   %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %dq_part = func.call @part_of_gradients(%dq, %q_begin, %queries) : (!dqk_view, i32, i32) -> !dqk_view
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  // Places in the whole: zeros without SHARD.
+  %is_shard = tile.param SHARD : i1
+  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
+  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
+  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
+  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
+  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
+  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
+  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
+  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
+  %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %workspace_m = arith.addi %workspace_begin, %m : i32
   %span = tile.param LIST_BLOCK_M : i32
@@ -579,23 +649,25 @@ tile.kernel @pairs_of_queries
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
+          : i32, i32, i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%dq_old = %no_dq : !sum_k) {
     %k_tile = tile.load %k_part[%a, %k_map, %n, 0] : !qk_view -> !other_k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !other_v
-    %i = tile.iota %m dim 0 : !pos
-    %j = tile.iota %n dim 1 : !pos
+    %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
+    %i = tile.iota %at_m dim 0 : !pos
+    %j = tile.iota %at_n dim 1 : !pos
     %row_each = tile.expand %row dim 1 : !own_row -> !pair
     %other_each = tile.expand %other_row dim 1 : !own_row -> !pair
     %factor_acc = tile.cast %factor_row : !own_factor -> !own_row
     %factor_each = tile.expand %factor_acc dim 1 : !own_row -> !pair
     %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
-    %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+    %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
         : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
     %dw = tile.dot %do_tile, %v_tile transpose_b : !own_v, !other_v -> !pair
     %ds = func.call @pair_gradients(
-        %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %x, %i, %j, %scale)
+        %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
         : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
     %ds_rounded = tile.cast %ds : !pair -> !weight
     %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !weight, !other_k -> !sum_k
@@ -603,8 +675,8 @@ tile.kernel @pairs_of_queries
   }
   %scales = tile.full %scale : !sum_k
   %scaled = arith.mulf %dq_all, %scales : !sum_k
-  %rounded = tile.cast %scaled : !sum_k -> !own_k
-  tile.store %rounded, %dq_part[%a, %map, %m, 0] : !own_k, !qk_view
+  %rounded = tile.cast %scaled : !sum_k -> !own_dk
+  tile.store %rounded, %dq_part[%a, %map, %m, 0] : !own_dk, !dqk_view
 }
 
 // dV of OWN keys, the sum of the parts of all maps.

@@ -9,9 +9,10 @@
 //   alibi_shift    [B]       i32
 
 tile.capture @alibi_slopes : !tile.view<[?, ?], f32> require(
-    dim(alibi_slopes, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)), dim(alibi_slopes, 1) == dim(q, 1))
+    or(SHARD, dim(alibi_slopes, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, dim(alibi_slopes, 1) == dim(q, 1)))
 tile.capture @alibi_shift : !tile.view<[?], i32> require(
-    dim(alibi_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+    or(SHARD, dim(alibi_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %slope_f32 = tile.at @alibi_slopes[%b, %h] : f32

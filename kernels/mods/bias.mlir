@@ -15,10 +15,10 @@
 
 tile.link "lib/attention.mlir"
 tile.capture @bias : !tile.view<[?, ?, ?, ?], T> require(
-    or(dim(bias, 0) == 1, dim(bias, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
-    or(dim(bias, 1) == 1, dim(bias, 1) == dim(q, 1)),
-    or(PACKED, or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2))),
-    or(or(PACKED, CACHED), or(dim(bias, 3) == 1, dim(bias, 3) == dim(k, 2))))
+    or(SHARD, or(dim(bias, 0) == 1, dim(bias, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))),
+    or(SHARD, or(dim(bias, 1) == 1, dim(bias, 1) == dim(q, 1))),
+    or(SHARD, or(PACKED, or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2)))),
+    or(SHARD, or(or(PACKED, CACHED), or(dim(bias, 3) == 1, dim(bias, 3) == dim(k, 2)))))
 
 func.func private @index_or_zero(i32, i32) -> i32
 

@@ -10,11 +10,11 @@
 // If documents are contiguous, spans.mlir is faster.
 
 tile.capture @query_document : !tile.view<[?, ?], i32> require(
-    dim(query_document, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(PACKED, dim(query_document, 1) == dim(q, 2)))
+    or(SHARD, dim(query_document, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(PACKED, dim(query_document, 1) == dim(q, 2))))
 tile.capture @key_document : !tile.view<[?, ?], i32> require(
-    dim(key_document, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(key_document, 1) == dim(k, 2)))
+    or(SHARD, dim(key_document, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(key_document, 1) == dim(k, 2))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %of_query = tile.at @query_document[%b, %i] : i32

@@ -8,11 +8,11 @@
 //   hidden_from, hidden_to   [B, Skv]   i32; an empty interval hides no query
 
 tile.capture @hidden_from : !tile.view<[?, ?], i32> require(
-    dim(hidden_from, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(hidden_from, 1) == dim(k, 2)))
+    or(SHARD, dim(hidden_from, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(hidden_from, 1) == dim(k, 2))))
 tile.capture @hidden_to : !tile.view<[?, ?], i32> require(
-    dim(hidden_to, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(hidden_to, 1) == dim(k, 2)))
+    or(SHARD, dim(hidden_to, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(hidden_to, 1) == dim(k, 2))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %from = tile.at @hidden_from[%b, %j] : i32

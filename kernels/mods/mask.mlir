@@ -10,10 +10,10 @@
 
 tile.link "lib/attention.mlir"
 tile.capture @mask : !tile.view<[?, ?, ?, ?], i1> require(
-    or(dim(mask, 0) == 1, dim(mask, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
-    or(dim(mask, 1) == 1, dim(mask, 1) == dim(q, 1)),
-    or(PACKED, or(dim(mask, 2) == 1, dim(mask, 2) == dim(q, 2))),
-    or(or(PACKED, CACHED), or(dim(mask, 3) == 1, dim(mask, 3) == dim(k, 2))))
+    or(SHARD, or(dim(mask, 0) == 1, dim(mask, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))),
+    or(SHARD, or(dim(mask, 1) == 1, dim(mask, 1) == dim(q, 1))),
+    or(SHARD, or(PACKED, or(dim(mask, 2) == 1, dim(mask, 2) == dim(q, 2)))),
+    or(SHARD, or(or(PACKED, CACHED), or(dim(mask, 3) == 1, dim(mask, 3) == dim(k, 2)))))
 
 func.func private @index_or_zero(i32, i32) -> i32
 

@@ -9,7 +9,7 @@
 // Do not set CAUSAL: it would remove the keys of the prefix that are ahead of a query.
 
 tile.capture @prefix_length : !tile.view<[?], i32> require(
-    dim(prefix_length, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+    or(SHARD, dim(prefix_length, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %length = tile.at @prefix_length[%b] : i32

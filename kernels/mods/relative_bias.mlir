@@ -8,7 +8,7 @@
 //   relative_radius   i32, R >= 0; greater distances use the entry of distance R
 
 tile.capture @relative_bias : !tile.view<[?, ?], f32> require(
-    dim(relative_bias, 0) == dim(q, 1), dim(relative_bias, 1) == 2 * relative_radius + 1)
+    or(SHARD, dim(relative_bias, 0) == dim(q, 1)), dim(relative_bias, 1) == 2 * relative_radius + 1)
 tile.capture @relative_radius : i32 require(relative_radius >= 0)
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>

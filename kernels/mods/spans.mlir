@@ -13,17 +13,17 @@
 //                                       for documents, they are the same arrays.
 
 tile.capture @key_begin {tile.ascending} : !tile.view<[?, ?], i32> require(
-    dim(key_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(PACKED, dim(key_begin, 1) == dim(q, 2)))
+    or(SHARD, dim(key_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(PACKED, dim(key_begin, 1) == dim(q, 2))))
 tile.capture @key_end {tile.ascending} : !tile.view<[?, ?], i32> require(
-    dim(key_end, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(PACKED, dim(key_end, 1) == dim(q, 2)))
+    or(SHARD, dim(key_end, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(PACKED, dim(key_end, 1) == dim(q, 2))))
 tile.capture @query_begin {tile.ascending} : !tile.view<[?, ?], i32> require(
-    dim(query_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(query_begin, 1) == dim(k, 2)))
+    or(SHARD, dim(query_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(query_begin, 1) == dim(k, 2))))
 tile.capture @query_end {tile.ascending} : !tile.view<[?, ?], i32> require(
-    dim(query_end, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(query_end, 1) == dim(k, 2)))
+    or(SHARD, dim(query_end, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(query_end, 1) == dim(k, 2))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %first_key = tile.at @key_begin[%b, %i] : i32

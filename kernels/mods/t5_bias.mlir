@@ -16,7 +16,7 @@
 // T5 does not scale its scores: set scale to 1.
 
 tile.capture @t5_bias : !tile.view<[?, ?], f32> require(
-    dim(t5_bias, 0) == dim(q, 1), dim(t5_bias, 1) >= t5_bidirectional + 1, dim(t5_bias, 1) < 2048)
+    or(SHARD, dim(t5_bias, 0) == dim(q, 1)), dim(t5_bias, 1) >= t5_bidirectional + 1, dim(t5_bias, 1) < 2048)
 tile.capture @t5_max_distance : i32
 tile.capture @t5_bidirectional : i32 require(t5_bidirectional >= 0, t5_bidirectional <= 1)
 

@@ -13,14 +13,14 @@
 // a prompt, set tree_enters to the least number and tree_leaves to the greatest.
 
 tile.capture @tree_entered : !tile.view<[?, ?], i32> require(
-    dim(tree_entered, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(PACKED, dim(tree_entered, 1) == dim(q, 2)))
+    or(SHARD, dim(tree_entered, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(PACKED, dim(tree_entered, 1) == dim(q, 2))))
 tile.capture @tree_enters : !tile.view<[?, ?], i32> require(
-    dim(tree_enters, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(tree_enters, 1) == dim(k, 2)))
+    or(SHARD, dim(tree_enters, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(tree_enters, 1) == dim(k, 2))))
 tile.capture @tree_leaves : !tile.view<[?, ?], i32> require(
-    dim(tree_leaves, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(or(PACKED, CACHED), dim(tree_leaves, 1) == dim(k, 2)))
+    or(SHARD, dim(tree_leaves, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(or(PACKED, CACHED), dim(tree_leaves, 1) == dim(k, 2))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %query = tile.at @tree_entered[%b, %i] : i32

@@ -12,10 +12,10 @@
 // it in the tree. Windows and modifiers by distance count places of tokens, not their positions in the tree.
 
 tile.capture @tree_bits : !tile.view<[?, ?, ?], i32> require(
-    dim(tree_bits, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
-    or(PACKED, dim(tree_bits, 1) == dim(q, 2)))
+    or(SHARD, dim(tree_bits, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
+    or(SHARD, or(PACKED, dim(tree_bits, 1) == dim(q, 2))))
 tile.capture @tree_begin : !tile.view<[?], i32> require(
-    dim(tree_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+    or(SHARD, dim(tree_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %c0 = arith.constant 0 : i32

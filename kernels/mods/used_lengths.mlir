@@ -11,9 +11,9 @@
 // NaN.
 
 tile.capture @seqused_q : !tile.view<[?], i32> require(
-    dim(seqused_q, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+    or(SHARD, dim(seqused_q, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 tile.capture @seqused_k : !tile.view<[?], i32> require(
-    dim(seqused_k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+    or(SHARD, dim(seqused_k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %queries = tile.at @seqused_q[%b] : i32

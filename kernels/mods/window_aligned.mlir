@@ -11,7 +11,7 @@
 
 tile.link "lib/attention.mlir"
 tile.capture @window_shift : !tile.view<[?], i32> require(
-    dim(window_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)))
+    or(SHARD, dim(window_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 tile.capture @aligned_left : i32 require(aligned_left >= -1)
 tile.capture @aligned_right : i32 require(aligned_right >= -1)
 

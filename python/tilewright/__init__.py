@@ -11,6 +11,7 @@
                                        attn_implementation="tilewright" in Hugging Face transformers (tilewright.transformers)
     tilewright.kernel                  your own kernel or program on tensors, with gradients (tilewright.functions)
     tilewright.cascade                 the same where sequences share their first keys (tilewright.prefix)
+    tilewright.context_parallel        attention whose rows are distributed over processes, each with a GPU (tilewright.distributed)
     tilewright.merge_states            merges results over parts of the keys (tilewright.merge)
     tilewright.append_kv               new keys and values into a cache, rotated or not (tilewright.append)
     tilewright.PerformanceWarning      the category of warnings of calls that are slower than they need be
@@ -30,6 +31,7 @@ _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "inte
          "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",
          "flash_attn_with_kvcache": "decode", "flash_mla_with_kvcache": "mla", "get_mla_metadata": "mla",
          "append_kv": "append", "cascade": "prefix", "merge_state": "merge", "merge_states": "merge",
+         "context_parallel": "distributed",
          "cache_info": "cache", "clear_cache": "cache",
          "PerformanceWarning": "performance", "register_for_transformers": "transformers",
          "kernel": "functions", "Kernel": "functions"}

@@ -63,6 +63,28 @@ class Choice(_Described, _Choice):
         return fields
 
 
+class _ShardChoice(NamedTuple):
+    whole: Choice
+    shard: bool  # whether it takes positions in longer sequences
+    continued: bool = False  # whether a forward continues the softmax of another
+    result: str = ""  # the type of the results, if it is another one
+
+
+class ShardChoice(_Described, _ShardChoice):
+    """A forward or backward of a part of the rows, keys or heads."""
+
+    @property
+    def modifier(self):
+        return self.whole.modifier
+
+    def desc_fields(self):
+        # All of them, since a bundle has more parameters than a description names.
+        params = {"SHARD": str(self.shard).lower(), "TO": self.result or self.whole.dtype}
+        if self.whole.kernel == "forward":
+            params["CONTINUED"] = str(self.continued).lower()
+        return self.whole.desc_fields() | {"params": params}
+
+
 class _DecodeChoice(NamedTuple):
     dtype: str
     dim: int

@@ -26,7 +26,7 @@ def _skips(code):
     return True
 
 
-def _hidden(function):
+def hidden(function):
     """The function as torch.compiler.disable returns it, if torch._dynamo is loaded by the time of the call."""
     hidden = []
 
@@ -50,7 +50,7 @@ def operator(schema):
         # As custom_op: Inductor passes arrays with the strides that they have without compilation.
         strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
         _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, strides))
-        _LIBRARY.impl(name, _hidden(function), "CompositeExplicitAutograd")
+        _LIBRARY.impl(name, hidden(function), "CompositeExplicitAutograd")
         return getattr(torch.ops.tilewright, name.partition("::")[2]).default
 
     return define

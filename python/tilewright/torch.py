@@ -43,6 +43,46 @@ def _array(name, x):
     return checks.Array(name, x.shape, ops.TYPES.get(x.dtype, str(x.dtype)), str(x.device))
 
 
+def described(shape, dtype, *, causal=False, window=None, align=None, softcap=None, bias=None, attn_mask=None, alibi_slopes=None,
+              dropout_p=0.0, generator=None, sinks=None, seqused_q=None, seqused_k=None, block_mask=None, modifier=None,
+              captures=None):
+    """The features that the arguments of attention ask for, a features.Features, and the causal mode and the window of the
+    kernel, for a call of the given features.Shape. Raises ValueError for invalid arguments."""
+    mode, (left, right) = checks.causal_mode(causal), checks.window_of(window)
+    from_corner = checks.align_of(align, mode) == "bottom_right"
+    asked = features.Features(shape, dtype)
+    asked.add_softcap(softcap)
+    if bias is not None:
+        asked.add_bias("bias", bias)
+    if attn_mask is not None:
+        asked.add_mask(attn_mask)
+    if seqused_q is not None or seqused_k is not None:
+        asked.add_used_lengths(seqused_q, seqused_k)
+    if alibi_slopes is not None:
+        asked.add_alibi(alibi_slopes, from_corner)
+    if from_corner:
+        mode, left, right = asked.align_to_corner(mode, left, right)
+    dropout_p = checks.dropout_of(dropout_p)
+    if dropout_p > 0:
+        asked.add_dropout(dropout_p, generator)
+    if sinks is not None:
+        asked.add_sinks(sinks)
+    if block_mask is not None:
+        asked.add_block_mask(block_mask)
+    asked.add_files(modifier, captures)
+    return asked, mode, left, right
+
+
+_context = None  # the context_parallel whose `with` statement is active
+
+
+def set_context(context):
+    """Makes attention compute calls with a context_parallel, or with None as usual. Returns the previous one."""
+    global _context
+    previous, _context = _context, context
+    return previous
+
+
 def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
               alibi_slopes=None, dropout_p=0.0, generator=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None,
               max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, block_mask=None, modifier=None,
@@ -50,7 +90,8 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
     """Computes softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], where Hq is a
     multiple of Hkv, and D and DV are from 1 to 512. The arrays are all f16, bf16, f32 or f64. Strides are arbitrary; an
     array is copied if its last dimension is not contiguous. Returns O [B, Hq, Sq, DV], or with return_lse (O, LSE), where
-    LSE [B, Hq, Sq] is f32 (f64 if q is f64). Both have gradients. All of the following arguments can be combined.
+    LSE [B, Hq, Sq] is f32 (f64 if q is f64). Both have gradients. All of the following arguments can be combined. Inside a `with`
+    statement of tilewright.context_parallel, q, k and v are the rows of this process.
 
     causal         True or "top_left" keeps j <= i, "bottom_right" j <= i + Skv - Sq
     window         (left, right): the number of keys kept on each side of the diagonal; -1 is unlimited
@@ -89,33 +130,17 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
     check_transforms({**(captures if isinstance(captures, dict) else {}), "q": q, "k": k, "v": v, "bias": bias,
                       "attn_mask": attn_mask, "alibi_slopes": alibi_slopes, "sinks": sinks})
     q, k, v, bias, attn_mask = autocast(q, k, v, bias, attn_mask)
+    options = dict(causal=causal, window=window, align=align, softcap=softcap, bias=bias, attn_mask=attn_mask,
+                   alibi_slopes=alibi_slopes, dropout_p=dropout_p, generator=generator, sinks=sinks, seqused_q=seqused_q,
+                   seqused_k=seqused_k, block_mask=block_mask, modifier=modifier, captures=captures)
+    if _context is not None:
+        return _context.call(q, k, v, scale, return_lse, deterministic, (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k),
+                             options)
     is_packed = cu_seqlens_q is not None
     devices = ("cuda", "meta") if interpreter.device() is None else ("cuda", "meta", "cpu")
     checks.check_arrays(_array("q", q), _array("k", k), _array("v", v), is_packed, devices)
     packed = features.packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, q.device)
-    mode, (left, right) = checks.causal_mode(causal), checks.window_of(window)
-    from_corner = checks.align_of(align, mode) == "bottom_right"
-    shape = features.Shape(q, k, packed)
-    asked = features.Features(shape, q.dtype)
-    asked.add_softcap(softcap)
-    if bias is not None:
-        asked.add_bias("bias", bias)
-    if attn_mask is not None:
-        asked.add_mask(attn_mask)
-    if seqused_q is not None or seqused_k is not None:
-        asked.add_used_lengths(seqused_q, seqused_k)
-    if alibi_slopes is not None:
-        asked.add_alibi(alibi_slopes, from_corner)
-    if from_corner:
-        mode, left, right = asked.align_to_corner(mode, left, right)
-    dropout_p = checks.dropout_of(dropout_p)
-    if dropout_p > 0:
-        asked.add_dropout(dropout_p, generator)
-    if sinks is not None:
-        asked.add_sinks(sinks)
-    if block_mask is not None:
-        asked.add_block_mask(block_mask)
-    asked.add_files(modifier, captures)
+    asked, mode, left, right = described(features.Shape(q, k, packed), q.dtype, **options)
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     files, *arguments = asked.arguments()
