@@ -166,7 +166,7 @@ tgpu.kernel @before target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %part = tile.subview %x dim 0 from %begin size %size : !view
   %q = tgpu.alloc : !x
-  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy; use the schedule skeleton=synchronous}}
+  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy of 'x': it may begin before the part of its view by tile.subview; use indices that are products and sums of numbers of the grid and of positive constants; use the schedule skeleton=synchronous}}
   tgpu.copy_async %part[%begin, 0, 0] dims [0, 2], %q : !view, !x
   %r = tgpu.read %q : !x -> tensor<128x64xbf16, #tgpu.wgmma<1>>
 }

@@ -326,7 +326,7 @@ tgpu.kernel @together target "sm_90a" warps 8 (%x: !view, %y: !view, %near: !row
 tgpu.kernel @optional target "sm_90a" warps 8 (%x: optional !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy; use the schedule skeleton=synchronous}}
+  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy of 'x': the argument is optional; copy from one that is not; use the schedule skeleton=synchronous}}
   tgpu.copy_async %x[%b, 0], %q : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
 }
