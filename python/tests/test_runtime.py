@@ -370,7 +370,8 @@ class RuntimeTest(unittest.TestCase):
 
         self.assertEqual(remarks(T="f16"), [])
         self.assertEqual(remarks(T="f16", PAGE_ROWS=1),
-                         ["kernel 'attention_forward' has no code for sm_90a: there is no tensor map for a copy"])
+                         ["kernel 'attention_forward' has no code for sm_90a: there is no tensor map for a copy of 'k': 1 row of a "
+                          "tile lies together in a page; use pages of a multiple of 8 rows"])
         self.assertEqual(self.library.remarks(None), [])
 
     def test_reports_what_does_not_compile(self):

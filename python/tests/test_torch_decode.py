@@ -7,8 +7,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import torch_reference  # noqa: E402
 from torch_on_cpu import TorchTest, interpret_module, torch  # noqa: E402
+
+import torch_reference  # noqa: E402  # after torch_on_cpu, which skips the tests without PyTorch
 
 import tilewright  # noqa: E402
 from tilewright import cached  # noqa: E402
