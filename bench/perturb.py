@@ -14,6 +14,7 @@ import re
 import sys
 
 CONTRACT = {"q", "k", "v", "o", "lse", "scale", "window_left", "window_right",
+            "first_row", "first_key", "diagonal", "first_head", "first_batch",
             "do", "dlse", "dq", "dk", "dv"}  # callers use these names
 REPLACEABLE = {"score_mod", "mask_mod", "weight_mod", "sink", "attention_forward", "attention_backward"}
 
@@ -38,7 +39,7 @@ class Forward:
         ("tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o",
          "%peak_new = arith.maximumf %peak_old, %max_new : !row\n"
          "    tile.yield %acc_new, %peak_new, %max_new, %sum_new : !o, !row, !row, !row"),
-        ("@lse_of_head(%h, %max, %sum)", "@lse_of_head(%h, %peak, %sum)"),
+        ("@lse_of_head(%at_h, %max, %sum)", "@lse_of_head(%at_h, %peak, %sum)"),
     ]
 
 

@@ -57,6 +57,8 @@ def list_cases(folder, names):
             types = ["e4m3", "e5m2"]
         elif name == "matmul":
             types += ["e4m3", "e5m2"]
+        if allowed := re.search(r"\bT: type in \[([^]]*)\]", text):
+            types = [each for each in types if each in allowed[1].split(", ")]
         is_latent = "mla" in name
         dims = ["64", "80", "128", "256"] if "D: int" in text else [None]
         if is_latent:
