@@ -11,6 +11,7 @@
 #include "passes/Tile/AppendArgument.h"
 #include "passes/Tile/Derivatives.h"
 #include "passes/Tile/GradientSums.h"
+#include "passes/Tile/LaunchNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -47,10 +48,6 @@ ViewType getWordsType(CaptureOp capture) {
 }
 
 std::string getName(CaptureOp capture) { return ("d_" + capture.getSymName()).str(); }
-
-ExprAttr getDim(MLIRContext *context, StringRef name, int64_t dim) {
-  return ExprAttr::get(context, ExprKind::Dim, dim, name, {});
-}
 
 //===----------------------------------------------------------------------===//
 // Kernels and their programs
@@ -183,12 +180,12 @@ ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange 
     argNames.push_back(b.getStringAttr(argument));
   auto blocks =
       makeCall(context, expr::Function::CeilDiv,
-               {getDim(context, shaped, rank - 1), ExprAttr::getInt(context, blockOfEntries)});
+               {makeDim(context, shaped, rank - 1), ExprAttr::getInt(context, blockOfEntries)});
   gridNames.push_back(b.getStringAttr("block"));
   grid.push_back(blocks);
   for (int64_t dim = 0; dim + 1 < rank; ++dim) {
     gridNames.push_back(b.getStringAttr("index" + Twine(dim)));
-    grid.push_back(getDim(context, shaped, dim));
+    grid.push_back(makeDim(context, shaped, dim));
   }
   // The gradient itself is the last argument, and the only one that may be absent.
   SmallVector<bool> optional(names.size(), false);
@@ -322,7 +319,7 @@ FailureOr<Value> ProgramRewriter::addArgument(ProgramOp program, CaptureOp captu
     for (int64_t dim = 0; dim < getRank(capture.getType()); ++dim)
       constraints.push_back(ExprAttr::get(
           context, ExprKind::Call, 0,
-          "==", {getDim(context, name, dim), getDim(context, capture.getSymName(), dim)}));
+          "==", {makeDim(context, name, dim), makeDim(context, capture.getSymName(), dim)}));
   program.setConstraintsAttr(ArrayAttr::get(context, constraints));
   return argument;
 }
@@ -331,7 +328,7 @@ Value ProgramRewriter::addWords(ProgramOp program, CaptureOp capture) {
   OpBuilder b = OpBuilder::atBlockBegin(&program.getBody().front());
   SmallVector<Attribute> extents;
   for (int64_t dim = 0, rank = getGradientType(capture).getRank(); dim < rank; ++dim)
-    extents.push_back(getDim(context, getName(capture), dim));
+    extents.push_back(makeDim(context, getName(capture), dim));
   extents.push_back(ExprAttr::getInt(context, AddAtOp::kWords));
   return WorkspaceOp::create(b, capture.getLoc(), getWordsType(capture), b.getArrayAttr(extents),
                              b.getF64FloatAttr(0));

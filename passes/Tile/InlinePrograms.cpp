@@ -7,6 +7,7 @@
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/Tile/BindParameters.h"
+#include "passes/Tile/LaunchNames.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -64,33 +65,35 @@ private:
 
   /// The expression over the caller; null if it reads elements of a workspace.
   ExprAttr translate(ExprAttr expr) {
-    if (expr.getKind() == ExprKind::Name) {
-      if (ExprAttr value = given.lookup(expr.getName()))
-        return value;
-      std::optional<Value> passed = findArgument(expr.getName());
-      auto argument = passed ? dyn_cast_if_present<BlockArgument>(*passed) : BlockArgument();
-      if (passed)
-        return argument ? ExprAttr::getName(context, getOwnName(argument)) : ExprAttr();
-      return expr;
-    }
-    if (expr.getKind() == ExprKind::Dim) {
-      std::optional<Value> passed = findArgument(expr.getName());
-      if (!passed)
-        return expr; // of a capture
-      if (!*passed)
-        return ExprAttr::getInt(context, 0);
-      if (auto argument = dyn_cast<BlockArgument>(*passed))
-        return ExprAttr::get(context, ExprKind::Dim, expr.getValue(), getOwnName(argument), {});
-      auto workspace = (*passed).getDefiningOp<WorkspaceOp>();
-      return cast<ExprAttr>(workspace.getExtents()[static_cast<size_t>(expr.getValue())]);
-    }
-    if (expr.getKind() != ExprKind::Call)
-      return expr;
-    SmallVector<ExprAttr> operands;
-    for (ExprAttr operand : expr.getOperands())
-      if (!operands.emplace_back(translate(operand)))
-        return {};
-    return ExprAttr::get(context, ExprKind::Call, expr.getValue(), expr.getName(), operands);
+    return rewriteExpr(expr, [&](ExprAttr part) -> std::optional<ExprAttr> {
+      if (part.getKind() == ExprKind::Name)
+        return translateName(part);
+      if (part.getKind() == ExprKind::Dim)
+        return translateDim(part);
+      return std::nullopt;
+    });
+  }
+
+  ExprAttr translateName(ExprAttr name) {
+    if (ExprAttr value = given.lookup(name.getName()))
+      return value;
+    std::optional<Value> passed = findArgument(name.getName());
+    if (!passed)
+      return name;
+    auto argument = dyn_cast_if_present<BlockArgument>(*passed);
+    return argument ? ExprAttr::getName(context, getOwnName(argument)) : ExprAttr();
+  }
+
+  ExprAttr translateDim(ExprAttr dim) {
+    std::optional<Value> passed = findArgument(dim.getName());
+    if (!passed)
+      return dim; // of a capture
+    if (!*passed)
+      return ExprAttr::getInt(context, 0);
+    if (auto argument = dyn_cast<BlockArgument>(*passed))
+      return makeDim(context, getOwnName(argument), dim.getValue());
+    auto workspace = (*passed).getDefiningOp<WorkspaceOp>();
+    return cast<ExprAttr>(workspace.getExtents()[static_cast<size_t>(dim.getValue())]);
   }
 
   InFlightDiagnostic reject(StringRef name) {

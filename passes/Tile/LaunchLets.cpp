@@ -7,6 +7,7 @@
 
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExprCheck.h"
+#include "passes/Tile/LaunchNames.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -64,16 +65,12 @@ private:
   }
 
   ExprAttr expand(ExprAttr expr) {
-    if (expr.getKind() == ExprKind::Name)
-      if (auto let = lets.find(expr.getName()); let != lets.end())
-        return expand(let->second);
-    if (expr.getKind() != ExprKind::Call)
-      return expr;
-    SmallVector<ExprAttr> operands;
-    for (ExprAttr operand : expr.getOperands())
-      operands.push_back(expand(operand));
-    return ExprAttr::get(expr.getContext(), ExprKind::Call, expr.getValue(), expr.getName(),
-                         operands);
+    return rewriteExpr(expr, [&](ExprAttr part) -> std::optional<ExprAttr> {
+      if (part.getKind() == ExprKind::Name)
+        if (auto let = lets.find(part.getName()); let != lets.end())
+          return expand(let->second);
+      return std::nullopt;
+    });
   }
 
   ArrayAttr expand(ArrayAttr exprs) {

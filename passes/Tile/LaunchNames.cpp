@@ -20,6 +20,20 @@ ExprAttr tilewright::makeDim(MLIRContext *context, StringRef name, int64_t dim) 
   return ExprAttr::get(context, ExprKind::Dim, dim, name, {});
 }
 
+ExprAttr tilewright::rewriteExpr(ExprAttr expr,
+                                 function_ref<std::optional<ExprAttr>(ExprAttr)> replace) {
+  if (std::optional<ExprAttr> other = replace(expr))
+    return *other;
+  if (expr.getKind() != ExprKind::Call)
+    return expr;
+  SmallVector<ExprAttr> operands;
+  for (ExprAttr operand : expr.getOperands())
+    if (!operands.emplace_back(rewriteExpr(operand, replace)))
+      return {};
+  return ExprAttr::get(expr.getContext(), ExprKind::Call, expr.getValue(), expr.getName(),
+                       operands);
+}
+
 ExprAttr tilewright::both(ExprAttr a, ExprAttr b) {
   if (!a || !b)
     return a ? a : b;
@@ -74,18 +88,13 @@ LaunchNames::LaunchNames(KernelOp kernel, LaunchOp launch)
     : kernel(kernel), program(launch->getParentOfType<ProgramOp>()), launch(launch) {}
 
 ExprAttr LaunchNames::get(ExprAttr expr) const {
-  if (expr.getKind() == ExprKind::Name)
-    return getParam(expr);
-  if (expr.getKind() == ExprKind::Dim)
-    return getDim(expr);
-  if (expr.getKind() != ExprKind::Call)
-    return expr;
-  SmallVector<ExprAttr> operands;
-  for (ExprAttr operand : expr.getOperands())
-    if (!operands.emplace_back(get(operand)))
-      return {};
-  return ExprAttr::get(expr.getContext(), ExprKind::Call, expr.getValue(), expr.getName(),
-                       operands);
+  return rewriteExpr(expr, [&](ExprAttr part) -> std::optional<ExprAttr> {
+    if (part.getKind() == ExprKind::Name)
+      return getParam(part);
+    if (part.getKind() == ExprKind::Dim)
+      return getDim(part);
+    return std::nullopt;
+  });
 }
 
 ExprAttr LaunchNames::getExtent(Dim dim) const {

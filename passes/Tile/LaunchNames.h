@@ -9,9 +9,17 @@
 
 #include "dialect/Tile/Tile.h"
 
+#include <optional>
+
 namespace tilewright {
 
 tile::ExprAttr makeDim(mlir::MLIRContext *context, llvm::StringRef name, int64_t dim);
+
+/// The expression with other parts: `replace` returns one instead of its argument, or nullopt to
+/// have the operands replaced. Null if a part is replaced by null.
+tile::ExprAttr
+rewriteExpr(tile::ExprAttr expr,
+            llvm::function_ref<std::optional<tile::ExprAttr>(tile::ExprAttr)> replace);
 
 /// Conjunction; null is true.
 tile::ExprAttr both(tile::ExprAttr a, tile::ExprAttr b);

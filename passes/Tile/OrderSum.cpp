@@ -151,18 +151,14 @@ private:
 
   /// With derived parameters of the program replaced by their values, and adds_in_order() by true.
   ExprAttr expand(ExprAttr expr) const {
-    if (expr.getKind() == ExprKind::Name) {
-      ParamDeclAttr param = Signature(program).findParam(expr.getName());
-      return param && param.getDerived() ? expand(param.getDefaultValue()) : expr;
-    }
-    if (expr.getKind() != ExprKind::Call)
-      return expr;
-    if (getFunction(expr) == Function::AddsInOrder)
-      return flagOf(true);
-    SmallVector<ExprAttr> operands;
-    for (ExprAttr operand : expr.getOperands())
-      operands.push_back(expand(operand));
-    return ExprAttr::get(context, ExprKind::Call, expr.getValue(), expr.getName(), operands);
+    return rewriteExpr(expr, [&](ExprAttr part) -> std::optional<ExprAttr> {
+      if (part.getKind() == ExprKind::Call && getFunction(part) == Function::AddsInOrder)
+        return flagOf(true);
+      if (part.getKind() != ExprKind::Name)
+        return std::nullopt;
+      ParamDeclAttr param = Signature(program).findParam(part.getName());
+      return param && param.getDerived() ? expand(param.getDefaultValue()) : part;
+    });
   }
 
   /// The one launch that adds, and expressions over the program. False, with an error, if a clause

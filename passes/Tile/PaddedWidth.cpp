@@ -9,6 +9,7 @@
 #include "passes/Tile/PaddedWidth.h"
 
 #include "dialect/Tile/TileExpr.h"
+#include "passes/Tile/LaunchNames.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/STLExtras.h"
@@ -94,13 +95,9 @@ ExprAttr parse(const char *text, MLIRContext *context) {
 }
 
 ExprAttr substitute(ExprAttr expr, llvm::function_ref<ExprAttr(StringRef)> find) {
-  if (expr.getKind() == ExprKind::Name)
-    return find(expr.getName());
-  if (expr.getKind() != ExprKind::Call)
-    return expr;
-  auto operands = llvm::map_to_vector(expr.getOperands(),
-                                      [&](ExprAttr operand) { return substitute(operand, find); });
-  return ExprAttr::get(expr.getContext(), ExprKind::Call, 0, expr.getName(), operands);
+  return rewriteExpr(expr, [&](ExprAttr part) {
+    return part.getKind() == ExprKind::Name ? std::optional(find(part.getName())) : std::nullopt;
+  });
 }
 
 } // namespace

@@ -15,6 +15,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tile/AppendArgument.h"
+#include "passes/Tile/LaunchNames.h"
 #include "passes/Tile/ProgramOfKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -71,10 +72,6 @@ std::optional<Candidate> getCandidate(DotOp dot) {
   if (!isAlignedRow(load.getIndices().back(), rows))
     return std::nullopt;
   return Candidate{dot, load, view.getArgNumber()};
-}
-
-ExprAttr getDim(MLIRContext *context, StringRef name, int64_t dim) {
-  return ExprAttr::get(context, ExprKind::Dim, dim, name, {});
 }
 
 /// The type of the transposed array.
@@ -203,10 +200,10 @@ private:
     SmallVector<Attribute> gridNames{b.getStringAttr("block")};
     SmallVector<Attribute> grid{makeCall(
         context, expr::Function::CeilDiv,
-        {getDim(context, turnedName, rank - 1), ExprAttr::getInt(context, rowsOfInstance)})};
+        {makeDim(context, turnedName, rank - 1), ExprAttr::getInt(context, rowsOfInstance)})};
     for (int64_t dim = 0; dim < rank - 2; ++dim) {
       gridNames.push_back(b.getStringAttr("index" + Twine(dim)));
-      grid.push_back(getDim(context, turnedName, dim));
+      grid.push_back(makeDim(context, turnedName, dim));
     }
     ArrayAttr none = b.getArrayAttr({});
     auto kernel = KernelOp::create(
@@ -274,14 +271,14 @@ private:
     int64_t rank = turned.getRank();
     SmallVector<Attribute> extents;
     for (int64_t dim = 0; dim < rank - 2; ++dim)
-      extents.push_back(getDim(context, name, dim));
+      extents.push_back(makeDim(context, name, dim));
     int64_t columns = turned.getShape()[rank - 2];
-    extents.push_back(ShapedType::isDynamic(columns) ? getDim(context, name, rank - 1)
+    extents.push_back(ShapedType::isDynamic(columns) ? makeDim(context, name, rank - 1)
                                                      : ExprAttr::getInt(context, columns));
     ExprAttr unit = ExprAttr::getInt(context, interleavedColumns);
     extents.push_back(makeCall(
         context, expr::Function::Mul,
-        {makeCall(context, expr::Function::CeilDiv, {getDim(context, name, rank - 2), unit}),
+        {makeCall(context, expr::Function::CeilDiv, {makeDim(context, name, rank - 2), unit}),
          unit}));
     auto array =
         WorkspaceOp::create(b, launch.getLoc(), turned, b.getArrayAttr(extents), FloatAttr());
