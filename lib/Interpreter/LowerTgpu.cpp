@@ -75,8 +75,9 @@ LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
   if (op.getInterleaved()) {
     ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
-    lowering.emit<TransposeStep>(op, source, ArrayRef<int64_t>{shape[0], shape[1] / 16, 2, 4, 2},
-                                 ArrayRef<int64_t>{0, 1, 3, 2, 4}, lowering.result(op.getResult()));
+    Interleaving order(shape[0], shape[1]);
+    lowering.emit<TransposeStep>(op, source, order.shape, order.permutation,
+                                 lowering.result(op.getResult()));
     return success();
   }
   lowering.emit<CopyStep>(op, source, lowering.define(op.getResult()));

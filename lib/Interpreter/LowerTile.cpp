@@ -363,12 +363,22 @@ numeric::ReduceOp reduceOpOf(tile::ReduceKind kind) {
   llvm_unreachable("all kinds are listed");
 }
 
-LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
+/// What reductions and scans combine elements by.
+template <typename OpT>
+FailureOr<numeric::ReduceOp> getCombination(OpT op, const ValueOperand &source) {
   numeric::ReduceOp kind = reduceOpOf(op.getKind());
+  if (numeric::isSupported(kind, source.storage))
+    return kind;
+  return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
+                          << " by the CPU device";
+}
+
+LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
-  if (!numeric::isSupported(kind, source.storage))
-    return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
-                            << " by the CPU device";
+  FailureOr<numeric::ReduceOp> found = getCombination(op, source);
+  if (failed(found))
+    return failure();
+  numeric::ReduceOp kind = *found;
   Shape shape(lowering.shapeOf(op.getSource()));
   ValueResult result = lowering.result(op.getResult());
   lowering.emitFunction(op, [=, dim = op.getDim(), count = llvm::product_of(shape)](Frame &frame) {
@@ -397,11 +407,11 @@ LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::ScanOp op) {
-  numeric::ReduceOp kind = reduceOpOf(op.getKind());
   ValueOperand source = lowering.operand(op.getSourceMutable());
-  if (!numeric::isSupported(kind, source.storage))
-    return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
-                            << " by the CPU device";
+  FailureOr<numeric::ReduceOp> found = getCombination(op, source);
+  if (failed(found))
+    return failure();
+  numeric::ReduceOp kind = *found;
   Shape shape(lowering.shapeOf(op.getSource()));
   ValueResult result = lowering.result(op.getResult());
   lowering.emitFunction(op, [=, dim = op.getDim(), isReverse = op.getReverse()](Frame &frame) {

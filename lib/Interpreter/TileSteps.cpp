@@ -65,9 +65,9 @@ public:
   /// Brings rows of k elements, or columns if transposed, into the order of 'interleaved'.
   void interleave(Frame &frame, Storage storage, int64_t rows, int64_t k, bool isTransposed) {
     BufferRef buffer(frame.pool.allocate(rows * k * storageBytes(storage)));
-    int64_t outer = isTransposed ? 1 : rows, inner = isTransposed ? rows : 1;
-    Shape shape{outer, k / 16, 2, 4, 2 * inner}, order{0, 1, 3, 2, 4};
-    numeric::transpose(storage, data(), shape.data(), order.data(), shape.size(), buffer.data());
+    Interleaving order(isTransposed ? 1 : rows, k, /*inner=*/isTransposed ? rows : 1);
+    numeric::transpose(storage, data(), order.shape.data(), order.permutation.data(),
+                       order.shape.size(), buffer.data());
     rounded = std::move(buffer);
   }
 

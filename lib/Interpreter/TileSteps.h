@@ -42,6 +42,15 @@ private:
   ValueResult result;
 };
 
+/// The order `interleaved` (tile.dot, tgpu.convert) of the columns of a matrix, as a transposition.
+struct Interleaving {
+  /// Each element of the matrix has `inner` values.
+  Interleaving(int64_t rows, int64_t columns, int64_t inner = 1)
+      : shape{rows, columns / 16, 2, 4, 2 * inner} {}
+
+  Shape shape, permutation{0, 1, 3, 2, 4};
+};
+
 /// Rounds to tf32's 10 bits of fraction, to nearest, ties to even. NaN and infinity stay.
 float roundToTF32(float value);
 

@@ -279,8 +279,9 @@ LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   ValueOperand value = lowering.operand(op.getSourceMutable());
   if (op.getInterleaved()) {
     ArrayRef<int64_t> shape = from.getShape();
-    lowering.emit<TransposeStep>(op, value, ArrayRef<int64_t>{shape[0], shape[1] / 16, 2, 4, 2},
-                                 ArrayRef<int64_t>{0, 1, 3, 2, 4}, lowering.result(op.getResult()));
+    Interleaving order(shape[0], shape[1]);
+    lowering.emit<TransposeStep>(op, value, order.shape, order.permutation,
+                                 lowering.result(op.getResult()));
     return success();
   }
   if (kind == Kind::Registers || !op.getScratch()) {
