@@ -7,6 +7,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Tgpu/ConvertedOperands.h"
+#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
@@ -44,8 +45,7 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
     if (!type || type.getRank() != 2)
       return;
     Type element = tile::getElementType(dot.getLhs().getType());
-    bool isOfBytes = tgpu::getElementBits(element) == 8; // others have been widened
-    hasWgmma &= element.isF16() || element.isBF16() || isOfBytes;
+    hasWgmma &= tgpu::LayoutInference::isOfWgmma(element);
     if (!largest || type.getNumElements() > largest.getNumElements())
       largest = type;
   });

@@ -227,7 +227,7 @@ std::string LayoutInference::whyNotWgmma(tile::DotOp dot) const {
   std::string text;
   llvm::raw_string_ostream os(text);
   int64_t rows = rowsOfWarpgroup * std::max<int64_t>(1, warps / Target::warpsOfGroup);
-  if (!element.isF16() && !element.isBF16())
+  if (!isOfWgmma(element))
     os << "wgmma takes operands of f16 and bf16, but got " << element << "; use 16-bit arrays";
   else if (warps % Target::warpsOfGroup != 0)
     os << "a thread block must have a multiple of 4 warps, but has " << warps
@@ -302,12 +302,15 @@ SmallVector<int64_t> LayoutInference::getOperandShape(tile::DotOp dot, unsigned 
   return shape;
 }
 
+bool LayoutInference::isOfWgmma(Type element) {
+  return element.isF16() || element.isBF16() || getElementBits(element) == 8;
+}
+
 Attribute LayoutInference::getWgmma(tile::DotOp op) const {
   Type element = tile::getElementType(op.getLhs().getType());
   auto shape = cast<RankedTensorType>(op.getType()).getShape();
-  bool isOfBytes = getElementBits(element) == 8; // others have been widened
-  if (!hasWgmma || !(element.isF16() || element.isBF16() || isOfBytes) ||
-      warps % Target::warpsOfGroup != 0 || shape[1] > mostColumnsOfWgmma)
+  if (!hasWgmma || !isOfWgmma(element) || warps % Target::warpsOfGroup != 0 ||
+      shape[1] > mostColumnsOfWgmma)
     return {};
   auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup, /*rowPairs=*/false);
   return fits(layout, shape) ? layout : Attribute();

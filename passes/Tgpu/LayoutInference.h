@@ -32,6 +32,8 @@ public:
   /// The layout of a tile's class. Operands that only a dot reads have none.
   mlir::Attribute get(mlir::Value tile) const;
 
+  /// Whether wgmma has products of such operands, once those that it lacks have been widened.
+  static bool isOfWgmma(mlir::Type element);
   /// The accumulator layout of a product by wgmma; null if the target or the product does not
   /// permit it.
   mlir::Attribute getWgmma(tile::DotOp op) const;

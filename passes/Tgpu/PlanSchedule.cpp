@@ -125,8 +125,7 @@ private:
                ? "its copies are in a branch; load tiles in the body of the loop, at indices that "
                  "depend on its variable alone"
                : "it computes the operands of its products, or reads them before the loop; "
-                 "multiply "
-                 "tiles as tile.load gives them";
+                 "multiply tiles as tile.load gives them";
   }
 
   /// Records why the copies of a loop do not run ahead, if it multiplies.

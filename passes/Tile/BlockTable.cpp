@@ -131,11 +131,11 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 320, 0, none, 0, 192, 0, 64, 0, 0, /*narrow=*/304},
     {"sm_90a", 16, 320, 0, none, 1024, 128, 0, 96},
     {"sm_90a", 16, 320, 0, anyMask, 0, 192, 0, 64},
-    // One H200, 2026-11-26 (performance-log): D 176 and 192 by 96 keys 0.95 to 1.05 of 112, causal
-    // 1.00 to 1.11.
     // One H200, 2026-11-29 (performance-log), D 192 with DV 128, packed, causal, over pages of 64
     // rows: 1.07 of 96 keys; in one piece 1.01 and 1.03.
     {"sm_90a", 16, 384, 0, anyMask, unknownLength, 128, 0, 128, 0, 0, /*narrow=*/256},
+    // One H200, 2026-11-26 (performance-log): D 176 and 192 by 96 keys 0.95 to 1.05 of 112, causal
+    // 1.00 to 1.11.
     {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96},
     // As at D 136, by 64 keys over 80: D 200 to 224 at S 512 1.02 to 1.07, beyond 0.96 to 1.02;
     // causal up to S 1024 1.01 to 1.11, beyond 0.95 to 1.01. By 96 keys 0.77 to 0.91, at D 224 0.93
