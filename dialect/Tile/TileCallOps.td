@@ -20,8 +20,8 @@ def Tile_CallOp : Tile_Op<"call", [
     absent: its extents are 0, and constraints that mention it hold.
 
     The value of a parameter of the callee is the first of these: that of the `with` clause, that of the caller's
-    parameter of the same name. Without either the parameter becomes one of the caller, with its default: whoever runs
-    the caller can bind it.
+    parameter of the same name. Without either the parameter becomes one of the caller, with its default, and programs
+    that run the caller can bind it.
 
     Results are the views that the callee returns (`tile.return`).
 
