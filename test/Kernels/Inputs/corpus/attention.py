@@ -337,6 +337,18 @@ def attention_merge():
         compare(f"{params} lse", np.delete(got["lse"], 3, 0), np.delete(lse, 3, 0), lse_kind(parts_kind))
 
 
+def one_behind_another(x, rows):
+    """The first rows of each batch element, as many as `rows` says, one behind another."""
+    return np.concatenate([x[b:b + 1, :, :n] for b, n in enumerate(rows)], 2)
+
+
+def results_one_behind_another(q, k, v, rows, lengths, keeps):
+    """O and LSE of as many queries and keys of each batch element, with a mask for each, one behind another."""
+    results = [forward(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], SCALE, keep)[:2]
+               for b, (n, m, keep) in enumerate(zip(rows, lengths, keeps))]
+    return [np.concatenate(parts, 2) for parts in zip(*results)]
+
+
 def listed_cached_forward():
     """Packed chunks over a cache, of lists that the heads of a group share, by default blocks."""
     rng = np.random.default_rng(28)
@@ -356,9 +368,8 @@ def listed_cached_forward():
         for at in np.ndindex(3, 2, 2):
             blocks[at][: counts[at]] = rng.permutation(np.flatnonzero(chosen[at]))
         pairs = np.repeat(np.repeat(np.repeat(chosen, size, -1), 128, 2), 2, 1)
-        results = [forward(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], SCALE,
-                           keep_mask(n, m, "bottom_right") & pairs[b:b + 1, :, :n, :m]) for b, (n, m) in enumerate(zip(rows, lengths))]
-        inputs = {"q": np.concatenate([q[b:b + 1, :, :n] for b, n in enumerate(rows)], 2),
+        keeps = [keep_mask(n, m, "bottom_right") & pairs[b:b + 1, :, :n, :m] for b, (n, m) in enumerate(zip(rows, lengths))]
+        inputs = {"q": one_behind_another(q, rows),
                   "k": paged(k, lengths, page, table, total), "v": paged(v, lengths, page, table, total), "seq_lens": lengths,
                   "cu_seqlens_q": starts, "kv_indices": blocks, "kv_num_blocks": counts}
         if page_rows:
@@ -367,7 +378,7 @@ def listed_cached_forward():
                   {"T": kind, "D": 64, "CAUSAL": "bottom_right", "PACKED": "true", "CACHED": "true", "PAGE_ROWS": page_rows,
                    "LISTED": "true", "LIST_BLOCK_M": 128, "LIST_BLOCK_N": size},
                   inputs, {"o": ((1, 4, starts[-1], 64), kind), "lse": ((1, 4, starts[-1]), lse_kind(kind))}, {"scale": SCALE})
-        check_forward(str(page), got, *(np.concatenate([result[n] for result in results], 2) for n in (0, 1)), kind)
+        check_forward(str(page), got, *results_one_behind_another(q, k, v, rows, lengths, keeps), kind)
 
 
 def cached_forward_of_bytes():
@@ -385,9 +396,8 @@ def cached_forward_of_bytes():
             table = rng.permutation(total)[: 3 * most].reshape(3, most).astype(np.int32)
         of_keys, of_values = (rng.uniform(0.5, 1.5, (3, 2)).astype(np.float32) for _ in range(2))
         by_key, by_value = k * of_keys[:, :, None, None], v * of_values[:, :, None, None]
-        results = [forward(q[b:b + 1, :, :n], by_key[b:b + 1, :, :m], by_value[b:b + 1, :, :m], SCALE,
-                           keep_mask(n, m, "bottom_right")) for b, (n, m) in enumerate(zip(rows, lengths))]
-        inputs = {"q": np.concatenate([q[b:b + 1, :, :n] for b, n in enumerate(rows)], 2),
+        keeps = [keep_mask(n, m, "bottom_right") for n, m in zip(rows, lengths)]
+        inputs = {"q": one_behind_another(q, rows),
                   "k": paged(k, lengths, page, table, total), "v": paged(v, lengths, page, table, total), "seq_lens": lengths,
                   "cu_seqlens_q": starts, "k_factors": of_keys, "v_factors": of_values}
         if page_rows:
@@ -397,7 +407,7 @@ def cached_forward_of_bytes():
                    "PAGE_ROWS": page_rows},
                   inputs, {"o": ((1, 4, starts[-1], 64), kind), "lse": ((1, 4, starts[-1]), lse_kind(kind))}, {"scale": SCALE},
                   kinds={"k": stored, "v": stored, "k_factors": "f32", "v_factors": "f32"})
-        check_forward(stored, got, *(np.concatenate([result[n] for result in results], 2) for n in (0, 1)), kind)
+        check_forward(stored, got, *results_one_behind_another(q, by_key, by_value, rows, lengths, keeps), kind)
 
 
 def cached_forward():
