@@ -11,7 +11,7 @@
 namespace tilewright::tgpu {
 
 /// Whether wgmma multiplies 8-bit operands as they are: it takes bytes only along k, and its sums
-/// are exact enough for four instructions (docs/design.md, accuracy), without an accumulator.
+/// are exact enough for four instructions (docs/design/tgpu.md), without an accumulator.
 /// `warps` is the number that the user wants, or 0.
 bool isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps);
 

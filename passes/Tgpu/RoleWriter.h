@@ -70,7 +70,7 @@ private:
   bool isDynamic() const { return schedule.getDynamic() != 0; }
   /// Whether a separate role takes tiles. The load role would take a tile and compute its values
   /// only after it has copied all of the previous tile. With one warp instead of two, the role
-  /// "spread" may end after all others (docs/design.md).
+  /// "spread" may end after all others (docs/design/tiles.md).
   bool hasScheduler() const { return isDynamic() && !slice.spread; }
   /// Whether a tile waits for tiles with smaller numbers, which must have been started.
   bool isOrdered() { return slice.isOrdered(); }

@@ -350,7 +350,7 @@ constexpr Entry productRows[] = {
     // No measurement of others is on record.
     {"cpu", 0, 0, 0, anyMask, 0, 128, 128, 64},
     // One H200, 8192 cubed, 20 interleaved rounds: 1.60 ms, where 256 x 128 took 1.68 and 128 x 128
-    // 1.79 (docs/design.md).
+    // 1.79 (docs/design/roles.md).
     {"sm_90a", 16, 0, 0, anyMask, 0, 128, 256, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
     {"sm_90a", 0, 0, 0, anyMask, 0, 64, 64, 64},

@@ -36,8 +36,8 @@ constexpr const char *padded = "ceildiv(WIDTH, 8) * 8";
 constexpr Rule rules[] = {
     // The depth of a product of resident rows and streamed columns: a matrix instruction takes 16
     // columns, or 32 of 8 bits. Buffers for wgmma consist of panels of 64 columns; if fewer than 32
-    // are missing, whole ones are faster (docs/design.md, "Wide panels": D 104 by 112 columns has
-    // 0.89 to 1.02 of 128), and if more are, only narrower ones.
+    // are missing, whole ones are faster (docs/design/roles.md, "Wide panels": D 104 by 112 columns
+    // has 0.89 to 1.02 of 128), and if more are, only narrower ones.
     {"depth",
      "ceildiv(WIDTH, select(eq(bits(TYPE), 8), 32, 16)) * select(eq(bits(TYPE), 8), 32, 16)",
      "select(and(eq(bits(TYPE), 16), and(gt(WIDTH, 64), eq(mod(ceildiv(WIDTH, 32), 2), 0))), "
@@ -57,8 +57,8 @@ constexpr Rule rules[] = {
     {"gradient_rows",
      "select(eq(bits(TYPE), 16), ceildiv(WIDTH, select(gt(max(WIDTH, BESIDE), 128), 32, 16)) * "
      "select(gt(max(WIDTH, BESIDE), 128), 32, 16), ceildiv(WIDTH, 16) * 16)"},
-    // Only these rows: with wgmma those of whole warpgroups (docs/design.md, "dQ of widths that are
-    // no multiple of 64").
+    // Only these rows: with wgmma those of whole warpgroups (docs/design/sums.md, "dQ of widths
+    // that are no multiple of 64").
     {"transposed_rows",
      "select(eq(bits(TYPE), 16), ceildiv(WIDTH, select(gt(max(WIDTH, BESIDE), 128), 32, 16)) * "
      "select(gt(max(WIDTH, BESIDE), 128), 32, 16), ceildiv(WIDTH, 16) * 16)",

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The simulator: runs kernels of tgpu on a simulated thread block and reports faults that may occur
-// on a GPU. docs/design.md describes its guarantees and limits.
+// on a GPU. docs/design/verification.md describes its guarantees and limits.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H
