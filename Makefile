@@ -13,7 +13,7 @@
 #   make package      one self-contained .tar.xz with tools, kernels and tests
 #   make wheel        the same for Python, a .whl in dist/
 #   make docs         refresh docs/reference from the .td files and the tests
-#   make pytorch      PyTorch into the build directory, for the tests of the Python package: 2.5 GB from PyPI
+#   make frameworks   PyTorch and JAX into the build directory, for the tests of the Python package: 2.6 GB from PyPI
 #   make digests      the table that locks the code of shipped kernels, after a change that is meant to alter it
 #   make site         the documentation as web pages, in build/site
 #   make format       clang-format the sources
@@ -28,7 +28,7 @@ BUILD ?= build
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 2000000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
 .PHONY: dependencies configure build tools demo check check-full check-sanitized coverage package wheel docs digests site \
-  format pytorch clean
+  format frameworks clean
 
 dependencies:
 	@scripts/install-dependencies.sh
@@ -90,8 +90,8 @@ digests: configure
 	@PATH=$(abspath $(BUILD))/bin:$$PATH:$(abspath $(BUILD))/ptxas \
 	  /usr/bin/python3 test/Kernels/Inputs/digests.py --write --jobs $(JOBS)
 
-pytorch:
-	@scripts/install-pytorch.sh $(BUILD)
+frameworks:
+	@scripts/install-frameworks.sh $(BUILD)
 
 site:
 	@scripts/install-dependencies.sh

@@ -143,18 +143,12 @@ static Status expectList(const tilewright_argument *given, size_t numGiven) {
   return Status::success();
 }
 
-/// A caller of a later version has longer structs, so their stride is larger.
-static const tilewright_argument &at(const tilewright_argument *given, size_t i) {
-  const char *first = reinterpret_cast<const char *>(given);
-  return *reinterpret_cast<const tilewright_argument *>(first + i * given->struct_size);
-}
-
 Status capi::toNamedArguments(const tilewright_argument *given, size_t numGiven,
                               std::vector<std::pair<std::string, Argument>> &named) {
   if (Status status = expectList(given, numGiven); !status)
     return status;
   for (size_t i = 0; i < numGiven; ++i) {
-    const tilewright_argument &argument = at(given, i);
+    const tilewright_argument &argument = elementAt(given, i);
     if (Status status = expectSize(argument, "tilewright_argument"); !status)
       return status;
     if (Status status = expectPointer(argument.name, "the name of an argument"); !status)
@@ -206,7 +200,7 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
   uint64_t taken = 0;
   static_assert(maxArguments <= 64, "a bit for each argument");
   for (size_t i = 0; i < numGiven; ++i) {
-    const tilewright_argument &argument = at(given, i);
+    const tilewright_argument &argument = elementAt(given, i);
     if (Status status = expectSize(argument, "tilewright_argument"); !status)
       return status;
     size_t place = i;

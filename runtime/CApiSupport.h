@@ -52,6 +52,8 @@ template <typename Struct> inline constexpr size_t firstSize = 0;
 template <> inline constexpr size_t firstSize<tilewright_view> = 40;
 template <> inline constexpr size_t firstSize<tilewright_cache> = 48;
 template <> inline constexpr size_t firstSize<tilewright_argument> = 40;
+template <> inline constexpr size_t firstSize<tilewright_xla_buffer> = 40;
+template <> inline constexpr size_t firstSize<tilewright_xla_call> = 64;
 template <> inline constexpr size_t firstSize<tilewright_target> = 24;
 template <> inline constexpr size_t firstSize<tilewright_run_info> = 72;
 template <> inline constexpr size_t firstSize<tilewright_launch_info> = 96;
@@ -71,6 +73,13 @@ template <typename Struct> Status expectSize(const Struct &value, const char *wh
   return value.struct_size >= firstSize<Struct>
              ? Status::success()
              : tooSmall(value.struct_size, firstSize<Struct>, what);
+}
+
+/// Element i of an array. A caller of a later version has longer structs, so their stride is
+/// larger.
+template <typename Struct> const Struct &elementAt(const Struct *first, size_t i) {
+  const char *bytes = reinterpret_cast<const char *>(first);
+  return *reinterpret_cast<const Struct *>(bytes + i * first->struct_size);
 }
 
 /// The machine's driver, or a table without functions and the reason.

@@ -371,6 +371,35 @@ TILEWRIGHT_API tilewright_code tilewright_attention_report(const tilewright_atte
                                                            const tilewright_target *target,
                                                            tilewright_report **report);
 
+/* Calls from XLA, and so from JAX, by its foreign function interface: tilewright_xla_handler is an
+ * XLA_FFI_Handler of the platform CUDA. A custom call has a string attribute "call", the key of a
+ * registered call, which says what its buffers are. */
+
+/* A buffer of a custom call, which is row-major. */
+typedef struct tilewright_xla_buffer {
+  size_t struct_size;
+  const char *name;      /* of the argument */
+  const uint32_t *order; /* nullable; dimension i of the argument is order[i] of the buffer */
+  size_t rank;           /* of `order` */
+  int is_pairs;          /* 0 or 1: elements of i64 are pairs of u32 along the last dimension */
+} tilewright_xla_buffer;
+
+typedef struct tilewright_xla_call {
+  size_t struct_size;
+  const tilewright_operation *operation; /* either, prepared; lives as long as calls execute */
+  const tilewright_attention *attention;
+  const tilewright_xla_buffer *buffers; /* operands, then results */
+  size_t num_buffers;
+  const tilewright_argument *scalars; /* copied */
+  size_t num_scalars;
+  int has_workspace; /* 0 or 1: one more result, of at least tilewright_*_workspace_size bytes */
+} tilewright_xla_call;
+
+/* Calls that execute later find it by its key; an earlier one of this key is replaced. */
+TILEWRIGHT_API tilewright_code tilewright_xla_register(const char *key,
+                                                       const tilewright_xla_call *call);
+TILEWRIGHT_API void *tilewright_xla_handler(void *call_frame);
+
 /* The plainest calls of attention with structs instead of names. */
 
 /* Attention forward. */

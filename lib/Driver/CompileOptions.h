@@ -39,9 +39,11 @@ struct CompileOptions {
                    "Maximum length of the loops for which blocks are chosen; 0: any length"),
                llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)),
         sums("sums",
-             llvm::cl::desc("How instances of a GPU share the terms of tile.accumulate: auto (by "
-                            "the table of strategies), whole, or apart (wherever it is possible)"),
-             llvm::cl::init("auto"), llvm::cl::value_desc("auto|whole|apart"),
+             llvm::cl::desc("How instances of a GPU add to sums, up to one of each pair, with a "
+                            "comma: auto (by the table of strategies); the terms of "
+                            "tile.accumulate whole, or apart wherever it is possible; those of "
+                            "tile.contribute ordered or unordered"),
+             llvm::cl::init("auto"), llvm::cl::value_desc("auto|whole|apart|ordered|unordered"),
              llvm::cl::cat(category)) {}
 
   CompileRequest request() const {

@@ -16,6 +16,7 @@
     tilewright.append_kv               new keys and values into a cache, rotated or not (tilewright.append)
     tilewright.PerformanceWarning      the category of warnings of calls that are slower than they need be
     tilewright.cache_info              the cache on disk, in which compiled kernels are kept (tilewright.cache)
+    tilewright.jax                     attention and your own kernels on arrays of JAX, with gradients
     tilewright.compiler                compiles kernels (.mlir) to bundles
     tilewright.runtime                 bundles, plans and operations, on arrays of any library
 
@@ -25,7 +26,7 @@ The package is pure Python. PyTorch is imported at the first access to a functio
 
 import importlib
 
-_FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "interpret": "torch", "sdpa_compatible": "sdpa",
+_FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "interpret": "host", "sdpa_compatible": "sdpa",
          "use_for_sdpa": "sdpa", "why_not_sdpa": "sdpa", "sdpa_fallbacks": "sdpa", "flash_attn_func": "flash",
          "flash_attn_qkvpacked_func": "flash", "flash_attn_kvpacked_func": "flash", "flash_attn_varlen_func": "flash",
          "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",

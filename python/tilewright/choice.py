@@ -3,7 +3,7 @@
 need PyTorch."""
 
 from itertools import product
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from tilewright import checks, places, runtime
 
@@ -61,6 +61,19 @@ class Choice(_Described, _Choice):
         if self.kernel == "backward":
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields
+
+
+def may_take_score_gradient(modifier):
+    """Whether the kernel can compute the gradient of a bias as the gradient of the scores, which is then summed without
+    atomic additions. This requires that no modifier changes the scores before the bias is added."""
+    return modifier.split(checks.SEPARATOR)[0] == "bias"
+
+
+def takes_score_gradient(modifier, deterministic, shape, full):
+    """Whether a backward does so: if it can, and several pairs share an element of the bias (`shape` is the shape of the
+    bias, `full` that of all pairs) or `deterministic` is set. Otherwise, each pair adds to or stores its own gradient."""
+    return may_take_score_gradient(modifier) and shape[3] == full[3] and (
+        deterministic or any(n == 1 < all_n for n, all_n in zip(shape, full)))
 
 
 class _ShardChoice(NamedTuple):
@@ -188,6 +201,35 @@ class MergeChoice(NamedTuple):
 
     def create(self, library, bundle):
         return runtime.Operation(library, bundle, self.entry(), self.params())
+
+
+class KernelChoice(NamedTuple):
+    """The same for a kernel or program of the user's."""
+    file: str
+    linked: Tuple[str, ...]
+    program: Optional[str]  # the name of the kernel or program in the file, if there are several
+    name: str
+    texts: Tuple[Tuple[str, str], ...]  # parameters
+
+    @property
+    def modifier(self):  # files whose changes make other code
+        return checks.SEPARATOR.join((self.file, *self.linked))
+
+    @property
+    def subject(self):
+        return f"kernel '{self.name}'"
+
+    def entry(self):
+        return self.name
+
+    def params(self):
+        return dict(self.texts)
+
+    def files(self):
+        return self.file, list(self.linked)
+
+    def create(self, library, bundle):
+        return runtime.Operation(library, bundle, self.name, self.params())
 
 
 def common_choices():

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional,
 import torch
 
 from tilewright import checks, compiler, interpreter, places, plans, runtime
+from tilewright.choice import KernelChoice
 from tilewright.ops import dense_rows, named_values
 from tilewright.registration import operator
 from tilewright.signature import Argument, Signature, shapes_of, signature_of
@@ -29,47 +30,6 @@ _DTYPES = {kind: getattr(torch, name.partition(".")[2]) for name, kind in runtim
 _kernels: Dict[str, "Kernel"] = {}  # by their names in graphs
 
 
-class _Code(NamedTuple):
-    """What the code of a kernel depends on, with the interface of choices (tilewright.choice)."""
-    file: str
-    linked: Tuple[str, ...]
-    program: Optional[str]  # the name of the kernel or program in the file, if there are several
-    name: str
-    texts: Tuple[Tuple[str, str], ...]  # parameters
-
-    @property
-    def modifier(self):  # files whose changes make other code
-        return checks.SEPARATOR.join((self.file, *self.linked))
-
-    @property
-    def subject(self):
-        return f"kernel '{self.name}'"
-
-    def entry(self):
-        return self.name
-
-    def params(self):
-        return dict(self.texts)
-
-    def files(self):
-        return self.file, list(self.linked)
-
-    def create(self, library, bundle):
-        return runtime.Operation(library, bundle, self.name, self.params())
-
-
-def _file_of(name: Path) -> str:
-    """The path of a kernel: of a file, or of one of kernels/ by its name."""
-    path = os.fsdecode(name)
-    if not path.endswith(".mlir"):
-        path = os.path.join(places.KERNELS, path + ".mlir")
-    if not os.path.isfile(path):
-        shipped = sorted(file[:-5] for file in os.listdir(places.KERNELS) if file.endswith(".mlir")) \
-            if os.path.isdir(places.KERNELS) else []
-        raise ValueError(f"file must be the path of an .mlir file, or one of {', '.join(shipped)}, but got {os.fsdecode(name)!r}")
-    return os.path.abspath(path)
-
-
 def _text_of(name, value):
     if isinstance(value, torch.dtype):
         return runtime.TORCH_TYPES.get(str(value), str(value))
@@ -79,7 +39,7 @@ def _text_of(name, value):
     return text
 
 
-def _signature(code: _Code) -> Signature:
+def _signature(code: KernelChoice) -> Signature:
     device = None
     if torch.cuda.is_available():
         device = plans.describe(torch.cuda.current_device())  # what a call compiles, so that it is in the cache then
@@ -132,7 +92,7 @@ class Kernel:
 
     signature   the arguments: name, type, extents (-1: any), and whether they are written or may be absent"""
 
-    def __init__(self, code: _Code, outputs, backward, backward_names):
+    def __init__(self, code: KernelChoice, outputs, backward, backward_names):
         self.signature = _signature(code)
         self._code = code._replace(name=self.signature.name)
         self._arguments = {argument.name: argument for argument in self.signature.arguments}
@@ -454,7 +414,7 @@ def kernel(file: Path, program: Optional[str] = None, with_: Union[Path, Sequenc
     params     values of the parameters: integers, bools, strings, or a torch.dtype for a type
 
     Raises ValueError for invalid arguments, and with the compiler's diagnostic if the kernel does not compile."""
-    path = _file_of(file)
+    path = places.kernel_file(file)
     linked = tuple(map(os.path.abspath, checks.modifier_files(checks.modifier_text(with_))))
     texts = tuple(sorted((name, _text_of(name, value)) for name, value in params.items()))
     if program is not None and not isinstance(program, str):
@@ -463,4 +423,4 @@ def kernel(file: Path, program: Optional[str] = None, with_: Union[Path, Sequenc
         if not isinstance(backward, (str, os.PathLike)):
             raise ValueError(f"backward must be a kernel of tilewright.kernel, or the path of a file, but got {type(backward).__name__}")
         backward = kernel(backward, **params)
-    return Kernel(_Code(path, linked, program, program or "", texts), outputs, backward, backward_names)
+    return Kernel(KernelChoice(path, linked, program, program or "", texts), outputs, backward, backward_names)

@@ -7,8 +7,7 @@ packed sequences."""
 
 import torch
 
-from tilewright import checks
-from tilewright.choice import Choice
+from tilewright.choice import Choice, takes_score_gradient
 from tilewright.plans import TYPES, launch, plan, start
 from tilewright.registration import operator
 
@@ -83,19 +82,6 @@ def attention(q, k, v, tensors, floats, integers, names, causal, window_left, wi
 def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier,
                     deterministic):
     return new_results(q, v)
-
-
-def may_take_score_gradient(modifier):
-    """Whether the kernel can compute the gradient of a bias as the gradient of the scores, which is then summed without
-    atomic additions. This requires that no modifier changes the scores before the bias is added."""
-    return modifier.split(checks.SEPARATOR)[0] == "bias"
-
-
-def takes_score_gradient(modifier, deterministic, shape, full):
-    """Whether a backward does so: if it can, and several pairs share an element of the bias (`shape` is the shape of the
-    bias, `full` that of all pairs) or `deterministic` is set. Otherwise, each pair adds to or stores its own gradient."""
-    return may_take_score_gradient(modifier) and shape[3] == full[3] and (
-        deterministic or any(n == 1 < all_n for n, all_n in zip(shape, full)))
 
 
 def _backward_choice(q, k, v, wanted, more, causal, window, modifier, deterministic):

@@ -29,6 +29,17 @@ KERNELS = os.path.join(PACKAGE if os.path.isdir(os.path.join(PACKAGE, "kernels")
 SHIPPED = os.environ.get("TILEWRIGHT_SHIPPED", os.path.join(PACKAGE, "shipped"))
 
 
+def kernel_file(name):
+    """The path of a kernel: of a file, or of one of kernels/ by its name. Raises ValueError if there is none."""
+    path = os.fsdecode(name)
+    if not path.endswith(".mlir"):
+        path = os.path.join(KERNELS, path + ".mlir")
+    if not os.path.isfile(path):
+        shipped = sorted(file[:-5] for file in os.listdir(KERNELS) if file.endswith(".mlir")) if os.path.isdir(KERNELS) else []
+        raise ValueError(f"file must be the path of an .mlir file, or one of {', '.join(shipped)}, but got {os.fsdecode(name)!r}")
+    return os.path.abspath(path)
+
+
 def find_tool(name="tilewrightc"):
     """The path of a tool; TILEWRIGHTC and TILEWRIGHT_RUN override tilewrightc and tilewright-run."""
     variable = {"tilewrightc": "TILEWRIGHTC", "tilewright-run": "TILEWRIGHT_RUN"}.get(name, "")

@@ -130,9 +130,15 @@ def sized(struct, **fields):
     return struct(struct_size=ctypes.sizeof(struct), **fields)
 
 
+def type_of(dtype):
+    """The type of elements, of TYPES, for a dtype of PyTorch or NumPy; None for others."""
+    text = str(dtype)
+    return TORCH_TYPES.get(text if text.startswith("torch.") else f"torch.{text}")
+
+
 def view_of(tensor):
     """Returns a View of a tensor. It keeps its extents and strides alive, but not the tensor."""
-    rank, kind = len(tensor.shape), TORCH_TYPES.get(str(tensor.dtype))
+    rank, kind = len(tensor.shape), type_of(tensor.dtype)
     if kind is None:
         raise TilewrightError(f"elements must be of one of {', '.join(TORCH_TYPES)}, but got {tensor.dtype}", CODES[1])
     shape, strides = (c_int64 * rank)(*tensor.shape), (c_int64 * rank)(*tensor.stride())

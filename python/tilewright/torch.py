@@ -19,6 +19,7 @@ stream, with workspaces from PyTorch's allocator.
 import torch
 
 from tilewright import checks, features, interpreter, ops, plans
+from tilewright.choice import may_take_score_gradient
 from tilewright.interpreter import interpret
 from tilewright.plans import load_bundle
 from tilewright.tensors import check_dense
@@ -189,7 +190,7 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
                          is_backward and deterministic, is_backward and capture_gradients, bool(packed), False, lists)
         choices = [how]
         # The shape of a bias decides whether its gradient is that of the scores.
-        if is_backward and capture_gradients and not packed and not lists and ops.may_take_score_gradient(text):
+        if is_backward and capture_gradients and not packed and not lists and may_take_score_gradient(text):
             choices.append(how._replace(captured=text != "bias", score_gradient=True))
         for choice in choices:
             plans.prepare(choice, torch.device("cuda", index))
