@@ -13,10 +13,13 @@ using namespace tilewright;
 static constexpr int64_t kilobyte = 1024, megabyte = 1024 * kilobyte;
 
 // A further row is all that the compiler needs of a target whose instructions it knows; one with
-// products of another kind needs their lowering, too, and a feature that says so.
+// products of another kind needs their lowering, too, and a feature that says so. Rates of chips
+// without a measurement in docs/performance-log.md are those of the specifications; on chips with
+// tcgen05, which is not used, those of mma.sync are assumed to be half of Hopper's wgmma.
 const std::vector<Target> &Target::all() {
   static const std::vector<Target> table = {
-      // Code for sm_80 runs on 8.6, 8.9 and 12.0, too, which leave 99 KB to a block.
+      // Code for sm_80 runs on all later chips, too, of which 8.6, 8.9 and 12.0 leave 99 KB to a
+      // block.
       {"sm_80", 8, 0, /*isExact=*/false, /*ptxVersion=*/70,
        /*sharedOfBlock=*/163 * kilobyte, /*sharedOfMultiprocessor=*/164 * kilobyte,
        /*leastSharedOfBlock=*/99 * kilobyte,
@@ -24,6 +27,22 @@ const std::vector<Target> &Target::all() {
        /*cacheOfTiles=*/16 * megabyte, // of 40, not measured
        /*exponentialsOfClock=*/16, /*operationsOfClock=*/2048,
        /*features=*/{}},
+      // GA102: RTX 3090, A40, A10.
+      {"sm_86", 8, 6, /*isExact=*/false, /*ptxVersion=*/71,
+       /*sharedOfBlock=*/99 * kilobyte, /*sharedOfMultiprocessor=*/100 * kilobyte,
+       /*leastSharedOfBlock=*/99 * kilobyte,
+       /*warpsOfMultiprocessor=*/48, /*blocksOfMultiprocessor=*/16, /*multiprocessors=*/84,
+       /*cacheOfTiles=*/2 * megabyte, // of 6, not measured
+       /*exponentialsOfClock=*/16, /*operationsOfClock=*/1024,
+       /*features=*/{}},
+      // AD102: RTX 4090, L40S, L4. 8-bit floats since PTX 8.4.
+      {"sm_89", 8, 9, /*isExact=*/false, /*ptxVersion=*/84,
+       /*sharedOfBlock=*/99 * kilobyte, /*sharedOfMultiprocessor=*/100 * kilobyte,
+       /*leastSharedOfBlock=*/99 * kilobyte,
+       /*warpsOfMultiprocessor=*/48, /*blocksOfMultiprocessor=*/24, /*multiprocessors=*/142,
+       /*cacheOfTiles=*/16 * megabyte, // of 48 to 96, not measured
+       /*exponentialsOfClock=*/16, /*operationsOfClock=*/1024,
+       /*features=*/{Feature::MmaOfBytes}},
       {"sm_90a",
        9,
        0,
@@ -41,6 +60,59 @@ const std::vector<Target> &Target::all() {
        /*features=*/
        {Feature::Wgmma, Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix,
         Feature::MmaOfBytes, Feature::AtomicAddOfBf16}},
+      // B200, and B300 with twice the exponentials.
+      {"sm_100a",
+       10,
+       0,
+       /*isExact=*/true,
+       /*ptxVersion=*/86,
+       /*sharedOfBlock=*/227 * kilobyte,
+       /*sharedOfMultiprocessor=*/228 * kilobyte,
+       /*leastSharedOfBlock=*/227 * kilobyte,
+       /*warpsOfMultiprocessor=*/64,
+       /*blocksOfMultiprocessor=*/32,
+       /*multiprocessors=*/148,
+       /*cacheOfTiles=*/32 * megabyte, // of 126, not measured
+       /*exponentialsOfClock=*/16,
+       /*operationsOfClock=*/2048,
+       /*features=*/
+       {Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix, Feature::MmaOfBytes,
+        Feature::AtomicAddOfBf16}},
+      {"sm_103a",
+       10,
+       3,
+       /*isExact=*/true,
+       /*ptxVersion=*/88,
+       /*sharedOfBlock=*/227 * kilobyte,
+       /*sharedOfMultiprocessor=*/228 * kilobyte,
+       /*leastSharedOfBlock=*/227 * kilobyte,
+       /*warpsOfMultiprocessor=*/64,
+       /*blocksOfMultiprocessor=*/32,
+       /*multiprocessors=*/160,
+       /*cacheOfTiles=*/32 * megabyte, // of 126, not measured
+       /*exponentialsOfClock=*/32,
+       /*operationsOfClock=*/2048,
+       /*features=*/
+       {Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix, Feature::MmaOfBytes,
+        Feature::AtomicAddOfBf16}},
+      // RTX 5090, RTX PRO 6000.
+      {"sm_120a",
+       12,
+       0,
+       /*isExact=*/true,
+       /*ptxVersion=*/87,
+       /*sharedOfBlock=*/99 * kilobyte,
+       /*sharedOfMultiprocessor=*/100 * kilobyte,
+       /*leastSharedOfBlock=*/99 * kilobyte,
+       /*warpsOfMultiprocessor=*/48,
+       /*blocksOfMultiprocessor=*/24,
+       /*multiprocessors=*/188,
+       /*cacheOfTiles=*/32 * megabyte, // of 96 to 128, not measured
+       /*exponentialsOfClock=*/16,
+       /*operationsOfClock=*/1024,
+       /*features=*/
+       {Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix, Feature::MmaOfBytes,
+        Feature::AtomicAddOfBf16}},
   };
   return table;
 }

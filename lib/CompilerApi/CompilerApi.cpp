@@ -99,7 +99,7 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
   if (HAS_FIELD(*given, device_minor) && given->device_major) {
     if (!Target::forDevice(given->device_major, given->device_minor) || given->device_minor < 0)
       return invalid("device_major and device_minor must be the compute capability of a device, " +
-                     Target::getNames() + " or later, but got " +
+                     std::string(Target::getDefault().name) + " or later, but got " +
                      std::to_string(given->device_major) + "." +
                      std::to_string(given->device_minor));
     wanted.device = DeviceCapability{given->device_major, given->device_minor};

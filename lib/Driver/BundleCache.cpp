@@ -193,9 +193,9 @@ tilewright::makeKey(llvm::MemoryBufferRef source, const BundleRequest &request, 
   key.add(request.ptx);
   key.add(request.scope.preferredOnly);
   if (request.device && ofShipped) {
-    // Serves all devices that prefer the same targets.
+    // Made for the default target and for exact ones; serves all devices that prefer the same.
     for (const Target &target : Target::all())
-      if (request.device->mayUse(target))
+      if (request.device->mayUse(target) && (target.isExact || &target == &Target::getDefault()))
         key.add(target.name);
   } else if (request.device) {
     key.add(request.device->major);

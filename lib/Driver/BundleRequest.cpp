@@ -128,7 +128,7 @@ private:
         !request.scope.preferredOnly && llvm::all_of(targets, hasRoles))
       forOtherViews = Target::getDefault().name;
     if (targets.empty())
-      targets.emplace_back(Target::getDefault().name);
+      targets.emplace_back(getBaseTarget().name);
     if (isChosen && !isReady)
       for (const Target &target : Target::all())
         if (target.hasRoles() && (!request.device || request.device->mayUse(target)))
@@ -138,6 +138,12 @@ private:
       return Target::find(a)->isExact && !Target::find(b)->isExact;
     });
     targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  }
+
+  /// That of the code that runs on the device, or everywhere, for views of any kind.
+  const Target &getBaseTarget() const {
+    const Target *best = request.device ? request.device->getTarget() : nullptr;
+    return best && !best->hasRoles() ? *best : Target::getDefault();
   }
 
   void tell(const std::string &what) const {

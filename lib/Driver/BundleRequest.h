@@ -22,10 +22,13 @@ namespace tilewright {
 struct DeviceCapability {
   int major = 0, minor = 0;
 
-  /// Whether code for the target runs there, if the device is as new as the oldest target.
+  /// Whether code for the target runs there.
   bool mayUse(const Target &target) const {
-    return !target.isExact || (target.major == major && target.minor == minor);
+    auto own = std::pair(major, minor), wanted = std::pair(target.major, target.minor);
+    return target.isExact ? own == wanted : own >= wanted;
   }
+  /// The target whose code suits it best; null if it is older than all.
+  const Target *getTarget() const { return Target::forDevice(major, minor); }
 };
 
 struct BundleRequest {
@@ -33,9 +36,9 @@ struct BundleRequest {
 
   TilePipelineOptions options; ///< parameters that all variants have in common
   EntryKind kind = EntryKind::Any;
-  /// In any order. None: the default target, and those with roles for kernels with a schedule of
-  /// roles there. If all of them have roles, the code of kernels with tensor maps is followed by
-  /// that for the default target, for other views.
+  /// In any order. None: the default target, or that of `device`, and those with roles for kernels
+  /// with a schedule of roles there. If all of them have roles, the code of kernels with tensor
+  /// maps is followed by that for the default target, for other views.
   std::vector<std::string> targets;
   /// If set, `targets` are those that this device prefers: the first for which there is code.
   std::optional<DeviceCapability> device;

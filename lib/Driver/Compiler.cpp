@@ -161,7 +161,8 @@ LogicalResult checkNames(Operation *entry) {
 }
 
 /// An author derives defaults from the target by declaring `TARGET: enum in ["cpu", "sm_80"] =
-/// "cpu"`. A mapped kernel has no parameters.
+/// "cpu"`. A target that is not in the list counts as the last of those whose code it runs. A
+/// mapped kernel has no parameters.
 void bindTarget(Operation *entry, TilePipelineOptions &options) {
   if (isa<tgpu::KernelOp>(entry))
     return;
@@ -169,9 +170,20 @@ void bindTarget(Operation *entry, TilePipelineOptions &options) {
   if (!param || param.getKind() != tile::ParamKind::Enum || param.getDerived())
     return;
   auto isTarget = [](const auto &pair) { return pair.first == "TARGET"; };
-  auto value = tile::ExprAttr::getEnum(entry->getContext(), options.target);
-  if (llvm::none_of(options.params, isTarget) && llvm::is_contained(param.getAllowed(), value))
-    options.params.emplace_back("TARGET", options.target);
+  if (llvm::any_of(options.params, isTarget))
+    return;
+  std::vector<std::string_view> words{options.target};
+  const Target *target = Target::find(options.target);
+  for (const Target &older : llvm::reverse(Target::all()))
+    if (target && older.runsOn(*target))
+      words.push_back(older.name);
+  for (std::string_view word : words) {
+    auto value = tile::ExprAttr::getEnum(entry->getContext(), llvm::StringRef(word));
+    if (llvm::is_contained(param.getAllowed(), value)) {
+      options.params.emplace_back("TARGET", word);
+      return;
+    }
+  }
 }
 
 template <typename EntryOp>

@@ -7,6 +7,8 @@
 
 #include "passes/Tile/BlockTable.h"
 
+#include "base/Target/Target.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -431,9 +433,17 @@ llvm::StringRef tilewright::getName(MaskKind kind) {
   return llvm::find_if(maskKinds, [&](const auto &each) { return each.second == kind; })->first;
 }
 
+/// Rows for a chip whose code runs on later ones serve those of them that have no roles either:
+/// theirs is the same code, in blocks that `shared` limits.
+static bool serves(llvm::StringRef ofRow, llvm::StringRef asked) {
+  if (ofRow.empty() || ofRow == asked || (ofRow == "gpu" && asked != "cpu"))
+    return true;
+  const Target *own = Target::find(ofRow), *other = Target::find(asked);
+  return own && other && !other->hasRoles() && own->runsOn(*other);
+}
+
 bool BlockRow::matches(const BlockQuery &query) const {
-  bool isTarget =
-      target.empty() || target == query.target || (target == "gpu" && query.target != "cpu");
+  bool isTarget = serves(target, query.target);
   bool isWidth =
       (!elements || query.elements <= elements) && (!bytes || query.getBytes() <= bytes) &&
       (!narrow || query.getLeastBytes() == narrow) && query.getBytes() >= above + (above > 0);
@@ -441,7 +451,9 @@ bool BlockRow::matches(const BlockQuery &query) const {
   int64_t asked = query.hasLength ? query.length : query.usual;
   bool isLength = length == unknownLength ? query.usual && !query.hasLength
                                           : !length || (asked && asked <= length);
-  bool isRoom = !query.shared || query.shared >= shared;
+  const Target *chip = Target::find(query.target);
+  int64_t room = query.shared ? query.shared : chip ? chip->sharedOfBlock : shared;
+  bool isRoom = room >= shared;
   return (structure.empty() || structure == query.structure) && isTarget && isRoom &&
          (!captures || query.captures) && (!stateless || !query.hasStates) && query.work >= work &&
          (!bits || query.bits <= bits) && isWidth && isMask && isLength;

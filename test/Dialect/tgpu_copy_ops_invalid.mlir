@@ -162,7 +162,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 // -----
 
 tgpu.kernel @k target "sm_80" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   %0 = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
 }
 
@@ -345,21 +345,21 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
 tgpu.kernel @k target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64xf32, none>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   tgpu.bulk_load %x[0], %s, %b[%i] : !tile.view<[?], f32>, !tgpu.shared<64xf32, none>, !tgpu.barriers<2>
 }
 
 // -----
 
 tgpu.kernel @k target "sm_80" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   tgpu.bulk_commit
 }
 
 // -----
 
 tgpu.kernel @k target "sm_80" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   tgpu.bulk_wait pending 0
 }
 

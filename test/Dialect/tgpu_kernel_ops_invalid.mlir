@@ -5,7 +5,7 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // Kernels.
-// expected-error @+1 {{target must be sm_80 or sm_90a, but got sm_70}}
+// expected-error @+1 {{target must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a, but got sm_70}}
 tgpu.kernel @k target "sm_70" warps 4 () grid(%i = 1) {}
 
 // -----
@@ -213,7 +213,7 @@ tgpu.kernel @k target "sm_90a" warps 6 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_80" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   tgpu.roles
     role "a" warps 8 registers 40 {
     }

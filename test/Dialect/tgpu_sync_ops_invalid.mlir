@@ -81,7 +81,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_80" warps 4 () grid(%i = 1) {
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   tgpu.expect %b[%i] bytes 16 : !tgpu.barriers<2>
 }
 
@@ -299,7 +299,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 
 // Fences and votes.
 tgpu.kernel @k target "sm_80" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{needs target sm_90a, but the kernel's is sm_80}}
+  // expected-error @+1 {{needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
   tgpu.fence_async
 }
 

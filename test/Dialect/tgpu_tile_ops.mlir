@@ -87,7 +87,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) g
 tgpu.kernel @k target "sm_80" warps 8 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
   tgpu.roles
     role "load" warps 4 {
-      // expected-error @+1 {{'tgpu.end_turn' op needs target sm_90a, but the kernel's is sm_80}}
+      // expected-error @+1 {{'tgpu.end_turn' op needs target sm_90a, sm_100a, sm_103a or sm_120a, but the kernel's is sm_80}}
       tgpu.end_turn %n of %turns[%n] : !tile.view<[?], i32>
     }
     role "compute" warps 4 {

@@ -3,8 +3,8 @@
 //
 // Products by wgmma. TgpuMappingTest checks values.
 // RUN: tilewright-opt %s --tile-to-tgpu='target=sm_90a warps=8' | FileCheck %s
-// RUN: not tilewright-opt %s --tile-to-tgpu=target=sm_100a 2>&1 | FileCheck %s --check-prefix=TARGET
-// TARGET: target must be sm_80 or sm_90a, but got 'sm_100a'
+// RUN: not tilewright-opt %s --tile-to-tgpu=target=sm_130a 2>&1 | FileCheck %s --check-prefix=TARGET
+// TARGET: target must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a, but got 'sm_130a'
 
 // Both operands of the first product are in shared memory; the second takes the result of the first from registers.
 // Each product is followed by its wait.

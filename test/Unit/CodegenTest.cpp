@@ -39,7 +39,9 @@ TEST(Codegen, KnowsItsTargets) {
   EXPECT_EQ(ampere->ptxVersion, 70);
   llvm::Expected<const Target &> other = findTarget("sm_75");
   ASSERT_FALSE(static_cast<bool>(other));
-  EXPECT_EQ(llvm::toString(other.takeError()), "target must be sm_80 or sm_90a, but got 'sm_75'");
+  EXPECT_EQ(
+      llvm::toString(other.takeError()),
+      "target must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a, but got 'sm_75'");
 }
 
 TEST(Codegen, ReadsTheLogOfTwoKernels) {

@@ -225,8 +225,9 @@ TEST_F(DriverGpuDevice, VariantsAndTheirRejections) {
   both.variants = {{{"N", "48"}}};
   EXPECT_EQ(textOf(compile(both).takeError()), "compilation failed");
   EXPECT_NE(errors.find("must be one of 32, 64, but got 48"), std::string::npos) << errors;
-  EXPECT_EQ(textOf(compile(request("scale", {"sm_70"})).takeError()),
-            "target must be sm_80 or sm_90a, but got 'sm_70'");
+  EXPECT_EQ(
+      textOf(compile(request("scale", {"sm_70"})).takeError()),
+      "target must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a, but got 'sm_70'");
   EXPECT_EQ(textOf(parseVariant("N=1,M").takeError()), "expected NAME=VALUE but got 'M'");
 }
 
@@ -652,7 +653,8 @@ TEST_F(DriverGpuDevice, NamesOfDevices) {
   EXPECT_EQ(parse("cuda:3"), "1 3 sm_80");
   EXPECT_EQ(parse("sim:sm_90a"), "2 0 sm_90a");
   for (const char *wrong : {"cuda:", "cuda:-1", "cuda:x", "sim", "sim:sm_70", "gpu", ""})
-    EXPECT_EQ(parse(wrong), "expected cpu, cuda, cuda:N, auto, sim:sm_80 or sim:sm_90a but got '" +
+    EXPECT_EQ(parse(wrong), "expected cpu, cuda, cuda:N, auto, sim:sm_80, sim:sm_86, sim:sm_89, "
+                            "sim:sm_90a, sim:sm_100a, sim:sm_103a or sim:sm_120a but got '" +
                                 std::string(wrong) + "'");
 }
 

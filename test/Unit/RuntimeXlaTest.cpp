@@ -63,7 +63,7 @@ protected:
 
   /// Calls the handler with the buffers that were added and the key.
   bool call(const std::string &key, const char *attribute = "call") {
-    std::vector<xla::ValueType> types(operands.size() + results.size(), xla::BufferType);
+    std::vector<xla::ValueType> types(operands.size() + results.size(), valueType);
     frame.arguments = {sizeof(xla::Values), nullptr, int64_t(operands.size()), types.data(),
                        operands.data()};
     frame.results = {sizeof(xla::Values), nullptr, int64_t(results.size()), types.data(),
@@ -101,6 +101,7 @@ protected:
     return call;
   }
 
+  xla::ValueType valueType = xla::BufferType;
   xla::Api api = {};
   xla::CallFrame frame = {};
   std::deque<std::vector<int64_t>> shapes;
@@ -195,6 +196,13 @@ TEST_F(XlaCalls, FailForOtherBuffers) {
   expectFailure(xla::F32, {2, 3, 4}, "has rank 3, but the call has an order of 2 dimensions");
   expectFailure(xla::F32, std::vector<int64_t>(9, 1), "has rank 9; the limit is 8");
   expectFailure(xla::U32, {2, 3}, "has type 8 of XLA, which no kernel takes; convert it");
+  call.operands = {{"x", {0, 5}}};
+  xla::registerCall("Buffers", call);
+  expectFailure(xla::F32, {2, 3}, "has no dimension 5 of the order of the call");
+  valueType = xla::ValueType(2);
+  EXPECT_FALSE(this->call("Buffers"));
+  EXPECT_EQ(created.message, "operands and results must be buffers");
+  valueType = xla::BufferType;
   call.operands = {{"x", {}, true}};
   xla::registerCall("Buffers", call);
   expectFailure(xla::U32, {3}, "must have an even number of u32 in a row, the halves of i64");

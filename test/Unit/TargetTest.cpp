@@ -58,21 +58,46 @@ TEST(Target, KnowsAmpereAndHopper) {
   EXPECT_TRUE(hopper->hasRoles());
 }
 
+TEST(Target, KnowsChipsWithLittleSharedMemory) {
+  for (const char *name : {"sm_86", "sm_89", "sm_120a"}) {
+    const Target *target = Target::find(name);
+    ASSERT_TRUE(target) << name;
+    EXPECT_EQ(target->sharedOfBlock, Target::getLeastShared()) << name;
+    EXPECT_FALSE(target->hasRoles()) << name;
+  }
+}
+
+TEST(Target, KnowsBlackwellWithoutItsProducts) {
+  for (const char *name : {"sm_100a", "sm_103a", "sm_120a"}) {
+    const Target *target = Target::find(name);
+    ASSERT_TRUE(target) << name;
+    EXPECT_TRUE(target->has(Feature::Tma)) << name;
+    EXPECT_FALSE(target->has(Feature::Wgmma)) << name;
+  }
+}
+
 TEST(Target, RejectsWithTheListOfKnownOnes) {
   EXPECT_EQ(Target::find("sm_75"), nullptr);
   EXPECT_EQ(Target::find("SM_80"), nullptr);
   EXPECT_EQ(Target::find(""), nullptr);
-  EXPECT_EQ(Target::getRejection("sm_75"), "target must be sm_80 or sm_90a, but got 'sm_75'");
-  EXPECT_EQ(Target::getNames("sim:"), "sim:sm_80 or sim:sm_90a");
+  EXPECT_EQ(Target::getRejection("sm_75"),
+            "target must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a, but got "
+            "'sm_75'");
+  EXPECT_EQ(Target::getNames("sim:"), "sim:sm_80, sim:sm_86, sim:sm_89, sim:sm_90a, sim:sm_100a, "
+                                      "sim:sm_103a or sim:sm_120a");
   EXPECT_EQ(Target::getNamesWith(Feature::Wgmma), "sm_90a");
 }
 
 TEST(Target, ChoosesByDevice) {
   EXPECT_EQ(Target::forDevice(7, 5), nullptr);
   EXPECT_EQ(Target::forDevice(8, 0)->name, "sm_80");
-  EXPECT_EQ(Target::forDevice(8, 9)->name, "sm_80");
+  EXPECT_EQ(Target::forDevice(8, 6)->name, "sm_86");
+  EXPECT_EQ(Target::forDevice(8, 7)->name, "sm_86");
+  EXPECT_EQ(Target::forDevice(8, 9)->name, "sm_89");
   EXPECT_EQ(Target::forDevice(9, 0)->name, "sm_90a");
-  EXPECT_EQ(Target::forDevice(12, 0)->name, "sm_80") << "code of 9.0a runs on 9.0 alone";
+  EXPECT_EQ(Target::forDevice(10, 0)->name, "sm_100a");
+  EXPECT_EQ(Target::forDevice(12, 0)->name, "sm_120a");
+  EXPECT_EQ(Target::forDevice(12, 1)->name, "sm_89") << "code of 12.0a runs on 12.0 alone";
 }
 
 TEST(Target, SaysWhereCodeRuns) {

@@ -59,9 +59,10 @@ int main(int argc, char **argv) {
   cl::list<std::string> targets(
       "target",
       cl::desc(
-          "Target GPU: sm_80 (and newer; the default) or sm_90a. A bundle can have several; "
-          "by default sm_80, and sm_90a if kernels have roles there. One for sm_90a alone also "
-          "has sm_80, for views that no tensor map can describe"),
+          "Target GPU: sm_80 (the default), sm_86 or sm_89, whose code also runs on later ones, or "
+          "one with an 'a', whose code runs there alone. A bundle can have several; by default "
+          "sm_80, and sm_90a if kernels have roles there. One for sm_90a alone also has sm_80, for "
+          "views that no tensor map can describe"),
       cl::value_desc(targetWords()), cl::cat(category));
   cl::list<std::string> variants("variant",
                                  cl::desc("Additional parameters of one variant of a bundle"),

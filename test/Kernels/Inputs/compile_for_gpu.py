@@ -3,7 +3,7 @@
 # Compiles every kernel, without and with each modifier that it supports, to PTX for sm_80, and 16-bit kernels also for
 # sm_90a, with default blocks, and assembles the PTX if there is a ptxas. Also checks 16-bit and 32-bit kernels up to D 128:
 # they must fit the shared memory of the smallest chips (99 KB), if necessary without rings, or a bundle must contain
-# kernels with smaller blocks.
+# kernels with smaller blocks. Kernels without a modifier are compiled for another target, too, in turn.
 #
 # usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     full tier: all; else a few of each
 
@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 SMALLEST_SHARED_LIMIT = 99 * 1024
+OTHER_TARGETS = ("sm_86", "sm_89", "sm_100a", "sm_103a", "sm_120a")  # besides sm_80 and sm_90a
 SHOW_BUNDLE = os.path.join(os.path.dirname(__file__), "..", "..", "Tools", "Inputs", "show_bundle.py")
 # Messages of ptxas about serialized wgmma.
 BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
@@ -125,7 +126,17 @@ def assemble(label, ptx, chip, level):
     return [f"{label}: ptxas for {chip}: {log.strip()}"] if assembled.returncode or BAD_ADVICE.search(log) else []
 
 
-def check(folder, case):
+def check_other(label, command, target):
+    """A message for each error of a case for one of OTHER_TARGETS; the compiler rejects blocks that do not fit there."""
+    ptx = run(*[f"--target={target}" if word == "--target=sm_80" else word for word in command], "--emit=ptx")
+    if ptx.returncode:
+        return [f"{label} for {target}: {ptx.stderr.strip()}"]
+    if f".target {target}\n" not in ptx.stdout:
+        return [f"{label}: the PTX is not for {target}"]
+    return assemble(label, ptx.stdout, target, "-O3" if IS_FULL else "-O0") if PTXAS else []
+
+
+def check(folder, index, case):
     """Returns a message for each error."""
     name, params, mod = case
     label = " ".join([name] + [f"{k}={v}" for k, v in params.items()] + ([mod] if mod else []))
@@ -143,6 +154,9 @@ def check(folder, case):
             problems.append(f"{label} for sm_90a: {hopper.stderr.strip()}")
         elif PTXAS and (IS_FULL or params["T"] == "f16"):
             problems += assemble(label, hopper.stdout, "sm_90a", "-O3")
+    if not mod:
+        for target in OTHER_TARGETS if IS_FULL else [OTHER_TARGETS[index % len(OTHER_TARGETS)]]:
+            problems += check_other(label, command, target)
     shared = find_shared(mapped)
     is_wide = params["T"] == "f64" or params.get("D") == "256"
     if not shared:
@@ -173,7 +187,7 @@ def main():
     names = names or sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".mlir"))
     cases = list_cases(folder, names)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        problems = [p for found in pool.map(lambda c: check(folder, c), cases) for p in found]
+        problems = [p for found in pool.map(lambda c: check(folder, *c), enumerate(cases)) for p in found]
     for problem in problems:
         print(problem)
     assembled = "assembled" if PTXAS else "not assembled: there is no ptxas"
