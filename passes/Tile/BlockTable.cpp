@@ -288,7 +288,7 @@ constexpr Entry wideForwardOfSums[] = {
     // No measurement of others is on record.
     {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96, 0, /*above=*/256},
     {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 80, 0, /*above=*/256},
-    {"gpu", 16, 512, 0, anyMask, 0, 64, 0, 64, 0, /*above=*/256},
+    {"gpu", 16, 512, 0, anyMask, 0, 64, 0, 64, /*shared=*/104 * 1024, /*above=*/256},
     {"gpu", 16, 1024, 0, anyMask, 0, 16, 0, 16, 0, /*above=*/512},
 };
 
