@@ -20,7 +20,7 @@ namespace {
 class DistributedCuda : public ::testing::Test {
 protected:
   void SetUp() override {
-    library = dlopen(besideProgram({"libfake-cuda.so"}).c_str(), RTLD_NOW | RTLD_LOCAL);
+    library = dlopen(besideProgram({"lib/libfake-cuda.so"}).c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_TRUE(library) << dlerror();
     auto loaded = DriverTable::load(
         [&](const char *symbol, int) -> void * { return dlsym(library, symbol); });

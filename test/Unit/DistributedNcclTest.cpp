@@ -20,7 +20,7 @@ namespace {
 using Kind = Message::Kind;
 using Milliseconds = std::chrono::milliseconds;
 
-std::string fakePath() { return besideProgram({"libfake-nccl.so"}); }
+std::string fakePath() { return besideProgram({"lib/libfake-nccl.so"}); }
 
 /// The controls of the library.
 struct Fake {

@@ -83,12 +83,12 @@ Argument withRowsOutside(HostArray &array) {
 /// The transport of a rank by libraries in place of NCCL and the driver.
 Result<std::unique_ptr<Communicator>> overNccl(const Communicator &rank) {
   static const DriverTable driver = [] {
-    void *library = dlopen(besideProgram({"libfake-cuda.so"}).c_str(), RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(besideProgram({"lib/libfake-cuda.so"}).c_str(), RTLD_NOW | RTLD_LOCAL);
     auto table = DriverTable::load(
         [&](const char *symbol, int) -> void * { return dlsym(library, symbol); });
     return table ? *table : DriverTable();
   }();
-  static const Result<NcclTable> nccl = NcclTable::open(besideProgram({"libfake-nccl.so"}));
+  static const Result<NcclTable> nccl = NcclTable::open(besideProgram({"lib/libfake-nccl.so"}));
   if (!nccl)
     return nccl.status();
   NcclDesc desc;

@@ -3,7 +3,7 @@
 #
 # context-parallel-example.sh TILEWRIGHTC KERNELS FOLDER PROGRAM BIN: runs examples/context_parallel.cpp with two and four
 # ranks on the CPU device, with tilewright-run of the folder BIN. All results must be right. Then it compiles the bundles
-# for GPUs in FOLDER, and runs the program with them, with libraries of BIN/test in place of the driver and NCCL: kernels
+# for GPUs in FOLDER, and runs the program with them, with libraries of BIN/test/lib in place of the driver and NCCL: kernels
 # do nothing then, but each launch must have its code and arguments.
 set -euo pipefail
 
@@ -55,8 +55,8 @@ compile attention_forward forward.twb --param CAUSAL=top_left --param SHARD=true
 compile attention_decode decode.twb --param GROUP=4
 compile attention_merge merge.twb
 mkdir libraries
-ln -s "$bin/test/libfake-cuda.so" libraries/libcuda.so.1
-export LD_LIBRARY_PATH=$PWD/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TILEWRIGHT_NCCL=$bin/test/libfake-nccl.so
+ln -s "$bin/test/lib/libfake-cuda.so" libraries/libcuda.so.1
+export LD_LIBRARY_PATH=$PWD/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TILEWRIGHT_NCCL=$bin/test/lib/libfake-nccl.so
 for ranks in 2 4; do
   "$program" "--ranks=$ranks" --dim=64 --rows=2000 forward.twb decode.twb merge.twb >log.txt
   expect "^$ranks ranks on GPUs, by NCCL: 2000 rows, 16 heads on 4, width 64, bf16, zigzag\$" log.txt
