@@ -225,7 +225,7 @@ private:
         std::this_thread::sleep_for(pause);
       // Connecting takes long, messages on one host take some microseconds.
       if (std::chrono::steady_clock::now() - begin > std::chrono::microseconds(200))
-        pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
+        pause = std::min(pause + std::chrono::microseconds(5), std::chrono::microseconds(100));
     }
     return true;
   }
