@@ -25,6 +25,7 @@ struct Case {
   int64_t heads = 4, keyHeads = 2, dim = 16, valueDim = 16;
   int resultRank = -1;
   ElementType type = ElementType::F32;
+  double softcap = 0;
 };
 
 SpreadDecodeDesc descOf(const Case &test) {
@@ -86,16 +87,25 @@ void check(const Case &test) {
   HostArray k(test.type, {desc.batch, test.keyHeads, most, test.dim});
   HostArray v(test.type, {desc.batch, test.keyHeads, most, test.valueDim});
   q.fill(1), k.fill(2), v.fill(3);
-  const Expected expected = attend(q, k, v, 0.25, [&](int64_t b, int64_t i, int64_t j) {
+  Score score;
+  if (test.softcap > 0)
+    score = [&](double s, int64_t, int64_t, int64_t) {
+      return test.softcap * std::tanh(s / test.softcap);
+    };
+  Keep keep = [&](int64_t b, int64_t i, int64_t j) {
     return j <= i + lengths[size_t(b)] - test.rows && j < lengths[size_t(b)];
-  });
+  };
+  const Expected expected = attend(q, k, v, 0.25, keep, score);
   std::vector<HostArray> results(
       size_t(test.ranks), HostArray(test.type, {desc.batch, test.heads, test.rows, test.valueDim}));
   std::vector<HostArray> sums(size_t(test.ranks),
                               HostArray(ElementType::F32, {desc.batch, test.heads, test.rows}));
   for (const Status &status : runRanks(test.ranks, [&](Communicator &communicator) -> Status {
          const size_t rank = size_t(communicator.rank());
-         std::unique_ptr<Processor> processor = hostProcessor();
+         std::vector<std::string> with;
+         if (test.softcap > 0)
+           with = {"kernels/mods/softcap.mlir"};
+         std::unique_ptr<Processor> processor = hostProcessor(with);
          auto decode = SpreadDecode::create(*processor, communicator, desc);
          if (!decode)
            return decode.status();
@@ -113,6 +123,8 @@ void check(const Case &test) {
          arguments.seqLens = keys.lengths.view();
          if (test.pageRows)
            arguments.blockTable = keys.table.view();
+         if (test.softcap > 0)
+           arguments.more = {{"softcap", Argument::scalar(float(test.softcap))}};
          // O has its heads inside of queries.
          const int64_t H = test.heads, R = test.rows, DV = test.valueDim;
          const int64_t extents[] = {desc.batch, H, R, DV}, strides[] = {R * H * DV, DV, H * DV, 1},
@@ -164,6 +176,12 @@ TEST(DistributedDecode, KeysInPages) {
 TEST(DistributedDecode, SeveralQueries) {
   check({"in one piece", 2, {{20, 1}, {17, 33}}, 4});
   check({"in pages", 3, {{20, 1}, {0, 12}, {4, 9}}, 4, 8});
+}
+
+TEST(DistributedDecode, ModifiersThatReadNoPosition) {
+  Case test{"soft cap", 2, {{20, 1}, {17, 33}}, 2, 8};
+  test.softcap = 1.5;
+  check(test);
 }
 
 TEST(DistributedDecode, ResultsOnOneRank) {
