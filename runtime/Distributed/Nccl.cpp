@@ -172,12 +172,12 @@ public:
     Status status;
     bool isDone = poll([&] {
       cuda::Result result = driver.cuStreamQuery(stream);
-      if (result != cuda::ErrorNotReady) {
-        status = driver.check(result, "cuStreamQuery", what);
-        return true;
-      }
+      // Also where the stream is done: messages that NCCL gave up have not arrived.
       status = asyncError(what);
-      return !status.ok();
+      if (!status || result == cuda::ErrorNotReady)
+        return !status.ok();
+      status = driver.check(result, "cuStreamQuery", what);
+      return true;
     });
     if (!isDone)
       status = timedOut(what);

@@ -251,6 +251,16 @@ TEST(DistributedNccl, ErrorsOfOtherRanks) {
             "process exited or there was a network error)");
   EXPECT_NE(fake.log(0).find("abort;"), std::string::npos);
 
+  // The stream is done, since NCCL has given up its messages.
+  Fake later;
+  for (const Status &status : run(nccl, 1, [&](Communicator &own) {
+         later.failLater(6);
+         return own.wait(nullptr);
+       }))
+    EXPECT_NE(status.message().find("cannot wait for the results: ncclCommGetAsyncError returned"),
+              std::string::npos)
+        << status.message();
+
   // A kernel fails on the own device.
   Fake other;
   queried = 700;
