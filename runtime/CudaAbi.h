@@ -37,6 +37,7 @@ enum : Result {
   ErrorJitCompilerNotFound = 221,
   ErrorUnsupportedPtxVersion = 222,
   ErrorNotFound = 500,
+  ErrorNotReady = 600,
 };
 
 // CUdevice_attribute
@@ -93,6 +94,27 @@ struct LaunchConfig {
   unsigned numAttributes;
 };
 static_assert(sizeof(LaunchConfig) == 56, "the driver's CUlaunchConfig");
+
+// CUmemorytype
+inline constexpr int memoryDevice = 2;
+
+/// CUDA_MEMCPY2D: a copy of rows that are `pitch` bytes apart.
+struct RowCopy {
+  size_t fromX = 0, fromY = 0;
+  int fromType = memoryDevice;
+  const void *fromHost = nullptr;
+  DevicePtr from = 0;
+  void *fromArray = nullptr;
+  size_t fromPitch = 0;
+  size_t toX = 0, toY = 0;
+  int toType = memoryDevice;
+  void *toHost = nullptr;
+  DevicePtr to = 0;
+  void *toArray = nullptr;
+  size_t toPitch = 0;
+  size_t width = 0, height = 0;
+};
+static_assert(sizeof(RowCopy) == 128, "the driver's CUDA_MEMCPY2D");
 
 struct alignas(64) TensorMap {
   uint64_t opaque[16];

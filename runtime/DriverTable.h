@@ -86,6 +86,13 @@
     (cuda::DevicePtr to, const void *from, size_t bytes, cuda::Stream stream))                     \
   X(Optional, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", 3020,                                     \
     (void *to, cuda::DevicePtr from, size_t bytes, cuda::Stream stream))                           \
+  X(Optional, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", 3020,                                     \
+    (cuda::DevicePtr to, cuda::DevicePtr from, size_t bytes, cuda::Stream stream))                 \
+  X(Optional, cuMemcpy2DAsync, "cuMemcpy2DAsync_v2", 3020,                                         \
+    (const cuda::RowCopy *copy, cuda::Stream stream))                                              \
+  X(Optional, cuStreamQuery, "cuStreamQuery", 2000, (cuda::Stream stream))                         \
+  X(Optional, cuStreamWaitEvent, "cuStreamWaitEvent", 3020,                                        \
+    (cuda::Stream stream, cuda::Event event, unsigned flags))                                      \
   X(Optional, cuStreamCreate, "cuStreamCreate", 2000, (cuda::Stream * stream, unsigned flags))     \
   X(Optional, cuStreamDestroy, "cuStreamDestroy_v2", 4000, (cuda::Stream stream))                  \
   X(Optional, cuStreamSynchronize, "cuStreamSynchronize", 2000, (cuda::Stream stream))             \

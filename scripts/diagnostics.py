@@ -50,6 +50,7 @@ AREAS = {
     "lib/CompilerApi": "The C interface of the compiler", "lib/Driver": "Shared by the tools",
     "lib/Interpreter": "The CPU device", "lib/Interpreter/Simulator": "The simulator", "base/Layout": "Layouts",
     "base/Expr": "Expressions", "base/Npy": ".npy files", "base/Numeric": "Loops over tiles", "base/Target": "Targets", "runtime": "The runtime",
+    "runtime/Distributed": "Attention over several GPUs",
     "passes/Conversion": "The pass `convert-tgpu-to-nvvm`",
 }
 INTRODUCTION = """\
