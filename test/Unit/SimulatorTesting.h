@@ -197,6 +197,7 @@ inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k, ElementType type = 
 
 /// Extents of a call with named arguments. There are two heads of queries.
 struct CallExtents {
+  static constexpr int64_t kExperts = 3; ///< of a grouped product
   int64_t rows = 130, keys = 250, depth = 16;
   int64_t blockM = 32, blockN = 16; ///< block sizes of lists of blocks
   int64_t batch = 1;
@@ -251,11 +252,14 @@ struct CallExtents {
       return {name.contains("descale") || name.starts_with("dropout_")               ? 1
               : name == "cu_seqlens_q" || name == "cu_seqlens_k" || name == "lambda" ? 2
               : name == "bias"                                                       ? keys
+              : name == "ends"                                                       ? kExperts
               : name.ends_with("_shift")                                             ? batch
                                                                                      : rows};
     // Products: x [rows, depth] times w [depth, keys].
     if (name == "a" || name == "x")
       return {rows, depth};
+    if (name == "b" && rank == 3)
+      return {kExperts, depth, keys};
     if (name == "b" || name.starts_with("w_"))
       return {depth, keys};
     if (name == "c" || name == "y")
@@ -318,6 +322,8 @@ struct CallExtents {
         tensor.fill([](int64_t i) { return static_cast<double>(i); });
       if (argument.name == "seq_lens")
         tensor.fill([&](int64_t) { return static_cast<double>(keys); });
+      if (argument.name == "ends") // of experts: the second has no rows
+        tensor.fill([&](int64_t i) { return i == kExperts - 1 ? rows - 1 : rows / 3; });
       if (argument.name == "kv_num_blocks")
         tensor.fill([&](int64_t) { return static_cast<double>(keyBlocks); });
       call.tensors.emplace(argument.name, std::move(tensor));

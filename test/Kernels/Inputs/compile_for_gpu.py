@@ -56,7 +56,7 @@ def list_cases(folder, names):
         types = ["f16", "bf16", "f32", "f64"]
         if "fp8" in name:
             types = ["e4m3", "e5m2"]
-        elif name == "matmul":
+        elif name.endswith("matmul"):
             types += ["e4m3", "e5m2"]
         if allowed := re.search(r"\bT: type in \[([^]]*)\]", text):
             types = [each for each in types if each in allowed[1].split(", ")]
@@ -76,9 +76,9 @@ def list_cases(folder, names):
                     params |= {"GROUP": "6" if dim == "80" else "4", "PAGE_ROWS": "64" if element != "f64" else "16"}
                 if is_latent:
                     params.update(GROUP="16" if dim == "96" else "64", DV=values_of(dim))
-                if name == "layer_norm":
+                if name in ("layer_norm", "rms_norm"):
                     params["N"] = "1000"
-                if name == "matmul" and element in ("e4m3", "e5m2"):
+                if name.endswith("matmul") and element in ("e4m3", "e5m2"):
                     params["TC"] = "f16"
                 cases.append((name, params, None))
         # Widths without a matrix instruction.

@@ -20,7 +20,7 @@ ATTENTION = ["attention_forward", "attention_backward"]
 MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs", "tanh_attention",
                       "tanh_attention_backward", "differential_attention_backward"]
 OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention"]
-WITHOUT_DEPTH = ["matmul", "swiglu", "layer_norm", "row_softmax"]
+WITHOUT_DEPTH = ["matmul", "grouped_matmul", "swiglu", "layer_norm", "rms_norm", "row_softmax"]
 MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
 LISTED, IN_SEQUENCE = {"LISTED": "true"}, {"DETERMINISTIC": "true"}
@@ -69,14 +69,14 @@ def list_bindings(kernels):
                             if target == "sm_90a":
                                 yield kernel, target, {**bound, **LISTED}, ("bias", "spans", "softcap")
         for kernel in WITHOUT_DEPTH:
-            for element in types + (["e4m3"] if kernel == "matmul" and target == "sm_80" else []):
+            for element in types + (["e4m3"] if kernel.endswith("matmul") and target == "sm_80" else []):
                 params = {"T": element}
-                if kernel == "layer_norm":
+                if kernel in ("layer_norm", "rms_norm"):
                     params["N"] = "1000"
-                if kernel == "matmul" and element == "e4m3":
+                if kernel.endswith("matmul") and element == "e4m3":
                     params["TC"] = "f16"
                 yield kernel, target, params, ()
-                if kernel == "swiglu":
+                if kernel in ("swiglu", "grouped_matmul"):
                     yield kernel, target, {**params, "TRANSPOSED": "true"}, ()
 
 

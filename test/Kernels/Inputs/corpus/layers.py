@@ -172,6 +172,78 @@ def layer_norm():
         compare(what + "rstd", got["rstd"], rstd, statistics[1])
 
 
+def rms_norm():
+    # kind, kind of y, rows, columns, whether there are a residual, a weight and further results
+    for n, (kind, y_kind, rows, columns, present) in enumerate((
+            ("f64", "f64", 7, 50, True), ("f32", "f32", 3, 8, False), ("f16", "f16", 5, 129, True),
+            ("bf16", "f32", 2, 300, True), ("f64", "f64", 1, 1, True), ("f32", "f32", 0, 5, True),
+            ("bf16", "e4m3", 9, 300, True), ("f16", "e5m2", 3, 40, False), ("f32", "e4m3", 1, 1, True))):
+        x, residual = (round_to(normal(500 + 10 * n + i, (rows, columns), kind) + i, kind) for i in range(2))
+        weight = normal(505 + 10 * n, (columns,), kind)
+        x[1:2] = 0  # a row of zeros
+        residual[1:2] = 0
+        is_quantized = y_kind in ("e4m3", "e5m2")
+        acc = lse_kind(kind)
+        outputs = {"y": (x.shape, y_kind), **({"scales": ((rows,), "f32")} if is_quantized else {}),
+                   **({"sum": (x.shape, kind), "rstd": ((rows,), acc)} if present else {})}
+        got = run("rms_norm", {"T": kind, "TY": y_kind, "N": columns},
+                  {"x": x, **({"residual": residual, "weight": weight} if present else {})}, outputs, {"eps": 0.125})
+        total = round_to(x + residual, kind) if present else x
+        rstd = 1 / np.sqrt((total**2).mean(axis=1) + 0.125)
+        y = total * rstd[:, None] * (weight if present else 1)
+        what = f"{rows}x{columns} {kind} {y_kind} "
+        if present:
+            compare(what + "sum", got["sum"], total, kind, 0)
+            compare(what + "rstd", got["rstd"], rstd, acc)
+        if is_quantized:
+            limit, steps = {"e4m3": (448, 8), "e5m2": (57344, 4)}[y_kind]
+            scales = np.maximum(np.abs(y).max(axis=1) / limit, 2.0**-126)
+            compare(what + "scales", got["scales"] / scales, np.ones(rows), "f32")
+            # Half of the distance of values, or of those below the least normal one.
+            y = y / scales[:, None]
+            allowed = np.maximum(np.abs(y), {"e4m3": 2.0**-6, "e5m2": 2.0**-14}[y_kind]) / steps / 2 * 1.001
+            compare(what + "y", got["y"], y, y_kind, allowed)
+            if rows and not np.all((np.abs(got["y"]).max(axis=1) == limit) | (y == 0).all(axis=1)):
+                raise SystemExit(what + "the largest of a row must be the largest of its type")
+        else:
+            compare(what + "y", got["y"], y, y_kind)
+
+
+def grouped_matmul():
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16}
+    # kind, kind of c, transposed, numbers of rows of the experts, rows behind them, columns, depth
+    for n, (kind, c_kind, transposed, counts, behind, columns, depth) in enumerate((
+            ("f64", "f64", False, (33, 0, 1, 70, 32), 0, 33, 50), ("f32", "f32", True, (0, 0, 40), 5, 64, 16),
+            ("f16", "f16", False, (5, 3, 0, 0, 1, 100), 9, 72, 40), ("bf16", "f32", True, (64, 64), 0, 40, 24),
+            ("f64", "f64", False, (0, 0), 3, 8, 8), ("f32", "f32", False, (), 0, 8, 8),
+            ("f64", "f64", False, (4, 2), 0, 8, 0), ("e4m3", "f16", True, (20, 0, 17), 0, 64, 32))):
+        check_grouped({"T": kind, "TC": c_kind, "TRANSPOSED": str(transposed).lower(), **blocks}, 600 + 10 * n, counts,
+                      behind, columns, depth)
+
+
+def grouped_matmul_by_default_blocks():
+    """Several blocks for each thread block on a GPU, of experts with many rows, few and none."""
+    for kind, transposed, counts in (("bf16", "true", (150, 0, 7, 260)), ("f16", "false", (128, 1, 0, 0, 130, 60))):
+        check_grouped({"T": kind, "TRANSPOSED": transposed}, 700, counts, 20, 264, 200)
+
+
+def check_grouped(params, seed, counts, behind, columns, depth):
+    kind, c_kind = params["T"], params.get("TC", params["T"])
+    ends = np.cumsum(counts, dtype=np.int32)
+    rows = int(sum(counts)) + behind
+    a = normal(seed, (rows, depth), kind)
+    b = round_to(normal(seed + 1, (len(counts), depth, columns), kind) / max(depth, 1) ** 0.5, kind)
+    is_turned = params["TRANSPOSED"] == "true"
+    got = run("grouped_matmul", params, {"a": a, "b": np.swapaxes(b, 1, 2) if is_turned else b, "ends": ends},
+              {"c": ((rows, columns), c_kind)})
+    used = rows - behind
+    wanted = np.zeros((used, columns))
+    for e, end in enumerate(ends):
+        begin = ends[e - 1] if e else 0
+        wanted[begin:end] = a[begin:end] @ b[e]
+    compare(f"{params} {counts}", got["c"][:used], wanted, c_kind)
+
+
 def shifted_blocks():
     """Loads that begin before an array, in a kernel in the folder of the inputs."""
     file = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "shifted_blocks")
