@@ -270,7 +270,7 @@ struct CallExtents {
       return {batch, name == "key_document" ? keys : rows};
     bool isOfKeys = !isOneSequence && (name == "k" || name == "v" || name == "dk" || name == "dv" ||
                                        name == "k1" || name == "k2");
-    bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
+    bool isPacked = rank == 3 && name.size() <= 2 && name != "g"; // sequences in one dimension
     if (isPacked)
       return {isOfKeys ? keys : rows, isOfKeys ? keyHeads : 2, depth};
     if (rank == 2)

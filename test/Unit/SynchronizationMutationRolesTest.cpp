@@ -292,6 +292,8 @@ INSTANTIATE_TEST_SUITE_P(Roles, SynchronizationMutationTest,
 const CallExtents kProduct = {136, 264, 328};
 /// More tiles than thread blocks.
 const CallExtents kSequence = {300, 300, 64, 128, 128, /*batch=*/6, /*isOneSequence=*/true};
+/// Of a state that is split over two warpgroups.
+const CallExtents kWideSequence = {140, 140, 128, 128, 128, /*batch=*/1, /*isOneSequence=*/true};
 
 /// Transposed probabilities go through shared memory, in two slots whose numbers continue from tile
 /// to tile.
@@ -399,6 +401,14 @@ const std::vector<Kernel> kOtherKernels = {
      8,
      kSequence,
      {{"tgpu.wgmma_commit", kJoined}},
+     2},
+    {"delta",
+     "gated_delta_rule",
+     "sm_90a",
+     with(kHalf, {{"D", "128"}}),
+     8,
+     kWideSequence,
+     {{"tgpu.sync", kHeadOfRound}},
      2},
 };
 

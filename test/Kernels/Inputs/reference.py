@@ -154,3 +154,21 @@ def dropout_factor(p, seed, offset, batch, heads, num_queries, num_keys):
     # Each batch has a separate offset.
     bits = np.stack([philox(seed, offset + (b << 32), number, row & ~8, head) for b in range(batch)])
     return np.where(bits < np.uint64(threshold), 0.0, 2.0**16 / (2.0**16 - threshold))
+
+
+def gated_delta_rule(q, k, v, g, beta, state, scale):
+    """Returns O, the state after the last row, and the sums of the magnitudes of their terms."""
+    group = v.shape[1] // max(q.shape[1], 1)
+    q, k = (np.repeat(x, group, axis=1) for x in (q, k))
+    state, terms = np.array(state), np.abs(state)
+    o, of_o = np.zeros(v.shape), np.zeros(v.shape)
+    for i in range(v.shape[2]):
+        decay = np.exp(g[:, :, i])[..., None, None]
+        key, query = k[:, :, i], q[:, :, i]
+        state, terms = decay * state, decay * terms
+        u = beta[:, :, i, None] * (v[:, :, i] - np.einsum("bhd,bhdv->bhv", key, state))
+        change = key[..., None] * u[:, :, None]
+        state, terms = state + change, terms + np.abs(change)
+        o[:, :, i] = scale * np.einsum("bhd,bhdv->bhv", query, state)
+        of_o[:, :, i] = abs(scale) * np.einsum("bhd,bhdv->bhv", np.abs(query), terms)
+    return o, state, of_o, terms

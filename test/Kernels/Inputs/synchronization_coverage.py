@@ -19,7 +19,8 @@ IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 ATTENTION = ["attention_forward", "attention_backward"]
 MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs", "tanh_attention",
                       "tanh_attention_backward", "differential_attention_backward"]
-OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention"]
+OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention",
+          "gated_delta_rule"]
 WITHOUT_DEPTH = ["matmul", "grouped_matmul", "swiglu", "layer_norm", "rms_norm", "row_softmax"]
 MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}

@@ -1,0 +1,84 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The inverse of a triangular matrix with ones on its diagonal, that is, the solution of a small system of equations,
+// by products.
+//
+// A kernel that links this file declares BLOCK_N, a power of two, and LEVELS, its logarithm to the base 2; ACC, the
+// type of the matrix; and COARSE: whether products round their operands to tf32, which is for an ACC of f32.
+//
+// Blocks of 2^level rows on the diagonal are inverted already. Two neighbors P and Q and the block M below P and left
+// of Q have the inverse
+//
+//   [ P  0 ]^-1   [   P^-1        0   ]
+//   [ M  Q ]    = [ -Q^-1 M P^-1  Q^-1 ]
+//
+// which is two products of whole matrices for all pairs of a level. Sums of powers of the matrix would take as many,
+// but their terms may be so large that nothing is left of the result: where all rows of k are alike, the inverse has
+// entries of 1 and -1, and the powers have binomial coefficients.
+
+!square     = !tile.tile<[BLOCK_N, BLOCK_N], ACC>
+!square_f32 = !tile.tile<[BLOCK_N, BLOCK_N], f32>
+!square_i32 = !tile.tile<[BLOCK_N, BLOCK_N], i32>
+!square_i1  = !tile.tile<[BLOCK_N, BLOCK_N], i1>
+
+// The product of two such matrices.
+func.func private @square_product(%x: !square, %y: !square) -> !square {
+  %coarse = tile.param COARSE : i1
+  %product = scf.if %coarse -> (!square) {
+    %x_f32 = tile.cast %x : !square -> !square_f32
+    %y_f32 = tile.cast %y : !square -> !square_f32
+    %of_tf32 = tile.dot %x_f32, %y_f32 precision tf32 : !square_f32, !square_f32 -> !square_f32
+    %cast = tile.cast %of_tf32 : !square_f32 -> !square
+    scf.yield %cast : !square
+  } else {
+    %exact = tile.dot %x, %y : !square, !square -> !square
+    scf.yield %exact : !square
+  }
+  return %product : !square
+}
+
+// The blocks of %x that lie between neighbors of a level: the block of the row follows that of the column, which is
+// even.
+func.func private @between_blocks(%x: !square, %level: i32) -> !square {
+  %c0 = arith.constant 0 : i32
+  %zero = tile.constant 0.0 : !square
+  %none = tile.constant 0 : !square_i32
+  %one = tile.constant 1 : !square_i32
+  %levels = tile.full %level : !square_i32
+  %i = tile.iota %c0 dim 0 : !square_i32
+  %j = tile.iota %c0 dim 1 : !square_i32
+  %row_block = arith.shrsi %i, %levels : !square_i32
+  %column_block = arith.shrsi %j, %levels : !square_i32
+  %next = arith.addi %column_block, %one : !square_i32
+  %follows = arith.cmpi eq, %row_block, %next : !square_i32
+  %parity = arith.andi %column_block, %one : !square_i32
+  %is_even = arith.cmpi eq, %parity, %none : !square_i32
+  %is_between = arith.andi %follows, %is_even : !square_i1
+  %between = tile.select %is_between, %x, %zero : !square_i1, !square
+  return %between : !square
+}
+
+// The inverse of the matrix with ones on its diagonal and %x below it; elsewhere %x is not read.
+func.func private @unit_lower_inverse(%x: !square) -> !square {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %levels = tile.param LEVELS : i32
+  %zero = tile.constant 0.0 : !square
+  %one = tile.constant 1.0 : !square
+  %i = tile.iota %c0 dim 0 : !square_i32
+  %j = tile.iota %c0 dim 1 : !square_i32
+  %on_diagonal = arith.cmpi eq, %i, %j : !square_i32
+  %unit = tile.select %on_diagonal, %one, %zero : !square_i1, !square
+  // At level 0 both inverses are one.
+  %first = func.call @between_blocks(%x, %c0) : (!square, i32) -> !square
+  %of_pairs = arith.subf %unit, %first : !square
+  %inverse = scf.for %level = %c1 to %levels step %c1 iter_args(%inverse_old = %of_pairs) -> (!square) : i32 {
+    %between = func.call @between_blocks(%x, %level) : (!square, i32) -> !square
+    %right = func.call @square_product(%between, %inverse_old) : (!square, !square) -> !square
+    %both = func.call @square_product(%inverse_old, %right) : (!square, !square) -> !square
+    %inverse_new = arith.subf %inverse_old, %both : !square
+    scf.yield %inverse_new : !square
+  }
+  return %inverse : !square
+}
