@@ -57,12 +57,35 @@ bool RoundOps::collect() {
   return products.size() > 1;
 }
 
+/// Whether an access to shared memory follows the end of an earlier product that reads what the
+/// loop writes: it may write the buffer, or let other warps do so.
+static bool followsEnd(Operation *access, WgmmaOp product) {
+  auto write = dyn_cast<WriteSharedOp>(access);
+  return isa<SyncOp>(access) ||
+         (write && (write.getBuffer() == product.getA() || write.getBuffer() == product.getB()));
+}
+
+bool RoundOps::endsBeforeLast(const Product &product, const Product &next) {
+  WgmmaOp op = product.op;
+  auto *it = llvm::find(accesses, op.getOperation());
+  if (it == accesses.end())
+    return false;
+  Operation *last = next.op;
+  for (const Product &other : products)
+    if (other.wait == next.wait && last->isBeforeInBlock(other.op))
+      last = other.op;
+  return llvm::any_of(ArrayRef(it + 1, accesses.end()), [&](Operation *access) {
+    return followsEnd(access, op) &&
+           dependsOn(last, [&](Operation *before) { return before == access; });
+  });
+}
+
 void RoundOps::joinSums() {
   for (Product &product : llvm::reverse(products)) {
     Value acc = product.op.getAcc();
     auto wait = acc ? acc.getDefiningOp<WgmmaWaitOp>() : WgmmaWaitOp();
     Product *before = wait && wait->hasOneUse() ? getProduct(wait) : nullptr;
-    if (!before)
+    if (!before || endsBeforeLast(*before, product))
       continue;
     product.op.getAccMutable().assign(before->op.getResult());
     before->wait = product.wait;
@@ -82,13 +105,10 @@ SmallVector<Operation *> RoundOps::getBefore(Operation *op) {
   // Accesses to shared memory keep their order. A barrier, or a write to the same buffer, follows
   // the products that read the buffer.
   if (auto *it = llvm::find(accesses, op); it != accesses.end()) {
-    auto write = dyn_cast<WriteSharedOp>(op);
     for (Operation *earlier : ArrayRef(accesses.begin(), it)) {
       before.push_back(earlier);
       auto product = dyn_cast<WgmmaOp>(earlier);
-      bool ends = product && (isa<SyncOp>(op) || (write && (write.getBuffer() == product.getA() ||
-                                                            write.getBuffer() == product.getB())));
-      if (ends)
+      if (product && followsEnd(op, product))
         before.push_back(getProduct(product)->wait);
     }
   }

@@ -25,6 +25,10 @@ public:
   /// it: the matrix unit adds to the same registers in program order.
   void joinSums();
 
+  /// Whether `product` must have ended before the last of the products that end with `next` can be
+  /// issued, since that one's operand takes the place of its own.
+  bool endsBeforeLast(const Product &product, const Product &next);
+
   /// Null if the operation is neither a product nor the wait for one.
   Product *getProduct(mlir::Operation *waitOrProduct);
 

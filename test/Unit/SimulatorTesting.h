@@ -262,6 +262,11 @@ struct CallExtents {
       return {kExperts, depth, keys};
     if (name == "b" || name.starts_with("w_"))
       return {depth, keys};
+    constexpr int64_t chunk = 512, words = 64, group = 128; // of int4_matmul
+    if (name == "packed")
+      return {(depth + chunk - 1) / chunk * words, keys};
+    if (name == "scales" || name == "zeros")
+      return {(depth + group - 1) / group, keys};
     if (name == "c" || name == "y")
       return {rows, keys};
     if (name.starts_with("state"))

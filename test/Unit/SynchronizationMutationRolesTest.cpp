@@ -393,6 +393,7 @@ const std::vector<Kernel> kOtherKernels = {
     rolesOf("saving_probs", "attention_forward_saved_probs", kHalf, {}, 0, kScaledLaunches),
     {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    {"int4", "int4_matmul", "sm_90a", {{"T", "f16"}}, 4, kProduct, {}, 0},
     {"grouped", "grouped_matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"linear",
      "linear_attention",

@@ -56,7 +56,7 @@ def list_cases(folder, names):
         types = ["f16", "bf16", "f32", "f64"]
         if "fp8" in name:
             types = ["e4m3", "e5m2"]
-        elif name.endswith("matmul"):
+        elif name in ("matmul", "grouped_matmul"):
             types += ["e4m3", "e5m2"]
         if allowed := re.search(r"\bT: type in \[([^]]*)\]", text):
             types = [each for each in types if each in allowed[1].split(", ")]
@@ -78,7 +78,7 @@ def list_cases(folder, names):
                     params.update(GROUP="16" if dim == "96" else "64", DV=values_of(dim))
                 if name in ("layer_norm", "rms_norm"):
                     params["N"] = "1000"
-                if name.endswith("matmul") and element in ("e4m3", "e5m2"):
+                if name in ("matmul", "grouped_matmul") and element in ("e4m3", "e5m2"):
                     params["TC"] = "f16"
                 cases.append((name, params, None))
         # Widths without a matrix instruction.

@@ -21,7 +21,8 @@ MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs",
                       "tanh_attention_backward", "differential_attention_backward"]
 OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention",
           "gated_delta_rule"]
-WITHOUT_DEPTH = ["matmul", "grouped_matmul", "swiglu", "layer_norm", "rms_norm", "row_softmax"]
+WITHOUT_DEPTH = ["matmul", "grouped_matmul", "swiglu", "layer_norm", "rms_norm", "row_softmax",
+                 "int4_matmul"]
 MASKS = ["none", "top_left", "bottom_right"]
 WINDOW, PACKED = {"WINDOW": "true"}, {"PACKED": "true"}
 LISTED, IN_SEQUENCE = {"LISTED": "true"}, {"DETERMINISTIC": "true"}
@@ -70,11 +71,15 @@ def list_bindings(kernels):
                             if target == "sm_90a":
                                 yield kernel, target, {**bound, **LISTED}, ("bias", "spans", "softcap")
         for kernel in WITHOUT_DEPTH:
-            for element in types + (["e4m3"] if kernel.endswith("matmul") and target == "sm_80" else []):
+            if kernel == "int4_matmul":
+                yield kernel, target, {"T": "bf16"}, ()
+                continue
+            is_product = kernel in ("matmul", "grouped_matmul")
+            for element in types + (["e4m3"] if is_product and target == "sm_80" else []):
                 params = {"T": element}
                 if kernel in ("layer_norm", "rms_norm"):
                     params["N"] = "1000"
-                if kernel.endswith("matmul") and element == "e4m3":
+                if is_product and element == "e4m3":
                     params["TC"] = "f16"
                 yield kernel, target, params, ()
                 if kernel in ("swiglu", "grouped_matmul"):

@@ -284,6 +284,40 @@ def check_grouped(params, seed, counts, behind, columns, depth):
     compare(f"{params} {counts}", got["c"][:used], wanted, c_kind)
 
 
+def int4_matmul():
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 32}
+    # kind, rows, columns, depth, rows of a group, whether there are zeros
+    for n, (kind, rows, columns, depth, group, with_zeros) in enumerate((
+            ("f16", 40, 70, 512, 128, False), ("bf16", 5, 33, 700, 64, True), ("f16", 1, 64, 100, 256, True),
+            ("bf16", 3, 8, 0, 128, False))):
+        check_int4({"T": kind, "SCALE_ROWS": group, **blocks}, 1000 + 10 * n, rows, columns, depth, with_zeros)
+
+
+def int4_matmul_by_default_blocks():
+    for kind, rows, columns, depth in (("bf16", 70, 136, 1100), ("f16", 64, 64, 512)):
+        check_int4({"T": kind}, 1100, rows, columns, depth, kind == "bf16")
+
+
+def check_int4(params, seed, rows, columns, depth, with_zeros):
+    kind, group = params["T"], params.get("SCALE_ROWS", 128)
+    a = normal(seed, (rows, depth), kind)
+    groups, chunks = -(-depth // group), -(-depth // 512)
+    scales = round_to(normal(seed + 1, (groups, columns), kind) / max(depth, 1) ** 0.5 / 4, kind)
+    random = np.random.default_rng(seed + 2)
+    digits = random.integers(0, 16, (512 * chunks, columns))
+    parts = digits.reshape(chunks, 8, 64, columns)
+    words = np.zeros((chunks, 64, columns), np.uint32)
+    for j in range(8):
+        words |= (parts[:, j] << 4 * j).astype(np.uint32)
+    zeros = random.integers(0, 16, (groups, columns)).astype(np.float64)
+    arrays = {"a": a, "packed": words.reshape(64 * chunks, columns).view(np.int32), "scales": scales}
+    got = run("int4_matmul", params, {**arrays, **({"zeros": zeros} if with_zeros else {})},
+              {"c": ((rows, columns), kind)})
+    each = np.arange(depth) // group
+    b = round_to(scales[each] * (digits[:depth] - (zeros[each] if with_zeros else 8)), kind)
+    compare(f"{params} {rows}x{columns}x{depth}", got["c"], a @ b, kind)
+
+
 def shifted_blocks():
     """Loads that begin before an array, in a kernel in the folder of the inputs."""
     file = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "shifted_blocks")

@@ -1,0 +1,95 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matrix product with weights of 4 bits: C = A B, where B is converted as it is multiplied.
+//
+//   B[k, n] = scales[g, n] (digit(k, n) - zeros[g, n])   for group g = k / SCALE_ROWS; without zeros, digit(k, n) - 8
+//
+// Arguments
+//   a         [M, K]                      T
+//   packed    [64 ceil(K / 512), N]       i32   eight digits in a word
+//   scales    [ceil(K / SCALE_ROWS), N]   T
+//   zeros     [ceil(K / SCALE_ROWS), N]   T     optional; absent: 8
+//   c         [M, N]                      T     result
+//
+// 64 rows of words hold 512 rows of B: digit j of word w, bits 4 j to 4 j + 3, is that of row 64 j + w, so that one
+// digit of all these words is a block of rows of B. In NumPy, for `digits` [K, N] of i32, K being padded to a multiple
+// of 512:
+//
+//   parts  = digits.reshape(K // 512, 8, 64, N)
+//   packed = sum(parts[:, j] << 4 * j for j in range(8)).reshape(K // 8, N)
+//
+// M, N and K may have any value. Strides are arbitrary. Runs are bit-identical.
+//
+// Parameters
+//   T            Element type of the other arrays: f16 or bf16.
+//   SCALE_ROWS   Rows of B that share a scale, a multiple of 64. Default: 128.
+//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64 and 64.
+//
+// The difference of digit and zero, and its product with the scale, are in f32; the product is rounded to T. Sums are
+// in f32, and the result is rounded once.
+
+!view    = !tile.view<[?, ?], T>
+!words   = !tile.view<[?, ?], i32>
+!a       = !tile.tile<[BLOCK_M, PART], T>
+!b       = !tile.tile<[PART, BLOCK_N], T>
+!b_f32   = !tile.tile<[PART, BLOCK_N], f32>
+!packed  = !tile.tile<[PART, BLOCK_N], i32>
+!c       = !tile.tile<[BLOCK_M, BLOCK_N], f32>
+!row     = !tile.tile<[BLOCK_N], T>
+!row_f32 = !tile.tile<[BLOCK_N], f32>
+
+tile.kernel @int4_matmul
+    params(T: type in [f16, bf16], SCALE_ROWS: int = 128, BLOCK_M: int = 64, BLOCK_N: int = 64, let PART: int = 64)
+    require(SCALE_ROWS >= 64, floordiv(SCALE_ROWS, 64) * 64 == SCALE_ROWS,
+            dim(packed, 0) == ceildiv(dim(a, 1), 512) * 64, dim(scales, 0) == ceildiv(dim(a, 1), SCALE_ROWS),
+            dim(c, 0) == dim(a, 0), dim(packed, 1) == dim(c, 1), dim(scales, 1) == dim(c, 1),
+            same_dims(zeros, scales, 0, 1))
+    (%a: !view, %packed: !words, %scales: !view, %zeros: optional !view, %c: !view)
+    grid(%bn = ceildiv(dim(c, 1), BLOCK_N), %bm = ceildiv(dim(c, 0), BLOCK_M)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c4 = arith.constant 4 : i32
+  %c8 = arith.constant 8 : i32
+  %block_m = tile.param BLOCK_M : i32
+  %block_n = tile.param BLOCK_N : i32
+  %part = tile.param PART : i32
+  %group = tile.param SCALE_ROWS : i32
+  %m = arith.muli %bm, %block_m : i32
+  %n = arith.muli %bn, %block_n : i32
+  %words = tile.dim %packed, 0 : !words
+  %digit_mask = tile.constant 15 : !packed
+  %eight = arith.constant 8.0 : !tile.param<T>
+
+  %no_sum = tile.constant 0.0 : !c
+  %sum = scf.for %w = %c0 to %words step %part iter_args(%sum_words = %no_sum) -> (!c) : i32 {
+    %words_tile = tile.load %packed[%w, %n] : !words -> !packed
+    %first = arith.muli %w, %c8 : i32
+    // Rows of a behind K are zero, so that the digits there do not matter.
+    %sum_new = scf.for %j = %c0 to %c8 step %c1 iter_args(%sum_old = %sum_words) -> (!c) : i32 {
+      %inner = arith.muli %j, %part : i32
+      %k = arith.addi %first, %inner : i32
+      %g = arith.divsi %k, %group : i32
+      %scale_row = tile.load %scales[%g, %n] : !view -> !row
+      %zero_row = tile.load %zeros[%g, %n] pad %eight : !tile.param<T> in : !view -> !row
+      %scale_f32 = tile.cast %scale_row : !row -> !row_f32
+      %zero_f32 = tile.cast %zero_row : !row -> !row_f32
+      %scale_each = tile.expand %scale_f32 dim 0 : !row_f32 -> !b_f32
+      %zero_each = tile.expand %zero_f32 dim 0 : !row_f32 -> !b_f32
+      %shift = arith.muli %j, %c4 : i32
+      %shifts = tile.full %shift : !packed
+      %moved = arith.shrui %words_tile, %shifts : !packed
+      %digits = arith.andi %moved, %digit_mask : !packed
+      %digits_f32 = tile.cast %digits : !packed -> !b_f32
+      %centered = arith.subf %digits_f32, %zero_each : !b_f32
+      %scaled = arith.mulf %centered, %scale_each : !b_f32
+      %b_tile = tile.cast %scaled : !b_f32 -> !b
+      %a_tile = tile.load %a[%m, %k] : !view -> !a
+      %product = tile.dot %a_tile, %b_tile, %sum_old : !a, !b -> !c
+      scf.yield %product : !c
+    }
+    scf.yield %sum_new : !c
+  }
+  %rounded = tile.cast %sum : !c -> !tile.tile<[BLOCK_M, BLOCK_N], T>
+  tile.store %rounded, %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
+}
