@@ -77,8 +77,10 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
   };
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (auto spread = dyn_cast<tile::SpreadOp>(op)) {
-      if (work.op || spread->getParentOp() != kernel)
-        return reject(op, "it is not the only one, or it is inside a branch");
+      if (spread->getParentOp() != kernel)
+        return reject(op, "it is inside a branch or a loop");
+      if (work.op)
+        return reject(op, "another one precedes it");
       work.op = spread;
       return WalkResult::advance();
     }

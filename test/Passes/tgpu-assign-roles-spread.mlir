@@ -420,7 +420,7 @@ tgpu.kernel @two target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: !vie
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
-  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is not the only one, or it is inside a branch}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: another one precedes it}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -455,7 +455,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   %some = arith.cmpi sgt, %n, %c0 : i32
   scf.if %some {
-    // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is not the only one, or it is inside a branch}}
+    // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is inside a branch or a loop}}
     tile.spread %m to %n {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view
@@ -468,7 +468,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
 !view = !tile.view<[?, ?], f32>
 !t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
 tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got a kernel without roles or a branch around it; use such a target and blocks, or a separate kernel}}
+  // expected-error @+1 {{'tile.spread' op requires a separate role, but got a kernel without products by wgmma, which has no roles; use a separate kernel}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -480,10 +480,42 @@ tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i3
 !view = !tile.view<[?, ?], f32>
 !t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
 tgpu.kernel @older_target target "sm_80" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got a kernel without roles or a branch around it}}
+  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got sm_80; use such a target, or a separate kernel}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
+  }
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
+!x = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @without_schedule target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: !view, %y: !view, %n: i32) grid(%i = 1) {
+  %b = tgpu.alloc : !x
+  %p = tgpu.wgmma %b, %b transpose_b : !x, !x -> !acc
+  tgpu.wgmma_commit
+  %new = tgpu.wgmma_wait pending 0, %p : !acc
+  // expected-error @+1 {{'tile.spread' op requires a separate role, but got a kernel without roles; use blocks for which it has them (--report names what prevents them), or a separate kernel}}
+  tile.spread %m to %n {
+    %0 = tgpu.load %o[%m, 0] : !view -> !t
+    tgpu.store %0, %y[%m, 0] : !t, !view
+  }
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
+tgpu.kernel @in_branch target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i32, %flag: i1) grid(%i = 1) {
+  scf.if %flag {
+    // expected-error @+1 {{'tile.spread' op requires a separate role, which does not have the 'scf.if' around it; move it to the body of the kernel, or use a separate kernel}}
+    tile.spread %m to %n {
+      %0 = tgpu.load %o[%m, 0] : !view -> !t
+      tgpu.store %0, %y[%m, 0] : !t, !view
+    }
   }
 }
 
