@@ -441,6 +441,60 @@ def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def TileDropDebug : Pass<"tile-drop-debug", "::mlir::ModuleOp"> {
+  let summary = "remove tile.print and tile.assert";
+  let description = [{
+    Removes the operations that only the CPU device executes, and the operations without effects whose results only they
+    used. The pipeline runs it for GPUs.
+
+    Before:
+    ```mlir
+    tile.print "sum" %sum : f32
+    tile.store %y, %out[0] : tensor<4xf32>, !tile.view<[?], f32>
+    ```
+    After:
+    ```mlir
+    tile.store %y, %out[0] : tensor<4xf32>, !tile.view<[?], f32>
+    ```
+
+    Errors: none; a warning for each operation that it removes
+  }];
+}
+
+def TileExpandComposites : Pass<"tile-expand-composites", "::mlir::ModuleOp"> {
+  let summary = "replace operations that are made of others: argmax, argmin, top_k, concat, insert";
+  let description = [{
+    Once shapes are bound, `tile.argmax` and `tile.argmin` become a reduction and the least position among those whose
+    element is its result; `tile.top_k` becomes a loop of these that takes the position of what it found away;
+    `tile.insert` becomes a slice of the part, at its place, where the position lies in the part; `tile.concat` becomes
+    a slice of the first operand into which the others are inserted. So no device and no later pass knows them.
+
+    The pass also checks where `tile.print` and `tile.assert` stand, since functions of tiles are inlined by now.
+
+    Before:
+    ```mlir
+    %y = tile.insert %part into %x dim 0 from %i : tensor<2x8xf32> -> tensor<8x8xf32>
+    ```
+    After:
+    ```mlir
+    %c0 = arith.constant 0 : i32
+    %c2 = arith.constant 2 : i32
+    %start = arith.subi %c0, %i : i32
+    %moved = tile.slice %part dim 0 from %start : tensor<2x8xf32> -> tensor<8x8xf32>
+    %at = tile.iota %start dim 0 : tensor<8x8xi32>
+    %extent = tile.full %c2 : tensor<8x8xi32>
+    %inside = arith.cmpi ult, %at, %extent : tensor<8x8xi32>
+    %y = tile.select %inside, %moved, %x : tensor<8x8xi1>, tensor<8x8xf32>
+    ```
+
+    Not its job: operations on symbolic tiles, which keep their form.
+
+    Errors:
+    - `tile.print` or `tile.assert` in a function that remains, which is one of scalars
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def TileDropArguments : Pass<"tile-drop-arguments", "::mlir::ModuleOp"> {
   let summary = "remove arguments that do not exist under the values of the parameters";
   let description = [{

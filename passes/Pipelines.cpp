@@ -75,6 +75,11 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // tiles. Folding also removes the branches that bound flags decide, which simplifies masks.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  // After folding has removed what a flag excludes, before any pass that looks for patterns, which
+  // must not depend on what only shows values.
+  if (options.target != "cpu")
+    manager.addPass(createTileDropDebug());
+  manager.addPass(createTileExpandComposites());
   // After folding: the branches that remain read no argument whose condition is false.
   manager.addPass(createTileDropArguments());
   manager.addPass(createTileDifferentiate());

@@ -57,7 +57,8 @@ void setLinkSource(mlir::OpPassManager &manager, llvm::StringRef source);
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
 /// tile-link, tile-inline-calls (of tiles), tile-bind-target, tile-combine-sums,
 /// tile-choose-blocks, tile-specialize,
-/// tile-unroll, canonicalize, cse, tile-drop-arguments, tile-differentiate, tile-analyze-masks,
+/// tile-unroll, canonicalize, cse, tile-drop-debug (for GPUs), tile-expand-composites,
+/// tile-drop-arguments, tile-differentiate, tile-analyze-masks,
 /// tile-fold-scale, tile-load-captures, tile-hoist-uniforms, canonicalize, cse,
 /// loop-invariant-code-motion, tile-scale-after-loop. Pipelines.cpp says why.
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);

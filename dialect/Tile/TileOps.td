@@ -10,6 +10,8 @@ include "dialect/Tile/TileKernelOps.td"
 include "dialect/Tile/TileCallOps.td"
 include "dialect/Tile/TileMemoryOps.td"
 include "dialect/Tile/TileValueOps.td"
+include "dialect/Tile/TileCompositeOps.td"
+include "dialect/Tile/TileDebugOps.td"
 include "dialect/Tile/TileLoopOps.td"
 include "dialect/Tile/TileSumOps.td"
 

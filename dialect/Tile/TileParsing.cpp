@@ -238,6 +238,33 @@ ParseResult parseReducedTypes(OpAsmParser &parser, Type &source, Type &result, I
   });
 }
 
+/// The type of a tile with elements of i32 instead; of other types themselves, which the operation
+/// rejects.
+static Type getIndexType(Type type) {
+  auto i32 = IntegerType::get(type.getContext(), 32);
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    return tensor.clone(i32);
+  return isTile(type) ? makeTile(type.getContext(), getDims(type), i32, /*symbolicForm=*/true)
+                      : type;
+}
+
+ParseResult parseExtremumTypes(OpAsmParser &parser, Type &source, Type &value, Type &index,
+                               IntegerAttr dim) {
+  if (parseReducedTypes(parser, source, value, dim))
+    return failure();
+  if (succeeded(parser.parseOptionalComma()))
+    return parser.parseType(index);
+  index = getIndexType(value);
+  return success();
+}
+
+ParseResult parseValuesAndIndices(OpAsmParser &parser, Type &values, Type &indices) {
+  if (parser.parseType(values))
+    return failure();
+  indices = getIndexType(values);
+  return success();
+}
+
 ParseResult parsePermutedTypes(OpAsmParser &parser, Type &source, Type &result,
                                DenseI64ArrayAttr permutation) {
   return parseInferred(parser, source, result, [&](SmallVector<Dim> &dims) {

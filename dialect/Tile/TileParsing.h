@@ -132,6 +132,22 @@ mlir::ParseResult parseReducedTypes(mlir::OpAsmParser &parser, mlir::Type &sourc
                                     mlir::Type &result, mlir::IntegerAttr dim);
 mlir::ParseResult parsePermutedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
                                      mlir::Type &result, mlir::DenseI64ArrayAttr permutation);
+/// The type of the operand and, unless omitted, `->` and those of the results: without dimension
+/// `dim`, of its elements and of i32.
+mlir::ParseResult parseExtremumTypes(mlir::OpAsmParser &parser, mlir::Type &source,
+                                     mlir::Type &value, mlir::Type &index, mlir::IntegerAttr dim);
+template <typename Attr>
+void printExtremumTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type source,
+                        mlir::Type value, mlir::Type index, Attr) {
+  printer << source << " -> " << value << ", " << index;
+}
+/// The type of the first result; the second has elements of i32 instead.
+mlir::ParseResult parseValuesAndIndices(mlir::OpAsmParser &parser, mlir::Type &values,
+                                        mlir::Type &indices);
+inline void printValuesAndIndices(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type values,
+                                  mlir::Type) {
+  printer << values;
+}
 template <typename Attr>
 void printReducedTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type source,
                        mlir::Type result, Attr) {

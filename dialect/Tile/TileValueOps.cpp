@@ -5,6 +5,7 @@
 
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExprCheck.h"
+#include "dialect/Tile/TileVerify.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -13,20 +14,21 @@
 using namespace mlir;
 using namespace tilewright::tile;
 
-static LogicalResult verifyDimension(Operation *op, int64_t dim, int64_t rank) {
+LogicalResult tilewright::tile::verifyTileDimension(Operation *op, int64_t dim, int64_t rank) {
   if (dim >= 0 && dim < rank)
     return success();
   return op->emitOpError() << "dimension " << dim << " is beyond the rank, " << rank;
 }
 
-static LogicalResult verifyElements(Operation *op, Type expected, Type actual) {
+LogicalResult tilewright::tile::verifyResultElements(Operation *op, Type expected, Type actual) {
   if (expected == actual)
     return success();
   return op->emitOpError() << "elements of the result must be " << expected << ", but got "
                            << actual;
 }
 
-static LogicalResult verifyShape(Operation *op, ArrayRef<Dim> expected, Type actual) {
+LogicalResult tilewright::tile::verifyResultShape(Operation *op, ArrayRef<Dim> expected,
+                                                  Type actual) {
   SmallVector<Dim> dims = getDims(actual);
   if (expected == ArrayRef<Dim>(dims))
     return success();
@@ -61,9 +63,9 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult IotaOp::verify() {
   Type type = getResult().getType();
-  if (failed(verifyDimension(*this, getDim(), getRank(type))))
+  if (failed(verifyTileDimension(*this, getDim(), getRank(type))))
     return failure();
-  return verifyElements(*this, getStart().getType(), getElementType(type));
+  return verifyResultElements(*this, getStart().getType(), getElementType(type));
 }
 
 LogicalResult ExpandOp::verify() {
@@ -71,18 +73,18 @@ LogicalResult ExpandOp::verify() {
   if (getRank(result) != getRank(source) + 1)
     return emitOpError() << "adds one dimension to rank " << getRank(source)
                          << ", but its result has rank " << getRank(result);
-  if (failed(verifyDimension(*this, getDim(), getRank(result))))
+  if (failed(verifyTileDimension(*this, getDim(), getRank(result))))
     return failure();
   SmallVector<Dim> expected = getDims(source);
   expected.insert(expected.begin() + getDim(), getDims(result)[getDim()]);
-  if (failed(verifyShape(*this, expected, result)))
+  if (failed(verifyResultShape(*this, expected, result)))
     return failure();
-  return verifyElements(*this, getElementType(source), getElementType(result));
+  return verifyResultElements(*this, getElementType(source), getElementType(result));
 }
 
 LogicalResult ReshapeOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
-  if (failed(verifyElements(*this, getElementType(source), getElementType(result))))
+  if (failed(verifyResultElements(*this, getElementType(source), getElementType(result))))
     return failure();
   auto isStatic = [](const Dim &dim) { return !dim.isSymbol(); };
   SmallVector<Dim> from = getDims(source), to = getDims(result);
@@ -120,23 +122,23 @@ LogicalResult TransposeOp::verify() {
   SmallVector<Dim> from = getDims(source), expected;
   for (int64_t dim : getPermutation())
     expected.push_back(from[dim]);
-  if (failed(verifyShape(*this, expected, result)))
+  if (failed(verifyResultShape(*this, expected, result)))
     return failure();
-  return verifyElements(*this, getElementType(source), getElementType(result));
+  return verifyResultElements(*this, getElementType(source), getElementType(result));
 }
 
 LogicalResult SliceOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
   int64_t rank = getRank(source);
-  if (failed(verifyDimension(*this, getDim(), rank)))
+  if (failed(verifyTileDimension(*this, getDim(), rank)))
     return failure();
   if (getRank(result) != rank)
     return emitOpError() << "must keep the rank, " << rank << ", but its result has rank "
                          << getRank(result);
   SmallVector<Dim> expected = getDims(source);
   expected[getDim()] = getDims(result)[getDim()];
-  if (failed(verifyShape(*this, expected, result)) ||
-      failed(verifyElements(*this, getElementType(source), getElementType(result))))
+  if (failed(verifyResultShape(*this, expected, result)) ||
+      failed(verifyResultElements(*this, getElementType(source), getElementType(result))))
     return failure();
   if (getFill() && getFill().getType() != getElementType(source))
     return emitOpError() << "fill must be of the type of the elements, " << getElementType(source)
@@ -163,7 +165,7 @@ LogicalResult DotOp::verify() {
   if (aDims[1] != bDims[0])
     return emitOpError() << "inner dimensions must agree, but got " << printDims(aDims[1])
                          << " and " << printDims(bDims[0]);
-  if (failed(verifyShape(*this, {aDims[0], bDims[1]}, result)))
+  if (failed(verifyResultShape(*this, {aDims[0], bDims[1]}, result)))
     return failure();
   Type accumulator = getAccumulatorType(element), resultElement = getElementType(result);
   bool wellTyped = accumulator ? resultElement == accumulator || isa<ParamType>(resultElement)
@@ -201,19 +203,19 @@ static LogicalResult verifyKind(Operation *op, ReduceKind kind, Type element) {
 
 LogicalResult ScanOp::verify() {
   Type source = getSource().getType();
-  if (failed(verifyDimension(*this, getDim(), getRank(source))))
+  if (failed(verifyTileDimension(*this, getDim(), getRank(source))))
     return failure();
   return verifyKind(*this, getKind(), getElementType(source));
 }
 
 LogicalResult ReduceOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
-  if (failed(verifyDimension(*this, getDim(), getRank(source))))
+  if (failed(verifyTileDimension(*this, getDim(), getRank(source))))
     return failure();
   SmallVector<Dim> expected = getDims(source);
   expected.erase(expected.begin() + getDim());
-  if (failed(verifyShape(*this, expected, result)) ||
-      failed(verifyElements(*this, getElementType(source), getElementType(result))))
+  if (failed(verifyResultShape(*this, expected, result)) ||
+      failed(verifyResultElements(*this, getElementType(source), getElementType(result))))
     return failure();
   return verifyKind(*this, getKind(), getElementType(source));
 }

@@ -45,6 +45,7 @@ const LoweringTable &lowerings() {
     addArithLowerings(table);
     addTileLowerings(table);
     addControlLowerings(table);
+    addDebugLowerings(table);
     addTgpuLowerings(table);
     return table;
   }();

@@ -201,6 +201,7 @@ void addLowerings(LoweringTable &table, const LowerT &lower) {
 void addArithLowerings(LoweringTable &table);
 void addTileLowerings(LoweringTable &table);
 void addControlLowerings(LoweringTable &table);
+void addDebugLowerings(LoweringTable &table);
 void addTgpuLowerings(LoweringTable &table);
 
 } // namespace tilewright::interpreter

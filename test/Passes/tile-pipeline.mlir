@@ -14,6 +14,7 @@
 // PASSES-NEXT: tile-unroll,
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
+// PASSES-NEXT: tile-expand-composites,
 // PASSES-NEXT: tile-drop-arguments,
 // PASSES-NEXT: tile-differentiate,
 // PASSES-NEXT: tile-analyze-masks,
@@ -25,6 +26,12 @@
 // PASSES-NEXT: loop-invariant-code-motion
 // PASSES-NEXT: tile-scale-after-loop,
 // PASSES-NEXT: tile-transpose-operands{target=cpu}
+//
+// What only the CPU executes is removed for GPUs.
+// RUN: tilewright-opt %s --tile-pipeline='target=sm_90a' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=GPU
+// GPU:         cse
+// GPU-NEXT:    tile-drop-debug,
+// GPU-NEXT:    tile-expand-composites,
 //
 // RUN: tilewright-opt %s --tile-pipeline='fast-math' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=FAST
 // FAST:        tile-analyze-masks,

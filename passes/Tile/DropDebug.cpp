@@ -1,0 +1,57 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-drop-debug: removes what only the CPU device executes. Passes then see the code of a kernel
+// as if it had never been there, so that it cannot change what they choose.
+
+#include "dialect/Tile/Tile.h"
+#include "passes/Passes.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILEDROPDEBUG
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+struct TileDropDebugPass : tilewright::impl::TileDropDebugBase<TileDropDebugPass> {
+  using TileDropDebugBase::TileDropDebugBase;
+
+  void runOnOperation() override {
+    SmallVector<Operation *> found;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<PrintOp, AssertOp>(op))
+        found.push_back(op);
+    });
+    for (Operation *op : found) {
+      op->emitWarning() << "'" << op->getName()
+                        << "' is left out of code for GPUs; run the kernel on the CPU device";
+      eraseWithOperands(op);
+    }
+  }
+
+private:
+  /// What only the operation used would still count as a user for the passes that follow.
+  static void eraseWithOperands(Operation *op) {
+    llvm::SetVector<Operation *> pending;
+    auto erase = [&](Operation *dead) {
+      for (Value operand : dead->getOperands())
+        if (Operation *def = operand.getDefiningOp())
+          pending.insert(def);
+      dead->erase();
+    };
+    erase(op);
+    while (!pending.empty())
+      if (Operation *next = pending.pop_back_val(); isOpTriviallyDead(next))
+        erase(next);
+  }
+};
+
+} // namespace
