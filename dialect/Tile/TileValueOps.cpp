@@ -346,9 +346,10 @@ LogicalResult CastOp::verify() {
       !(isa<IntegerType>(getElementType(source)) && isa<FloatType>(getElementType(result))))
     return emitOpError() << "'reassoc' requires a conversion of integers to floats, but got "
                          << source << " and " << result;
-  if (getSaturate() && !(isa<FloatType, ParamType>(getElementType(source)) &&
-                         isa<FloatType, ParamType>(getElementType(result))))
-    return emitOpError() << "'saturate' requires a conversion of floats to floats, but got "
+  Type from = getElementType(source), to = getElementType(result);
+  if (getSaturate() && (!isa<FloatType, ParamType>(from) || to.isInteger(1)))
+    return emitOpError() << "'saturate' requires a conversion of floats to floats, i32 or i64, but "
+                            "got "
                          << source << " and " << result;
   return success();
 }

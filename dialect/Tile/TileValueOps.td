@@ -387,15 +387,15 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
     A conversion between floats rounds to nearest, ties to even; a value that is too large becomes infinity, or NaN in
     e4m3, which has no infinity. With `saturate`, it becomes the greatest finite value of its sign instead, as an
     infinity does; NaN stays NaN. A conversion from integer to float rounds likewise (integers are signed; `i1` is 0 or
-    1). A conversion from float to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or
-    truncated.
+    1). A conversion from float to integer truncates toward zero; with `saturate`, a value out of range becomes the
+    nearest integer of the type, and NaN 0. Integers are extended by sign (`i1` by zero) or truncated.
 
     With `reassoc`, an integer that is a sum may be converted term by term, and its terms may be summed in any order
     with values that are added to the result under `fastmath<reassoc>`. If the float type holds all of these integers
     exactly (below 2^24 in f32), the result is the same. A GPU can thus convert the position of a thread's first
     element, and derive the others by adding constants.
 
-    Preconditions: a float converted to an integer is in its range; with `reassoc` no sum overflows.
+    Preconditions: a float converted to an integer without `saturate` is in its range; with `reassoc` no sum overflows.
 
     Postconditions: the shape is unchanged.
 
@@ -408,7 +408,7 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
 
     Errors:
     - a result of another shape
-    - `saturate` on a conversion other than from float to float
+    - `saturate` on a conversion other than from float to float, i32 or i64
     - `reassoc` on a conversion other than from integer to float
   }];
   let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc, UnitAttr:$saturate);

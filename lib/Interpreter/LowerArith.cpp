@@ -186,7 +186,8 @@ LogicalResult lowerTileCast(Lowering &lowering, Operation *op) {
     kind = CastOp::ExtUI;
   else
     kind = byteWidth(to) < byteWidth(from) ? CastOp::TruncI : CastOp::ExtSI;
-  if (!cast<tile::CastOp>(op).getSaturate())
+  // To an integer, every conversion saturates.
+  if (!cast<tile::CastOp>(op).getSaturate() || kind == CastOp::FPToSI)
     return emitCast(lowering, op, kind);
   auto type = cast<FloatType>(tile::getElementType(op->getResult(0).getType()));
   return emitCast(lowering, op, kind,

@@ -144,9 +144,10 @@ Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, T
     // In f32, which holds the limits of narrower types.
     Type wide = isFloat8(from) || from.getIntOrFloatBitWidth() < 32 ? b.getF32Type() : from;
     Values limited;
+    bool isInteger = isa<IntegerType>(to);
     for (Value x : castElements(b, source, from, wide, hasFloat8))
-      limited.push_back(saturate(b, x, to));
-    return castElements(b, limited, wide, to, hasFloat8);
+      limited.push_back(isInteger ? b.intrinsic("llvm.fptosi.sat", to, x) : saturate(b, x, to));
+    return isInteger ? limited : castElements(b, limited, wide, to, hasFloat8);
   }
   if (from == to)
     return Values(source);
