@@ -20,8 +20,8 @@
 // ALL-LABEL: tile.kernel @k
 // ROLES-NEXT: params(SIZE: int = select(true, 132, 1), let OTHER: flag = not(true)
 // GPU-NEXT:   params(SIZE: int = select(true, 108, 1), let OTHER: flag = not(false)
-// CPU-NEXT:   params(SIZE: int = select(false, 132, 1), let OTHER: flag = not(false)
-// ALL:       require([[$MPS:132|108]] < 1000)
+// CPU-NEXT:   params(SIZE: int = select(false, 188, 1), let OTHER: flag = not(false)
+// ALL:       require([[$MPS:188|132|108]] < 1000)
 // ALL:       grid(%i = ceildiv(dim(x, 0), ceildiv(SIZE + 1, 8) * 8))
 // ALL:         tile.param 2 * [[$MPS]] : i32
 tile.kernel @k params(SIZE: int = select(on_gpu(), multiprocessors(), 1), let OTHER: flag = not(has_roles()))
