@@ -111,6 +111,44 @@ class DecodeTest(TorchTest):
         expected = reference(self.q, self.k, self.v, self.lengths, 0.25)
         self.assert_same(self.decode(k, v, cache_seqlens=self.seqlens), expected, rtol=1e-5, atol=1e-5)
 
+    def test_keys_of_ranks(self):
+        """Keys by turns, or consecutive: merged, the results of ranks are those of one cache, with all that has positions."""
+        lengths, slopes = torch.tensor([33, 2, 40], dtype=torch.int32), torch.tensor([0.5, 0.25, 0.125, 1.0, 0.0625, 2.0])
+        for queries, options in ((1, {}), (3, {"causal": True, "window_size": (14, 0)}),
+                                 (2, {"causal": True, "alibi_slopes": slopes}), (1, {"alibi_slopes": slopes})):
+            self.q = normal(3, queries, 6, 16)
+            expected = self.decode(self.k, self.v, cache_seqlens=lengths, **options)
+            for ranks, interleave in ((2, 1), (3, 4), (2, 0)):
+                with self.subTest(queries=queries, ranks=ranks, interleave=interleave, **options):
+                    parts = []
+                    for rank in range(ranks):
+                        at = torch.arange(40)
+                        at = at[at // interleave % ranks == rank] if interleave else at[25 * rank: 25 + 15 * rank]
+                        where = {"cp_world_size": ranks, "cp_rank": rank, "cp_interleave_size": interleave}
+                        where = where if interleave else {"cp_first_key": 25 * rank}
+                        own = torch.stack([(at < n).sum() for n in lengths]).int()
+                        parts.append(self.decode(self.k[:, at], self.v[:, at], cache_seqlens=own, cp_tot_seqused_k=lengths,
+                                                 **where, **options))
+                    o, lse = (torch.stack([part[i] for part in parts], 1) for i in range(2))  # [B, N, Sq, Hq, DV], [B, N, Hq, Sq]
+                    weights = torch.softmax(lse.double(), 1).nan_to_num()
+                    merged = (weights.transpose(2, 3)[..., None] * o).sum(1), torch.logsumexp(lse.double(), 1)
+                    self.assert_same(merged, expected, rtol=1e-5, atol=1e-5)
+
+    def test_keys_of_ranks_that_are_refused(self):
+        given = {"cache_seqlens": self.seqlens, "cp_tot_seqused_k": self.seqlens}
+        for options, text in (({"cp_world_size": 0}, "cp_world_size must be a number of at least 1, but got 0"),
+                              ({"cp_world_size": 2, "cp_rank": 2}, "cp_rank must be less than cp_world_size, 2, but got 2"),
+                              ({}, "cp_tot_seqused_k must be None where the caches have all keys"),
+                              ({"cp_first_key": -1}, "cp_first_key must be a tensor or a number of at least 0, but got -1"),
+                              ({"cp_first_key": 0, "cache_leftpad": self.seqlens}, "cache_leftpad must be None where keys are"),
+                              ({"cp_world_size": 2, "cp_tot_seqused_k": None}, "cp_tot_seqused_k must be a tensor")):
+            with self.subTest(text):
+                with self.assertRaisesRegex(Exception, text):
+                    self.decode(self.k, self.v, **{**given, **options})
+        self.q = normal(3, 20, 6, 16)
+        with self.assertRaisesRegex(Exception, "keys of several ranks are for at most 16 queries"):
+            self.decode(self.k, self.v, cp_world_size=2, **given)
+
     def test_leftpad(self):
         """Keys begin at cache_leftpad: for each query, as flash_attn's test defines it, with all that has positions. One of the
         sequences has no key left. It used to be refused."""

@@ -63,14 +63,17 @@ def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, ha
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
-          "Tensor? leftpad, Tensor? k_descale, Tensor? v_descale, Tensor[] tensors, float[] floats, SymInt[] integers, "
-          "str names, str causal, SymInt window_left, SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
-def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, tensors, floats, integers,
-                     names, causal, window_left, window_right, scale, modifier, splits):
+          "Tensor? leftpad, Tensor? k_descale, Tensor? v_descale, Tensor? first_keys, Tensor? total_lens, Tensor[] tensors, "
+          "float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, SymInt window_right, float scale, "
+          "str modifier, SymInt splits, SymInt ranks, SymInt rank_keys) -> (Tensor, Tensor)")
+def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
+                     tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, splits, ranks,
+                     rank_keys):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
     [pages, rows of a page, Hkv, D or DV], with factors [B, Hkv] if they have 8 bits. The keys of a sequence are divided into
-    at most `splits` parts, or as many as it needs where that is 0, if they are divided. The other arguments are those of
-    tilewright::attention."""
+    at most `splits` parts, or as many as it needs where that is 0, if they are divided. If `ranks` is not 0, the cache is that
+    of one of so many ranks, and begins at first_keys [B] of the sequences of total_lens [B] keys. The other arguments are
+    those of tilewright::attention."""
     o, lse = new_results(q, v_cache)
     is_packed = q.dim() == 3
     more = named_values(tensors, floats, integers, names)
@@ -79,6 +82,12 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
     choice = choice_of(q.dtype, q.shape[1], 1 if is_packed else q.shape[2], q.shape[-1], k_cache.shape[2], k_cache.shape[1],
                        v_cache.shape[-1], is_packed, block_table is not None, leftpad is not None, causal,
                        (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype, lists, list_heads)
+    if ranks:
+        if not isinstance(choice, DecodeChoice):
+            raise ValueError("keys of several ranks are for at most 16 queries of a sequence, and 128 of the heads that share a key "
+                             f"head, but got q of shape {list(q.shape)}")
+        choice = choice._replace(ranks=int(ranks), rank_keys=int(rank_keys))
+        more |= {"first_keys": first_keys} | ({"total_lens": total_lens} if causal == "bottom_right" else {})
     values = {"q": dense_rows(q), "o": o, "lse": lse}
     values = as_batch(values) if is_packed else values
     k, v, factors = ("k_pages", "v_pages", "descale") if isinstance(choice, DecodeChoice) else ("k", "v", "factors")
@@ -90,8 +99,9 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
 
 
 @torch.library.register_fake("tilewright::cached_attention")
-def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, tensors, floats,
-                           integers, names, causal, window_left, window_right, scale, modifier, splits):
+def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
+                           tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, splits,
+                           ranks, rank_keys):
     return new_results(q, v_cache)
 
 
@@ -198,15 +208,17 @@ def splits_of(num_splits, kinds="a number"):
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
-           sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None):
+           sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None, first_keys=None, total_lens=None,
+           ranks=0, rank_keys=1):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
     mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq], tree_bits and block_mask are those of
-    tilewright.attention and tilewright.flash_attn_with_kvcache."""
+    tilewright.attention and tilewright.flash_attn_with_kvcache. If `ranks` is not 0, the cache has the keys of one of so many
+    ranks, `rank_keys` consecutive ones by turns, from first_keys [B] on, of sequences of total_lens [B] keys."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
-    shape = _Shape(q, k_cache.shape[2], cu_seqlens_q, seq_lens)
+    shape = _Shape(q, k_cache.shape[2], cu_seqlens_q, total_lens if ranks else seq_lens)
     asked = features.Features(shape, q.dtype)
     asked.add_softcap(softcap)
     if seqused_q is not None:
@@ -227,5 +239,5 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_block_mask(block_mask)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
-    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, *arguments, mode, left,
-                            right, scale, files, num_splits)
+    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
+                            *arguments, mode, left, right, scale, files, num_splits, ranks, rank_keys)

@@ -113,6 +113,8 @@ class _DecodeChoice(NamedTuple):
     packed: bool = False
     stored: str = ""  # the type of the cache, if it is another one
     listed: int = 0  # keys of a block, if queries attend listed blocks
+    ranks: int = 0  # of how many ranks the cache is one, of `rank_keys` keys in turn; 0: it has all keys
+    rank_keys: int = 1
 
 
 class DecodeChoice(_Described, _DecodeChoice):
@@ -122,7 +124,8 @@ class DecodeChoice(_Described, _DecodeChoice):
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
                     page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed,
-                    cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed)
+                    cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed,
+                    params={"SHARD": "true", "RANKS": str(self.ranks), "RANK_KEYS": str(self.rank_keys)} if self.ranks else None)
 
 
 class _AppendChoice(NamedTuple):
