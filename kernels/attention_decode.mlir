@@ -25,6 +25,8 @@
 //                                            and under bottom_right the keys of the whole: see lib/spread.mlir
 //   k_descale, v_descale  [B, Hkv]     f32   factors of the keys and values of a sequence and a key head: the cache
 //                                            holds values divided by them. Only with DESCALE.
+//   k_scales, v_scales    [P * R, Hkv]  f32  the same of each key and value; row j of page p has its factors in row
+//                                            p * R + j. Only with BY_TOKEN: see lib/token_scales.mlir
 //   scale                              ACC, finite
 //   window_left, window_right          i32, >= -1, default -1: that side of the window is open. Other values require
 //                                      WINDOW.
@@ -32,7 +34,9 @@
 // Parameters
 //   D, DV, T    As in attention_forward.mlir, but T has at least 16 bits.
 //   CACHE       The type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
-//   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits.
+//   BY_TOKEN    Each key and value of a CACHE of 8 bits has a factor of its own, up to 1 for values if T has 16 bits.
+//               Default: false.
+//   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits, without BY_TOKEN.
 //   GROUP       Query heads that share a key head: Hq = GROUP * Hkv. Default: 1.
 //   ROWS        Sq is at most ROWS: 1 (default), 2, 4, 8 or 16. The queries of all heads of a group are the rows of one
 //               tile: GROUP * ROWS is at most 128.
@@ -76,6 +80,7 @@ tile.link "lib/forward.mlir"
 tile.link "lib/parts.mlir"
 tile.link "lib/quantized.mlir"
 tile.link "lib/spread.mlir"
+tile.link "lib/token_scales.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
@@ -103,6 +108,7 @@ tile.link "lib/spread.mlir"
 !v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!by   = !tile.tile<[BLOCK_N], f32>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !o_t = !tile.tile<[BLOCK_M, DVP], T>
 !row = !tile.tile<[BLOCK_M], ACC>
@@ -143,11 +149,15 @@ func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) ->
 func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
     -> (!columns, !columns, !columns)
 func.func private @index_or_zero(i32, i32) -> i32
-func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
+func.func private @factors_of_tokens(i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
+func.func private @products_by_token(!s, !by) -> !s
+func.func private @p_by_token(!s, !by) -> !s
+func.func private @without_unit(!o) -> !o
 
 tile.program @attention_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
-           DESCALE: flag = bits(CACHE) == 8, GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
+           BY_TOKEN: flag = false, DESCALE: flag = and(bits(CACHE) == 8, not(BY_TOKEN)), GROUP: int = 1,
+           ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED: flag = false, LEFTPAD: flag = false,
            LISTED: flag = false, LIST_BLOCK_N: int in [0, 16, 32, 64, 128, 256] = select(LISTED, 64, 0),
@@ -200,23 +210,25 @@ tile.program @attention_decode
             not(and(SHARD, LEFTPAD)), same_dims(first_keys, seq_lens, 0), same_dims(total_lens, seq_lens, 0),
             within(first_keys, 0, 2147483647), within(total_lens, 0, 2147483647),
             dim(k_descale, 0) == SEQUENCES, dim(k_descale, 1) == dim(k_pages, 2), same_dims(v_descale, k_descale, 0, 1),
+            or(not(BY_TOKEN), bits(CACHE) == 8), dim(k_scales, 0) == dim(k_pages, 0) * dim(k_pages, 1),
+            dim(k_scales, 1) == dim(k_pages, 2), same_dims(v_scales, k_scales, 0, 1),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
-     %v_descale: !factors when (DESCALE), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc, %window_left: i32 = -1,
-     %window_right: i32 = -1) {
+     %v_descale: !factors when (DESCALE), %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN),
+     %first_keys: !lengths when (SHARD), %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
+     %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
   %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
   tile.launch @attention_decode_part(
       %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad,
-      %kv_indices, %kv_num_blocks, %k_descale, %v_descale, %first_keys, %total_lens, %scale, %window_left,
-      %window_right)
+      %kv_indices, %kv_num_blocks, %k_descale, %v_descale, %k_scales, %v_scales, %first_keys, %total_lens, %scale,
+      %window_left, %window_right)
       : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths,
-        !list_view, !count_view, !factors, !factors, !lengths, !lengths, !acc, i32, i32
+        !list_view, !count_view, !factors, !factors, !factors, !factors, !lengths, !lengths, !acc, i32, i32
   tile.launch @attention_decode_merge(
       %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %kv_indices,
       %kv_num_blocks, %first_keys, %total_lens, %window_left)
@@ -319,18 +331,9 @@ func.func private @list_of_keys(%b: i32, %hk: i32, %counts: !count_view) -> (i32
   return %list_b, %list_h : i32, i32
 }
 
-// @attends_of_row, of a key of the cache. `offset` is the padding, or with SHARD the position of key 0.
-func.func private @attends_of_cached(%offset: i32, %b: i32, %h: i32, %row: i32, %c: i32, %shift: i32, %left: i32,
-                                     %right: i32) -> i1 {
-  %j = func.call @key_in_whole(%c, %offset) : (i32, i32) -> i32
-  %keep = func.call @attends_of_row(%offset, %b, %h, %row, %j, %shift, %left, %right)
-      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-  return %keep : i1
-}
-
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
-    params(D: int, DV: int, T: type, CACHE: type, DESCALE: flag, GROUP: int, ROWS: int,
+    params(D: int, DV: int, T: type, CACHE: type, BY_TOKEN: flag, DESCALE: flag, GROUP: int, ROWS: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
            LEFTPAD: flag, LISTED: flag, LIST_BLOCK_N: int, SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int,
            PART_UNIT: int, BLOCK_M: int, BLOCK_N: int,
@@ -339,6 +342,7 @@ tile.kernel @attention_decode_part
            let PAIR_SHARE: int = 2,
            // The type of products. f16 has the values of 8 bits, which take four times as long to convert to bf16.
            let SCALED: flag = and(bits(CACHE) == 8, T == bf16), let MT: type = select(SCALED, f16, T),
+           let UNIT: int = select(bits(MT) == 16, 256, 1),
            // A single query attends all keys under bottom_right.
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
@@ -347,9 +351,9 @@ tile.kernel @attention_decode_part
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
-     %v_descale: !factors when (DESCALE), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc, %window_left: i32,
-     %window_right: i32)
+     %v_descale: !factors when (DESCALE), %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN),
+     %first_keys: !lengths when (SHARD), %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
+     %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
@@ -449,10 +453,14 @@ tile.kernel @attention_decode_part
           when (MASKED)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_token, %v_token = func.call @factors_of_tokens(
+        %n, %keys, %b, %hk, %k_pages, %block_table, %k_scales, %v_scales)
+        : (i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
     %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
     %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
     %k_tile = tile.cast %k_stored : !k_stored -> !k
     %products = tile.dot %q_own, %k_tile transpose_b : !q_m, !k -> !s
+    %products_own = func.call @products_by_token(%products, %k_token) : (!s, !by) -> !s
     %scale_each = tile.full %scale_all : !s
     %scale_rows = tile.expand %scales dim 1 : !row -> !s
     %is_scaled = tile.param SCALED : i1
@@ -461,15 +469,17 @@ tile.kernel @attention_decode_part
     %numbers = tile.iota %n dim 1 : !pos
     %positions = tile.map @key_in_whole(%numbers, %first_key) : (!pos, i32) -> !pos
     %p, %max_new, %sum_new, %acc_kept = func.call @p_of_pairs(
-        %products, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %positions)
+        %products_own, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %positions)
         : (!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
-    %p_tile = tile.cast %p : !s -> !p
+    %p_own = func.call @p_by_token(%p, %v_token) : (!s, !by) -> !s
+    %p_tile = tile.cast %p_own : !s -> !p
     %v_tile = tile.cast %v_stored : !v_stored -> !v
     %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %normal_units = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %normal = func.call @without_unit(%normal_units) : (!o) -> !o
   %v_by = tile.at %v_descale[%b, %hk] : !factors
   %v_by_acc = tile.cast %v_by : f32 -> !acc
   %v_factors = tile.full %v_by_acc : !o

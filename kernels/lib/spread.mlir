@@ -10,12 +10,15 @@
 // Key c of the cache is at first_keys[b] + (c / RANK_KEYS) * RANKS * RANK_KEYS + c mod RANK_KEYS: RANK_KEYS consecutive
 // keys are on one of RANKS devices, the next ones on the next. With one rank, keys are consecutive.
 //
-// A kernel that links this file declares SHARD, RANKS, RANK_KEYS and CAUSAL.
+// A kernel that links this file declares SHARD, RANKS, RANK_KEYS and CAUSAL, and for @attends_of_cached
+// the parameters of cache.mlir.
 
 tile.link "attention.mlir"
+tile.link "cache.mlir"
 
 !lengths = !tile.view<[?], i32>
 
+func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
 func.func private @diagonal_shift(i32, i32) -> i32
 
 // The position of key 0 of sequence b.
@@ -103,4 +106,13 @@ func.func private @keys_before(%position: i32, %first: i32, %keys: i32) -> i32 {
   %sum = arith.addi %of_rounds, %own : i32
   %count = arith.minsi %sum, %keys : i32
   return %count : i32
+}
+
+// @attends_of_row, of a key of the cache. `offset` is the padding, or with SHARD the position of key 0.
+func.func private @attends_of_cached(%offset: i32, %b: i32, %h: i32, %row: i32, %c: i32, %shift: i32, %left: i32,
+                                     %right: i32) -> i1 {
+  %j = func.call @key_in_whole(%c, %offset) : (i32, i32) -> i32
+  %keep = func.call @attends_of_row(%offset, %b, %h, %row, %j, %shift, %left, %right)
+      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
+  return %keep : i1
 }

@@ -435,6 +435,31 @@ class EightBitCacheTest(TorchTest):
                                                 "factors"):
             tilewright.flash_attn_varlen_func(q, q, q, starts, starts, 4, 4, k_descale=torch.ones(2))
 
+    def test_factors_of_each_key(self):
+        """New keys and values get factors of their own, by which a decode and packed chunks multiply."""
+        k_cache, v_cache = (torch.zeros(6, 8, 2, 16, dtype=torch.float8_e4m3fn) for _ in range(2))
+        k_by, v_by = (torch.full((6, 8, 2), torch.nan) for _ in range(2))
+        table, lengths = torch.tensor([[4, 1], [0, 3]], dtype=torch.int32), torch.tensor([0, 0], dtype=torch.int32)
+        sizes = 10.0 ** torch.linspace(-2, 1, 11)[None, :, None, None]
+        k, v, q = (normal(2, 11, heads, 16, seed=seed) for seed, heads in ((1, 2), (2, 2), (3, 4)))
+        k, v = k * sizes, v * sizes / 20
+        options = dict(block_table=table, causal=True, k_descale=k_by, v_descale=v_by, return_softmax_lse=True)
+        o, lse = tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=lengths, **options)
+        stored = [torch.stack([(cache.float() * by[..., None])[table[b].long()].flatten(0, 1)[:11] for b in range(2)])
+                  for cache, by in ((k_cache, k_by), (v_cache, v_by))]
+        for got, new in zip(stored, (k, v)):
+            self.assertTrue(((got - new).abs() <= new.abs().amax(-1, keepdim=True) / 16).all())
+        expected = leftpad_reference(q, *stored, [11, 11], [0, 0], causal=True)
+        self.assert_same((o, lse), expected, rtol=1e-4, atol=1e-4)
+        starts = torch.tensor([0, 11, 22], dtype=torch.int32)
+        packed = tilewright.flash_attn_varlen_func(q.flatten(0, 1), k_cache, v_cache, starts, None, 11, 11, causal=True,
+                                                   block_table=table, seqused_k=lengths + 11, k_descale=k_by, v_descale=v_by)
+        self.assert_same((packed.view(o.shape),), (expected[0],), rtol=1e-4, atol=1e-4)
+        for text, by in (("must have pages one behind another", {"k_descale": torch.ones(6, 9, 2)[:, :8]}),
+                         ("must both be factors of each key and value", {"k_descale": torch.ones(2)})):
+            with self.assertRaisesRegex(Exception, text):
+                tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, **options | by)
+
     def test_new_keys_are_rounded_to_the_type_of_the_cache(self):
         k_cache, v_cache = (torch.zeros(2, 8, 2, 16, dtype=torch.float8_e4m3fn) for _ in range(2))
         k, v = normal(2, 1, 2, 16, seed=1), normal(2, 1, 2, 16, seed=2)
@@ -454,7 +479,7 @@ class EightBitCacheTest(TorchTest):
         call = tilewright.flash_attn_with_kvcache
         for text, of in (("v_cache must have the type of k_cache", lambda: call(q, k, k.to(torch.float8_e5m2))),
                          ("k_cache must be of .*, or of float8_e4m3fn or float8_e5m2", lambda: call(q, k.int(), k.int())),
-                         (r"k_descale must be a tensor \[2\] or \[1, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
+                         (r"k_descale must be a tensor \[2\], \[1, 2\] or \[1, 8, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
                          ("k_descale must be None for a cache of torch.bfloat16",
                           lambda: call(q, k.bfloat16(), k.bfloat16(), k_descale=torch.ones(2)))):
             with self.assertRaisesRegex(Exception, text):

@@ -20,7 +20,7 @@ STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}  # types of ca
 
 def factors_of(name, factors, cache, device, batch=None):
     """The factors of a cache of 8 bits, f32 [batch, Hkv], or [Hkv] without a batch; ones where there are none given, None for
-    other caches. Raises ValueError for factors that do not belong to the cache."""
+    other caches. Those of each key are [pages, rows, Hkv]. Raises ValueError for factors that do not belong to the cache."""
     heads = cache.shape[2]
     shape = (heads,) if batch is None else (batch, heads)
     if cache.dtype not in STORED:
@@ -30,11 +30,29 @@ def factors_of(name, factors, cache, device, batch=None):
     if factors is None:
         return torch.ones(1, device=device).expand(shape)
     check_dense(name, factors)
-    if factors.dtype != torch.float32 or factors.device != device or tuple(factors.shape) not in ((heads,), shape):
-        extents = f"[{heads}]" + ("" if batch is None else f" or [{batch}, {heads}]")
+    pages, rows = cache.shape[:2]
+    is_by_token = tuple(factors.shape) == (pages, rows, heads)
+    if factors.dtype != torch.float32 or factors.device != device or not (is_by_token or tuple(factors.shape) in ((heads,), shape)):
+        extents = f"[{heads}]" + ("" if batch is None else f", [{batch}, {heads}]") + f" or [{pages}, {rows}, {heads}]"
         raise ValueError(f"{name} must be a tensor {extents} of float32 on {device}, but got {factors.dtype} "
                          f"{list(factors.shape)} on {factors.device}")
-    return factors.expand(shape)
+    if is_by_token and pages > 1 and factors.stride(0) != rows * factors.stride(1):
+        raise ValueError(f"{name} must have pages one behind another, {rows * factors.stride(1)} elements each, but their stride is "
+                         f"{factors.stride(0)}")
+    return factors if is_by_token else factors.expand(shape)
+
+
+def named_factors(k_by, v_by, names):
+    """The arguments of a kernel for factors of a cache: with `names` of keys and of values, or those of each key and value.
+    Raises ValueError unless both are of one kind."""
+    if k_by is None or v_by is None:
+        return dict(zip(names, (k_by, v_by)))
+    if (k_by.dim() == 3) != (v_by.dim() == 3):
+        raise ValueError(f"k_descale and v_descale must both be factors of each key and value, or neither, but got "
+                         f"{list(k_by.shape)} and {list(v_by.shape)}")
+    if k_by.dim() == 3:
+        return {"k_scales": k_by.view(-1, k_by.shape[2]), "v_scales": v_by.view(-1, v_by.shape[2])}
+    return dict(zip(names, (k_by, v_by)))
 
 
 @functools.lru_cache(maxsize=None)
@@ -82,6 +100,8 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
     choice = choice_of(q.dtype, q.shape[1], 1 if is_packed else q.shape[2], q.shape[-1], k_cache.shape[2], k_cache.shape[1],
                        v_cache.shape[-1], is_packed, block_table is not None, leftpad is not None, causal,
                        (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype, lists, list_heads)
+    if k_descale is not None and k_descale.dim() == 3:
+        choice = choice._replace(by_token=True)
     if ranks:
         if not isinstance(choice, DecodeChoice):
             raise ValueError("keys of several ranks are for at most 16 queries of a sequence, and 128 of the heads that share a key "
@@ -92,7 +112,7 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
     values = as_batch(values) if is_packed else values
     k, v, factors = ("k_pages", "v_pages", "descale") if isinstance(choice, DecodeChoice) else ("k", "v", "factors")
     values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "leftpad": leftpad, f"k_{factors}": k_descale, f"v_{factors}": v_descale, "scale": scale,
+               "leftpad": leftpad, **named_factors(k_descale, v_descale, (f"k_{factors}", f"v_{factors}")), "scale": scale,
                "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse

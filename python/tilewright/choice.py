@@ -46,6 +46,7 @@ class _Choice(NamedTuple):
     page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
     leftpad: bool = False  # whether the first keys of sequences in the cache are padding
     stored: str = ""  # the type of the cache, if it is another one
+    by_token: bool = False  # whether each key and value of the cache has a factor
 
 
 class Choice(_Described, _Choice):
@@ -57,7 +58,7 @@ class Choice(_Described, _Choice):
         fields |= dict(zip(("list_block_m", "list_block_n"), self.lists))
         if self.cached:
             fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad,
-                           cache_type=self.stored or None)
+                           cache_type=self.stored or None, params={"BY_TOKEN": "true"} if self.by_token else None)
         if self.kernel == "backward":
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields
@@ -115,17 +116,20 @@ class _DecodeChoice(NamedTuple):
     listed: int = 0  # keys of a block, if queries attend listed blocks
     ranks: int = 0  # of how many ranks the cache is one, of `rank_keys` keys in turn; 0: it has all keys
     rank_keys: int = 1
+    by_token: bool = False  # whether each key and value of the cache has a factor
 
 
 class DecodeChoice(_Described, _DecodeChoice):
     """The same for attention_decode."""
 
     def desc_fields(self):
+        more = {"SHARD": "true", "RANKS": str(self.ranks), "RANK_KEYS": str(self.rank_keys)} if self.ranks else {}
+        more |= {"BY_TOKEN": "true"} if self.by_token else {}
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
                     page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed,
                     cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed,
-                    params={"SHARD": "true", "RANKS": str(self.ranks), "RANK_KEYS": str(self.rank_keys)} if self.ranks else None)
+                    params=more)
 
 
 class _AppendChoice(NamedTuple):
@@ -141,6 +145,7 @@ class _AppendChoice(NamedTuple):
     q_first: bool = False
     angles: str = ""  # the type of cos and sin, if there are any
     stored: str = ""  # the type of the cache, if it is another one
+    by_token: bool = False  # whether each key and value of the cache has a factor
     modifier: str = ""
 
 
@@ -151,7 +156,7 @@ class AppendChoice(_Described, _AppendChoice):
         return dict(kind="append", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, places=self.places,
                     wide_indices=self.indices == "i64", packed=self.packed, positions=self.positions, rotary=self.rotary,
                     rotary_pairs=self.pairs, rotary_first=self.q_first, rotary_type=self.angles or self.dtype,
-                    cache_type=self.stored or None)
+                    cache_type=self.stored or None, params={"BY_TOKEN": "true"} if self.by_token else None)
 
 
 class _MlaDecodeChoice(NamedTuple):

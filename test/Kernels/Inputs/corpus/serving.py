@@ -4,9 +4,9 @@
 
 import numpy as np
 
-from corpus.attention import merged, paged
+from corpus.attention import one_behind_another, paged, results_one_behind_another, rotated
 from corpus.cases import SCALE, check_forward, lse_kind, tensors
-from harness import compare, round_to, run
+from harness import compare, normal, round_to, run
 from reference import forward, keep_mask
 
 
@@ -108,3 +108,131 @@ def sharded_mla_decode():
             check_forward(f"{params} from {first}", got, *of_rank[:2], kind)
             parts.append(got)
         check_forward(f"{ranks} ranks", merge_of_ranks(parts, kind), *forward(q, k, k[..., :64], SCALE, keep)[:2], kind)
+
+
+# The largest number of a type of 8 bits that a cache takes for the largest magnitude of a row.
+LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "i8": 127.0}
+
+
+def quantized(x, stored, axes=(-1,)):
+    """Numbers of a type of 8 bits, and the factors by which they are multiplied, of magnitudes along some axes."""
+    by = np.abs(x).max(axis=axes, keepdims=True) / LARGEST[stored]
+    by = np.where(by == 0, 1, by).astype(np.float32).astype(np.float64)
+    quotients = x / by
+    values = np.clip(np.rint(quotients), -128, 127) if stored == "i8" else round_to(quotients, stored)
+    return values, by
+
+
+def cached_inputs(stored, q, k, v, lengths, page, table, pool):
+    """Arrays of a cache of 8 bits in pages, and the types of these; integers are those of int8 arrays."""
+    pages = {"k_pages": paged(k, lengths, page, table, pool), "v_pages": paged(v, lengths, page, table, pool)}
+    if stored == "i8":
+        pages = {name: np.nan_to_num(x, nan=-77).astype(np.int8) for name, x in pages.items()}
+    return {"q": q, **pages, "seq_lens": lengths}, {name: stored for name in pages}
+
+
+def decode_of_bytes(stored, by_token):
+    """Decoding over caches of 8 bits, with factors of each key or of each sequence and head. Magnitudes of rows differ by
+    powers of ten."""
+    rng, keys, lengths = np.random.default_rng(6), 300, np.array([300, 0, 16, 290], np.int32)
+    for kind, heads, kv_heads, queries, page, page_rows, splits in (
+            ("f32", 6, 2, 1, 7, 1, 0), ("f16", 8, 1, 1, 32, 32, 3), ("bf16", 8, 2, 4, 64, 64, 0), ("f16", 4, 2, 1, 300, 0, 2)):
+        q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, queries, keys, 64)
+        if by_token:
+            k, v = (x * 10.0 ** rng.uniform(-2, 0.5, (*x.shape[:3], 1)) for x in (k, v))
+        (k, of_keys), (v, of_values) = (quantized(x, stored, (-1,) if by_token else (-2, -1)) for x in (k, v))
+        table, pool = pages_of(rng, 4, keys, page) if page_rows else (np.arange(4)[:, None], 4)
+        inputs, kinds = cached_inputs(stored, q, k, v, lengths, page, table, pool)
+        inputs |= {"block_table": table} if page_rows else {}
+        for name, by in (("k", of_keys), ("v", of_values)):
+            if by_token:  # NaN in unused rows
+                inputs[f"{name}_scales"] = paged(by, lengths, page, table, pool).reshape(pool * page, kv_heads)
+            else:
+                inputs[f"{name}_descale"] = by[:, :, 0, 0]
+            kinds[f"{name}_{'scales' if by_token else 'descale'}"] = "f32"
+        params = {"T": kind, "D": 64, "CACHE": stored, "BY_TOKEN": str(by_token).lower(), "GROUP": heads // kv_heads,
+                  "ROWS": queries, "PAGE_ROWS": page_rows, "SPLITS": splits, "CAUSAL": "bottom_right"}
+        got = run("attention_decode", params, inputs, {"o": (q.shape, kind), "lse": (q.shape[:3], lse_kind(kind))},
+                  {"scale": SCALE}, entry=("program", "attention_decode"), kinds=kinds)
+        keep = np.arange(keys) <= (lengths[:, None] - queries + np.arange(queries))[:, None, :, None]
+        check_forward(str(params), got, *forward(q, k * of_keys, v * of_values, SCALE, keep)[:2], kind)
+
+
+def decode_by_token():
+    decode_of_bytes("e4m3", True)
+    decode_of_bytes("e5m2", True)
+
+
+def append_of_bytes(stored):
+    """New keys and values with factors of their own, in any slots, one of which is skipped; with and without rotation. Where
+    keys are rotated, a rounding may differ in the last place of the type."""
+    for seed, (kind, rows, heads, rotary, pairs) in enumerate((
+            ("f32", 16, 3, 0, False), ("f16", 8, 20, 16, False), ("bf16", 64, 1, 48, True), ("f16", 4, 2, 32, True))):
+        rng, count = np.random.default_rng(seed), 64
+        k, v = (round_to(normal(seed + i, (count, heads, width), kind) * 10.0 ** rng.uniform(-2, 2, (count, heads, 1)), kind)
+                for i, width in enumerate((48, 24)))
+        k[7] = 0
+        slots = rng.permutation(count).astype(np.int32)
+        slots[5] = -1
+        params = {"T": kind, "CACHE": stored, "BY_TOKEN": "true", "D": 48, "DV": 24, "ROTARY": rotary, "PAIRS": str(pairs).lower()}
+        inputs = {"k": k, "v": v, "slots": slots}
+        if rotary:
+            angles = rng.uniform(0, 6, (100, rotary // 2))
+            cos, sin = round_to(np.cos(angles), kind), round_to(np.sin(angles), kind)
+            positions = rng.permutation(100)[:count].astype(np.int32)
+            inputs |= {"cos": cos, "sin": sin, "positions": positions}
+            params["POSITIONS"] = "true"
+            k = round_to(rotated(k, positions, cos, sin, pairs), kind)
+        outputs = {f"{name}_pages": ((count // rows, rows, heads, x.shape[2]), stored) for name, x in (("k", k), ("v", v))}
+        outputs |= {f"{name}_scales": ((count, heads), "f32") for name in "kv"}
+        got = run("attention_append", params, inputs, outputs)
+        written = slots >= 0
+        for name, x in (("k", k), ("v", v)):
+            largest = np.abs(x).max(axis=-1, keepdims=True).astype(np.float32)
+            by = np.where(largest == 0, 1, largest / np.float32(LARGEST[stored])).astype(np.float32)
+            quotients = (x.astype(np.float32) / by).astype(np.float64)
+            values = np.clip(np.rint(quotients), -128, 127) if stored == "i8" else round_to(quotients, stored)
+            last = {"e4m3": 2.0**-3, "e5m2": 2.0**-2, "i8": 0}[stored]
+            allowed = np.maximum(last * np.abs(values), 1 if stored == "i8" else 2.0**-9) if rotary and name == "k" else 0 * values
+            pages, scales = got[f"{name}_pages"].reshape(x.shape), got[f"{name}_scales"]
+            compare(f"{params} {name}", pages[slots[written]], values[written], "f32", allowed[written])
+            compare(f"{params} {name} by", scales[slots[written]], by[written][..., 0], "f32",
+                    1e-2 * by[written][..., 0] if rotary else 0)
+            untouched = np.setdiff1d(np.arange(count), slots)
+            if not np.isnan(scales[untouched]).all():
+                raise SystemExit(f"{params}: the factor of a key without a place was written")
+
+
+def append_by_token():
+    append_of_bytes("e4m3")
+    append_of_bytes("e5m2")
+
+
+def forward_of_bytes(stored, by_token, cases=(("f16", 16, 16), ("bf16", 300, 0), ("f16", 7, 1))):
+    """Packed chunks over a cache of 8 bits, with factors of each key or of each sequence and head."""
+    rng, lengths, rows = np.random.default_rng(27), np.array([137, 0, 290], np.int32), [70, 5, 130]
+    starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
+    for kind, page, page_rows in cases:
+        q, k, v, _ = tensors(63, kind, 3, 4, 2, max(rows), 290, 64)
+        if by_token:
+            k, v = (x * 10.0 ** rng.uniform(-2, 0.5, (*x.shape[:3], 1)) for x in (k, v))
+        (k, of_keys), (v, of_values) = (quantized(x, stored, (-1,) if by_token else (-2, -1)) for x in (k, v))
+        table, pool = pages_of(rng, 3, 290, page) if page_rows else (np.arange(3)[:, None], 3)
+        inputs, kinds = cached_inputs(stored, one_behind_another(q, rows), k, v, lengths, page, table, pool)
+        inputs = {name.removesuffix("_pages"): x for name, x in inputs.items()} | {"cu_seqlens_q": starts}
+        kinds = {name.removesuffix("_pages"): x for name, x in kinds.items()}
+        inputs |= {"block_table": table} if page_rows else {}
+        for name, by in (("k", of_keys), ("v", of_values)):
+            array = paged(by, lengths, page, table, pool).reshape(pool * page, 2) if by_token else by[:, :, 0, 0]
+            inputs[f"{name}_{'scales' if by_token else 'factors'}"] = array
+            kinds[f"{name}_{'scales' if by_token else 'factors'}"] = "f32"
+        params = {"T": kind, "CACHE": stored, "BY_TOKEN": str(by_token).lower(), "D": 64, "CAUSAL": "bottom_right",
+                  "PACKED": "true", "CACHED": "true", "PAGE_ROWS": page_rows}
+        got = run("attention_forward", params, inputs,
+                  {"o": ((1, 4, starts[-1], 64), kind), "lse": ((1, 4, starts[-1]), lse_kind(kind))}, {"scale": SCALE}, kinds=kinds)
+        keeps = [keep_mask(n, m, "bottom_right") for n, m in zip(rows, lengths)]
+        check_forward(str(params), got, *results_one_behind_another(q, k * of_keys, v * of_values, rows, lengths, keeps), kind)
+
+
+def cached_forward_by_token():
+    forward_of_bytes("e4m3", True)
