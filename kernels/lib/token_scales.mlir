@@ -32,13 +32,13 @@ tile.link "forward.mlir"
 
 func.func private @p_of_products(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
 
-// The slots of the keys from %n on of sequence b, which has `count` keys; -1 behind them.
-func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pages: !k_view, %block_table: !table) -> !keys {
+// The slots of the keys from %n on of sequence b, which has `count` keys, in so many pages of so many rows; -1 behind
+// them.
+func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pool: i32, %given_rows: i32, %block_table: !table)
+    -> !keys {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %none = tile.constant -1 : !keys
-  %pool = tile.dim %pages, 0 : !k_view
-  %given_rows = tile.dim %pages, 1 : !k_view
   %rows = arith.maxsi %given_rows, %c1 : i32
   %rows_each = tile.full %rows : !keys
   %numbers = tile.iota %n dim 0 : !keys
@@ -72,8 +72,10 @@ func.func private @factors_of_tokens(%n: i32, %count: i32, %b: i32, %hk: i32, %p
                                      %k_scales: !factors, %v_scales: !factors) -> (!given, !given) {
   %by_token = tile.param BY_TOKEN : i1
   %k_by, %v_by = scf.if %by_token -> (!given, !given) {
-    %slots = func.call @slots_of_keys(%n, %count, %b, %pages, %block_table)
-        : (i32, i32, i32, !k_view, !table) -> !keys
+    %pool = tile.dim %pages, 0 : !k_view
+    %rows = tile.dim %pages, 1 : !k_view
+    %slots = func.call @slots_of_keys(%n, %count, %b, %pool, %rows, %block_table)
+        : (i32, i32, i32, i32, i32, !table) -> !keys
     %k_given = tile.gather %k_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !given
     %v_given = tile.gather %v_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !given
     scf.yield %k_given, %v_given : !given, !given

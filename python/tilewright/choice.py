@@ -167,19 +167,24 @@ class _MlaDecodeChoice(NamedTuple):
     causal: str
     page_rows: int
     splits: int
+    stored: str = ""  # the type of the latent columns, if it is another one
     modifier: str = ""
 
 
 class MlaDecodeChoice(_MlaDecodeChoice):
     """The same for attention_mla_decode, of which the library has no description: an operation."""
-    program = "attention_mla_decode"
+
+    @property
+    def program(self):
+        return "attention_mla_decode_bytes" if self.stored else "attention_mla_decode"
 
     def entry(self):
         return self.program
 
     def params(self):
-        return dict(T=self.dtype, D=self.dim, DV=self.value_dim, GROUP=self.heads, CAUSAL=self.causal, PAGE_ROWS=self.page_rows,
-                    SPLITS=self.splits)
+        params = dict(T=self.dtype, D=self.dim, DV=self.value_dim, GROUP=self.heads, CAUSAL=self.causal,
+                      PAGE_ROWS=self.page_rows, SPLITS=self.splits)
+        return params | ({"CACHE": self.stored} if self.stored else {})
 
     def files(self):
         return f"{places.KERNELS}/{self.program}.mlir", []

@@ -236,3 +236,28 @@ def forward_of_bytes(stored, by_token, cases=(("f16", 16, 16), ("bf16", 300, 0),
 
 def cached_forward_by_token():
     forward_of_bytes("e4m3", True)
+
+
+def mla_decode_of_bytes():
+    """Latent rows of 8 bits with a factor for each span of columns, and rotated columns of the type of queries."""
+    rng, keys, lengths = np.random.default_rng(41), 150, np.array([137, 0, 16, 150], np.int32)
+    for kind, stored, heads, queries, page, page_rows, splits, spans, width in (
+            ("f64", "e4m3", 6, 2, 7, 1, 0, 4, 64), ("f16", "e4m3", 16, 1, 32, 16, 3, 4, 256), ("bf16", "e5m2", 70, 2, 64, 64, 2, 1, 64),
+            ("bf16", "e4m3", 40, 1, 96, 0, 0, 2, 512)):
+        q, k, _, _ = tensors(31, kind, 4, heads, 1, queries, keys, width + 32)
+        latent = k[..., :width].reshape(4, 1, keys, spans, width // spans) * 10.0 ** rng.uniform(-2, 0.5, (4, 1, keys, spans, 1))
+        values, by = quantized(latent, stored)
+        rope, values, scales = k[..., width:], values.reshape(4, 1, keys, width), by[..., 0]
+        table, pool = pages_of(rng, 4, keys, page) if page_rows else (np.arange(4)[:, None], 4)
+        rows = page if page_rows else keys
+        inputs = {"q": q, "k_pages": paged(values, lengths, rows, table, pool), "rope_pages": paged(rope, lengths, rows, table, pool),
+                  "k_scales": paged(scales, lengths, rows, table, pool).reshape(pool * rows, spans), "seq_lens": lengths}
+        inputs |= {"block_table": table} if page_rows else {}
+        params = {"T": kind, "CACHE": stored, "SPANS": spans, "PAGE_ROWS": page_rows, "SPLITS": splits, "D": width + 32, "DV": width,
+                  "GROUP": heads, "CAUSAL": "bottom_right"}
+        got = run("attention_mla_decode_bytes", params, inputs,
+                  {"o": ((*q.shape[:3], width), kind), "lse": (q.shape[:3], lse_kind(kind))}, {"scale": SCALE},
+                  entry=("program", "attention_mla_decode_bytes"), kinds={"k_pages": stored, "k_scales": "f32"})
+        stored_k = np.concatenate([(values.reshape(latent.shape) * by).reshape(4, 1, keys, width), rope], -1)
+        keep = np.arange(keys) <= (lengths[:, None] - queries + np.arange(queries))[:, None, :, None]
+        check_forward(str(params), got, *forward(q, stored_k, stored_k[..., :width], SCALE, keep)[:2], kind)
