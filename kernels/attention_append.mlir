@@ -30,7 +30,7 @@
 //
 // Parameters
 //   D, DV, T      As in attention_decode; D and DV at most 1024.
-//   CACHE         The type of the pages: T (default), e4m3 or e5m2.
+//   CACHE         The type of the pages: T (default), e4m3, e5m2 or i8, of which -128 to 127 are used.
 //   BY_TOKEN      With a CACHE of 8 bits: each key and value of a head has a factor of its own. Default: false.
 //   PLACES        What says where a key goes: "slots", "table" or "sequences".
 //   INDICES       i32, or i64: then slots_i64 and positions_i64 take the place of slots and positions.
@@ -116,7 +116,14 @@ func.func private @stored(%x: !element, %by: f32) -> !stored {
     %quotient = arith.divf %x_acc, %by_acc : !acc
     %not_above = arith.minimumf %quotient, %most : !acc
     %inside = arith.maximumf %not_above, %least : !acc
-    %rounded = tile.cast %inside : !acc -> !stored
+    %is_integer = tile.param CACHE == i8 : i1
+    %rounded = scf.if %is_integer -> (!stored) {
+      %nearest = tile.cast %quotient saturate : !acc -> !stored
+      scf.yield %nearest : !stored
+    } else {
+      %float = tile.cast %inside : !acc -> !stored
+      scf.yield %float : !stored
+    }
     scf.yield %rounded : !stored
   } else {
     %same = tile.cast %x : !element -> !stored
@@ -305,9 +312,10 @@ func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !ang
 }
 
 tile.kernel @attention_append
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T,
            BY_TOKEN: flag = false, let BYTES: flag = bits(CACHE) == 8, let DESCALE: flag = and(BYTES, not(BY_TOKEN)),
-           let LIMIT: int = select(CACHE == e4m3, 448, 57344),
+           let LIMIT: int = select(CACHE == e4m3, 448, select(CACHE == i8, 127, 57344)),
            PLACES: enum in ["slots", "table", "sequences"] = "slots", INDICES: enum in ["i32", "i64"] = "i32",
            PACKED: flag = false, POSITIONS: flag = false, ROTARY: int = 0, PAIRS: flag = false, Q_FIRST: flag = false,
            TR: type in [f16, bf16, f32, f64] = T,

@@ -33,7 +33,7 @@
 //
 // Parameters
 //   D, DV, T    As in attention_forward.mlir, but T has at least 16 bits.
-//   CACHE       The type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
+//   CACHE       The type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of f16.
 //   BY_TOKEN    Each key and value of a CACHE of 8 bits has a factor of its own, up to 1 for values if T has 16 bits.
 //               Default: false.
 //   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits, without BY_TOKEN.
@@ -155,7 +155,8 @@ func.func private @p_by_token(!s, !by) -> !s
 func.func private @without_unit(!o) -> !o
 
 tile.program @attention_decode
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T,
            BY_TOKEN: flag = false, DESCALE: flag = and(bits(CACHE) == 8, not(BY_TOKEN)), GROUP: int = 1,
            ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,

@@ -71,7 +71,8 @@
 //             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
 //   CACHED    The keys and values of each sequence are in a cache, in pages by a block table or in one piece. Skv is
 //             the number of its keys. T has 16 bits or more. Default: whether there are PAGE_ROWS.
-//   CACHE     With CACHED, the type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
+//   CACHE     With CACHED, the type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of
+//             T.
 //   DESCALE   Keys and values of the cache have factors. Default: whether CACHE has 8 bits, and T more, without
 //             BY_TOKEN.
 //   BY_TOKEN  Each key and value of the cache has a factor, up to 1 for values if T is f16. Default: false.
@@ -194,7 +195,7 @@ tile.kernel @attention_forward
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
-           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T, BY_TOKEN: flag = false,
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T, BY_TOKEN: flag = false,
            DESCALE: flag = and(and(bits(CACHE) == 8, bits(T) > 8), not(BY_TOKEN)),
            ABOVE: int = 0, SHARD: flag = false, CONTINUED: flag = false,
            LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,

@@ -344,9 +344,10 @@ LogicalResult CastOp::verify() {
       !(isa<IntegerType>(getElementType(source)) && isa<FloatType>(getElementType(result))))
     return emitOpError() << "'reassoc' requires a conversion of integers to floats, but got "
                          << source << " and " << result;
+  Type to = getElementType(result);
   if (getSaturate() && !(isa<FloatType, ParamType>(getElementType(source)) &&
-                         isa<FloatType, ParamType>(getElementType(result))))
-    return emitOpError() << "'saturate' requires a conversion of floats to floats, but got "
+                         (isa<FloatType, ParamType>(to) || to.isInteger(8))))
+    return emitOpError() << "'saturate' requires a conversion of floats to floats or i8, but got "
                          << source << " and " << result;
   return success();
 }

@@ -385,10 +385,10 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
   let summary = "conversion of elements to another type";
   let description = [{
     A conversion between floats rounds to nearest, ties to even; a value that is too large becomes infinity, or NaN in
-    e4m3, which has no infinity. With `saturate`, it becomes the greatest finite value of its sign instead, as an
-    infinity does; NaN stays NaN. A conversion from integer to float rounds likewise (integers are signed; `i1` is 0 or
-    1). A conversion from float to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or
-    truncated.
+    e4m3, which has no infinity. With `saturate`, it becomes the greatest finite value of its sign instead; NaN stays
+    NaN. From integer to float, it rounds likewise (integers are signed; `i1` is 0 or 1). From float to integer, it
+    truncates toward zero; to `i8` with `saturate`, it rounds to nearest even, and to -128 or 127 outside of these, NaN
+    to 0. Integers are extended by sign (`i1` by zero) or truncated.
 
     With `reassoc`, an integer that is a sum may be converted term by term, and its terms may be summed in any order
     with values that are added to the result under `fastmath<reassoc>`. If the float type holds all of these integers
@@ -408,7 +408,7 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
 
     Errors:
     - a result of another shape
-    - `saturate` on a conversion other than from float to float
+    - `saturate` on a conversion other than from float to float or `i8`
     - `reassoc` on a conversion other than from integer to float
   }];
   let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc, UnitAttr:$saturate);

@@ -8,8 +8,8 @@
 // P is at most 2^8, and as an operand of 16 bits it is f16: values times UNIT, 2^8, have room for factors from 2^-22 to
 // 2^0 without a loss, and the result is divided by UNIT. Other types have a UNIT of 1.
 //
-// A kernel that links this file declares BY_TOKEN, PAGE_ROWS, BLOCK_M, BLOCK_N, DVP, ACC and UNIT, and what the types of
-// views name; for @round_of_tokens also the parameters of @round_of_keys.
+// A kernel that links this file declares BY_TOKEN, PAGE_ROWS, BLOCK_M, BLOCK_N, DVP, ACC and UNIT, and what the types
+// of views name; for @round_of_tokens also the parameters of @round_of_keys.
 
 tile.link "forward.mlir"
 

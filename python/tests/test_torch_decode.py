@@ -473,12 +473,27 @@ class EightBitCacheTest(TorchTest):
             for b, row in enumerate((3, 0)):
                 self.assertTrue(torch.equal(cache[b, row].float(), wanted[b].float()))
 
+    def test_integers(self):
+        """New keys and values are rounded to the nearest of -128 to 127."""
+        k_cache, v_cache = (torch.zeros(2, 8, 2, 16, dtype=torch.int8) for _ in range(2))
+        k, v, q = normal(2, 3, 2, 16, seed=1), normal(2, 3, 2, 16, seed=2), normal(2, 3, 4, 16)
+        k[0, 0, 0, 0] = -1e6  # less than the type has
+        by, seqlens = torch.tensor([0.03, 0.02]), torch.tensor([3, 0], dtype=torch.int32)
+        stored = [(new / by[:, None]).round().clamp(-128, 127) for new in (k, v)]
+        got = tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=seqlens, k_descale=by, v_descale=by,
+                                                 causal=True, return_softmax_lse=True)
+        for cache, new in ((k_cache, stored[0]), (v_cache, stored[1])):
+            for b, row in enumerate((3, 0)):
+                self.assertTrue(torch.equal(cache[b, row:row + 3].float(), new[b]))
+        whole = [cache.float() * by[:, None] for cache in (k_cache, v_cache)]
+        self.assert_same(got, leftpad_reference(q, *whole, [6, 3], [0, 0], causal=True), rtol=1e-5, atol=1e-5)
+
     def test_rejects(self):
         q = normal(1, 1, 2, 16, dtype=torch.bfloat16)
         k = torch.zeros(1, 8, 2, 16, dtype=torch.float8_e4m3fn)
         call = tilewright.flash_attn_with_kvcache
         for text, of in (("v_cache must have the type of k_cache", lambda: call(q, k, k.to(torch.float8_e5m2))),
-                         ("k_cache must be of .*, or of float8_e4m3fn or float8_e5m2", lambda: call(q, k.int(), k.int())),
+                         ("k_cache must be of .*, or of float8_e4m3fn, float8_e5m2 or int8", lambda: call(q, k.int(), k.int())),
                          (r"k_descale must be a tensor \[2\], \[1, 2\] or \[1, 8, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
                          ("k_descale must be None for a cache of torch.bfloat16",
                           lambda: call(q, k.bfloat16(), k.bfloat16(), k_descale=torch.ones(2)))):

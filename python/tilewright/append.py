@@ -135,7 +135,7 @@ def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_co
     [N, Hq, D] may be given, whose rotated rows are the result; otherwise it is None. A position beyond the tables reads
     zeros there. positions is converted to the type of slot_mapping if it has another.
 
-    The caches may be of float8_e4m3fn or float8_e5m2: keys and values are then divided by k_descale and v_descale, float32
+    The caches may be of float8_e4m3fn, float8_e5m2 or int8: keys and values are then divided by k_descale and v_descale, float32
     [Hkv], 1 by default, and rounded; what exceeds the type becomes its largest number. If k_descale and v_descale are
     [pages, rows, Hkv], factors of each key and value are written there. Can be captured in a graph, whose
     replays read what slot_mapping and positions then hold. Raises ValueError for invalid arguments, and for tensors that

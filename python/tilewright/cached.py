@@ -15,7 +15,7 @@ from tilewright.tensors import check_dense, check_device, check_integers
 
 
 MAX_DIM, MAX_SPLITS = 256, 1024  # of kernels/attention_decode.mlir
-STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}  # types of caches for q of 16 bits or more
+STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2", torch.int8: "i8"}  # types of caches for q of 16 bits or more
 
 
 def factors_of(name, factors, cache, device, batch=None):
@@ -181,7 +181,7 @@ def check_caches(function, q, dims, named_caches, may_require_grad=False, may_ha
             raise ValueError(f"{name} must be a tensor of {words[wanted]} dimensions, but got shape {list(x.shape)}")
         is_stored = may_have_bytes and name != "q" and x.dtype in STORED
         if not is_stored and (x.dtype != q.dtype or x.dtype not in TYPES):
-            more = ", or of float8_e4m3fn or float8_e5m2" if may_have_bytes and name != "q" else ""
+            more = ", or of float8_e4m3fn, float8_e5m2 or int8" if may_have_bytes and name != "q" else ""
             raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is{more}, but got {x.dtype}")
         check_device(name, x, q.device)
         if torch.is_grad_enabled() and x.requires_grad and not may_require_grad:

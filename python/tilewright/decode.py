@@ -46,7 +46,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     must come before those that follow it in the tree. There is neither a window nor alibi_slopes then, since the place of a
     token in the cache is not its position.
 
-    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type. Then k_descale and v_descale, float32 [Hkv] or
+    The caches may be of float8_e4m3fn, float8_e5m2 or int8, with q of another type. Then k_descale and v_descale, float32 [Hkv] or
     [B, Hkv], are factors of what they hold, 1 by default; new keys and values, for which these must be [Hkv], are divided by
     them. As [pages, rows, Hkv] (or [B, rows, Hkv]) they are factors of each key and value, up to 1 for values, and those of
     new keys and values are written.

@@ -163,6 +163,11 @@ def decode_by_token():
     decode_of_bytes("e5m2", True)
 
 
+def decode_of_integers():
+    decode_of_bytes("i8", False)
+    decode_of_bytes("i8", True)
+
+
 def append_of_bytes(stored):
     """New keys and values with factors of their own, in any slots, one of which is skipped; with and without rotation. Where
     keys are rotated, a rounding may differ in the last place of the type."""
@@ -206,6 +211,10 @@ def append_of_bytes(stored):
 def append_by_token():
     append_of_bytes("e4m3")
     append_of_bytes("e5m2")
+
+
+def append_of_integers():
+    append_of_bytes("i8")
 
 
 def forward_of_bytes(stored, by_token, cases=(("f16", 16, 16), ("bf16", 300, 0), ("f16", 7, 1))):
@@ -261,3 +270,8 @@ def mla_decode_of_bytes():
         stored_k = np.concatenate([(values.reshape(latent.shape) * by).reshape(4, 1, keys, width), rope], -1)
         keep = np.arange(keys) <= (lengths[:, None] - queries + np.arange(queries))[:, None, :, None]
         check_forward(str(params), got, *forward(q, stored_k, stored_k[..., :width], SCALE, keep)[:2], kind)
+
+
+def cached_forward_of_integers():
+    forward_of_bytes("i8", False)
+    forward_of_bytes("i8", True, cases=(("bf16", 16, 16),))
