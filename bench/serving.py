@@ -63,12 +63,12 @@ class Case:
     """`queries` new rows of each sequence, of which row i attends no later key than the queries - i last ones; `window`
     keys before that one, or all; modifiers, names of files in kernels/mods; `room`, keys for which a block table has
     columns, if not those of the longest sequence; and `stored`, the type of the cache, with a factor for each sequence and
-    key head if it has 8 bits."""
+    key head if it has 8 bits, or `by_token` for each key and value."""
 
     def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=(), room=0,
-                 stored="bf16", value_dim=None):
+                 stored="bf16", value_dim=None, by_token=False):
         self.name, self.lengths, self.heads, self.key_heads, self.dim = name, lengths, heads, key_heads, dim
-        self.value_dim = value_dim or dim
+        self.value_dim, self.by_token = value_dim or dim, by_token
         self.queries, self.window, self.modifiers, self.room, self.stored = queries, window, modifiers, room, stored
 
     @property
@@ -115,6 +115,10 @@ CASES = [
     Case("e4m3 B64 S8k", [8192] * 64, stored="e4m3"),
     Case("e5m2 B64 S8k", [8192] * 64, stored="e5m2"),
     Case("e4m3 4 rows B16 S8k", [8192] * 16, queries=4, stored="e4m3"),
+    Case("i8 B16 S8k", [8192] * 16, stored="i8"),
+    Case("i8 B64 S8k", [8192] * 64, stored="i8"),
+    Case("e4m3 by token B64 S8k", [8192] * 64, stored="e4m3", by_token=True),
+    Case("i8 by token B64 S8k", [8192] * 64, stored="i8", by_token=True),
 ]
 
 
@@ -159,7 +163,7 @@ class Cache:
         self.k_descale, self.v_descale = (torch.ones((shape[0], case.key_heads), device="cuda") for _ in range(2))
         if case.stored != "bf16":
             for factors in (self.k_descale, self.v_descale):
-                factors.uniform_(0.5, 2, generator=generator)
+                factors.uniform_(0.25, 1, generator=generator).mul_(1 / 32 if case.stored == "i8" else 1)
         shape = (shape[0], case.heads, case.queries, case.dim)
         if isinstance(case, Prefill):  # packed
             shape = (shape[0] * case.queries, case.heads, case.dim)
@@ -191,10 +195,14 @@ class Cache:
 
     def as_stored(self, x):
         """A tensor of the cache, whose values the type of the cache has, in that type."""
-        types = {"e4m3": self.torch.float8_e4m3fn, "e5m2": self.torch.float8_e5m2}
+        types = {"e4m3": self.torch.float8_e4m3fn, "e5m2": self.torch.float8_e5m2, "i8": self.torch.int8}
+        if self.case.stored == "i8":
+            x = x.nan_to_num(0)
         return x if self.case.stored == "bf16" else x.to(types[self.case.stored])
 
     def rounded(self, x):
+        if self.case.stored == "i8":
+            return (32 * x).round().clamp(-128, 127)
         return self.as_stored(x).to(self.torch.bfloat16)
 
     def pages(self, rows, heads_outside):
@@ -217,6 +225,16 @@ class Cache:
                 view[numbers] = padded.view(own, rows, *rows_of.shape[1:])
             first += own
         return self.as_stored(views[0]), self.as_stored(views[1]), table
+
+    def factors_of_tokens(self, pages, table):
+        """The factors of sequences and key heads as those of each key and value: [pages * rows, key heads]."""
+        result = {}
+        for name, factors in (("k_scales", self.k_descale), ("v_scales", self.v_descale)):
+            each = self.torch.ones(pages.shape[:3], device="cuda")
+            for b, length in enumerate(self.case.lengths):
+                each[b if table is None else table[b, :math.ceil(length / pages.shape[1])].long()] = factors[b]
+            result[name] = each.view(-1, pages.shape[2])
+        return result
 
     def checked_rows(self):
         """The first indices of q that the reference has: all sequences, or rows of packed ones."""
@@ -328,7 +346,8 @@ class Tilewright:
             values |= {"CACHED": "true", "PAGE_ROWS": page_rows} if isinstance(page_rows, int) and page_rows else {}
         else:
             values = {"D": case.dim, "T": "bf16", "GROUP": case.heads // case.key_heads, "PAGE_ROWS": page_rows,
-                      "SPLITS": splits} | ({"CACHE": case.stored} if case.stored != "bf16" else {})
+                      "SPLITS": splits} | (
+                          {"CACHE": case.stored, "BY_TOKEN": str(case.by_token).lower()} if case.stored != "bf16" else {})
             if case.queries > 1 or case.window is not None:
                 causal = "none" if "tree_bits" in case.modifiers else "bottom_right"
                 values |= {"ROWS": case.queries, "CAUSAL": causal, "WINDOW": str(case.window is not None).lower()}
@@ -391,7 +410,9 @@ class Tilewright:
             values[k], values[v], values["block_table"] = pool or cache.pages(page_rows, heads_outside)
         else:
             values[k], values[v] = cache.as_stored(cache.k), cache.as_stored(cache.v)
-        if case.stored != "bf16":
+        if case.by_token:
+            values |= cache.factors_of_tokens(values[k], values.get("block_table"))
+        elif case.stored != "bf16":
             values |= {"k_descale": cache.k_descale, "v_descale": cache.v_descale}
         if isinstance(case, Prefill):
             values |= {"q": cache.q.transpose(0, 1)[None], "o": out.transpose(0, 1)[None],

@@ -10,7 +10,11 @@
 //   k_pages       [P, R, Hkv, D]       CACHE pages of R rows of keys; result
 //   v_pages       [P, R, Hkv, DV]      CACHE pages of values; result
 //   k_descale, v_descale  [Hkv]        f32   with a CACHE of 8 bits: keys and values are divided by the factor of their
-//                                            head, then rounded; what exceeds the type becomes its largest number
+//                                            head, then rounded; what exceeds the type becomes its largest number.
+//                                            Not with BY_TOKEN
+//   k_scales, v_scales    [P * R, Hkv] f32   with BY_TOKEN, result: the factor of each key or value of a head, its
+//                                            largest magnitude divided by the largest number of CACHE, or 1 for zeros;
+//                                            of row j of page p in row p * R + j
 //   slots         [N]                  i32   with PLACES = "slots": key n is row slots[n] mod R of page slots[n] / R
 //   seq_lens      [B]                  i32   without slots: keys of each sequence before the new ones
 //   block_table   [B, L]               i32   with PLACES = "table": key p of sequence b is row p mod R of page
@@ -26,7 +30,8 @@
 //
 // Parameters
 //   D, DV, T      As in attention_decode; D and DV at most 1024.
-//   CACHE         The type of the pages: T (default), e4m3 or e5m2.
+//   CACHE         The type of the pages: T (default), e4m3, e5m2 or i8, of which -128 to 127 are used.
+//   BY_TOKEN      With a CACHE of 8 bits: each key and value of a head has a factor of its own. Default: false.
 //   PLACES        What says where a key goes: "slots", "table" or "sequences".
 //   INDICES       i32, or i64: then slots_i64 and positions_i64 take the place of slots and positions.
 //   PACKED        Whether there is cu_seqlens. Default: false.
@@ -83,6 +88,11 @@
 !stored   = !tile.param<CACHE>
 !acc      = !tile.param<ACC>
 !by       = !tile.tile<[BLOCK_H], f32>
+!largest  = !tile.tile<[BLOCK_H], ACC>
+!scales   = !tile.view<[?, ?], f32>
+!k_acc    = !tile.tile<[BLOCK_H, DP], ACC>
+!v_acc    = !tile.tile<[BLOCK_H, DVP], ACC>
+!rest_acc = !tile.tile<[BLOCK_H, REST], ACC>
 !k_by     = !tile.tile<[BLOCK_H, DP], f32>
 !v_by     = !tile.tile<[BLOCK_H, DVP], f32>
 !rest_by  = !tile.tile<[BLOCK_H, REST], f32>
@@ -96,7 +106,7 @@
 
 // An element of the cache, divided by the factor of its head if it has 8 bits.
 func.func private @stored(%x: !element, %by: f32) -> !stored {
-  %divided = tile.param DESCALE : i1
+  %divided = tile.param BYTES : i1
   %result = scf.if %divided -> (!stored) {
     %limit = tile.param LIMIT : i32
     %most = arith.sitofp %limit : i32 to !acc
@@ -106,13 +116,77 @@ func.func private @stored(%x: !element, %by: f32) -> !stored {
     %quotient = arith.divf %x_acc, %by_acc : !acc
     %not_above = arith.minimumf %quotient, %most : !acc
     %inside = arith.maximumf %not_above, %least : !acc
-    %rounded = tile.cast %inside : !acc -> !stored
+    %is_integer = tile.param CACHE == i8 : i1
+    %rounded = scf.if %is_integer -> (!stored) {
+      %nearest = tile.cast %quotient saturate : !acc -> !stored
+      scf.yield %nearest : !stored
+    } else {
+      %float = tile.cast %inside : !acc -> !stored
+      scf.yield %float : !stored
+    }
     scf.yield %rounded : !stored
   } else {
     %same = tile.cast %x : !element -> !stored
     scf.yield %same : !stored
   }
   return %result : !stored
+}
+
+// The factor of a row of this largest magnitude.
+func.func private @factor_of(%largest: !acc) -> f32 {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : f32
+  %limit = tile.param LIMIT : i32
+  %most = arith.sitofp %limit : i32 to !acc
+  %quotient = arith.divf %largest, %most : !acc
+  %own = tile.cast %quotient : !acc -> f32
+  %none = arith.constant 0.0 : f32
+  %is_zero = arith.cmpf oeq, %own, %none : f32
+  %factor = arith.select %is_zero, %one, %own : f32
+  return %factor : f32
+}
+
+// The factors of heads: those that are given, or with BY_TOKEN those of rows of these largest magnitudes.
+func.func private @factors_of_rows(%given: !by, %largest: !largest) -> !by {
+  %by_token = tile.param BY_TOKEN : i1
+  %factors = scf.if %by_token -> (!by) {
+    %own = tile.map @factor_of(%largest) : (!largest) -> !by
+    scf.yield %own : !by
+  } else {
+    scf.yield %given : !by
+  }
+  return %factors : !by
+}
+
+// With BY_TOKEN, the largest magnitudes of the columns of keys that are not rotated; else zeros.
+func.func private @largest_of_rest(%k: !rows, %n: i32, %h: i32) -> !largest {
+  %has_rest = tile.param and(BY_TOKEN, D > ROTARY) : i1
+  %largest = scf.if %has_rest -> (!largest) {
+    %rotary = tile.param ROTARY : i32
+    %rest = tile.load %k[%n, %h, %rotary] : !rows -> !rest
+    %rest_acc = tile.cast %rest : !rest -> !rest_acc
+    %sizes = math.absf %rest_acc : !rest_acc
+    %own = tile.reduce max %sizes dim 1 : !rest_acc -> !largest
+    scf.yield %own : !largest
+  } else {
+    %none = tile.constant 0.0 : !largest
+    scf.yield %none : !largest
+  }
+  return %largest : !largest
+}
+
+// With BY_TOKEN, writes the factors of a row of a page; none for a page that does not exist.
+func.func private @store_factors(%by: !by, %scales: !scales, %pages: i32, %rows: i32, %page: i32, %row: i32, %h: i32) {
+  %by_token = tile.param BY_TOKEN : i1
+  scf.if %by_token {
+    %none = arith.constant -1 : i32
+    %is_page = arith.cmpi ult, %page, %pages : i32
+    %first = arith.muli %page, %rows : i32
+    %place = arith.addi %first, %row : i32
+    %slot = arith.select %is_page, %place, %none : i32
+    tile.store %by, %scales[%slot, %h] dims [1] : !by, !scales
+  }
+  return
 }
 
 // A number below 2^31, or -1 for any other.
@@ -238,8 +312,10 @@ func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !ang
 }
 
 tile.kernel @attention_append
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
-           let DESCALE: flag = bits(CACHE) == 8, let LIMIT: int = select(CACHE == e4m3, 448, 57344),
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T,
+           BY_TOKEN: flag = false, let BYTES: flag = bits(CACHE) == 8, let DESCALE: flag = and(BYTES, not(BY_TOKEN)),
+           let LIMIT: int = select(CACHE == e4m3, 448, select(CACHE == i8, 127, 57344)),
            PLACES: enum in ["slots", "table", "sequences"] = "slots", INDICES: enum in ["i32", "i64"] = "i32",
            PACKED: flag = false, POSITIONS: flag = false, ROTARY: int = 0, PAIRS: flag = false, Q_FIRST: flag = false,
            TR: type in [f16, bf16, f32, f64] = T,
@@ -252,12 +328,15 @@ tile.kernel @attention_append
            let REST: int = max(padded(D - ROTARY), 8),
            let BY_SEQUENCE: flag = not(or(PLACES == "slots", or(PACKED, POSITIONS))),
            let SLOTS: flag = PLACES == "slots", let TABLE: flag = PLACES == "table", let WIDE: flag = INDICES == "i64")
-    require(or(DESCALE, CACHE == T), D >= 1, DV >= 1, D <= 1024, DV <= 1024, ROTARY >= 0, ROTARY <= D,
+    require(or(BYTES, CACHE == T), or(BYTES, not(BY_TOKEN)), D >= 1, DV >= 1, D <= 1024, DV <= 1024,
+            ROTARY >= 0, ROTARY <= D,
             mod(ROTARY, 16) == 0,
             or(not(SLOTS), not(PACKED)), or(not(SLOTS), or(ROTARY == 0, POSITIONS)), or(not(POSITIONS), ROTARY > 0),
             or(not(Q_FIRST), BY_SEQUENCE),
             dim(v, 0) == dim(k, 0), dim(v, 1) == dim(k, 1), dim(k_pages, 2) == dim(k, 1),
             dim(k_descale, 0) == dim(k, 1), dim(v_descale, 0) == dim(k, 1),
+            dim(k_scales, 0) == dim(k_pages, 0) * dim(k_pages, 1), dim(k_scales, 1) == dim(k, 1),
+            dim(v_scales, 0) == dim(k_pages, 0) * dim(k_pages, 1), dim(v_scales, 1) == dim(k, 1),
             same_dims(v_pages, k_pages, 0, 1, 2), dim(k_pages, 0) * dim(k_pages, 1) < 2147483648,
             dim(block_table, 1) * dim(k_pages, 1) < 2147483648,
             dim(slots, 0) == dim(k, 0), dim(slots_i64, 0) == dim(k, 0),
@@ -276,6 +355,7 @@ tile.kernel @attention_append
             within(positions_i64, 0, dim(cos, 0)))
     (%k: !rows, %v: optional !v_rows, %k_pages: !k_pages, %v_pages: optional !v_pages,
      %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
+     %k_scales: !scales when (BY_TOKEN), %v_scales: !scales when (BY_TOKEN),
      %slots: !numbers when (and(SLOTS, not(WIDE))), %slots_i64: !wide when (and(SLOTS, WIDE)),
      %seq_lens: !numbers when (not(SLOTS)), %block_table: !table when (TABLE), %cu_seqlens: !numbers when (PACKED),
      %total_lens: optional !numbers,
@@ -292,7 +372,7 @@ tile.kernel @attention_append
   %k_tile = tile.load %k[%n, %h, 0] : !rows -> !k
   %v_tile = tile.load %v[%n, %h, 0] : !v_rows -> !v
   %has_factors = tile.param DESCALE : i1
-  %k_by, %v_by = scf.if %has_factors -> (!by, !by) {
+  %k_heads_by, %v_heads_by = scf.if %has_factors -> (!by, !by) {
     %k_given = tile.load %k_descale[%h] : !factors -> !by
     %v_given = tile.load %v_descale[%h] : !factors -> !by
     scf.yield %k_given, %v_given : !by, !by
@@ -300,6 +380,14 @@ tile.kernel @attention_append
     %ones = tile.constant 1.0 : !by
     scf.yield %ones, %ones : !by, !by
   }
+
+  %k_acc = tile.cast %k_tile : !k -> !k_acc
+  %k_sizes = math.absf %k_acc : !k_acc
+  %k_largest = tile.reduce max %k_sizes dim 1 : !k_acc -> !largest
+  %v_acc = tile.cast %v_tile : !v -> !v_acc
+  %v_sizes = math.absf %v_acc : !v_acc
+  %v_largest = tile.reduce max %v_sizes dim 1 : !v_acc -> !largest
+  %v_by = func.call @factors_of_rows(%v_heads_by, %v_largest) : (!by, !largest) -> !by
 
   %by_slot = tile.param SLOTS : i1
   %by_table = tile.param TABLE : i1
@@ -347,8 +435,10 @@ tile.kernel @attention_append
   %is_key = arith.cmpi slt, %n, %keys : i32
   %to = arith.select %is_key, %page, %none : i32
 
+  %pages = tile.dim %k_pages, 0 : !k_pages
   %rotates = tile.param ROTARY > 0 : i1
   scf.if %rotates {
+    %rest_largest = func.call @largest_of_rest(%k, %n, %h) : (!rows, i32, i32) -> !largest
     %has_positions = tile.param POSITIONS : i1
     %by_sequence = tile.param BY_SEQUENCE : i1
     %p = scf.if %has_positions -> (i32) {
@@ -377,28 +467,45 @@ tile.kernel @attention_append
     }
     %half = tile.param HALF : i32
     %pairs = tile.param PAIRS : i1
-    scf.if %pairs {
+    %k_by = scf.if %pairs -> (!by) {
       %k_both = func.call @rotate_pairs(%k, %n, %h, %p, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
       %q_both = func.call @rotate_pairs(%q, %n, %h, %p_q, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
-      %both_by = tile.expand %k_by dim 1 : !by -> !both_by
+      %both_acc = tile.cast %k_both : !both_t -> !both
+      %both_sizes = math.absf %both_acc : !both
+      %both_largest = tile.reduce max %both_sizes dim 1 : !both -> !largest
+      %largest = arith.maximumf %both_largest, %rest_largest : !largest
+      %own_by = func.call @factors_of_rows(%k_heads_by, %largest) : (!by, !largest) -> !by
+      %both_by = tile.expand %own_by dim 1 : !by -> !both_by
       %k_both_stored = tile.map @stored(%k_both, %both_by) : (!both_t, !both_by) -> !both_stored
       tile.store %k_both_stored, %k_pages[%to, %row, %h, 0] : !both_stored, !k_pages
       tile.store %q_both, %q_out[%n, %h, 0] : !both_t, !rows
+      scf.yield %own_by : !by
     } else {
       %k1, %k2 = func.call @rotate_halves(%k, %n, %h, %p, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
       %q1, %q2 = func.call @rotate_halves(%q, %n, %h, %p_q, %cos, %sin)
           : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
-      %half_by = tile.expand %k_by dim 1 : !by -> !half_by
+      %k1_acc = tile.cast %k1 : !half_t -> !half
+      %k2_acc = tile.cast %k2 : !half_t -> !half
+      %k1_sizes = math.absf %k1_acc : !half
+      %k2_sizes = math.absf %k2_acc : !half
+      %half_sizes = arith.maximumf %k1_sizes, %k2_sizes : !half
+      %half_largest = tile.reduce max %half_sizes dim 1 : !half -> !largest
+      %largest = arith.maximumf %half_largest, %rest_largest : !largest
+      %own_by = func.call @factors_of_rows(%k_heads_by, %largest) : (!by, !largest) -> !by
+      %half_by = tile.expand %own_by dim 1 : !by -> !half_by
       %k1_stored = tile.map @stored(%k1, %half_by) : (!half_t, !half_by) -> !half_stored
       %k2_stored = tile.map @stored(%k2, %half_by) : (!half_t, !half_by) -> !half_stored
       tile.store %k1_stored, %k_pages[%to, %row, %h, 0] : !half_stored, !k_pages
       tile.store %k2_stored, %k_pages[%to, %row, %h, %half] : !half_stored, !k_pages
       tile.store %q1, %q_out[%n, %h, 0] : !half_t, !rows
       tile.store %q2, %q_out[%n, %h, %half] : !half_t, !rows
+      scf.yield %own_by : !by
     }
+    func.call @store_factors(%k_by, %k_scales, %pages, %rows, %to, %row, %h)
+        : (!by, !scales, i32, i32, i32, i32, i32) -> ()
     %has_rest = tile.param D > ROTARY : i1
     scf.if %has_rest {
       %rotary = tile.param ROTARY : i32
@@ -410,13 +517,18 @@ tile.kernel @attention_append
       tile.store %q_rest, %q_out[%n, %h, %rotary] : !rest, !rows
     }
   } else {
-    %by = tile.expand %k_by dim 1 : !by -> !k_by
+    %own_by = func.call @factors_of_rows(%k_heads_by, %k_largest) : (!by, !largest) -> !by
+    func.call @store_factors(%own_by, %k_scales, %pages, %rows, %to, %row, %h)
+        : (!by, !scales, i32, i32, i32, i32, i32) -> ()
+    %by = tile.expand %own_by dim 1 : !by -> !k_by
     %k_stored = tile.map @stored(%k_tile, %by) : (!k, !k_by) -> !k_stored
     tile.store %k_stored, %k_pages[%to, %row, %h, 0] : !k_stored, !k_pages
   }
   %v_by_each = tile.expand %v_by dim 1 : !by -> !v_by
   %v_stored = tile.map @stored(%v_tile, %v_by_each) : (!v, !v_by) -> !v_stored
   tile.store %v_stored, %v_pages[%to, %row, %h, 0] : !v_stored, !v_pages
+  func.call @store_factors(%v_by, %v_scales, %pages, %rows, %to, %row, %h)
+      : (!by, !scales, i32, i32, i32, i32, i32) -> ()
 
   // Instance b writes the length of sequence b, which may have no new keys.
   scf.if %by_slot {

@@ -21,16 +21,22 @@
 //                                            sequence and a key head attend, each at most once. Numbers of blocks
 //                                            behind the keys are ignored. Only with LISTED
 //   kv_num_blocks [B or 1, Hkv or 1, 1]  i32  how many of the L entries count; only with LISTED
+//   first_keys, total_lens  [B]        i32   only with SHARD: the position of key 0 of the cache in the whole sequence,
+//                                            and under bottom_right the keys of the whole: see lib/spread.mlir
 //   k_descale, v_descale  [B, Hkv]     f32   factors of the keys and values of a sequence and a key head: the cache
 //                                            holds values divided by them. Only with DESCALE.
+//   k_scales, v_scales    [P * R, Hkv]  f32  the same of each key and value; row j of page p has its factors in row
+//                                            p * R + j. Only with BY_TOKEN: see lib/token_scales.mlir
 //   scale                              ACC, finite
 //   window_left, window_right          i32, >= -1, default -1: that side of the window is open. Other values require
 //                                      WINDOW.
 //
 // Parameters
 //   D, DV, T    As in attention_forward.mlir, but T has at least 16 bits.
-//   CACHE       The type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
-//   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits.
+//   CACHE       The type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of f16.
+//   BY_TOKEN    Each key and value of a CACHE of 8 bits has a factor of its own, up to 1 for values if T has 16 bits.
+//               Default: false.
+//   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits, without BY_TOKEN.
 //   GROUP       Query heads that share a key head: Hq = GROUP * Hkv. Default: 1.
 //   ROWS        Sq is at most ROWS: 1 (default), 2, 4, 8 or 16. The queries of all heads of a group are the rows of one
 //               tile: GROUP * ROWS is at most 128.
@@ -46,6 +52,11 @@
 //   LISTED      Queries attend only keys of listed blocks: kv_indices, kv_num_blocks. Other keys are not read. Not with
 //               LEFTPAD. Default: false.
 //   LIST_BLOCK_N  Keys of a block of the lists: 16, 32, 64 (default), 128 or 256.
+//   SHARD       The cache has a part of the keys of longer sequences, whose positions masks and modifiers get:
+//               first_keys, total_lens. seq_lens counts the keys of the part, lists name blocks of it. A sink belongs
+//               to one of the parts, which attention_merge.mlir merges. Not with LEFTPAD. Default: false.
+//   RANKS, RANK_KEYS  With SHARD: so many parts have the keys by turns, RANK_KEYS (1) consecutive ones each. Default:
+//               1, the keys of the part are consecutive.
 //   SPLITS      At most this many program instances share the keys of a sequence and a key head. The number of parts
 //               follows from the length of the sequence and SPLITS alone, so that the result of a sequence does not
 //               depend on others in the batch. With 0, the default, SPLITS follows from the extents of the arguments:
@@ -68,6 +79,8 @@ tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 tile.link "lib/parts.mlir"
 tile.link "lib/quantized.mlir"
+tile.link "lib/spread.mlir"
+tile.link "lib/token_scales.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
@@ -94,6 +107,8 @@ tile.link "lib/quantized.mlir"
 !k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
 !v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!by   = !tile.tile<[BLOCK_N], f32>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !o_t = !tile.tile<[BLOCK_M, DVP], T>
 !row = !tile.tile<[BLOCK_M], ACC>
@@ -113,12 +128,15 @@ tile.link "lib/quantized.mlir"
 func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @before_keys_of(!row) -> (!row, !row, !o)
-func.func private @p_of_products(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
+func.func private @p_of_pairs(!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
 func.func private @queries_of_products(!q, !acc) -> (!q_m, !row)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_with_sinks(!row, !row, !row) -> !row
 func.func private @lowest() -> !acc
-func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @first_key_of(i32, !lengths) -> i32
+func.func private @key_in_whole(i32, i32) -> i32
+func.func private @key_not_behind(i32, i32) -> i32
+func.func private @shift_in_whole(i32, i32, i32, !lengths) -> i32
 func.func private @sink(i32) -> !acc
 func.func private @sink_of_row(i32, i32) -> !acc
 func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
@@ -131,15 +149,20 @@ func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) ->
 func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
     -> (!columns, !columns, !columns)
 func.func private @index_or_zero(i32, i32) -> i32
-func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
+func.func private @factors_of_tokens(i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
+func.func private @products_by_token(!s, !by) -> !s
+func.func private @p_by_token(!s, !by) -> !s
+func.func private @without_unit(!o) -> !o
 
 tile.program @attention_decode
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
-           DESCALE: flag = bits(CACHE) == 8, GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T,
+           BY_TOKEN: flag = false, DESCALE: flag = and(bits(CACHE) == 8, not(BY_TOKEN)), GROUP: int = 1,
+           ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED: flag = false, LEFTPAD: flag = false,
            LISTED: flag = false, LIST_BLOCK_N: int in [0, 16, 32, 64, 128, 256] = select(LISTED, 64, 0),
-           SPLITS: int = 0,
+           SHARD: flag = false, RANKS: int = 1, RANK_KEYS: int = 1, SPLITS: int = 0,
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
@@ -151,7 +174,7 @@ tile.program @attention_decode
            let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
                                                   select(GROUP * ROWS <= 64, 64, 128)),
                                      ceildiv(GROUP * ROWS, 16) * 16),
-           let ACC: type = accumulator(T), let CACHED: flag = true, let SHARD: flag = false,
+           let ACC: type = accumulator(T), let CACHED: flag = true,
            let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
            let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
            // Keys that a sequence may have, and that a part should have: 8,192 keys take long enough to hide the end of
@@ -184,27 +207,35 @@ tile.program @attention_decode
             same_dims(kv_indices, kv_num_blocks, 0, 1, 2), dim(kv_num_blocks, 2) == 1,
             or(dim(kv_num_blocks, 0) == 1, dim(kv_num_blocks, 0) == SEQUENCES),
             or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(k_pages, 2)),
+            RANKS >= 1, RANK_KEYS >= 1, RANKS * RANK_KEYS <= 65536, or(SHARD, and(RANKS == 1, RANK_KEYS == 1)),
+            not(and(SHARD, LEFTPAD)), same_dims(first_keys, seq_lens, 0), same_dims(total_lens, seq_lens, 0),
+            within(first_keys, 0, 2147483647), within(total_lens, 0, 2147483647),
             dim(k_descale, 0) == SEQUENCES, dim(k_descale, 1) == dim(k_pages, 2), same_dims(v_descale, k_descale, 0, 1),
+            or(not(BY_TOKEN), bits(CACHE) == 8), dim(k_scales, 0) == dim(k_pages, 0) * dim(k_pages, 1),
+            dim(k_scales, 1) == dim(k_pages, 2), same_dims(v_scales, k_scales, 0, 1),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
-     %v_descale: !factors when (DESCALE), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+     %v_descale: !factors when (DESCALE), %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN),
+     %first_keys: !lengths when (SHARD), %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
+     %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
   %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
   tile.launch @attention_decode_part(
       %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad,
-      %kv_indices, %kv_num_blocks, %k_descale, %v_descale, %scale, %window_left, %window_right)
+      %kv_indices, %kv_num_blocks, %k_descale, %v_descale, %k_scales, %v_scales, %first_keys, %total_lens, %scale,
+      %window_left, %window_right)
       : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths,
-        !list_view, !count_view, !factors, !factors, !acc, i32, i32
+        !list_view, !count_view, !factors, !factors, !factors, !factors, !lengths, !lengths, !acc, i32, i32
   tile.launch @attention_decode_merge(
       %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %kv_indices,
-      %kv_num_blocks, %window_left)
+      %kv_num_blocks, %first_keys, %total_lens, %window_left)
       when (PARTS > 1)
       : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, !lengths, !list_view,
-        !count_view, i32
+        !count_view, !lengths, !lengths, i32
 }
 
 // The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
@@ -228,7 +259,8 @@ func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i
 // With LISTED, blocks are those of the list of key head hk, and parts begin with the first key.
 func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view, %block_table: !table,
                             %seq_lens: !lengths, %leftpad: !lengths, %kv_indices: !list_view,
-                            %kv_num_blocks: !count_view, %window_left: i32, %most: i32, %pairs: i32)
+                            %kv_num_blocks: !count_view, %first_keys: !lengths, %total_lens: !lengths,
+                            %window_left: i32, %most: i32, %pairs: i32)
     -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -242,12 +274,16 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view,
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
   %length = arith.subi %keys, %origin : i32
   // Windows, and keys behind padding, begin at whole iterations.
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = func.call @shift_in_whole(%b, %queries, %keys, %total_lens) : (i32, i32, i32, !lengths) -> i32
+  %first_key = func.call @first_key_of(%b, %first_keys) : (i32, !lengths) -> i32
   %from_origin = arith.subi %shift, %origin : i32
   // A side of more than all keys would wrap.
-  %wide = arith.addi %keys, %queries : i32
+  %is_shard = tile.param SHARD : i1
+  %all = arith.select %is_shard, %shift, %keys : i32
+  %wide = arith.addi %all, %queries : i32
   %side = arith.minsi %window_left, %wide : i32
-  %wanted = arith.subi %from_origin, %side : i32
+  %wanted_position = arith.subi %from_origin, %side : i32
+  %wanted = func.call @key_not_behind(%wanted_position, %first_key) : (i32, i32) -> i32
   %open = arith.cmpi slt, %window_left, %c0 : i32
   %no_window = tile.param not(WINDOW) : i1
   %is_open = arith.ori %open, %no_window : i1
@@ -298,14 +334,16 @@ func.func private @list_of_keys(%b: i32, %hk: i32, %counts: !count_view) -> (i32
 
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
-    params(D: int, DV: int, T: type, CACHE: type, DESCALE: flag, GROUP: int, ROWS: int,
+    params(D: int, DV: int, T: type, CACHE: type, BY_TOKEN: flag, DESCALE: flag, GROUP: int, ROWS: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
-           LEFTPAD: flag, LISTED: flag, LIST_BLOCK_N: int, PART_KEYS: int, PART_UNIT: int, BLOCK_M: int, BLOCK_N: int,
+           LEFTPAD: flag, LISTED: flag, LIST_BLOCK_N: int, SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int,
+           PART_UNIT: int, BLOCK_M: int, BLOCK_N: int,
            let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true, let SHARD: flag = false,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true,
            let PAIR_SHARE: int = 2,
            // The type of products. f16 has the values of 8 bits, which take four times as long to convert to bf16.
            let SCALED: flag = and(bits(CACHE) == 8, T == bf16), let MT: type = select(SCALED, f16, T),
+           let UNIT: int = select(bits(MT) == 16, 256, 1),
            // A single query attends all keys under bottom_right.
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
@@ -314,7 +352,9 @@ tile.kernel @attention_decode_part
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
-     %v_descale: !factors when (DESCALE), %scale: !acc, %window_left: i32, %window_right: i32)
+     %v_descale: !factors when (DESCALE), %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN),
+     %first_keys: !lengths when (SHARD), %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
+     %scale: !acc, %window_left: i32, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
@@ -333,9 +373,9 @@ tile.kernel @attention_decode_part
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
   %keys, %first, %blocks, %each = func.call @parts_of(
-      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %window_left, %most,
-      %pairs)
-      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, i32, i32, i32)
+      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys,
+      %total_lens, %window_left, %most, %pairs)
+      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, !lengths, !lengths, i32, i32, i32)
       -> (i32, i32, i32, i32)
   %block_n = tile.param BLOCK_N : i32
   %keys_each = arith.muli %each, %block_n : i32
@@ -358,8 +398,11 @@ tile.kernel @attention_decode_part
     scf.yield %c0, %c0, %c0 : i32, i32, i32
   }
   %list = tile.subview %kv_indices dim 3 from %blocks_before size %count : !list_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = func.call @shift_in_whole(%b, %queries, %keys, %total_lens) : (i32, i32, i32, !lengths) -> i32
+  %first_key = func.call @first_key_of(%b, %first_keys) : (i32, !lengths) -> i32
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
+  %is_shard = tile.param SHARD : i1
+  %offset = arith.select %is_shard, %first_key, %padding : i32
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_view, !table -> !k_rows
   %v = tile.paged %v_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
@@ -406,29 +449,38 @@ tile.kernel @attention_decode_part
   %max, %sum, %acc = tile.for_blocks %n in (%begin to %end
           listed %list[%list_b, %list_h, %c0] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%c0 to %tile_rows)
-      where @attends_of_row(%padding, %b, %h, against, block, %shift, %window_left, %window_right
+      where @attends_of_cached(%offset, %b, %h, against, block, %shift, %window_left, %window_right
           : i32, i32, i32, i32, i32, i32)
           when (MASKED)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_token, %v_token = func.call @factors_of_tokens(
+        %n, %keys, %b, %hk, %k_pages, %block_table, %k_scales, %v_scales)
+        : (i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
     %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
     %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
     %k_tile = tile.cast %k_stored : !k_stored -> !k
     %products = tile.dot %q_own, %k_tile transpose_b : !q_m, !k -> !s
+    %products_own = func.call @products_by_token(%products, %k_token) : (!s, !by) -> !s
     %scale_each = tile.full %scale_all : !s
     %scale_rows = tile.expand %scales dim 1 : !row -> !s
     %is_scaled = tile.param SCALED : i1
     %scales_own = arith.select %is_scaled, %scale_rows, %scale_each : !s
-    %p, %max_new, %sum_new, %acc_kept = func.call @p_of_products(
-        %products, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %c0, %n)
-        : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
-    %p_tile = tile.cast %p : !s -> !p
+    %rows = tile.iota %c0 dim 0 : !pos
+    %numbers = tile.iota %n dim 1 : !pos
+    %positions = tile.map @key_in_whole(%numbers, %first_key) : (!pos, i32) -> !pos
+    %p, %max_new, %sum_new, %acc_kept = func.call @p_of_pairs(
+        %products_own, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %positions)
+        : (!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
+    %p_own = func.call @p_by_token(%p, %v_token) : (!s, !by) -> !s
+    %p_tile = tile.cast %p_own : !s -> !p
     %v_tile = tile.cast %v_stored : !v_stored -> !v
     %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %normal_units = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %normal = func.call @without_unit(%normal_units) : (!o) -> !o
   %v_by = tile.at %v_descale[%b, %hk] : !factors
   %v_by_acc = tile.cast %v_by : f32 -> !acc
   %v_factors = tile.full %v_by_acc : !o
@@ -471,12 +523,14 @@ tile.kernel @attention_decode_part
 tile.kernel @attention_decode_merge
     params(D: int, DV: int, T: type, CACHE: type, GROUP: int, ROWS: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
-           LEFTPAD: flag, LISTED: flag, PART_KEYS: int, PART_UNIT: int, BLOCK_N: int, let MERGE: int = 8,
+           LEFTPAD: flag, LISTED: flag, SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int, PART_UNIT: int,
+           BLOCK_N: int, let MERGE: int = 8,
            let PAIR_SHARE: int = 2, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
-     %kv_num_blocks: !count_view when (LISTED), %window_left: i32)
+     %kv_num_blocks: !count_view when (LISTED), %first_keys: !lengths when (SHARD),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %window_left: i32)
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
   %c0 = arith.constant 0 : i32
@@ -496,9 +550,9 @@ tile.kernel @attention_decode_merge
   %group = tile.param GROUP : i32
   %hk = arith.divsi %h, %group : i32
   %keys, %first_key, %blocks, %each = func.call @parts_of(
-      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %window_left, %most,
-      %pairs)
-      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, i32, i32, i32)
+      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys,
+      %total_lens, %window_left, %most, %pairs)
+      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, !lengths, !lengths, i32, i32, i32)
       -> (i32, i32, i32, i32)
   %max, %sum, %acc = func.call @merge_all_parts(
       %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)

@@ -36,6 +36,8 @@
 //         it. It is not read, but with PAGE_ROWS for the block of keys in which it ends: there, it must be finite in v.
 //   k_factors, v_factors   [sequences, Hkv]  f32, only with DESCALE
 //         The cache holds values divided by these factors, of each sequence and key head.
+//   k_scales, v_scales     [P * R, Hkv]        f32, only with BY_TOKEN
+//         The same of each key and value: row j of page p has factors in row p * R + j. Others are not read.
 //   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
 //         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
 //         queries attend, each at most once. The kernel ignores numbers outside of k. With CACHED, the second extent
@@ -69,8 +71,11 @@
 //             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
 //   CACHED    The keys and values of each sequence are in a cache, in pages by a block table or in one piece. Skv is
 //             the number of its keys. T has 16 bits or more. Default: whether there are PAGE_ROWS.
-//   CACHE     With CACHED, the type of keys and values: T (default), e4m3 or e5m2. Every value of these is one of T.
-//   DESCALE   Keys and values of the cache have factors. Default: whether CACHE has 8 bits, and T more.
+//   CACHE     With CACHED, the type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of
+//             T.
+//   DESCALE   Keys and values of the cache have factors. Default: whether CACHE has 8 bits, and T more, without
+//             BY_TOKEN.
+//   BY_TOKEN  Each key and value of the cache has a factor, up to 1 for values if T is f16. Default: false.
 //   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
 //             there is no block table.
 //   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Not with LISTED. Default: false.
@@ -110,6 +115,7 @@ tile.link "lib/batch.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 tile.link "lib/shard.mlir"
+tile.link "lib/token_scales.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !k_view   = !tile.view<[?, ?, ?, D], CACHE>
@@ -132,6 +138,7 @@ tile.link "lib/shard.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !row  = !tile.tile<[BLOCK_M], ACC>
+!by   = !tile.tile<[BLOCK_N], f32>
 !acc = !tile.param<ACC>
 
 // From lib/batch.mlir: which rows of the arrays an instance processes.
@@ -165,6 +172,11 @@ func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
 func.func private @after_keys(!row, !o) -> (!row, !row, !o)
 func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
+// From lib/token_scales.mlir: factors of each key and value.
+func.func private @factors_of_tokens(i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
+func.func private @round_of_tokens(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc, !by, !by)
+    -> (!row, !row, !o)
+func.func private @without_unit(!o) -> !o
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of_head(i32, !row, !row) -> !row
 
@@ -183,14 +195,15 @@ tile.kernel @attention_forward
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
-           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T, DESCALE: flag = and(bits(CACHE) == 8, bits(T) > 8),
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T, BY_TOKEN: flag = false,
+           DESCALE: flag = and(and(bits(CACHE) == 8, bits(T) > 8), not(BY_TOKEN)),
            ABOVE: int = 0, SHARD: flag = false, CONTINUED: flag = false,
            LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            let ACC: type = accumulator(T),
            let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = and(replaced("sink"), not(CONTINUED)),
-           let HEAD_ROWS: int = 0)
+           let HEAD_ROWS: int = 0, let UNIT: int = select(T == f16, 256, 1))
     require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(LEFTPAD, LISTED)), not(and(CACHED, FP8)),
             or(CACHE == T, and(CACHED, bits(CACHE) == 8)), or(not(DESCALE), and(CACHED, bits(CACHE) == 8)),
             or(CACHED, not(LEFTPAD)), ABOVE >= 0, or(ABOVE == 0, and(PACKED, CACHED)),
@@ -208,7 +221,9 @@ tile.kernel @attention_forward
             within(seq_lens, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             within_first(block_table, 0, dim(k, 0), seq_lens, max(dim(k, 1), 1)),
             dim(k_factors, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)), dim(k_factors, 1) == dim(k, 2),
-            same_dims(v_factors, k_factors, 0, 1), same_dims(leftpad, seq_lens, 0),
+            same_dims(v_factors, k_factors, 0, 1), or(not(BY_TOKEN), and(CACHED, bits(CACHE) == 8)),
+            dim(k_scales, 0) == dim(k, 0) * dim(k, 1), dim(k_scales, 1) == dim(k, 2),
+            same_dims(v_scales, k_scales, 0, 1), same_dims(leftpad, seq_lens, 0),
             within(leftpad, 0, dim(k, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             or(not(LISTED), mod(max(LIST_BLOCK_M, 1), BLOCK_M) == 0), same_dims(kv_indices, kv_num_blocks, 0, 1, 2),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
@@ -223,7 +238,8 @@ tile.kernel @attention_forward
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
      %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %k_factors: !factors when (DESCALE), %v_factors: !factors when (DESCALE), %q_descale: !one_view when (FP8),
+     %k_factors: !factors when (DESCALE), %v_factors: !factors when (DESCALE),
+     %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN), %q_descale: !one_view when (FP8),
      %k_descale: !one_view when (FP8), %v_descale: !one_view when (FP8), %o_before: !before_view when (CONTINUED),
      %lse_before: !row_view when (CONTINUED), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1,
      %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
@@ -296,17 +312,30 @@ tile.kernel @attention_forward
           : i32, i32, i32, i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_by, %v_by = func.call @factors_of_tokens(%n, %keys, %b, %hk, %k, %block_table, %k_scales, %v_scales)
+        : (i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
     %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!k_view, !k_rows, i32, i32, i32) -> !k
     %v_tile = func.call @block_of_values(%v_part, %v_cached, %a, %hk, %n) : (!v_view, !v_rows, i32, i32, i32) -> !v
     %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
-    %max_new, %sum_new, %acc_new = func.call @round_of_keys(
-        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n, %scale_all)
-        : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
+    %by_token = tile.param BY_TOKEN : i1
+    %max_new, %sum_new, %acc_new = scf.if %by_token -> (!row, !row, !o) {
+      %max_1, %sum_1, %acc_1 = func.call @round_of_tokens(
+          %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n, %scale_all, %k_by,
+          %v_by)
+          : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc, !by, !by) -> (!row, !row, !o)
+      scf.yield %max_1, %sum_1, %acc_1 : !row, !row, !o
+    } else {
+      %max_1, %sum_1, %acc_1 = func.call @round_of_keys(
+          %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n, %scale_all)
+          : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
+      scf.yield %max_1, %sum_1, %acc_1 : !row, !row, !o
+    }
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
   // Epilogue: normalize, and store O and LSE.
-  %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %with_unit = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %normal = func.call @without_unit(%with_unit) : (!o) -> !o
   %result_fp8 = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
   %result = func.call @values_by_factor(%result_fp8, %v_factors, %b, %hk) : (!o, !factors, i32, i32) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>

@@ -14,6 +14,7 @@
 //   block_table   [B, L]               i32   key j of sequence b is row j mod R of page block_table[b, j / R]; only
 //                                            with PAGE_ROWS
 //   seq_lens      [B]                  i32   keys of each sequence, at most L * R, or R
+//   first_keys, total_lens  [B]        i32   as in attention_decode.mlir; only with SHARD and bottom_right
 //   scale                              ACC, finite
 //
 // Parameters
@@ -23,6 +24,7 @@
 //   GROUP       Hq, the number of query heads.
 //   CAUSAL      none (default), or bottom_right: query i attends j <= i + seq_lens[b] - Sq.
 //   PAGE_ROWS   As in attention_decode.mlir. Default: 0, without a block table.
+//   SHARD, RANKS, RANK_KEYS  As in attention_decode.mlir. Default: false, 1, 1.
 //   SPLITS      As in attention_decode.mlir. Default: 0.
 //   BLOCK_N     Keys of an iteration.
 //
@@ -37,6 +39,7 @@ tile.link "lib/attention.mlir"
 tile.link "lib/cache.mlir"
 tile.link "lib/forward.mlir"
 tile.link "lib/parts.mlir"
+tile.link "lib/spread.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
@@ -70,7 +73,7 @@ func.func private @softmax_of_block(!s, !row, !row) -> (!s, !row, !row, !row)
 func.func private @rescaled(!row, !o) -> !o
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
-func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @keys_before(i32, i32, i32) -> i32
 func.func private @blocks_of_part(i32, i32, i32) -> i32
 func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
 func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
@@ -79,7 +82,7 @@ func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_part
 tile.program @attention_mla_decode
     params(D: int, DV: int = min(D, 512), T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "bottom_right"] = "none", PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0,
-           SPLITS: int = 0,
+           SHARD: flag = false, RANKS: int = 1, RANK_KEYS: int = 1, SPLITS: int = 0,
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128] =
                select(or(WIDE, not(on_gpu())), 64, select(bits(T) == 16, 32, 16)),
@@ -102,13 +105,18 @@ tile.program @attention_mla_decode
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(seq_lens, q, 0),
             or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)), or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
             within(seq_lens, 0, ROOM + 1),
-            within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), finite(scale))
+            within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), finite(scale),
+            RANKS >= 1, RANK_KEYS >= 1, RANKS * RANK_KEYS <= 65536, or(SHARD, and(RANKS == 1, RANK_KEYS == 1)),
+            same_dims(first_keys, seq_lens, 0), same_dims(total_lens, seq_lens, 0),
+            within(first_keys, 0, 2147483647), within(total_lens, 0, 2147483647))
     (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %block_table: optional !table,
-     %seq_lens: !lengths, %scale: !acc) {
+     %seq_lens: !lengths, %first_keys: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc) {
   %o_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS] : !lse_parts
-  tile.launch @attention_mla_decode_part(%q, %k_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %scale)
-      : !q_view, !k_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !acc
+  tile.launch @attention_mla_decode_part(
+      %q, %k_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %first_keys, %total_lens, %scale)
+      : !q_view, !k_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths, !acc
   tile.launch @attention_mla_decode_merge(%o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens)
       when (PARTS > 1)
       : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths
@@ -131,11 +139,14 @@ func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table
 // A part of the keys, for one query of some heads. The only part of a sequence is its result.
 tile.kernel @attention_mla_decode_part
     params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "bottom_right"], PAGE_ROWS: int,
-           PART_KEYS: int, PART_UNIT: int, PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
+           SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int, PART_UNIT: int, PAIR_SHARE: int, BLOCK_M: int,
+           BLOCK_N: int, let DVP: int = floordiv(DV, 2),
            let REST: int = max(ceildiv(D - DV, 16), 1) * 16, let TILES: int = ceildiv(GROUP, BLOCK_M),
            let ACC: type = accumulator(T))
     (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
-     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %scale: !acc)
+     %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths,
+     %first_keys: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc)
     grid(%part = dim(o_parts, 3), %row = dim(q, 2) * ceildiv(dim(q, 1), BLOCK_M), %b = dim(q, 0))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
@@ -160,7 +171,17 @@ tile.kernel @attention_mla_decode_part
   %next = arith.addi %i, %c1 : i32
   %later = arith.subi %queries, %next : i32
   %not_attended = arith.select %causal, %later, %c0 : i32
-  %attended = arith.subi %keys, %not_attended : i32
+  %is_cut = tile.param and(SHARD, CAUSAL == "bottom_right") : i1
+  %attended = scf.if %is_cut -> (i32) {
+    %total = tile.at %total_lens[%b] : !lengths
+    %first_key = tile.at %first_keys[%b] : !lengths
+    %position = arith.subi %total, %not_attended : i32
+    %before = func.call @keys_before(%position, %first_key, %keys) : (i32, i32, i32) -> i32
+    scf.yield %before : i32
+  } else {
+    %all_but = arith.subi %keys, %not_attended : i32
+    scf.yield %all_but : i32
+  }
   %block_n = tile.param BLOCK_N : i32
   %keys_each = arith.muli %each, %block_n : i32
   %blocks_before = arith.muli %part, %each : i32

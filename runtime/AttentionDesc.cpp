@@ -14,6 +14,7 @@ using Kind = AttentionDesc::Kind;
 namespace {
 
 bool isFloat8(ElementType type) { return type == ElementType::E4M3 || type == ElementType::E5M2; }
+bool isOfBytes(ElementType type) { return isFloat8(type) || type == ElementType::I8; }
 
 constexpr const char *kindNames[] = {"forward", "backward", "decode", "append", "cached"};
 /// Of kernels/attention_decode.mlir: queries of a sequence, queries of a tile, columns.
@@ -259,9 +260,9 @@ Status runtime::check(const AttentionDesc &desc) {
       if (isSet)
         return Status::failure(std::string(name) +
                                " is of a cache, but the description has none; set cached");
-  if (desc.cacheType && (!isFloat8(*desc.cacheType) || isFloat8(desc.type)))
+  if (desc.cacheType && (!isOfBytes(*desc.cacheType) || isFloat8(desc.type)))
     return Status::failure("a cache" + of +
-                           " must have the type of 'q', or be of e4m3 or e5m2 with "
+                           " must have the type of 'q', or be of e4m3, e5m2 or i8 with "
                            "one of 16 bits or more, but got " +
                            std::string(elementTypeName(*desc.cacheType)) + " with " +
                            std::string(elementTypeName(desc.type)));

@@ -186,13 +186,16 @@ tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
     given->rotary = desc.rotary;
     given->rotary_type = tilewright_type(desc.angleType);
     given->leftpad = desc.hasLeftpad;
-    static constexpr tilewright_type ofBytes[] = {TILEWRIGHT_E4M3, TILEWRIGHT_E5M2};
+    static constexpr tilewright_type ofBytes[] = {TILEWRIGHT_E4M3, TILEWRIGHT_E5M2, TILEWRIGHT_I8};
     if (desc.cacheType && !hasCacheType(*given))
       return Status::failure("the description of attention must have the field cache_type for a "
                              "cache of another type, but struct_size is that of an earlier "
                              "version");
     if (hasCacheType(*given))
-      given->cache_type = desc.cacheType ? &ofBytes[*desc.cacheType == ElementType::E5M2] : nullptr;
+      given->cache_type = !desc.cacheType                        ? nullptr
+                          : *desc.cacheType == ElementType::E5M2 ? &ofBytes[1]
+                          : *desc.cacheType == ElementType::I8   ? &ofBytes[2]
+                                                                 : &ofBytes[0];
     return Status::success();
   });
 }

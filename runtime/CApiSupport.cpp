@@ -22,7 +22,7 @@ thread_local bool isTextLost = false;
 
 static_assert(int(Code::Io) == TILEWRIGHT_IO && int(Code::NotPrepared) == TILEWRIGHT_NOT_PREPARED,
               "the codes of Status.h and tilewright.h are the same");
-static_assert(int(ElementType::I1) == TILEWRIGHT_I1 && int(ElementType::BF16) == TILEWRIGHT_BF16,
+static_assert(int(ElementType::I8) == TILEWRIGHT_I8 && int(ElementType::BF16) == TILEWRIGHT_BF16,
               "the types of ElementType.h and tilewright.h are the same");
 
 } // namespace

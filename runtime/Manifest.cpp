@@ -413,6 +413,10 @@ std::optional<uint32_t> tilewright::runtime::fillPattern(ElementType type, doubl
     return value == 0 ? 0u : ~0u;
   case ElementType::I1:
     return value != 0 ? 0x1010101u : 0u;
+  case ElementType::I8:
+    if (value != double(int8_t(value)))
+      return std::nullopt;
+    return uint8_t(int8_t(value)) * 0x1010101u;
   }
   return std::nullopt;
 }

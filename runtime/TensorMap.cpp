@@ -29,6 +29,7 @@ int dataType(ElementType type) {
   case ElementType::E4M3:
   case ElementType::E5M2:
   case ElementType::I1:
+  case ElementType::I8:
     return cuda::TensorUint8;
   }
   return cuda::TensorUint8;

@@ -52,7 +52,8 @@ typedef enum tilewright_type {
   TILEWRIGHT_E5M2 = 5,
   TILEWRIGHT_I64 = 6,
   TILEWRIGHT_I32 = 7,
-  TILEWRIGHT_I1 = 8
+  TILEWRIGHT_I1 = 8,
+  TILEWRIGHT_I8 = 9
 } tilewright_type;
 
 typedef enum tilewright_causal {
@@ -314,8 +315,8 @@ typedef struct tilewright_attention_desc {
   /* Forward that is cached, decode: the first keys of sequences are padding, of which leftpad gives
    * the numbers. */
   int leftpad;
-  /* Decode, append, forward that is cached: the type of the cache, e4m3 or e5m2, for which there
-   * are k_descale and v_descale, of a forward k_factors and v_factors; null: type. */
+  /* Decode, append, forward that is cached: the type of the cache: e4m3, e5m2 or i8, for which
+   * there are k_descale and v_descale, of a forward k_factors and v_factors; null: type. */
   const tilewright_type *cache_type;
 } tilewright_attention_desc;
 
@@ -524,7 +525,7 @@ typedef struct tilewright_kv_cache {
 typedef struct tilewright_attention_decode_desc {
   size_t struct_size;
   tilewright_type type;       /* of q and o */
-  tilewright_type cache_type; /* type, or e4m3 or e5m2 */
+  tilewright_type cache_type; /* type, or e4m3, e5m2 or i8 */
   tilewright_causal causal;   /* that of the code, also where one query makes none and bottom_right
                                  the same */
   int has_window;

@@ -61,7 +61,7 @@ Status writeNpy(const std::string &path, const NpyArray &array);
 /// to an integer type, and integers outside the range of the type (for i1 all but 0 and 1).
 Status convertFromNpy(const NpyArray &array, ElementType type, void *out);
 
-/// The reverse: f64, f32, f16, i64 and i32 keep their type, bf16, e4m3 and e5m2 become f4, i1
+/// The reverse: f64, f32, f16, i64, i32 and i8 keep their type, bf16, e4m3 and e5m2 become f4, i1
 /// becomes b1. Rejected: a shape that checkedNumElements rejects.
 Result<NpyArray> convertToNpy(ElementType type, const void *elements, std::vector<int64_t> shape);
 

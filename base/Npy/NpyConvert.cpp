@@ -95,6 +95,8 @@ NpyType npyTypeOf(ElementType type) {
     return NpyType::I64;
   case ElementType::I32:
     return NpyType::I32;
+  case ElementType::I8:
+    return NpyType::I8;
   case ElementType::I1:
     return NpyType::Bool;
   default:
@@ -131,6 +133,7 @@ void convertIntegersToFloats(NpyType from, const uint8_t *in, ElementType to, ui
 
 Status convertIntegers(NpyType from, const uint8_t *in, ElementType to, uint8_t *out, size_t n) {
   uint64_t largest = to == ElementType::I1    ? 1
+                     : to == ElementType::I8  ? uint64_t(INT8_MAX)
                      : to == ElementType::I32 ? uint64_t(INT32_MAX)
                                               : uint64_t(INT64_MAX);
   size_t width = byteWidth(to);

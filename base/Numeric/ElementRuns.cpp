@@ -48,6 +48,8 @@ void loadDense(ElementType type, const void *memory, Storage storage, void *out,
   else if (type == ElementType::I1)
     std::transform(static_cast<const uint8_t *>(memory), static_cast<const uint8_t *>(memory) + n,
                    static_cast<uint8_t *>(out), [](uint8_t byte) { return uint8_t(byte != 0); });
+  else if (type == ElementType::I8)
+    std::copy_n(static_cast<const int8_t *>(memory), n, static_cast<int32_t *>(out));
   else
     kernels().load[unsigned(type)][unsigned(storage)](memory, out, n);
 }
@@ -55,6 +57,9 @@ void loadDense(ElementType type, const void *memory, Storage storage, void *out,
 void storeDense(Storage storage, const void *in, ElementType type, void *memory, size_t n) {
   if (type == elementTypeOf(storage))
     std::memcpy(memory, in, n * storageBytes(storage));
+  else if (type == ElementType::I8)
+    std::transform(static_cast<const int32_t *>(in), static_cast<const int32_t *>(in) + n,
+                   static_cast<int8_t *>(memory), [](int32_t value) { return int8_t(value); });
   else
     kernels().store[unsigned(storage)][unsigned(type)](in, memory, n);
 }

@@ -19,7 +19,7 @@ using baseline::roundToOdd;
 namespace {
 
 constexpr std::string_view names[numElementTypes] = {"f64",  "f32", "f16", "bf16", "e4m3",
-                                                     "e5m2", "i64", "i32", "i1"};
+                                                     "e5m2", "i64", "i32", "i1",   "i8"};
 
 } // namespace
 

@@ -10,10 +10,12 @@
 //   f32 f16 bf16 e4m3 e5m2  F32 (float)    F64 (double), never rounded
 //   f64                     F64 (double)   F64
 //   i64 / i32               I64 / I32      the same
+//   i8                      I32            the same
 //   i1                      I1 (uint8_t, 0 or 1)
 //
 // A float held for a narrower type is always a value of that type: after each operation the result
-// is rounded (roundInPlace).
+// is rounded (roundInPlace). An i8 is a number of a cache: it is read, written and converted, and
+// has no arithmetic.
 //
 // Every conversion rounds to nearest, ties to even, once: also from double. Overflow gives an
 // infinity, and in e4m3 (the "fn" format, without infinities, largest value 448) a NaN, as
@@ -30,14 +32,14 @@
 
 namespace tilewright {
 
-enum class ElementType : uint8_t { F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I1 };
-inline constexpr unsigned numElementTypes = 9;
+enum class ElementType : uint8_t { F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I1, I8 };
+inline constexpr unsigned numElementTypes = 10;
 
 /// How the elements of a tile are stored.
 enum class Storage : uint8_t { F64, F32, I64, I32, I1 };
 inline constexpr unsigned numStorages = 5;
 
-/// "f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i1".
+/// "f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i1", "i8".
 std::string_view elementTypeName(ElementType type);
 std::optional<ElementType> parseElementType(std::string_view name);
 
@@ -56,6 +58,7 @@ constexpr size_t byteWidth(ElementType type) {
   case ElementType::E4M3:
   case ElementType::E5M2:
   case ElementType::I1:
+  case ElementType::I8:
     return 1;
   }
   return 0;
@@ -78,6 +81,7 @@ constexpr Storage storageOf(ElementType type, bool allF64 = false) {
   case ElementType::I64:
     return Storage::I64;
   case ElementType::I32:
+  case ElementType::I8:
     return Storage::I32;
   case ElementType::I1:
     return Storage::I1;

@@ -360,7 +360,7 @@ RankedTensorType getTensorType(SharedType type) {
 static LogicalResult verifyElements(EmitError emitError, Type elementType) {
   if (tile::isElementType(elementType) && !isa<tile::ParamType>(elementType))
     return success();
-  return emitError() << "elements must be floats, i1, i32 or i64, but got " << elementType;
+  return emitError() << "elements must be floats, i1, i8, i32 or i64, but got " << elementType;
 }
 
 LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, Type elementType,

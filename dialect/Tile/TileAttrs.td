@@ -57,8 +57,8 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     `replaced("score_mod.unbounded")`: by one with the attribute `tile.unbounded`). tile-bind-target replaces
     `on_gpu()`, `has_roles()`, `multiprocessors()`, `padded(width)` and `padded_for("use", width, beside, T)`, and
     tile-combine-sums `adds_in_order()` (in programs: whether `tile.contribute` can add in order). A bare name is a
-    parameter or a scalar argument; a quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3`
-    and `e5m2` are types. Values are 64-bit integers, flags, enum values or types. A constraint of
+    parameter or a scalar argument; a quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`,
+    `e4m3`, `e5m2` and `i8` are types. Values are 64-bit integers, flags, enum values or types. A constraint of
     a kernel or program may also read float arguments: it can compare them with integers and with each other, and test
     `finite(scale)`, which is false for NaN and infinities. Overflow and division by zero are errors when the expression
     is evaluated. Inside the angle brackets of the attribute itself comparisons are written as functions, `lt(a, b)`.

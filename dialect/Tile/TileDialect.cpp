@@ -56,8 +56,8 @@ std::optional<Dialect::ParseOpHook> TileDialect::getParseOperationHook(StringRef
 }
 
 bool isElementType(Type type) {
-  return isa<FloatType>(type) || type.isSignlessInteger(1) || type.isSignlessInteger(32) ||
-         type.isSignlessInteger(64);
+  return isa<FloatType>(type) || type.isSignlessInteger(1) || type.isSignlessInteger(8) ||
+         type.isSignlessInteger(32) || type.isSignlessInteger(64);
 }
 
 bool isTile(Type type) {
@@ -145,7 +145,7 @@ bool mayBecomeEqual(Type a, Type b) {
   return (isa<ParamType>(a) && isa<FloatType>(b)) || (isa<ParamType>(b) && isa<FloatType>(a));
 }
 
-static constexpr StringLiteral kSpellings[] = {"f64", "f32", "f16", "bf16", "e4m3", "e5m2"};
+static constexpr StringLiteral kSpellings[] = {"f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i8"};
 
 Type getTypeBySpelling(MLIRContext *context, StringRef name) {
   return llvm::StringSwitch<Type>(name)
@@ -155,6 +155,7 @@ Type getTypeBySpelling(MLIRContext *context, StringRef name) {
       .Case("bf16", BFloat16Type::get(context))
       .Case("e4m3", Float8E4M3FNType::get(context))
       .Case("e5m2", Float8E5M2Type::get(context))
+      .Case("i8", IntegerType::get(context, 8))
       .Default(nullptr);
 }
 

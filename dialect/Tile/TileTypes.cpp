@@ -139,7 +139,7 @@ static void printBody(AsmPrinter &printer, Type type) {
 static LogicalResult verifyElementType(function_ref<InFlightDiagnostic()> emitError, Type type) {
   if (isElementType(type))
     return success();
-  return emitError() << "elements must be floats, i1, i32, i64 or a type parameter, but got "
+  return emitError() << "elements must be floats, i1, i8, i32, i64 or a type parameter, but got "
                      << type;
 }
 

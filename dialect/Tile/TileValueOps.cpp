@@ -348,8 +348,8 @@ LogicalResult CastOp::verify() {
                          << source << " and " << result;
   Type from = getElementType(source), to = getElementType(result);
   if (getSaturate() && (!isa<FloatType, ParamType>(from) || to.isInteger(1)))
-    return emitOpError() << "'saturate' requires a conversion of floats to floats, i32 or i64, but "
-                            "got "
+    return emitOpError() << "'saturate' requires a conversion of floats to floats, i8, i32 or i64, "
+                            "but got "
                          << source << " and " << result;
   return success();
 }

@@ -388,7 +388,8 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
     e4m3, which has no infinity. With `saturate`, it becomes the greatest finite value of its sign instead, as an
     infinity does; NaN stays NaN. A conversion from integer to float rounds likewise (integers are signed; `i1` is 0 or
     1). A conversion from float to integer truncates toward zero; with `saturate`, a value out of range becomes the
-    nearest integer of the type, and NaN 0. Integers are extended by sign (`i1` by zero) or truncated.
+    nearest integer of the type, and NaN 0, and one to `i8` rounds to nearest even, as quantization does. Integers are
+    extended by sign (`i1` by zero) or truncated.
 
     With `reassoc`, an integer that is a sum may be converted term by term, and its terms may be summed in any order
     with values that are added to the result under `fastmath<reassoc>`. If the float type holds all of these integers
@@ -408,7 +409,7 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
 
     Errors:
     - a result of another shape
-    - `saturate` on a conversion other than from float to float, i32 or i64
+    - `saturate` on a conversion other than from float to float, i8, i32 or i64
     - `reassoc` on a conversion other than from integer to float
   }];
   let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc, UnitAttr:$saturate);

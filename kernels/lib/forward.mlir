@@ -263,15 +263,25 @@ func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
 }
 
 // From products %s of the queries from %m on and the keys from %n on, and factors of these: P for the pairs of
-// %keep, the new maximum and sum, and the rescaled sum of P V. The fastmath flags allow to combine the two factors of a
-// score, and a product with its difference.
+// %keep, the new maximum and sum, and the rescaled sum of P V.
 func.func private @p_of_products(
     %s: !s, %scales: !s, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %m: i32, %n: i32) -> (!s, !row, !row, !o) {
-  %log2es = tile.constant 1.4426950408889634 : !s
-  %masked_out = tile.constant minus_inf : !s
   %rows = tile.iota %m dim 0 : !pos
   %cols = tile.iota %n dim 1 : !pos
+  %p, %max_new, %sum_new, %acc_kept = func.call @p_of_pairs(
+      %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %cols)
+      : (!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
+  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+}
+
+// The same for queries and keys at given positions. The fastmath flags allow to combine the two factors of a score, and
+// a product with its difference.
+func.func private @p_of_pairs(
+    %s: !s, %scales: !s, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
+    %b: i32, %h: i32, %rows: !pos, %cols: !pos) -> (!s, !row, !row, !o) {
+  %log2es = tile.constant 1.4426950408889634 : !s
+  %masked_out = tile.constant minus_inf : !s
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %has_heads = tile.param HEAD_ROWS > 0 : i1
   %heads, %queries = func.call @queries_of_rows(%h, %rows) : (i32, !pos) -> (!pos, !pos)

@@ -38,6 +38,7 @@ double epsilonOf(ElementType type) {
   case ElementType::I64:
   case ElementType::I32:
   case ElementType::I1:
+  case ElementType::I8:
     return 0.0;
   }
   return 0.0;
@@ -51,6 +52,8 @@ int64_t readInteger(ElementType type, const uint8_t *from) {
   int64_t value = 0;
   if (type == ElementType::I1)
     return *from;
+  if (type == ElementType::I8)
+    return int8_t(*from);
   if (type == ElementType::I64) {
     std::memcpy(&value, from, sizeof(value));
     return value;

@@ -37,7 +37,7 @@ llvm::Error splitType(llvm::StringRef form, llvm::StringRef &file,
   type = parseElementType(name);
   if (!type)
     return makeError(
-        "expected an element type (f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1) but got '" +
+        "expected an element type (f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1, i8) but got '" +
         name + "'");
   file = file.take_front(colon);
   return llvm::Error::success();

@@ -24,7 +24,7 @@ struct CompileOptions {
                 llvm::cl::cat(category)),
         params("param",
                llvm::cl::desc("Value of a parameter: an integer, true or false, a value of an "
-                              "enum, or a type (f64, f32, f16, bf16, e4m3, e5m2)"),
+                              "enum, or a type (f64, f32, f16, bf16, e4m3, e5m2, i8)"),
                llvm::cl::value_desc("NAME=VALUE"), llvm::cl::cat(category)),
         with("with", llvm::cl::desc("A file whose functions and captures replace those of FILE"),
              llvm::cl::value_desc("file"), llvm::cl::cat(category)),

@@ -144,6 +144,8 @@ bool CastStep::run(Frame &frame) const {
 
 OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
   Storage from = operands[0].storage;
+  bool roundsToInteger = largest && !isFloat(result.storage);
+  numeric::CastOp toWide = roundsToInteger ? numeric::CastOp::FPToFP : kind;
   if (!throughDouble && !largest)
     return numeric::cast(kind, from, in[0], result.storage, out, n);
   // Rounding to f32 first would be double rounding.
@@ -154,13 +156,14 @@ OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
     size_t count = std::min(chunk, n - start);
     const char *data = static_cast<const char *>(in[0].data) + start * storageBytes(from);
     Operand part = in[0].isSplat ? in[0] : Operand::span(data);
-    if (OpError error = numeric::cast(kind, from, part, Storage::F64, wide, count);
+    if (OpError error = numeric::cast(toWide, from, part, Storage::F64, wide, count);
         error != OpError::None)
       return error;
     if (largest)
       for (double &value : llvm::MutableArrayRef(wide, count))
         if (!std::isnan(value))
-          value = std::clamp(value, -*largest, *largest);
+          value = roundsToInteger ? std::clamp(std::nearbyint(value), -*largest - 1, *largest)
+                                  : std::clamp(value, -*largest, *largest);
     if (!result.rounds()) {
       void *place = static_cast<char *>(out) + start * storageBytes(result.storage);
       if (OpError error =

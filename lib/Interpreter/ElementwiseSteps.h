@@ -90,7 +90,8 @@ protected:
 
 class CastStep : public ElementwiseStep {
 public:
-  /// `largest` is the magnitude to which values are limited first, if any.
+  /// `largest` is the magnitude to which values are limited first, if any; for integers, which
+  /// they are rounded to, the largest one.
   CastStep(mlir::Operation *op, numeric::CastOp kind, ValueOperand operand, ValueResult result,
            std::optional<double> largest = std::nullopt)
       : ElementwiseStep(op, {operand}, result), kind(kind), largest(largest) {

@@ -91,6 +91,8 @@ LogicalResult lowerBinary(Lowering &lowering, Operation *op) {
   // The native loops have no division and no shift of single bits.
   bool needsWidth = (kind >= BinaryOp::DivSI && kind <= BinaryOp::CeilDivUI) ||
                     (kind >= BinaryOp::ShLI && kind <= BinaryOp::ShRUI);
+  if (lowering.elementType(op->getOperand(0)) == ElementType::I8)
+    return op->emitOpError("is not supported on i8 by the CPU device; convert it by tile.cast");
   bool isI1 = operands[0].storage == Storage::I1;
   if (needsWidth && isI1)
     return op->emitOpError("is not supported on i1 by the CPU device");
@@ -135,7 +137,18 @@ LogicalResult lowerCompare(Lowering &lowering, Operation *op) {
 LogicalResult emitCast(Lowering &lowering, Operation *op, CastOp kind,
                        std::optional<double> largest = std::nullopt) {
   ValueOperand operand = lowering.operand(op->getOpOperand(0));
-  lowering.emit<CastStep>(op, kind, operand, lowering.result(op->getResult(0)), largest);
+  ValueResult result = lowering.result(op->getResult(0));
+  if (kind == CastOp::TruncI && lowering.elementType(op->getResult(0)) == ElementType::I8)
+    return emitElementwise(
+        lowering, op, {operand}, result,
+        [from = operand.storage, to = result.storage](Frame &, const Operand *in, void *out,
+                                                      size_t n) {
+          numeric::OpError error = numeric::cast(CastOp::TruncI, from, in[0], to, out, n);
+          for (int32_t &value : llvm::MutableArrayRef(static_cast<int32_t *>(out), n))
+            value = int8_t(value);
+          return error;
+        });
+  lowering.emit<CastStep>(op, kind, operand, result, largest);
   return success();
 }
 
@@ -189,6 +202,8 @@ LogicalResult lowerTileCast(Lowering &lowering, Operation *op) {
   // To an integer, every conversion saturates.
   if (!cast<tile::CastOp>(op).getSaturate() || kind == CastOp::FPToSI)
     return emitCast(lowering, op, kind);
+  if (to == ElementType::I8)
+    return emitCast(lowering, op, kind, 127.0);
   auto type = cast<FloatType>(tile::getElementType(op->getResult(0).getType()));
   return emitCast(lowering, op, kind,
                   llvm::APFloat::getLargest(type.getFloatSemantics()).convertToDouble());

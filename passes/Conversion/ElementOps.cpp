@@ -53,6 +53,54 @@ static Values decodeFloat8Pairs(ThreadBuilder &b, ArrayRef<Value> bytes, Type ty
   return elements;
 }
 
+/// A word that holds two bytes one behind the other, and the place of the first one.
+static std::pair<Value, unsigned> getWordOf(ThreadBuilder &b, Value low, Value high) {
+  Type i32Type = b.getI32Type();
+  auto first = low.getDefiningOp<LLVM::ExtractElementOp>();
+  auto second = high.getDefiningOp<LLVM::ExtractElementOp>();
+  APInt place, next;
+  if (first && second && first.getVector() == second.getVector() &&
+      first.getVector().getType() == VectorType::get(4, b.getIntegerType(8)) &&
+      matchPattern(first.getPosition(), m_ConstantInt(&place)) &&
+      matchPattern(second.getPosition(), m_ConstantInt(&next)) &&
+      next.getZExtValue() == place.getZExtValue() + 1)
+    return {b.bitcast(first.getVector(), i32Type), unsigned(place.getZExtValue())};
+  Value pair = b.bitcast(b.vectorOf({low, high}), b.getIntegerType(16));
+  return {arith::ExtUIOp::create(b, i32Type, pair), 0};
+}
+
+/// From i8 to f16, exactly, two at a time. With its sign bit flipped, a byte is the number plus
+/// 128; as the lower byte of an f16 of 1024, whose last bit is 1, it is that plus 1024. One
+/// permutation and one subtraction give two elements, besides the flips of a word.
+static Values decodeInt8(ThreadBuilder &b, ArrayRef<Value> bytes) {
+  Type i32Type = b.getI32Type(), pairType = VectorType::get(2, b.getF16Type());
+  Value offset = b.constant(
+      DenseElementsAttr::get(cast<ShapedType>(pairType), b.getFloatAttr(b.getF16Type(), 1152.0)));
+  Values elements;
+  for (size_t i = 0; i < bytes.size(); i += 2) {
+    bool isLast = i + 1 == bytes.size();
+    auto [word, place] = getWordOf(b, bytes[i], bytes[isLast ? i : i + 1]);
+    Value flipped = arith::XOrIOp::create(b, word, b.i32(int32_t(0x80808080)));
+    // The bytes of the second operand are numbers 4 to 7.
+    Value selector = b.i32(0x4040 | (place + 1) << 8 | place);
+    Value moved =
+        b.intrinsic("llvm.nvvm.prmt", i32Type, ValueRange{flipped, b.i32(0x64646464), selector});
+    Value pair = arith::SubFOp::create(b, b.bitcast(moved, pairType), offset);
+    elements.push_back(b.extract(pair, 0));
+    if (!isLast)
+      elements.push_back(b.extract(pair, 1));
+  }
+  return elements;
+}
+
+/// From f32: to nearest, ties to even, and to the ends of the range; NaN becomes 0.
+static Value encodeInt8(ThreadBuilder &b, Value x) {
+  Value most = b.constant(b.getF32FloatAttr(127)), least = b.constant(b.getF32FloatAttr(-128));
+  Value inside = arith::MaximumFOp::create(b, arith::MinimumFOp::create(b, x, most), least);
+  Value rounded = b.intrinsic("llvm.nvvm.f2i.rn", b.getI32Type(), inside);
+  return arith::TruncIOp::create(b, b.getIntegerType(8), rounded);
+}
+
 /// From f32: to nearest, ties to even; values that are too large become infinity, in e4m3 NaN.
 static Value encodeFloat8(ThreadBuilder &b, Value x, Type type) {
   bool isE5M2 = isa<Float8E5M2Type>(type);
@@ -137,6 +185,19 @@ static Value widenHalf(ThreadBuilder &b, Value x) {
 
 Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, Type to,
                           bool hasFloat8, bool saturates) {
+  if (saturates && to.isInteger(8)) {
+    Values inF32, elements;
+    if (from.isF64())
+      for (Value x : source)
+        inF32.push_back(roundToOdd(b, x));
+    else
+      inF32 = castElements(b, source, from, b.getF32Type(), hasFloat8);
+    for (Value x : inF32)
+      elements.push_back(encodeInt8(b, x));
+    return elements;
+  }
+  if (from.isInteger(8) && isa<FloatType>(to))
+    return castElements(b, decodeInt8(b, source), b.getF16Type(), to, hasFloat8);
   bool isByInstruction = hasFloat8 && isFloat8(to) && !from.isF64() && source.size() % 2 == 0;
   if (saturates && isByInstruction)
     return encodeFloat8Pairs(b, castElements(b, source, from, b.getF32Type(), hasFloat8), to);

@@ -155,6 +155,10 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
              << name << "' of " << describe(op) << " must not be bound: it is derived, "
              << tile::toString(decl);
     ExprAttr value = parseValue(op->getContext(), decl.getKind(), text);
+    // Only what a list names may be i8, which has no arithmetic.
+    if (value && decl.getAllowed().empty() && decl.getKind() == ParamKind::Type &&
+        value.getName() == "i8")
+      value = {};
     if (!value)
       return op->emitError("parameter '")
              << name << "' of " << describe(op) << " must be " << describeKind(decl.getKind())

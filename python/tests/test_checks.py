@@ -187,7 +187,7 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(describe(causal="bottom_right").causal, 2)
         self.expect("causal must be one of none, top_left, bottom_right, but got 'diag'", describe, causal="diag")
         self.expect("causal must be one of none, top_left, bottom_right, but got True", describe, causal=True)
-        self.expect("dtype must be one of f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1, but got 'half'", describe, "half")
+        self.expect("dtype must be one of f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1, i8, but got 'half'", describe, "half")
         self.assertEqual(describe(dim=Index(80)).head_dim, 80)
         self.expect("dim must be an integer, but got '64'", describe, dim="64")
         self.expect("dim must be an integer, but got True", describe, dim=True)

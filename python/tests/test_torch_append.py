@@ -104,7 +104,7 @@ class AppendTest(TorchTest):
         self.assertEqual(list(q.shape), [3, 8, 32])
         schema = torch.ops.tilewright.append.default._schema
         self.assertEqual([x.name for x in schema.arguments if x.alias_info is not None and x.alias_info.is_write],
-                         ["k_cache", "v_cache"])
+                         ["k_cache", "v_cache", "k_scales", "v_scales"])
 
     def test_compile(self):
         k, cache, slots = normal(3, 2, 32), torch.zeros(5, 4, 2, 32), torch.tensor([7, 0, 19])
@@ -120,7 +120,7 @@ class AppendTest(TorchTest):
 
     def test_opcheck(self):
         k, cache = normal(3, 2, 32), torch.zeros(5, 4, 2, 32)
-        arguments = (k, k, cache, cache.clone(), torch.arange(3), *[None] * 7, False, False, None, None)
+        arguments = (k, k, cache, cache.clone(), torch.arange(3), *[None] * 7, False, False, *[None] * 4)
         torch.library.opcheck(torch.ops.tilewright.append.default, arguments, test_utils=("test_schema", "test_faketensor"))
 
     def refuses(self, message, *arguments, **options):

@@ -111,6 +111,44 @@ class DecodeTest(TorchTest):
         expected = reference(self.q, self.k, self.v, self.lengths, 0.25)
         self.assert_same(self.decode(k, v, cache_seqlens=self.seqlens), expected, rtol=1e-5, atol=1e-5)
 
+    def test_keys_of_ranks(self):
+        """Keys by turns, or consecutive: merged, the results of ranks are those of one cache, with all that has positions."""
+        lengths, slopes = torch.tensor([33, 2, 40], dtype=torch.int32), torch.tensor([0.5, 0.25, 0.125, 1.0, 0.0625, 2.0])
+        for queries, options in ((1, {}), (3, {"causal": True, "window_size": (14, 0)}),
+                                 (2, {"causal": True, "alibi_slopes": slopes}), (1, {"alibi_slopes": slopes})):
+            self.q = normal(3, queries, 6, 16)
+            expected = self.decode(self.k, self.v, cache_seqlens=lengths, **options)
+            for ranks, interleave in ((2, 1), (3, 4), (2, 0)):
+                with self.subTest(queries=queries, ranks=ranks, interleave=interleave, **options):
+                    parts = []
+                    for rank in range(ranks):
+                        at = torch.arange(40)
+                        at = at[at // interleave % ranks == rank] if interleave else at[25 * rank: 25 + 15 * rank]
+                        where = {"cp_world_size": ranks, "cp_rank": rank, "cp_interleave_size": interleave}
+                        where = where if interleave else {"cp_first_key": 25 * rank}
+                        own = torch.stack([(at < n).sum() for n in lengths]).int()
+                        parts.append(self.decode(self.k[:, at], self.v[:, at], cache_seqlens=own, cp_tot_seqused_k=lengths,
+                                                 **where, **options))
+                    o, lse = (torch.stack([part[i] for part in parts], 1) for i in range(2))  # [B, N, Sq, Hq, DV], [B, N, Hq, Sq]
+                    weights = torch.softmax(lse.double(), 1).nan_to_num()
+                    merged = (weights.transpose(2, 3)[..., None] * o).sum(1), torch.logsumexp(lse.double(), 1)
+                    self.assert_same(merged, expected, rtol=1e-5, atol=1e-5)
+
+    def test_keys_of_ranks_that_are_refused(self):
+        given = {"cache_seqlens": self.seqlens, "cp_tot_seqused_k": self.seqlens}
+        for options, text in (({"cp_world_size": 0}, "cp_world_size must be a number of at least 1, but got 0"),
+                              ({"cp_world_size": 2, "cp_rank": 2}, "cp_rank must be less than cp_world_size, 2, but got 2"),
+                              ({}, "cp_tot_seqused_k must be None where the caches have all keys"),
+                              ({"cp_first_key": -1}, "cp_first_key must be a tensor or a number of at least 0, but got -1"),
+                              ({"cp_first_key": 0, "cache_leftpad": self.seqlens}, "cache_leftpad must be None where keys are"),
+                              ({"cp_world_size": 2, "cp_tot_seqused_k": None}, "cp_tot_seqused_k must be a tensor")):
+            with self.subTest(text):
+                with self.assertRaisesRegex(Exception, text):
+                    self.decode(self.k, self.v, **{**given, **options})
+        self.q = normal(3, 20, 6, 16)
+        with self.assertRaisesRegex(Exception, "keys of several ranks are for at most 16 queries"):
+            self.decode(self.k, self.v, cp_world_size=2, **given)
+
     def test_leftpad(self):
         """Keys begin at cache_leftpad: for each query, as flash_attn's test defines it, with all that has positions. One of the
         sequences has no key left. It used to be refused."""
@@ -397,6 +435,31 @@ class EightBitCacheTest(TorchTest):
                                                 "factors"):
             tilewright.flash_attn_varlen_func(q, q, q, starts, starts, 4, 4, k_descale=torch.ones(2))
 
+    def test_factors_of_each_key(self):
+        """New keys and values get factors of their own, by which a decode and packed chunks multiply."""
+        k_cache, v_cache = (torch.zeros(6, 8, 2, 16, dtype=torch.float8_e4m3fn) for _ in range(2))
+        k_by, v_by = (torch.full((6, 8, 2), torch.nan) for _ in range(2))
+        table, lengths = torch.tensor([[4, 1], [0, 3]], dtype=torch.int32), torch.tensor([0, 0], dtype=torch.int32)
+        sizes = 10.0 ** torch.linspace(-2, 1, 11)[None, :, None, None]
+        k, v, q = (normal(2, 11, heads, 16, seed=seed) for seed, heads in ((1, 2), (2, 2), (3, 4)))
+        k, v = k * sizes, v * sizes / 20
+        options = dict(block_table=table, causal=True, k_descale=k_by, v_descale=v_by, return_softmax_lse=True)
+        o, lse = tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=lengths, **options)
+        stored = [torch.stack([(cache.float() * by[..., None])[table[b].long()].flatten(0, 1)[:11] for b in range(2)])
+                  for cache, by in ((k_cache, k_by), (v_cache, v_by))]
+        for got, new in zip(stored, (k, v)):
+            self.assertTrue(((got - new).abs() <= new.abs().amax(-1, keepdim=True) / 16).all())
+        expected = leftpad_reference(q, *stored, [11, 11], [0, 0], causal=True)
+        self.assert_same((o, lse), expected, rtol=1e-4, atol=1e-4)
+        starts = torch.tensor([0, 11, 22], dtype=torch.int32)
+        packed = tilewright.flash_attn_varlen_func(q.flatten(0, 1), k_cache, v_cache, starts, None, 11, 11, causal=True,
+                                                   block_table=table, seqused_k=lengths + 11, k_descale=k_by, v_descale=v_by)
+        self.assert_same((packed.view(o.shape),), (expected[0],), rtol=1e-4, atol=1e-4)
+        for text, by in (("must have pages one behind another", {"k_descale": torch.ones(6, 9, 2)[:, :8]}),
+                         ("must both be factors of each key and value", {"k_descale": torch.ones(2)})):
+            with self.assertRaisesRegex(Exception, text):
+                tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, **options | by)
+
     def test_new_keys_are_rounded_to_the_type_of_the_cache(self):
         k_cache, v_cache = (torch.zeros(2, 8, 2, 16, dtype=torch.float8_e4m3fn) for _ in range(2))
         k, v = normal(2, 1, 2, 16, seed=1), normal(2, 1, 2, 16, seed=2)
@@ -410,13 +473,28 @@ class EightBitCacheTest(TorchTest):
             for b, row in enumerate((3, 0)):
                 self.assertTrue(torch.equal(cache[b, row].float(), wanted[b].float()))
 
+    def test_integers(self):
+        """New keys and values are rounded to the nearest of -128 to 127."""
+        k_cache, v_cache = (torch.zeros(2, 8, 2, 16, dtype=torch.int8) for _ in range(2))
+        k, v, q = normal(2, 3, 2, 16, seed=1), normal(2, 3, 2, 16, seed=2), normal(2, 3, 4, 16)
+        k[0, 0, 0, 0] = -1e6  # less than the type has
+        by, seqlens = torch.tensor([0.03, 0.02]), torch.tensor([3, 0], dtype=torch.int32)
+        stored = [(new / by[:, None]).round().clamp(-128, 127) for new in (k, v)]
+        got = tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=seqlens, k_descale=by, v_descale=by,
+                                                 causal=True, return_softmax_lse=True)
+        for cache, new in ((k_cache, stored[0]), (v_cache, stored[1])):
+            for b, row in enumerate((3, 0)):
+                self.assertTrue(torch.equal(cache[b, row:row + 3].float(), new[b]))
+        whole = [cache.float() * by[:, None] for cache in (k_cache, v_cache)]
+        self.assert_same(got, leftpad_reference(q, *whole, [6, 3], [0, 0], causal=True), rtol=1e-5, atol=1e-5)
+
     def test_rejects(self):
         q = normal(1, 1, 2, 16, dtype=torch.bfloat16)
         k = torch.zeros(1, 8, 2, 16, dtype=torch.float8_e4m3fn)
         call = tilewright.flash_attn_with_kvcache
         for text, of in (("v_cache must have the type of k_cache", lambda: call(q, k, k.to(torch.float8_e5m2))),
-                         ("k_cache must be of .*, or of float8_e4m3fn or float8_e5m2", lambda: call(q, k.int(), k.int())),
-                         (r"k_descale must be a tensor \[2\] or \[1, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
+                         ("k_cache must be of .*, or of float8_e4m3fn, float8_e5m2 or int8", lambda: call(q, k.int(), k.int())),
+                         (r"k_descale must be a tensor \[2\], \[1, 2\] or \[1, 8, 2\] of float32", lambda: call(q, k, k, k_descale=torch.ones(3))),
                          ("k_descale must be None for a cache of torch.bfloat16",
                           lambda: call(q, k.bfloat16(), k.bfloat16(), k_descale=torch.ones(2)))):
             with self.assertRaisesRegex(Exception, text):

@@ -54,6 +54,27 @@ class MlaTest(TorchTest):
                                                     causal=causal)
             self.assert_same(got, reference(self.q, self.k, self.lengths, DIM ** -0.5, causal), rtol=1e-5, atol=1e-5)
 
+    def test_rows_of_bytes(self):
+        """FlashMLA's rows: e4m3, a factor for each quarter of them, and the other columns as they are."""
+        k = self.k * torch.cat([10.0 ** torch.linspace(-2, 0, 4).repeat_interleave(VALUE_DIM // 4), torch.ones(DIM - VALUE_DIM)])
+        latent = k[..., :VALUE_DIM].unflatten(-1, (4, VALUE_DIM // 4))
+        by = latent.abs().amax(-1, keepdim=True) / 448
+        stored = (latent / by).to(torch.float8_e4m3fn)
+        rows = torch.cat([stored.flatten(-2).view(torch.uint8), by[..., 0].contiguous().view(torch.uint8),
+                          k[..., VALUE_DIM:].contiguous().view(torch.uint8)], -1)
+        pages = torch.full((14, ROWS, 1, rows.shape[-1]), 0x7f, dtype=torch.uint8)  # NaN in e4m3
+        pages[self.table.long()] = rows.view(4, 3, ROWS, 1, -1)
+        for kind in (torch.uint8, torch.float8_e4m3fn):
+            got = tilewright.flash_mla_with_kvcache(self.q, pages.view(kind), self.table, self.seqlens, VALUE_DIM, causal=True,
+                                                    is_fp8_kvcache=True)
+            k_stored = torch.cat([(stored.float() * by).flatten(-2), k[..., VALUE_DIM:]], -1)
+            self.assert_same(got, reference(self.q, k_stored, self.lengths, DIM ** -0.5, True), rtol=1e-5, atol=1e-5)
+        for text, cache, width in (("k_cache must have 1 head and rows of 208 bytes", pages[..., :200], VALUE_DIM),
+                                   ("k_cache must have dense rows", pages.repeat(1, 1, 1, 2)[..., ::2], VALUE_DIM),
+                                   ("head_dim_v must be a multiple of 64 and less than 96", pages, 96)):
+            with self.assertRaisesRegex(Exception, text):
+                tilewright.flash_mla_with_kvcache(self.q, cache, self.table, self.seqlens, width, is_fp8_kvcache=True)
+
     def test_one_piece_and_scale(self):
         k = self.k[:, :, None]
         got = tilewright.flash_mla_with_kvcache(self.q, k, None, self.seqlens, VALUE_DIM, softmax_scale=0.25)

@@ -4,7 +4,7 @@ No gradients."""
 
 import torch
 
-from tilewright.cached import STORED, factors_of
+from tilewright.cached import STORED, factors_of, named_factors
 from tilewright.choice import AppendChoice
 from tilewright.ops import dense_rows
 from tilewright.plans import TYPES, launch, plan
@@ -26,11 +26,12 @@ def _results(k, seq_lens, q):
 
 @operator("append(Tensor k, Tensor? v, Tensor(a!) k_cache, Tensor(b!)? v_cache, Tensor? slots, Tensor? seq_lens, "
           "Tensor? block_table, Tensor? cu_seqlens, Tensor? positions, Tensor? cos, Tensor? sin, Tensor? q, bool pairs, "
-          "bool q_first, Tensor? k_descale, Tensor? v_descale) -> (Tensor, Tensor)")
+          "bool q_first, Tensor? k_descale, Tensor? v_descale, Tensor(c!)? k_scales, Tensor(d!)? v_scales) -> (Tensor, Tensor)")
 def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, positions, cos, sin, q, pairs, q_first,
-           k_descale, v_descale):
+           k_descale, v_descale, k_scales, v_scales):
     """Writes k [N, Hkv, D] and v [N, Hkv, DV] to the caches [pages, rows, Hkv, width]: by slots, or behind the keys of the
-    sequences. Returns the rotated q [NQ, Hq, D], and the lengths of the sequences with their new keys."""
+    sequences. Caches of 8 bits have factors that are given, [Hkv], or factors of each key and value, which are written:
+    [pages * rows, Hkv]. Returns the rotated q [NQ, Hq, D], and the lengths of the sequences with their new keys."""
     rotated, lengths = _results(k, seq_lens, q)
     if k.shape[0] == 0 and rotated.numel() == 0 and lengths.numel() == 0:
         return rotated, lengths
@@ -39,15 +40,15 @@ def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, pos
     choice = AppendChoice(TYPES[k.dtype], k.shape[-1], k.shape[-1] if v is None else v.shape[-1], places,
                           "i64" if wide else "i32", cu_seqlens is not None, positions is not None,
                           0 if cos is None else 2 * cos.shape[-1], pairs, q_first, "" if cos is None else TYPES[cos.dtype],
-                          STORED.get(k_cache.dtype, ""))
+                          STORED.get(k_cache.dtype, ""), k_scales is not None)
     values = {"k": dense_rows(k), "v": None if v is None else dense_rows(v), "k_pages": k_cache, "v_pages": v_cache,
               "slots" + wide: slots, "seq_lens": seq_lens, "block_table": block_table, "cu_seqlens": cu_seqlens,
               "positions" + wide: positions, "cos": cos, "sin": sin, "q": None if q is None else dense_rows(q),
               "q_out": None if q is None else rotated, "total_lens": None if seq_lens is None else lengths,
-              "k_descale": k_descale, "v_descale": v_descale}
+              "k_descale": k_descale, "v_descale": v_descale, "k_scales": k_scales, "v_scales": v_scales}
     values = {name: value for name, value in values.items() if value is not None}
-    launch(plan(choice, k.device), values, ("q_out", "total_lens"), k.device, updates=("k_pages", "v_pages"))
-    for cache in (k_cache, v_cache):
+    launch(plan(choice, k.device), values, ("q_out", "total_lens"), k.device, updates=("k_pages", "v_pages", "k_scales", "v_scales"))
+    for cache in (k_cache, v_cache, k_scales, v_scales):
         if cache is not None and cache.device.type != "cpu":  # the interpreter's copies count themselves
             torch.autograd.graph.increment_version(cache)
     return rotated, lengths
@@ -55,7 +56,7 @@ def append(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, pos
 
 @torch.library.register_fake("tilewright::append")
 def _append_fake(k, v, k_cache, v_cache, slots, seq_lens, block_table, cu_seqlens, positions, cos, sin, q, pairs, q_first,
-                 k_descale, v_descale):
+                 k_descale, v_descale, k_scales, v_scales):
     return _results(k, seq_lens, q)
 
 
@@ -134,8 +135,9 @@ def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_co
     [N, Hq, D] may be given, whose rotated rows are the result; otherwise it is None. A position beyond the tables reads
     zeros there. positions is converted to the type of slot_mapping if it has another.
 
-    The caches may be of float8_e4m3fn or float8_e5m2: keys and values are then divided by k_descale and v_descale, float32
-    [Hkv], 1 by default, and rounded; what exceeds the type becomes its largest number. Can be captured in a graph, whose
+    The caches may be of float8_e4m3fn, float8_e5m2 or int8: keys and values are then divided by k_descale and v_descale, float32
+    [Hkv], 1 by default, and rounded; what exceeds the type becomes its largest number. If k_descale and v_descale are
+    [pages, rows, Hkv], factors of each key and value are written there. Can be captured in a graph, whose
     replays read what slot_mapping and positions then hold. Raises ValueError for invalid arguments, and for tensors that
     require gradients."""
     _check_new(k, v, k_cache, v_cache, 3)
@@ -155,8 +157,14 @@ def append_kv(k, v, k_cache, v_cache, slot_mapping, *, positions=None, rotary_co
     k_descale = factors_of("k_descale", k_descale, k_cache, k.device)
     v_descale = factors_of("v_descale", v_descale, k_cache if v_cache is None else v_cache, k.device)
     rotated, _ = append(k, v, k_cache, v_cache, slot_mapping, None, None, None, positions, rotary_cos, rotary_sin, q,
-                        bool(rotary_interleaved), False, k_descale, v_descale)
+                        bool(rotary_interleaved), False, *_factors(k_descale, v_descale))
     return None if q is None else rotated
+
+
+def _factors(k_descale, v_descale):
+    """The factors as `append` takes them: those that are given, and those that it writes."""
+    named = named_factors(k_descale, v_descale, ("k_descale", "v_descale"))
+    return [named.get(name) for name in ("k_descale", "v_descale", "k_scales", "v_scales")]
 
 
 def append_to_sequences(q, k, v, k_cache, v_cache, seq_lens, block_table, rotary_cos, rotary_sin, interleaved, q_first,
@@ -179,5 +187,5 @@ def append_to_sequences(q, k, v, k_cache, v_cache, seq_lens, block_table, rotary
     rows_q = q.reshape(-1, *q.shape[2:]) if rotates else None
     rotated, lengths = append(k.reshape(-1, *k.shape[2:]), v.reshape(-1, *v.shape[2:]), k_cache, v_cache, None, seq_lens,
                               block_table, None, None, rotary_cos, rotary_sin, rows_q, bool(interleaved) and rotates,
-                              q_first and rotates, k_descale, v_descale)
+                              q_first and rotates, *_factors(k_descale, v_descale))
     return (rotated.view(q.shape) if rotates else q), lengths

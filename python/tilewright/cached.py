@@ -15,12 +15,12 @@ from tilewright.tensors import check_dense, check_device, check_integers
 
 
 MAX_DIM, MAX_SPLITS = 256, 1024  # of kernels/attention_decode.mlir
-STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}  # types of caches for q of 16 bits or more
+STORED = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2", torch.int8: "i8"}  # types of caches for q of 16 bits or more
 
 
 def factors_of(name, factors, cache, device, batch=None):
     """The factors of a cache of 8 bits, f32 [batch, Hkv], or [Hkv] without a batch; ones where there are none given, None for
-    other caches. Raises ValueError for factors that do not belong to the cache."""
+    other caches. Those of each key are [pages, rows, Hkv]. Raises ValueError for factors that do not belong to the cache."""
     heads = cache.shape[2]
     shape = (heads,) if batch is None else (batch, heads)
     if cache.dtype not in STORED:
@@ -30,11 +30,29 @@ def factors_of(name, factors, cache, device, batch=None):
     if factors is None:
         return torch.ones(1, device=device).expand(shape)
     check_dense(name, factors)
-    if factors.dtype != torch.float32 or factors.device != device or tuple(factors.shape) not in ((heads,), shape):
-        extents = f"[{heads}]" + ("" if batch is None else f" or [{batch}, {heads}]")
+    pages, rows = cache.shape[:2]
+    is_by_token = tuple(factors.shape) == (pages, rows, heads)
+    if factors.dtype != torch.float32 or factors.device != device or not (is_by_token or tuple(factors.shape) in ((heads,), shape)):
+        extents = f"[{heads}]" + ("" if batch is None else f", [{batch}, {heads}]") + f" or [{pages}, {rows}, {heads}]"
         raise ValueError(f"{name} must be a tensor {extents} of float32 on {device}, but got {factors.dtype} "
                          f"{list(factors.shape)} on {factors.device}")
-    return factors.expand(shape)
+    if is_by_token and pages > 1 and factors.stride(0) != rows * factors.stride(1):
+        raise ValueError(f"{name} must have pages one behind another, {rows * factors.stride(1)} elements each, but their stride is "
+                         f"{factors.stride(0)}")
+    return factors if is_by_token else factors.expand(shape)
+
+
+def named_factors(k_by, v_by, names):
+    """The arguments of a kernel for factors of a cache: with `names` of keys and of values, or those of each key and value.
+    Raises ValueError unless both are of one kind."""
+    if k_by is None or v_by is None:
+        return dict(zip(names, (k_by, v_by)))
+    if (k_by.dim() == 3) != (v_by.dim() == 3):
+        raise ValueError(f"k_descale and v_descale must both be factors of each key and value, or neither, but got "
+                         f"{list(k_by.shape)} and {list(v_by.shape)}")
+    if k_by.dim() == 3:
+        return {"k_scales": k_by.view(-1, k_by.shape[2]), "v_scales": v_by.view(-1, v_by.shape[2])}
+    return dict(zip(names, (k_by, v_by)))
 
 
 @functools.lru_cache(maxsize=None)
@@ -63,14 +81,17 @@ def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, ha
 
 
 @operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
-          "Tensor? leftpad, Tensor? k_descale, Tensor? v_descale, Tensor[] tensors, float[] floats, SymInt[] integers, "
-          "str names, str causal, SymInt window_left, SymInt window_right, float scale, str modifier, SymInt splits) -> (Tensor, Tensor)")
-def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, tensors, floats, integers,
-                     names, causal, window_left, window_right, scale, modifier, splits):
+          "Tensor? leftpad, Tensor? k_descale, Tensor? v_descale, Tensor? first_keys, Tensor? total_lens, Tensor[] tensors, "
+          "float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, SymInt window_right, float scale, "
+          "str modifier, SymInt splits, SymInt ranks, SymInt rank_keys) -> (Tensor, Tensor)")
+def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
+                     tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, splits, ranks,
+                     rank_keys):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
     [pages, rows of a page, Hkv, D or DV], with factors [B, Hkv] if they have 8 bits. The keys of a sequence are divided into
-    at most `splits` parts, or as many as it needs where that is 0, if they are divided. The other arguments are those of
-    tilewright::attention."""
+    at most `splits` parts, or as many as it needs where that is 0, if they are divided. If `ranks` is not 0, the cache is that
+    of one of so many ranks, and begins at first_keys [B] of the sequences of total_lens [B] keys. The other arguments are
+    those of tilewright::attention."""
     o, lse = new_results(q, v_cache)
     is_packed = q.dim() == 3
     more = named_values(tensors, floats, integers, names)
@@ -79,19 +100,28 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
     choice = choice_of(q.dtype, q.shape[1], 1 if is_packed else q.shape[2], q.shape[-1], k_cache.shape[2], k_cache.shape[1],
                        v_cache.shape[-1], is_packed, block_table is not None, leftpad is not None, causal,
                        (window_left, window_right) != (-1, -1), modifier, int(splits), k_cache.dtype, lists, list_heads)
+    if k_descale is not None and k_descale.dim() == 3:
+        choice = choice._replace(by_token=True)
+    if ranks:
+        if not isinstance(choice, DecodeChoice):
+            raise ValueError("keys of several ranks are for at most 16 queries of a sequence, and 128 of the heads that share a key "
+                             f"head, but got q of shape {list(q.shape)}")
+        choice = choice._replace(ranks=int(ranks), rank_keys=int(rank_keys))
+        more |= {"first_keys": first_keys} | ({"total_lens": total_lens} if causal == "bottom_right" else {})
     values = {"q": dense_rows(q), "o": o, "lse": lse}
     values = as_batch(values) if is_packed else values
     k, v, factors = ("k_pages", "v_pages", "descale") if isinstance(choice, DecodeChoice) else ("k", "v", "factors")
     values |= {k: dense_rows(k_cache), v: dense_rows(v_cache), "block_table": block_table, "seq_lens": seq_lens,
-               "leftpad": leftpad, f"k_{factors}": k_descale, f"v_{factors}": v_descale, "scale": scale,
+               "leftpad": leftpad, **named_factors(k_descale, v_descale, (f"k_{factors}", f"v_{factors}")), "scale": scale,
                "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
 
 @torch.library.register_fake("tilewright::cached_attention")
-def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, tensors, floats,
-                           integers, names, causal, window_left, window_right, scale, modifier, splits):
+def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
+                           tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, splits,
+                           ranks, rank_keys):
     return new_results(q, v_cache)
 
 
@@ -151,7 +181,7 @@ def check_caches(function, q, dims, named_caches, may_require_grad=False, may_ha
             raise ValueError(f"{name} must be a tensor of {words[wanted]} dimensions, but got shape {list(x.shape)}")
         is_stored = may_have_bytes and name != "q" and x.dtype in STORED
         if not is_stored and (x.dtype != q.dtype or x.dtype not in TYPES):
-            more = ", or of float8_e4m3fn or float8_e5m2" if may_have_bytes and name != "q" else ""
+            more = ", or of float8_e4m3fn, float8_e5m2 or int8" if may_have_bytes and name != "q" else ""
             raise ValueError(f"{name} must be of float16, bfloat16, float32 or float64, as q is{more}, but got {x.dtype}")
         check_device(name, x, q.device)
         if torch.is_grad_enabled() and x.requires_grad and not may_require_grad:
@@ -198,15 +228,17 @@ def splits_of(num_splits, kinds="a number"):
 
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
-           sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None):
+           sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None, first_keys=None, total_lens=None,
+           ranks=0, rank_keys=1):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
     mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq], tree_bits and block_mask are those of
-    tilewright.attention and tilewright.flash_attn_with_kvcache."""
+    tilewright.attention and tilewright.flash_attn_with_kvcache. If `ranks` is not 0, the cache has the keys of one of so many
+    ranks, `rank_keys` consecutive ones by turns, from first_keys [B] on, of sequences of total_lens [B] keys."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
-    shape = _Shape(q, k_cache.shape[2], cu_seqlens_q, seq_lens)
+    shape = _Shape(q, k_cache.shape[2], cu_seqlens_q, total_lens if ranks else seq_lens)
     asked = features.Features(shape, q.dtype)
     asked.add_softcap(softcap)
     if seqused_q is not None:
@@ -227,5 +259,5 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_block_mask(block_mask)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
-    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, *arguments, mode, left,
-                            right, scale, files, num_splits)
+    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
+                            *arguments, mode, left, right, scale, files, num_splits, ranks, rank_keys)

@@ -46,6 +46,7 @@ class _Choice(NamedTuple):
     page_rows: int = 0  # how many rows of a page of the cache one copy takes; 0: no pages
     leftpad: bool = False  # whether the first keys of sequences in the cache are padding
     stored: str = ""  # the type of the cache, if it is another one
+    by_token: bool = False  # whether each key and value of the cache has a factor
 
 
 class Choice(_Described, _Choice):
@@ -57,7 +58,7 @@ class Choice(_Described, _Choice):
         fields |= dict(zip(("list_block_m", "list_block_n"), self.lists))
         if self.cached:
             fields |= dict(cached=True, page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad,
-                           cache_type=self.stored or None)
+                           cache_type=self.stored or None, params={"BY_TOKEN": "true"} if self.by_token else None)
         if self.kernel == "backward":
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields
@@ -113,16 +114,22 @@ class _DecodeChoice(NamedTuple):
     packed: bool = False
     stored: str = ""  # the type of the cache, if it is another one
     listed: int = 0  # keys of a block, if queries attend listed blocks
+    ranks: int = 0  # of how many ranks the cache is one, of `rank_keys` keys in turn; 0: it has all keys
+    rank_keys: int = 1
+    by_token: bool = False  # whether each key and value of the cache has a factor
 
 
 class DecodeChoice(_Described, _DecodeChoice):
     """The same for attention_decode."""
 
     def desc_fields(self):
+        more = {"SHARD": "true", "RANKS": str(self.ranks), "RANK_KEYS": str(self.rank_keys)} if self.ranks else {}
+        more |= {"BY_TOKEN": "true"} if self.by_token else {}
         return dict(kind="decode", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, causal=self.causal,
                     has_window=self.window, group=self.group, max_rows=self.rows, num_splits=self.splits,
                     page_rows=self.page_rows or runtime.NO_TABLE, leftpad=self.leftpad, packed=self.packed,
-                    cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed)
+                    cache_type=self.stored or None, list_block_m=self.rows if self.listed else 0, list_block_n=self.listed,
+                    params=more)
 
 
 class _AppendChoice(NamedTuple):
@@ -138,6 +145,7 @@ class _AppendChoice(NamedTuple):
     q_first: bool = False
     angles: str = ""  # the type of cos and sin, if there are any
     stored: str = ""  # the type of the cache, if it is another one
+    by_token: bool = False  # whether each key and value of the cache has a factor
     modifier: str = ""
 
 
@@ -148,7 +156,7 @@ class AppendChoice(_Described, _AppendChoice):
         return dict(kind="append", dtype=self.dtype, dim=self.dim, value_dim=self.value_dim, places=self.places,
                     wide_indices=self.indices == "i64", packed=self.packed, positions=self.positions, rotary=self.rotary,
                     rotary_pairs=self.pairs, rotary_first=self.q_first, rotary_type=self.angles or self.dtype,
-                    cache_type=self.stored or None)
+                    cache_type=self.stored or None, params={"BY_TOKEN": "true"} if self.by_token else None)
 
 
 class _MlaDecodeChoice(NamedTuple):
@@ -159,19 +167,24 @@ class _MlaDecodeChoice(NamedTuple):
     causal: str
     page_rows: int
     splits: int
+    stored: str = ""  # the type of the latent columns, if it is another one
     modifier: str = ""
 
 
 class MlaDecodeChoice(_MlaDecodeChoice):
     """The same for attention_mla_decode, of which the library has no description: an operation."""
-    program = "attention_mla_decode"
+
+    @property
+    def program(self):
+        return "attention_mla_decode_bytes" if self.stored else "attention_mla_decode"
 
     def entry(self):
         return self.program
 
     def params(self):
-        return dict(T=self.dtype, D=self.dim, DV=self.value_dim, GROUP=self.heads, CAUSAL=self.causal, PAGE_ROWS=self.page_rows,
-                    SPLITS=self.splits)
+        params = dict(T=self.dtype, D=self.dim, DV=self.value_dim, GROUP=self.heads, CAUSAL=self.causal,
+                      PAGE_ROWS=self.page_rows, SPLITS=self.splits)
+        return params | ({"CACHE": self.stored} if self.stored else {})
 
     def files(self):
         return f"{places.KERNELS}/{self.program}.mlir", []

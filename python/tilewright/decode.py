@@ -15,7 +15,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
                             window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
                             return_softmax_lse=False, tree_bits=None, k_descale=None, v_descale=None, sinks=None,
-                            block_mask=None):
+                            block_mask=None, cp_world_size=1, cp_rank=0, cp_tot_seqused_k=None, cp_interleave_size=1,
+                            cp_first_key=None):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D] and the first cache_seqlens[b] keys and values of each sequence,
     which include those of the queries. The caches have shapes [B, rows, Hkv, D] and [B, rows, Hkv, DV], or with
     block_table [B, L], int32, [pages, rows of a page, Hkv, D] and [..., DV]: key j of sequence b is row j mod rows of page
@@ -45,8 +46,10 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     must come before those that follow it in the tree. There is neither a window nor alibi_slopes then, since the place of a
     token in the cache is not its position.
 
-    The caches may be of float8_e4m3fn or float8_e5m2, with q of another type. Then k_descale and v_descale, float32 [Hkv] or [B, Hkv], are factors of what they
-    hold, 1 by default; new keys and values, for which these must be [Hkv], are divided by them.
+    The caches may be of float8_e4m3fn, float8_e5m2 or int8, with q of another type. Then k_descale and v_descale, float32 [Hkv] or
+    [B, Hkv], are factors of what they hold, 1 by default; new keys and values, for which these must be [Hkv], are divided by
+    them. As [pages, rows, Hkv] (or [B, rows, Hkv]) they are factors of each key and value, up to 1 for values, and those of
+    new keys and values are written.
 
     sinks [Hq]: logits that join the softmax sum of each row, without a row of v.
 
@@ -55,6 +58,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     and heads 1. Blocks count from the first key of a sequence, and other keys are not read. With blocks of as many queries as
     a sequence has, so that Mb is 1, of 16, 32, 64, 128 or 256 keys, and with lists that the heads of a group share, keys are
     divided as described above. There is no cache_leftpad then.
+
+    With cp_world_size W > 1, the caches are those of rank cp_rank of W, which have the keys of sequences by turns,
+    cp_interleave_size consecutive ones each: with 1, key c is at position c * W + cp_rank. cache_seqlens counts the keys of
+    this rank, and cp_tot_seqused_k [B], int32, those of all; masks, windows and ALiBi go by positions in the whole. O and LSE
+    are those of this rank, for merge_states. Where a rank has consecutive keys instead, cp_first_key is the position of the
+    first: a number or int32 [B], with cp_world_size 1. Sequences have at most 16 queries, and there are neither new keys, nor
+    cache_leftpad, nor sinks.
 
     Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
@@ -90,6 +100,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             raise ValueError("block_mask must be left out where there is cache_leftpad: blocks count from the first key")
         check_integers("cache_leftpad", cache_leftpad, q.device, (batch,))
     splits = cached.splits_of(num_splits)
+    part = _part_of_ranks(q, cp_world_size, cp_rank, cp_tot_seqused_k, cp_interleave_size, cp_first_key,
+                          [("k", k), ("v", v), ("cache_leftpad", cache_leftpad), ("sinks", sinks)])
     of_heads = [cached.factors_of(name, factors, cache, q.device) if has_new else None
                 for name, factors, cache in (("k_descale", k_descale, k_cache), ("v_descale", v_descale, v_cache))]
     k_descale = cached.factors_of("k_descale", k_descale, k_cache, q.device, batch)
@@ -101,6 +113,36 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, leftpad=cache_leftpad, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
                            softmax_scale=softmax_scale, num_splits=splits, tree_bits=tree_bits, k_descale=k_descale,
-                           v_descale=v_descale, sinks=sinks, block_mask=block_mask)
+                           v_descale=v_descale, sinks=sinks, block_mask=block_mask, **part)
     o = o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o
+
+
+def _part_of_ranks(q, world_size, rank, total_lens, interleave, first_key, others):
+    """What cached.attend takes for the keys of one rank; nothing where the caches have all keys."""
+    numbers = {}
+    for name, given, least in (("cp_world_size", world_size, 1), ("cp_rank", rank, 0), ("cp_interleave_size", interleave, 1)):
+        numbers[name] = value = checks.integer_of(given)
+        if value is None or value < least:
+            raise ValueError(f"{name} must be a number of at least {least}, but got {checks.shown(given)}")
+    ranks, rank, interleave = numbers.values()
+    if rank >= ranks:
+        raise ValueError(f"cp_rank must be less than cp_world_size, {ranks}, but got {rank}")
+    batch, is_whole = q.shape[0], ranks == 1 and first_key is None
+    if is_whole:
+        if total_lens is not None:
+            raise ValueError("cp_tot_seqused_k must be None where the caches have all keys: cp_world_size is 1, without cp_first_key")
+        return {}
+    for name, value in others:
+        if value is not None:
+            raise ValueError(f"{name} must be None where keys are those of one rank")
+    check_integers("cp_tot_seqused_k", total_lens, q.device, (batch,))
+    if isinstance(first_key, torch.Tensor):
+        check_integers("cp_first_key", first_key, q.device, (batch,))
+        first_keys = first_key
+    else:
+        first = rank * interleave if first_key is None else checks.integer_of(first_key)
+        if first is None or first < 0:
+            raise ValueError(f"cp_first_key must be a tensor or a number of at least 0, but got {checks.shown(first_key)}")
+        first_keys = torch.full((1,), first, dtype=torch.int32, device=q.device).expand(batch)
+    return dict(first_keys=first_keys, total_lens=total_lens, ranks=ranks, rank_keys=interleave)

@@ -98,8 +98,9 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     With block_table [sequences, L], int32, k and v are pages [pages, rows of a page, Hkv, D] and [..., DV] of any strides:
     key j of sequence b is row j mod rows of page block_table[b, j // rows]. A sequence has seqused_k[b] keys; without
     seqused_k, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. Rows behind the end of a sequence are not read. There are no
-    gradients then: backward raises RuntimeError. The pages may be of float8_e4m3fn or float8_e5m2, with q of another type;
-    k_descale and v_descale, float32 [Hkv] or [sequences, Hkv], are factors of what they hold, 1 by default. Raises ValueError for invalid arguments."""
+    gradients then: backward raises RuntimeError. The pages may be of float8_e4m3fn, float8_e5m2 or int8, with q of another type;
+    k_descale and v_descale, float32 [Hkv] or [sequences, Hkv], are factors of what they hold, 1 by default, or as [pages,
+    rows, Hkv] of each key and value. Raises ValueError for invalid arguments."""
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     if block_table is not None:
         o, lse = _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, k_descale, v_descale, causal=causal,

@@ -12,7 +12,7 @@ from tilewright import compiler, places
 from tilewright.runtime import TilewrightError
 
 # The types of .npy files; types that NumPy does not have are converted to f32.
-FILE_TYPES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i1": "|b1"}
+FILE_TYPES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i1": "|b1", "i8": "|i1"}
 
 _OPTION = re.compile(r"; give it with --(in|scalar) \w+=\S+$")  # the remedy of the tool for a capture that is missing
 

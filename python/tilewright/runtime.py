@@ -11,10 +11,10 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, 
 
 from tilewright import checks
 
-TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8}
+TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8, "i8": 9}
 TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16",
                "torch.float8_e4m3fn": "e4m3", "torch.float8_e5m2": "e5m2", "torch.int64": "i64", "torch.int32": "i32",
-               "torch.bool": "i1"}
+               "torch.bool": "i1", "torch.int8": "i8"}
 CAUSAL = {"none": 0, "top_left": 1, "bottom_right": 2}
 KINDS = {"forward": 0, "backward": 1, "decode": 2, "append": 3, "cached": 4}
 PLACES = {"slots": 0, "table": 1, "sequences": 2}

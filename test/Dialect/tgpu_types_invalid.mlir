@@ -82,12 +82,12 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 // -----
 
 // Shared buffers.
-// expected-error @+1 {{elements must be floats, i1, i32 or i64, but got 'i8'}}
-func.func private @f() -> !tgpu.shared<4x4xi8, none>
+// expected-error @+1 {{elements must be floats, i1, i8, i32 or i64, but got 'i16'}}
+func.func private @f() -> !tgpu.shared<4x4xi16, none>
 
 // -----
 
-// expected-error @+1 {{elements must be floats, i1, i32 or i64, but got '!tile.param<T>'}}
+// expected-error @+1 {{elements must be floats, i1, i8, i32 or i64, but got '!tile.param<T>'}}
 func.func private @f() -> !tgpu.shared<4x4x!tile.param<T>, none>
 
 // -----
@@ -159,7 +159,7 @@ func.func private @f() -> !tgpu.pending<tensor<64x8xf32, #tgpu.wgmma<2>>>
 // -----
 
 // Tensor maps.
-// expected-error @+1 {{elements must be floats, i1, i32 or i64, but got 'index'}}
+// expected-error @+1 {{elements must be floats, i1, i8, i32 or i64, but got 'index'}}
 func.func private @f() -> !tgpu.tensor_map<4x4xindex, none>
 
 // -----

@@ -41,17 +41,17 @@ func.func private @flag_as_dimension(!tile.tile<[true], f32>)
 
 // -----
 
-// expected-error @+1 {{elements must be floats, i1, i32, i64 or a type parameter, but got 'i8'}}
-func.func private @elements_of_tile(!tile.tile<[4], i8>)
+// expected-error @+1 {{elements must be floats, i1, i8, i32, i64 or a type parameter, but got 'i16'}}
+func.func private @elements_of_tile(!tile.tile<[4], i16>)
 
 // -----
 
-// expected-error @+1 {{elements must be floats, i1, i32, i64 or a type parameter, but got 'index'}}
+// expected-error @+1 {{elements must be floats, i1, i8, i32, i64 or a type parameter, but got 'index'}}
 func.func private @elements_of_view(!tile.view<[4], index>)
 
 // -----
 
-// expected-error @+1 {{elements must be floats, i1, i32, i64 or a type parameter, but got '!tile.tile<[4], f32>'}}
+// expected-error @+1 {{elements must be floats, i1, i8, i32, i64 or a type parameter, but got '!tile.tile<[4], f32>'}}
 func.func private @tile_of_tiles(!tile.tile<[4], !tile.tile<[4], f32>>)
 
 // -----

@@ -350,7 +350,7 @@ func.func @cast_reassoc(%x: !tile.tile<[M], f32>) {
 // -----
 
 func.func @cast_saturate(%x: !tile.tile<[M], f32>) {
-  // expected-error @+1 {{'saturate' requires a conversion of floats to floats, i32 or i64, but got '!tile.tile<[M], f32>' and '!tile.tile<[M], i1>'}}
+  // expected-error @+1 {{'saturate' requires a conversion of floats to floats, i8, i32 or i64, but got '!tile.tile<[M], f32>' and '!tile.tile<[M], i1>'}}
   %0 = tile.cast %x saturate : !tile.tile<[M], f32> -> !tile.tile<[M], i1>
   return
 }

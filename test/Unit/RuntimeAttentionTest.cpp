@@ -685,8 +685,8 @@ TEST_F(AttentionPlans, AreDescribedByArguments) {
             "attention_append D=64,DV=64,T=f32,PLACES=table,CACHE=e5m2");
   tilewright_type half = TILEWRIGHT_F16;
   desc.cache_type = &half;
-  EXPECT_EQ(signature(), "a cache of appending must have the type of 'q', or be of e4m3 or e5m2 "
-                         "with one of 16 bits or more, but got f16 with f32");
+  EXPECT_EQ(signature(), "a cache of appending must have the type of 'q', or be of e4m3, e5m2 or "
+                         "i8 with one of 16 bits or more, but got f16 with f32");
   // Callers of an earlier version have no place for the type of a cache.
   desc = {};
   desc.struct_size = offsetof(tilewright_attention_desc, cache_type);

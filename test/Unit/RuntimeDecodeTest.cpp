@@ -256,8 +256,8 @@ TEST_F(DecodePlan, TakesFactorsOfCachesOfBytes) {
                    "rank 1");
   desc.cache_type = TILEWRIGHT_F16;
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "a cache of decoding must have the type of 'q', or be of e4m3 or e5m2 with one "
-                   "of 16 bits or more, but got f16 with bf16");
+                   "a cache of decoding must have the type of 'q', or be of e4m3, e5m2 or i8 with "
+                   "one of 16 bits or more, but got f16 with bf16");
 }
 
 /// Lists of blocks; a caller of the first version has no fields for them, in which it may leave

@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
     pointers.push_back(argument.c_str());
   if (!parseOptions(static_cast<int>(pointers.size()), pointers.data(), category,
                     "Runs a kernel or program on .npy files.\n\nTYPE (f64, f32, f16, bf16, e4m3, "
-                    "e5m2, i64, i32, i1) is the element type in the kernel.\n",
+                    "e5m2, i64, i32, i1, i8) is the element type in the kernel.\n",
                     {"tilewright-run kernels/row_softmax.mlir --param T=f32 --scalar scale=1 "
                      "--in x=random@40x70 --out y=y.npy@40x70",
                      "tilewright-run kernels/row_softmax.mlir --param T=f32 --scalar scale=1 "

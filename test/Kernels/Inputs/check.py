@@ -6,11 +6,11 @@
 
 import sys
 
-from corpus import attention, backwards, batches, layers, mods
+from corpus import attention, backwards, batches, layers, mods, serving
 from harness import finish
 from progress import Progress
 
-MODULES = (attention, batches, mods, layers, backwards)
+MODULES = (attention, batches, mods, layers, backwards, serving)
 
 
 def find(name):

@@ -42,9 +42,9 @@ PTXAS = shutil.which("ptxas") or (
 IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
 
 
-def values_of(dim):
-    """The columns of a latent row that are a value."""
-    return str(min(int(dim) // 32 * 32, 512))
+def values_of(dim, name):
+    """The columns of a latent row that are a value; those of 8 bits are not all."""
+    return str(min((int(dim) - 1) // 64 * 64 if "bytes" in name else int(dim) // 32 * 32, 512))
 
 
 def list_cases(folder, names):
@@ -75,7 +75,7 @@ def list_cases(folder, names):
                 if name == "attention_decode":
                     params |= {"GROUP": "6" if dim == "80" else "4", "PAGE_ROWS": "64" if element != "f64" else "16"}
                 if is_latent:
-                    params.update(GROUP="16" if dim == "96" else "64", DV=values_of(dim))
+                    params.update(GROUP="16" if dim == "96" else "64", DV=values_of(dim, name))
                 if name in ("layer_norm", "rms_norm"):
                     params["N"] = "1000"
                 if name in ("matmul", "grouped_matmul") and element in ("e4m3", "e5m2"):
@@ -86,8 +86,8 @@ def list_cases(folder, names):
             for element, dim in zip(types, ("8", "40", "7", "100")):
                 params = {"T": element, "D": dim, "GROUP": "4"}
                 if is_latent:
-                    dim = params["D"] = str(int(dim) + 32)
-                    params["DV"] = values_of(dim)
+                    dim = params["D"] = str(int(dim) + (64 if "bytes" in name else 32))
+                    params["DV"] = values_of(dim, name)
                 cases.append((name, {key: params[key] for key in params if f"{key}: int" in text or key == "T"}, None))
         for mod, function in MODS.items():
             if re.search(rf"func\.func private @{function}\b", text):
