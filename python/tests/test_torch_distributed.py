@@ -169,9 +169,24 @@ def packed(check):
     with check.assertRaisesRegex(ValueError, "cu_seqlens_q must end with at most the 8 rows of all ranks, but got 9"):
         context.attention(*(context.shard(make(8, 2, 8), 0) for _ in "qkv"), max_seqlen_q=9,
                           cu_seqlens_q=torch.tensor([0, 9], dtype=torch.int32))
-    with check.assertRaisesRegex(ValueError, "block_mask must have method 'heads'"):
+    with check.assertRaisesRegex(ValueError, "block_mask of packed sequences must have method 'heads'"):
         lists = torch.ones(1, 1, 1, dtype=torch.int32), torch.zeros(1, 1, 1, 1, dtype=torch.int32)
-        context.attention(*(context.shard(x, 2) for x in qkv(rows=8, keys=8)), block_mask=lists)
+        context.attention(*(context.shard(make(8, 2, 8), 0) for _ in "qkv"), max_seqlen_q=8, block_mask=lists,
+                          cu_seqlens_q=torch.tensor([0, 8], dtype=torch.int32))
+
+
+def listed(check):
+    """Lists of blocks in rings, of all heads or of each."""
+    generator = torch.Generator().manual_seed(2)
+    for heads, causal, order, rows, keys, sizes in ((1, True, "zigzag", 128, 128, (16, 32)), (4, False, "contiguous", 63, 64, (32, 16))):
+        context = tilewright.context_parallel(method="ring", order=order)
+        blocks, others = -(-rows // sizes[0]), -(-keys // sizes[1])
+        indices = torch.stack([torch.randperm(others, generator=generator) for _ in range(heads * blocks)]).to(torch.int32)
+        counts = torch.randint(0, others + 1, (1, heads, blocks), generator=generator, dtype=torch.int32)
+        lists = counts, indices.reshape(1, heads, blocks, others), sizes
+        compare(check, context, {"block_mask": lists, "causal": causal}, rows, keys, batch=1)
+    with check.assertRaisesRegex(ValueError, "the rows of each rank must be whole blocks of block_mask, of 32 queries, but got "):
+        compare(check, context, {"block_mask": lists}, 60, 64, batch=1)
 
 
 def few_key_heads(check):
@@ -381,6 +396,9 @@ class DistributedTest(TorchTest):
 
     def test_packed_on_two(self):
         self.spawn("packed", 2)
+
+    def test_listed_on_two(self):
+        self.spawn("listed", 2)
 
     def test_few_key_heads_on_four(self):
         self.spawn("few_key_heads", 4)

@@ -43,6 +43,15 @@ def _memory_order(x):
     return ROWS_FIRST if x.permute(2, 0, 1, 3).is_contiguous() else HEADS_FIRST
 
 
+def _check_blocks(sizes, *spans):
+    """Raises ValueError unless all ranks have whole blocks of lists; the last block of all may be short."""
+    for name, each, of in zip(("queries", "keys"), sizes, spans):
+        total = max((end for own in of for _, end in own), default=0)
+        if any(begin % each or end % each and end != total for own in of for begin, end in own):
+            raise ValueError(f"the rows of each rank must be whole blocks of block_mask, of {each} {name}, but got {list(of)}; use method "
+                             "'heads', or more rows")
+
+
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call, reduced, q, k, v, *tensors):
@@ -96,7 +105,7 @@ class context_parallel:
     method    "heads": ranks exchange heads for rows, and each computes all rows of some heads. All features; the key heads are a
               multiple or a divisor of the ranks, or more than there are ranks
               "ring": keys and values pass from rank to rank, and each rank continues the softmax over them. Any heads; with a window,
-              only neighbours exchange. Not with block_mask
+              only neighbours exchange. Shares must be whole blocks of a block_mask; not with one of packed sequences
               "all_gather": as "ring", but all exchanges start at once, with memory for all keys that a rank needs
               "2d": `heads` ranks next to each other exchange heads, and keys pass between such ranks in a ring
               "auto": what context_plan.plan predicts to be fastest for the shapes of a call and the order of rows. For packed
@@ -316,9 +325,8 @@ class context_parallel:
         found = self._layouts.pop(key, None)
         if found is None:
             method, heads_size, row_spans, key_spans, rows, keys, heads, band, starts, from_corner, fuses, rows_first = key
-            left, right, shift = band
             documents = [shares.Document((0, rows), (0, keys), band)] if starts is None else shares.documents_of(
-                *starts, left, right, False, from_corner)
+                *starts, band.left, band.right, False, from_corner)
             inner = self.inner if method == "2d" else "heads"
             found = launches.Layout(self.group, heads_size, inner, method == "all_gather", PIECES if method == "heads" else 1, row_spans,
                                     key_spans, heads, documents, fuses, rows_first)
@@ -361,9 +369,14 @@ class context_parallel:
         shift = keys - rows if mode == "bottom_right" and not is_packed else 0
         band = shares.band_of(mode != "none", left, right, shift)
         method, heads_size = by_heads or self._choose(q, k, v, rows, keys, mode, (left, right))
+        fuses = not asked.arguments()[0] and not asked.lists  # whether positions are nothing but a mask
         if asked.lists and heads_size != self.group.size:
-            raise ValueError("block_mask must have method 'heads', which computes all rows of a head in one place, but got "
-                             f"{method!r}")
+            if is_packed:
+                raise ValueError("block_mask of packed sequences must have method 'heads', which computes all rows of a head in one place, "
+                                 f"but got {method!r}")
+            sizes = asked.lists["LIST_BLOCK_M"], asked.lists["LIST_BLOCK_N"]
+            _check_blocks(sizes, row_spans, key_spans)
+            band = shares.BlockBand(band, *sizes)
         modifier, tensors, floats, integers, names = asked.arguments()
         more = named_values(tensors, floats, integers, names)
         tensor_names = tuple(name for name in more if isinstance(more[name], torch.Tensor))
@@ -371,9 +384,8 @@ class context_parallel:
             self._check_sinks(modifier)
         if deterministic is None:
             deterministic = torch.are_deterministic_algorithms_enabled()
-        # Modifiers read positions, so that launches are not merged.
         self.last_layout = layout = self._layout(method, heads_size, row_spans, key_spans, rows, keys, (q.shape[1], k.shape[1]), band,
-                                                 starts, mode == "bottom_right", not modifier, rows_first)
+                                                 starts, mode == "bottom_right", fuses, rows_first)
         call = launches.Call(
             layout, mode, left, right, shift, checks.scale_of(scale, q.shape[-1]), modifier, is_packed, tensor_names,
             tuple((name, x) for name, x in more.items() if name not in tensor_names), bool(deterministic), bool(return_lse))

@@ -154,6 +154,24 @@ def launch_backward(call, do, dlse, q, k, v, o, lse, more, wanted, place, gradie
     return captured
 
 
+def lists_of_heads(more, heads):
+    """The arguments with the lists of blocks of some heads; others are those of all."""
+    begin, end = heads
+    lists = {name: more[name][:, begin:end] for name in ("kv_indices", "kv_num_blocks") if name in more and more[name].shape[1] > 1}
+    return more | lists
+
+
+def lists_of_part(more, first_row, rows, first_key, keys):
+    """The arguments with the lists of blocks of a part of the rows and keys: blocks of other keys get a number that no key has."""
+    if "kv_indices" not in more:
+        return more
+    row_block, key_block = (more[name] for name in LIST_SIZES)
+    begin, end, first, count = first_row // row_block, -(-(first_row + rows) // row_block), first_key // key_block, -(-keys // key_block)
+    numbers = more["kv_indices"][:, :, begin:end] - first
+    numbers = torch.where((numbers >= 0) & (numbers < count), numbers, count).to(torch.int32)
+    return more | {"kv_indices": numbers, "kv_num_blocks": more["kv_num_blocks"][:, :, begin:end].contiguous()}
+
+
 def add_terms(sums, terms):
     for name, x in terms.items():
         sums[name] = sums[name].add_(x) if name in sums else x

@@ -8,7 +8,7 @@ import torch
 from tilewright import rings
 from tilewright.exchange import Exchange
 from tilewright.head_exchange import HeadExchange
-from tilewright.launches import add_terms, launch_backward, launch_forward, like, place_of
+from tilewright.launches import add_terms, launch_backward, launch_forward, like, lists_of_heads, place_of
 from tilewright.ops import sum_type
 
 SINKS = "sinks"  # the capture of mods/sink.mlir
@@ -18,20 +18,13 @@ SINKS = "sinks"  # the capture of mods/sink.mlir
 # What a rank computes for its heads
 
 
-def _of_heads(more, heads):
-    """The lists of blocks of some heads; other arguments are those of all."""
-    begin, end = heads
-    lists = {name: more[name][:, begin:end] for name in ("kv_indices", "kv_num_blocks") if name in more and more[name].shape[1] > 1}
-    return more | lists
-
-
 def _place_of_heads(call, heads):
     return place_of(first_head=heads[0], diagonal=0 if call.packed else call.shift) if call.modifier else None
 
 
 def _forward_of_heads(call, q, k, v, more, heads, o, lse):
     if call.layout.is_alone:
-        launch_forward(call, q, k, v, _of_heads(more, heads), _place_of_heads(call, heads), o, lse, packed=call.packed)
+        launch_forward(call, q, k, v, lists_of_heads(more, heads), _place_of_heads(call, heads), o, lse, packed=call.packed)
     else:
         rings.forward(call, q, k, v, more, heads, o, lse)
 
@@ -39,7 +32,7 @@ def _forward_of_heads(call, q, k, v, more, heads, o, lse):
 def _backward_of_heads(call, do, dlse, q, k, v, o, lse, more, wanted, heads, gradients):
     """Writes `gradients`, and returns those of captures."""
     if call.layout.is_alone:
-        return launch_backward(call, do, dlse, q, k, v, o, lse, _of_heads(more, heads), wanted, _place_of_heads(call, heads), gradients,
+        return launch_backward(call, do, dlse, q, k, v, o, lse, lists_of_heads(more, heads), wanted, _place_of_heads(call, heads), gradients,
                                packed=call.packed)
     others = [name for name in wanted if name != SINKS]
     captured = rings.backward(call, do, dlse, q, k, v, o, lse, more, others, heads, gradients)

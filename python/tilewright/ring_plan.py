@@ -238,6 +238,9 @@ class RingPlan:
         if len(own) == 1 and own[0][1].band.left < 0 and own[0][0].rows[1] - own[0][0].rows[0] > 1:
             (part, document), (begin, end) = own[0], own[0][0].rows
             middle, band, (by, key_by) = (begin + end) // 2, document.band, (document.rows[0], document.keys[0])
+            middle -= (middle - begin) % getattr(band, "rows_each", 1)  # parts of lists begin with a block
+            if middle == begin:
+                return own, []
             own = []
             for half in ((middle, end), (begin, middle)):
                 keys = band.keys((half[0] - by, half[1] - by), (part.keys[0] - key_by, part.keys[1] - key_by))

@@ -6,7 +6,7 @@ backward, dK and dV of others' keys return to them."""
 import torch
 
 from tilewright.exchange import Exchange, post_beside
-from tilewright.launches import add_terms, launch_backward, launch_forward, place_of
+from tilewright.launches import add_terms, launch_backward, launch_forward, lists_of_heads, lists_of_part, place_of
 from tilewright.ops import sum_type
 from tilewright.shares import rows_of
 
@@ -81,12 +81,15 @@ class _More:
 
     def __init__(self, call, more, heads):
         self.call, self.more, self.heads = call, more, heads
-        self.dense = {name: x for name, x in more.items() if not name.startswith("cu_seqlens_")} if call.packed else more
+        dense = {name: x for name, x in more.items() if not name.startswith("cu_seqlens_")} if call.packed else more
+        self.dense = lists_of_heads(dense, heads)
 
     def of(self, each):
         """The arguments of a launch, its place, and whether it is packed."""
         if each.run is None:
-            return self.dense, _place(each, self.heads), False
+            (row_begin, row_end), (key_begin, key_end) = each.rows, each.keys
+            more = lists_of_part(self.dense, each.first_row, row_end - row_begin, each.first_key, key_end - key_begin)
+            return more, _place(each, self.heads), False
         kept, device = self.call.layout.ring.cache, self.more["cu_seqlens_q"].device
         starts = kept.get((each.run, device))
         if starts is None:  # other documents become empty, and keep their numbers

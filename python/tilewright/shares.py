@@ -88,6 +88,28 @@ class Band(NamedTuple):
         return begin, max(begin, end)
 
 
+class BlockBand(NamedTuple):
+    """The blocks of rows and keys that have a pair of a band, as lists of blocks need whole ones."""
+    band: Band
+    rows_each: int
+    keys_each: int
+
+    left = property(lambda self: self.band.left)
+    right = property(lambda self: self.band.right)
+    shift = property(lambda self: self.band.shift)
+
+    def keys(self, rows, keys):
+        return self._whole(self.band.keys(rows, keys), keys, self.keys_each)
+
+    def rows(self, rows, keys):
+        return self._whole(self.band.rows(rows, keys), rows, self.rows_each)
+
+    @staticmethod
+    def _whole(part, span, each):
+        begin, end = part
+        return part if begin >= end else (max(span[0], begin // each * each), min(span[1], -(-end // each) * each))
+
+
 def band_of(causal, left, right, shift):
     """The band of a causal mask, if there is one, and a window."""
     if causal:
