@@ -251,6 +251,15 @@ class ChoiceTest(unittest.TestCase):
             self.choose(8, "zigzag", rows=1 << 24, memory=1 << 30)
         self.assertEqual(self.choose(4, "contiguous", heads=(0, 0)).heads * 0, 0)  # nothing to compute
 
+    def test_lengths(self):
+        self.assertEqual([context_choice.rounded(n) for n in (0, 1, 31, 33, 1000, 3000, 131072, 131073)],
+                         [0, 1, 31, 34, 1024, 3072, 131072, 139264])
+        chooser = context_choice.Chooser(8, "contiguous", Topology(), Rates(), None, True)
+        q = self.array(8)
+        found = [chooser.choose(q, q, q, rows, rows, "top_left", (-1, -1)) for rows in (131073, 135000, 139264, 139265)]
+        self.assertTrue(found[0] is found[1] is found[2])
+        self.assertEqual(len(chooser.plans), 2)
+
     def test_topology(self):
         def of(local, ranks):
             with unittest.mock.patch.dict(os.environ, {"LOCAL_WORLD_SIZE": local}):
