@@ -179,6 +179,37 @@ def packed(check):
                           cu_seqlens_q=torch.tensor([0, 8], dtype=torch.int32))
 
 
+def rounded(check):
+    """16 bits: sums of launches are in f32, so that errors are at most twice those of one process, of results that are rounded once."""
+    whole = [x.detach() for x in qkv(1, 4, 2, 32, 32, 8, 8, torch.bfloat16)]
+    do = make(1, 4, 32, 8, dtype=torch.bfloat16, seed=9).detach()
+    starts = {"cu_seqlens_q": torch.tensor([0, 5, 9, 30, 32], dtype=torch.int32), "max_seqlen_q": 21}
+
+    def gradients_of_all(call, inputs, seed, dtype=torch.bfloat16):
+        leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        o = call(*leaves)
+        return [o.detach(), *torch.autograd.grad(o, leaves, seed.to(dtype))]
+
+    def exactly(q, k, v):
+        if not packed:
+            return reference(q, k, v, causal=True, **options)[0]
+        ends = starts["cu_seqlens_q"].tolist()
+        return packed_reference(q, k, v, ends, ends, causal=True)[0]
+
+    for method, packed, options in (("ring", False, {}), ("ring", False, {"window": (3, 0)}), ("ring", True, {})):
+        inputs, seed, dim = (whole, do, 2) if not packed else ([x[0].transpose(0, 1) for x in whole], do[0].transpose(0, 1), 0)
+        more = options | (starts if packed else {})
+        context = tilewright.context_parallel(method=method, order="contiguous" if "window" in options else None)
+        one = gradients_of_all(lambda *x: tilewright.attention(*x, causal=True, **more), inputs, seed)
+        exact = gradients_of_all(exactly, inputs, seed, torch.float64)
+        own = gradients_of_all(lambda *x: context.attention(*x, causal=True, **more), [context.shard(x, dim) for x in inputs],
+                               context.shard(seed, dim))
+        for x, y, true in zip(own, one, exact):
+            with check.subTest(method, packed=packed, options=options):
+                check.assertEqual(x.dtype, torch.bfloat16)
+                check.assertLessEqual((x - context.shard(true, dim)).abs().max(), 2 * (y - true).abs().max())
+
+
 def listed(check):
     """Lists of blocks in rings, of all heads or of each."""
     generator = torch.Generator().manual_seed(2)
@@ -396,7 +427,7 @@ class DistributedTest(TorchTest):
         self.spawn(2, "features")
 
     def test_on_two(self):
-        self.spawn(2, "packed", "listed", "users", "auto", "refusals")
+        self.spawn(2, "packed", "listed", "rounded", "users", "auto", "refusals")
 
     def test_on_four(self):
         self.spawn(4, "shapes", "few_key_heads")
