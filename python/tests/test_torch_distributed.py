@@ -4,6 +4,7 @@ the formulas on one process. Needs PyTorch and tilewright-run, but no GPU."""
 
 import datetime
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -18,26 +19,29 @@ import torch.nn.functional as F  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import exchange, interpreter, shares  # noqa: E402
-from torch_reference import FEATURES, fill, packed_reference, reference, replaced  # noqa: E402
+from tilewright.context_cost import Topology  # noqa: E402
+from tilewright.context_plan import plan  # noqa: E402
+from torch_reference import FEATURES, fill, packed_features, packed_reference, reference, replaced, slices_of  # noqa: E402
 
 if not dist.is_available() or not dist.is_gloo_available():
     raise unittest.SkipTest("PyTorch has no torch.distributed with gloo")
 
 setUpModule = interpret_module
-SECONDS = 60  # of a group's time-out; where a process is lost, 4
+SECONDS, SECONDS_LOST = 60, 4  # of a group's time-out; the latter where a process is lost
 
 
-def run(rank, size, folder, name, seconds):
-    """A process of a group: calls the function `name` of this file."""
+def run(rank, size, folder, names):
+    """A process of a group: calls the functions `names` of this file."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     interpreter.interpret()
     dist.init_process_group("gloo", rank=rank, world_size=size, init_method=f"file://{folder}/group",
-                            timeout=datetime.timedelta(seconds=seconds))
+                            timeout=datetime.timedelta(seconds=SECONDS))
     check = Check()
     check.rank, check.size = rank, size
-    globals()[name](check)
-    if name.startswith("lost"):
+    for name in names:
+        globals()[name](check)
+    if names[0].startswith("lost"):
         os._exit(0)  # the group cannot end in order
     dist.barrier()
     dist.destroy_process_group()
@@ -93,6 +97,8 @@ def features(check):
         for method in ("heads", "ring", "all_gather"):
             if method != "heads" and "block_mask" in options or method == "all_gather" and len(options) > 1:
                 continue
+            if method == "heads" and len(options) == 1 and not options.keys() & {"alibi_slopes", "block_mask", "causal", "sinks"}:
+                continue  # by heads, kernels get what one GPU's do, but for what heads have
             with check.subTest(options, method=method):
                 context = tilewright.context_parallel(method=method, reduce_captures=True,
                                                       order="zigzag" if len(options) == 1 else None)
@@ -118,36 +124,121 @@ def shapes(check):
         context.attention(*(context.shard(x, 2) for x in qkv(1, 6, 3, 8, 8)))
     compare(check, context, causal, rows=9, keys=9, heads=6, kv_heads=6)
     compare(check, context, causal, rows=9, keys=9, heads=8, kv_heads=2)  # two pieces share a key head
-    exchange.DIRECT_BYTES = 1
     compare(check, tilewright.context_parallel(method="heads"), causal, rows=9, keys=9, heads=8, kv_heads=8)
-    compare(check, tilewright.context_parallel(method="2d", heads=2, reduce_captures=True), {"sinks": "?sinks"}, rows=9, keys=9, heads=8, kv_heads=4)
+    compare(check, tilewright.context_parallel(method="2d", heads=2, reduce_captures=True), {"sinks": "?sinks"}, rows=9, keys=9, heads=8,
+            kv_heads=4)
+
+
+def compare_packed(check, context, options, starts, starts_k=None, heads=4, kv_heads=2):
+    """The same for packed sequences. Rows behind the last one belong to none."""
+    rows, keys = starts[-1] + 1, (starts_k or starts)[-1] + 1
+    inputs = (make(rows, heads, 8), make(keys, kv_heads, 8, seed=2), make(keys, kv_heads, 6, seed=3))
+    lengths = [max(b - a for a, b in zip(of, of[1:])) for of in (starts, starts_k or starts)]
+    filled, learned = fill(options, make, len(starts) - 1, heads, *lengths, torch.float64, "cpu")
+    offsets = {name: torch.tensor(of, dtype=torch.int32) for name, of in (("cu_seqlens_q", starts), ("cu_seqlens_k", starts_k)) if of}
+    offsets |= {"max_seqlen_q": lengths[0]} | ({"max_seqlen_k": lengths[1]} if starts_k else {})
+    SEEDS[:] = [torch.empty(rows, heads, 6), torch.empty(heads, rows)]
+
+    def ours(q, k, v, *rest):
+        return context.attention(q, k, v, return_lse=True, **offsets, **replaced(filled, learned, rest))
+
+    def wanted(q, k, v, *rest):
+        given = replaced(filled, learned, rest)
+        o, lse = packed_reference(q, k, v, starts, starts_k or starts, slices_of(given), **given)
+        lone = given["sinks"][:, None].to(lse.dtype) if "sinks" in given else torch.full((heads, 1), -torch.inf).to(lse.dtype)
+        return torch.cat([o, o.new_zeros(1, *o.shape[1:])]), torch.cat([lse, lone], 1)
+
+    check.assert_distributed(context, ours, wanted, inputs, learned, dim=0)
+
+
+STARTS = [0, 3, 3, 9, 16]
+PACKED_ALONE = ({"causal": True}, {"causal": "bottom_right", "window": (3, -1)}, {"bias": "?batch"}, {"sinks": "?sinks"})
 
 
 def packed(check):
-    starts = [0, 3, 3, 9, 16]
-    inputs = (make(17, 4, 8), make(17, 2, 8, seed=2), make(17, 2, 6, seed=3))
-    cu_seqlens = torch.tensor(starts, dtype=torch.int32)
-    SEEDS[:] = [torch.empty(17, 4, 6), torch.empty(4, 17)]
-    for options in ({"causal": True}, {"window": (2, 0)}, {"softcap": 1.5, "sinks": torch.tensor([0.5, 1.0, -1.0, 0.0])}):
-        context = tilewright.context_parallel(method="heads")
-
-        def ours(q, k, v):
-            return context.attention(q, k, v, return_lse=True, cu_seqlens_q=cu_seqlens, max_seqlen_q=7, **options)
-
-        def wanted(q, k, v):
-            o, lse = packed_reference(q, k, v, starts, starts, **options)
-            lone = options["sinks"][:, None].to(lse.dtype) if "sinks" in options else torch.full((4, 1), -torch.inf).to(lse.dtype)
-            return torch.cat([o, o.new_zeros(1, *o.shape[1:])]), torch.cat([lse, lone], 1)  # a row of no sequence
-
+    """Packed sequences by heads, and in rings, where a sequence may be on several ranks, or several are on one."""
+    causal = {"causal": True}
+    for options in (causal, {"window": (2, 0)}, {"softcap": 1.5, "sinks": torch.tensor([0.5, 1.0, -1.0, 0.0])}):
         with check.subTest(options):
-            check.assert_distributed(context, ours, wanted, inputs, dim=0)
-    with check.assertRaisesRegex(ValueError, "packed sequences must have method 'heads'"):
-        shard = [tilewright.context_parallel(method="ring", order="contiguous").shard(x, 0) for x in inputs]
-        tilewright.context_parallel(method="ring", order="contiguous").attention(*shard, cu_seqlens_q=cu_seqlens, max_seqlen_q=7)
-    with check.assertRaisesRegex(ValueError, "block_mask must have method 'heads'"):
+            compare_packed(check, tilewright.context_parallel(method="heads"), options, STARTS)
+    for options in packed_features():  # in parts of sequences and in whole ones, positions and batches are those of the whole
+        if "block_mask" not in options and (len(options) > 3 or options in PACKED_ALONE):
+            with check.subTest(options, method="ring"):
+                order = "contiguous" if len(options) == 1 else "zigzag"
+                context = tilewright.context_parallel(method="ring", order=order, reduce_captures=True)
+                compare_packed(check, context, options, [0, 2, 7, 7, 12, 16], [0, 3, 7, 9, 12, 21] if len(options) > 1 else None)
+    with check.assertRaisesRegex(ValueError, "cu_seqlens_q must ascend from a number that is not negative, but got \\[0, 5, 3, 9\\]"):
+        compare_packed(check, tilewright.context_parallel(method="ring"), causal, [0, 5, 3, 9])
+    context = tilewright.context_parallel(method="ring")
+    with check.assertRaisesRegex(ValueError, "cu_seqlens_q must end with at most the 8 rows of all ranks, but got 9"):
+        context.attention(*(context.shard(make(8, 2, 8), 0) for _ in "qkv"), max_seqlen_q=9,
+                          cu_seqlens_q=torch.tensor([0, 9], dtype=torch.int32))
+    with check.assertRaisesRegex(ValueError, "block_mask of packed sequences must have method 'heads'"):
         lists = torch.ones(1, 1, 1, dtype=torch.int32), torch.zeros(1, 1, 1, 1, dtype=torch.int32)
-        context = tilewright.context_parallel(method="ring")
-        context.attention(*(context.shard(x, 2) for x in qkv(rows=8, keys=8)), block_mask=lists)
+        context.attention(*(context.shard(make(8, 2, 8), 0) for _ in "qkv"), max_seqlen_q=8, block_mask=lists,
+                          cu_seqlens_q=torch.tensor([0, 8], dtype=torch.int32))
+
+
+def rounded(check):
+    """16 bits: sums of launches are in f32, so that errors are at most twice those of one process, of results that are rounded once."""
+    whole = [x.detach() for x in qkv(1, 4, 2, 32, 32, 8, 8, torch.bfloat16)]
+    do = make(1, 4, 32, 8, dtype=torch.bfloat16, seed=9).detach()
+    starts = {"cu_seqlens_q": torch.tensor([0, 5, 9, 30, 32], dtype=torch.int32), "max_seqlen_q": 21}
+
+    def gradients_of_all(call, inputs, seed, dtype=torch.bfloat16):
+        leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        o = call(*leaves)
+        return [o.detach(), *torch.autograd.grad(o, leaves, seed.to(dtype))]
+
+    def exactly(q, k, v):
+        if not packed:
+            return reference(q, k, v, causal=True, **options)[0]
+        ends = starts["cu_seqlens_q"].tolist()
+        return packed_reference(q, k, v, ends, ends, causal=True)[0]
+
+    for method, packed, options in (("ring", False, {}), ("ring", False, {"window": (3, 0)}), ("ring", True, {})):
+        inputs, seed, dim = (whole, do, 2) if not packed else ([x[0].transpose(0, 1) for x in whole], do[0].transpose(0, 1), 0)
+        more = options | (starts if packed else {})
+        context = tilewright.context_parallel(method=method, order="contiguous" if "window" in options else None)
+        one = gradients_of_all(lambda *x: tilewright.attention(*x, causal=True, **more), inputs, seed)
+        exact = gradients_of_all(exactly, inputs, seed, torch.float64)
+        own = gradients_of_all(lambda *x: context.attention(*x, causal=True, **more), [context.shard(x, dim) for x in inputs],
+                               context.shard(seed, dim))
+        for x, y, true in zip(own, one, exact):
+            with check.subTest(method, packed=packed, options=options):
+                check.assertEqual(x.dtype, torch.bfloat16)
+                check.assertLessEqual((x - context.shard(true, dim)).abs().max(), 2 * (y - true).abs().max())
+
+
+def listed(check):
+    """Lists of blocks in rings, of all heads or of each."""
+    generator = torch.Generator().manual_seed(2)
+    for heads, causal, order, rows, keys, sizes in ((1, True, "zigzag", 128, 128, (16, 32)), (4, False, "contiguous", 63, 64, (32, 16))):
+        context = tilewright.context_parallel(method="ring", order=order)
+        blocks, others = -(-rows // sizes[0]), -(-keys // sizes[1])
+        indices = torch.stack([torch.randperm(others, generator=generator) for _ in range(heads * blocks)]).to(torch.int32)
+        counts = torch.randint(0, others + 1, (1, heads, blocks), generator=generator, dtype=torch.int32)
+        lists = counts, indices.reshape(1, heads, blocks, others), sizes
+        compare(check, context, {"block_mask": lists, "causal": causal}, rows, keys, batch=1)
+    with check.assertRaisesRegex(ValueError, "the rows of each rank must be whole blocks of block_mask, of 32 queries, but got "):
+        compare(check, context, {"block_mask": lists}, 60, 64, batch=1)
+
+
+def few_key_heads(check):
+    """Packed sequences whose key heads are no divisor of the ranks, by the method that is chosen; and shares by work, of a plan."""
+    context = tilewright.context_parallel()
+    compare_packed(check, context, {"causal": True}, STARTS, heads=6, kv_heads=3)
+    check.assertEqual(context.explain().splitlines()[0], "ring: 3 key heads are neither a divisor of 4 ranks, nor as many")
+    compare_packed(check, context, {"causal": True}, [0, 9, 20], heads=4, kv_heads=1)  # all ranks share it
+    check.assertTrue(context.explain().startswith("heads: 1 key heads are a multiple or a divisor"))
+    compare_packed(check, tilewright.context_parallel(method="2d", heads=2), {"causal": True}, STARTS)
+    lengths = [1, 2, 30, 4, 3]
+    plan = tilewright.context_parallel().plan([*lengths, 1], 6, 3, 8, 6, causal=True, methods=("ring",), shares=("balanced",))
+    context = tilewright.context_parallel(method=plan)
+    check.assertEqual([each[0] for each in context.shares(41)], [list(each)[0] for each in plan.row_ranges])
+    compare_packed(check, context, {"causal": True}, [0, 1, 3, 33, 37, 40], heads=6, kv_heads=3)
+    plan = context.plan([40], 4, 2, 8, 6, causal=True, methods=("2d",), shares=("zigzag",), inners=("ring",))
+    compare(check, tilewright.context_parallel(method=plan), {"causal": True}, rows=40, keys=40, batch=1)
 
 
 def users(check):
@@ -192,10 +283,44 @@ def users(check):
     sent = []
     send = exchange.Exchange.send
     exchange.Exchange.send = lambda self, x, peer: (sent.append((peer, x.shape[2])), send(self, x, peer))
-    context = tilewright.context_parallel(method="auto")
+    context = tilewright.context_parallel(method="ring", order="contiguous")
     context.attention(*(context.shard(x, 2) for x in whole), window=(2, 0))
     exchange.Exchange.send = send
     check.assertEqual({(peer, rows) for peer, rows in sent if rows}, {(check.rank + 1, 2)} if check.rank + 1 < check.size else set())
+
+
+def auto(check):
+    """The planned method, the same on all ranks, with the constants of the caller; inspectable, and kept."""
+    context = tilewright.context_parallel()
+    check.assertEqual(context.explain(), "no call yet")
+    compare(check, context, {"causal": True}, rows=16, keys=16)
+    plan = context.last_plan
+    check.assertEqual(plan, context.plan([16], 4, 2, 8, 6, batch=2, causal=True, element_bytes=8, shares=("contiguous",),
+                                         inners=("heads",)))
+    check.assertEqual(context.explain().splitlines()[0], plan.reason)
+    check.assertIn(f"rank {check.rank}: line", context.explain())
+    layout = context.last_layout
+    compare(check, context, {"causal": True}, rows=16, keys=16)
+    check.assertTrue(context.last_plan is plan and context.last_layout is layout)
+    methods = {}
+    for name, topology in (("fast", Topology(node_rate=1e15, node_latency=0)), ("slow", Topology(node_rate=1e3))):
+        context = tilewright.context_parallel(topology=topology)
+        compare(check, context, {"window": (2, 0)}, rows=32, keys=32)  # for a ring, fewer rows move
+        methods[name] = context.last_plan.method
+    check.assertEqual(methods["slow"], "ring")
+    check.assertNotEqual(methods["fast"], "ring")
+    # Of 8 and of 7 rows, rank 0 has as many.
+    context = tilewright.context_parallel(method="ring", order="contiguous")
+    for rows in (8, 7, 8):
+        compare(check, context, {"causal": True}, rows=rows, keys=rows, batch=1)
+    # Rows first in memory, as of [batch, rows, heads, width].
+    for method in ("ring", "heads"):
+        context = tilewright.context_parallel(method=method)
+        whole = [x.detach() for x in qkv(batch=1, rows=12, keys=12)]
+        parts = [context.shard(x, 2).transpose(1, 2).contiguous().transpose(1, 2) for x in whole]
+        o = context.attention(*parts, causal=True)
+        check.assert_same([o], [context.shard(reference(*whole, causal=True)[0], 2)])
+        check.assertTrue(o.transpose(1, 2).is_contiguous())
 
 
 def refusals(check):
@@ -206,7 +331,9 @@ def refusals(check):
         context.attention(q[:, :, :4 - check.rank], k[:, :, :4], v[:, :, :4])
     with check.assertRaisesRegex(ValueError, "must have the same arguments on all ranks, but got others on rank"):
         context.attention(q[:, :, :4], k[:, :, :4], v[:, :, :4], causal=check.rank == 0)
-    for arguments, text in (({"method": "tree"}, "method must be one of auto, heads, ring, all_gather, 2d"),
+    for arguments, text in (({"method": "tree"}, "method must be one of auto, heads, ring, all_gather, 2d, or a plan, but got 'tree'"),
+                            ({"method": plan([8], 4, ranks=4)}, "a plan must be for the 2 ranks, without heads and order, but got one"),
+                            ({"method": plan([8], 4, ranks=2), "order": "zigzag"}, "but got one for 2 with order"),
                             ({"order": "random"}, "order must be one of contiguous, zigzag or None"),
                             ({"method": "2d"}, "heads must be given with method '2d' alone, a divisor of the 2 ranks, but got None"),
                             ({"method": "2d", "heads": 3}, "a divisor of the 2 ranks, but got 3"),
@@ -214,6 +341,12 @@ def refusals(check):
                             ({"buffers": [q]}, "buffer_seq_dims must have a dimension for each of 1 buffers, but got 0")):
         with check.assertRaisesRegex(ValueError, text):
             tilewright.context_parallel(**arguments)
+    with check.assertRaisesRegex(ValueError, "must have the same arguments on all ranks"):  # each would choose a method
+        topology = Topology(network_rate=1e9 * (1 + check.rank))
+        tilewright.context_parallel(topology=topology).attention(q[:, :, :4], k[:, :, :4], v[:, :, :4])
+    balanced = tilewright.context_parallel(method=plan([3, 5], 4, ranks=2, causal=True, methods=("ring",), shares=("balanced",)))
+    with check.assertRaisesRegex(ValueError, "rows must be as many as those of the plan, 8, but got 9"):
+        balanced.shares(9)
     text = """tile.link "lib/attention.mlir"
 tile.capture @level : !tile.view<[?], f32>
 func.func private @sink(%h: i32) -> !tile.param<ACC> {
@@ -230,58 +363,91 @@ func.func private @sink(%h: i32) -> !tile.param<ACC> {
                               captures={"level": torch.zeros(4).requires_grad_()})
 
 
-def lost_by_error(check):
-    context = tilewright.context_parallel(method="ring")
+LOST = "context_parallel: rank 0 of 2 could not {}: another rank raised an error, ended, or did not answer within the time-out of the group"
+
+
+def lost(check, method, what, other, **options):
+    """After a call of both, rank 1 does something else, and rank 0 gets an error within the time-out, here 4 s."""
+    context = tilewright.context_parallel(dist.new_group(timeout=datetime.timedelta(seconds=SECONDS_LOST)), method)
     parts = [context.shard(x, 2) for x in qkv(rows=8, keys=8)]
     context.attention(*parts)
     if check.rank == 1:
-        try:
-            context.attention(*parts, softcap=-1)
-        except ValueError:
-            time.sleep(8)  # it lives, but takes no part
+        other(context, parts)
         return
     begin = time.monotonic()
-    with check.assertRaisesRegex(RuntimeError, "context_parallel: rank 0 of 2 could not .*: another rank raised an error, ended, or did "
-                                               "not answer within the time-out of the group"):
-        context.attention(*parts, softcap=1.0)
-    check.assertLess(time.monotonic() - begin, 30)
+    with check.assertRaisesRegex(RuntimeError, LOST.format(what)):
+        context.attention(*parts, **options)
+    check.assertLess(time.monotonic() - begin, 40)
+
+
+def lost_by_error(check):
+    def raises(context, parts):
+        with check.assertRaises(ValueError):
+            context.attention(*parts, softcap=-1)
+
+    lost(check, "ring", "exchange keys", raises, softcap=1.0)
 
 
 def lost_by_end(check):
-    context = tilewright.context_parallel(method="heads")
-    parts = [context.shard(x, 2) for x in qkv(rows=8, keys=8)]
-    context.attention(*parts)
-    if check.rank == 1:
-        os._exit(0)
-    with check.assertRaisesRegex(RuntimeError, "rank 0 of 2 could not exchange heads: another rank raised an error, ended, or did not"):
-        context.attention(*parts)
+    lost(check, "heads", "exchange heads", lambda *_: os._exit(0))
+
+
+def lost_by_kill(check):
+    lost(check, "ring", "exchange keys", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def lost_by_hang(check):
+    lost(check, "heads", "exchange heads", lambda *_: time.sleep(3 * SECONDS_LOST))
+
+
+def lost_by_shape(check):
+    """Where one rank alone has other shapes: it compares them, while the other one exchanges keys. With always_check, both get to know."""
+    context = tilewright.context_parallel(method="ring", always_check=True)
+    q, k, v = qkv(batch=1, rows=8, keys=8)
+    rows = 4 - check.rank
+    context.attention(*(context.shard(x, 2) for x in (q, k, v)))
+    with check.assertRaisesRegex(ValueError, r"q must have the rows that context_parallel.shard gives each rank, \[4, 3\] of 7|"
+                                             r"q must have the rows that context_parallel.shard gives each rank, .* but got \[4, 3\]"):
+        context.attention(q[:, :, :rows], k[:, :, :4], v[:, :, :4])
+
+    def shorter(context, parts):
+        with check.assertRaisesRegex(RuntimeError, LOST.format("compare the shapes of a call").replace("rank 0", "rank 1")):
+            context.attention(*(x[:, :, :3] for x in parts))
+
+    lost(check, "ring", "exchange keys", shorter)
 
 
 class DistributedTest(TorchTest):
-    def spawn(self, name, size, seconds=SECONDS):
+    def spawn(self, size, *names):
+        """In as few processes as possible, since each imports PyTorch."""
         with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(run, (size, folder, name, seconds), nprocs=size)
+            torch.multiprocessing.spawn(run, (size, folder, names), nprocs=size)
 
     def test_features_on_two(self):
-        self.spawn("features", 2)
+        self.spawn(2, "features")
 
-    def test_shapes_on_four(self):
-        self.spawn("shapes", 4)
+    def test_on_two(self):
+        self.spawn(2, "packed", "listed", "rounded", "users", "auto", "refusals")
 
-    def test_packed_on_two(self):
-        self.spawn("packed", 2)
+    def test_on_four(self):
+        self.spawn(4, "shapes", "few_key_heads")
 
-    def test_users_on_two(self):
-        self.spawn("users", 2)
+    def lose(self, names, code=0):
+        """Rank 1 ends with a code of its own."""
+        with tempfile.TemporaryDirectory() as folder:
+            context = torch.multiprocessing.spawn(run, (2, folder, names), nprocs=2, join=False)
+            for process in context.processes:
+                process.join(240)
+            self.assertEqual([process.exitcode for process in context.processes], [0, code])
 
-    def test_refusals_on_two(self):
-        self.spawn("refusals", 2)
-
-    def test_a_process_that_raises(self):
-        self.spawn("lost_by_error", 2, 4)
+    def test_a_process_that_raises_or_has_another_shape_or_hangs(self):
+        self.lose(("lost_by_error", "lost_by_shape", "lost_by_hang"))
 
     def test_a_process_that_ends(self):
-        self.spawn("lost_by_end", 2, 4)
+        self.lose(("lost_by_end",))
+
+    def test_a_process_that_is_killed(self):
+        self.lose(("lost_by_kill",), -signal.SIGKILL)
 
 
 class SharesTest(unittest.TestCase):

@@ -17,7 +17,7 @@ from torch_on_cpu import interpret_module, make, qkv, torch  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import compiler, merge, ops, performance, places, plans, prefix, runtime  # noqa: E402
-from tilewright.choice import AppendChoice, DecodeChoice  # noqa: E402
+from tilewright.choice import AppendChoice, Choice, DecodeChoice, ShardChoice  # noqa: E402
 from tilewright.torch import attention  # noqa: E402
 from torch_reference import fill  # noqa: E402
 
@@ -26,6 +26,26 @@ def setUpModule():
     if not os.path.exists(places.find_library()):
         raise unittest.SkipTest(f"there is no {places.find_library()}")
     interpret_module()
+
+
+class ShardsTest(unittest.TestCase):
+    def test_bundles_of_shards(self):
+        """A call on whole sequences takes no code for shards, which has further arguments, in whatever order bundles are loaded."""
+        library = runtime.library_at(places.find_library())
+        for kernel in ("forward", "backward"):
+            whole = Choice(kernel, "bf16", 16, 16, "top_left", False, "")
+            shard = ShardChoice(whole, True, result="f32")
+            loaded = []
+            for choice in (shard, whole):
+                file, files = choice.files()
+                loaded.append(library.load(compiler.compile_bundle(file, choice.params(), files, ["sm_80"])))
+            with mock.patch.dict(plans._code.bundles, {"": loaded}), mock.patch.object(runtime.Attention, "prepare"):
+                self.assertFalse(plans._make(whole, (), torch.device("cuda", 0), False).takes("first_row"))
+                self.assertTrue(plans._make(shard, (), torch.device("cuda", 0), False).takes("first_row"))
+            with self.assertRaisesRegex(runtime.TilewrightError, f"must have a variant of 'attention_{kernel}' for whole sequences, but has "
+                                                                 "those for shards alone") as caught:
+                whole.create(library, loaded[0])
+            self.assertEqual(caught.exception.code, "missing variant")
 
 
 class PlansTest(unittest.TestCase):

@@ -63,6 +63,19 @@ class Choice(_Described, _Choice):
             fields |= dict(deterministic=self.deterministic, capture_gradients=self.captured, score_gradient=self.score_gradient)
         return fields
 
+    def create(self, library, bundle):
+        # A description does not name every parameter, and a bundle may have code for shards, too.
+        try:
+            return runtime.Attention(library, bundle, runtime.attention_desc(**self.desc_fields(), params={"SHARD": "false"}))
+        except runtime.TilewrightError as error:
+            if error.code != "missing variant":
+                raise
+        found = super().create(library, bundle)  # of a version without the parameter
+        if found.takes("first_row"):
+            raise runtime.TilewrightError(f"the bundle must have a variant of '{self.entry()}' for whole sequences, but has those for "
+                                          "shards alone; compile it with --param=SHARD=false", "missing variant")
+        return found
+
 
 def may_take_score_gradient(modifier):
     """Whether the kernel can compute the gradient of a bias as the gradient of the scores, which is then summed without

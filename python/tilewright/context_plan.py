@@ -21,6 +21,7 @@ from tilewright.context_simulation import run_ring
 
 METHODS = ("ring", "all_gather", "heads", "2d")
 SHARES = ("contiguous", "zigzag", "balanced")
+INNERS = ("heads", "ring")
 CLOSE = 0.01  # of the time: a plan of less memory that is slower by less is chosen
 SAMPLED = 8  # ranks that are computed where there are many
 SIMULATED = 64  # ranks of a ring whose events are simulated; those of a larger ring are estimated
@@ -291,7 +292,7 @@ def _as_problem(lengths, heads, key_heads, dim, value_dim, batch, key_lengths, c
                    batch, None if key_lengths is None else tuple(key_lengths), bool(causal), tuple(window), align, element_bytes)
 
 
-def layouts(problem, ranks, topology, rates, methods=METHODS, shares=SHARES):
+def layouts(problem, ranks, topology, rates, methods=METHODS, shares=SHARES, inners=INNERS):
     """All layouts of a problem on `ranks` GPUs, and {method: why it has none}."""
     found, refused, work = [], {}, Work(problem, rates)
     cuts = ["contiguous"] + (["zigzag"] if not problem.is_open else []) + (["balanced"] if len(problem.lengths) > 1 else [])
@@ -312,7 +313,7 @@ def layouts(problem, ranks, topology, rates, methods=METHODS, shares=SHARES):
         else:
             refused[method] = f"no number between 1 and {ranks} divides both ranks and heads"
             for heads in (n for n in range(2, ranks) if ranks % n == 0 and problem.heads % n == 0):
-                for inner in ("heads", "ring"):
+                for inner in inners:
                     for cut in cuts:
                         add(method, heads, inner, cut)
     for layout in found:
@@ -321,11 +322,11 @@ def layouts(problem, ranks, topology, rates, methods=METHODS, shares=SHARES):
 
 
 def candidates(problem, ranks, topology, rates, training=True, methods=METHODS, shares=SHARES, simulate=False,
-               groups=None):
+               groups=None, inners=INNERS):
     """The plans of all layouts, without reasons; and {method: why it has none}. With `simulate`, rings of any size are
     simulated, which takes seconds for one of a thousand ranks. `groups` limits the numbers of ranks that exchange heads."""
     alone = {direction: one_gpu(problem, rates, direction) for direction in ("forward", "backward")}
-    found, refused = layouts(problem, ranks, topology, rates, methods, shares)
+    found, refused = layouts(problem, ranks, topology, rates, methods, shares, inners)
     plans = []
     for layout in found:
         if groups and layout.heads not in groups:
@@ -376,12 +377,12 @@ def _reason(chosen, plans, refused, too_large):
 
 def plan(lengths, heads, key_heads=None, dim=128, value_dim=None, *, ranks, batch=1, key_lengths=None, causal=False,
          window=(-1, -1), align="top_left", element_bytes=2, training=True, memory=None, topology=Topology(), rates=Rates(),
-         methods=METHODS, shares=SHARES):
+         methods=METHODS, shares=SHARES, inners=INNERS):
     """The plan that is predicted to be fastest, for attention with the arguments of tilewright.attention.
 
     `lengths` are the rows of all ranks together, one number for each document of a packed sequence; `key_lengths` those of the
     keys, if they differ. `element_bytes` is 2 for f16 and bf16. With `training`, the backward counts. `memory` is the number
-    of bytes that a rank has for attention: plans that need more are not chosen. `methods` and `shares` limit the choice.
+    of bytes that a rank has for attention: plans that need more are not chosen. `methods`, `shares` and `inners` limit the choice.
     Raises ValueError for arguments that no attention has, and if no method is left.
 
     The plan depends on the arguments alone, so that all ranks choose the same. It takes milliseconds for 8 ranks, and seconds
@@ -389,11 +390,11 @@ def plan(lengths, heads, key_heads=None, dim=128, value_dim=None, *, ranks, batc
     problem = _as_problem(lengths, heads, key_heads, dim, value_dim, batch, key_lengths, causal, window, align, element_bytes)
     if ranks < 1:
         raise ValueError(f"ranks must be positive, but got {ranks}")
-    for name, given, known in (("methods", methods, METHODS), ("shares", shares, SHARES)):
+    for name, given, known in (("methods", methods, METHODS), ("shares", shares, SHARES), ("inners", inners, INNERS)):
         unknown = [each for each in given if each not in known]
         if unknown or not given:
             raise ValueError(f"{name} must be some of {', '.join(known)}, but got {', '.join(map(repr, unknown)) or 'none'}")
-    plans, refused = candidates(problem, ranks, topology, rates, training, tuple(methods), tuple(shares))
+    plans, refused = candidates(problem, ranks, topology, rates, training, tuple(methods), tuple(shares), inners=tuple(inners))
     if not plans:
         raise ValueError("no method distributes this attention: " + "; ".join(f"{name}: {why}" for name, why in refused.items()))
     fitting = [each for each in plans if memory is None or each.peak_bytes <= memory]

@@ -2,6 +2,7 @@
 """Which rows and heads of an attention each rank of a group has, and which blocks of rows and keys they need. Numbers only: does
 not need PyTorch. A span is a range of rows, (begin, end)."""
 
+from bisect import bisect_right
 from typing import NamedTuple, Tuple
 
 ORDERS = ("contiguous", "zigzag")
@@ -87,11 +88,61 @@ class Band(NamedTuple):
         return begin, max(begin, end)
 
 
+class BlockBand(NamedTuple):
+    """The blocks of rows and keys that have a pair of a band, as lists of blocks need whole ones."""
+    band: Band
+    rows_each: int
+    keys_each: int
+
+    left = property(lambda self: self.band.left)
+    right = property(lambda self: self.band.right)
+    shift = property(lambda self: self.band.shift)
+
+    def keys(self, rows, keys):
+        return self._whole(self.band.keys(rows, keys), keys, self.keys_each)
+
+    def rows(self, rows, keys):
+        return self._whole(self.band.rows(rows, keys), rows, self.rows_each)
+
+    @staticmethod
+    def _whole(part, span, each):
+        begin, end = part
+        return part if begin >= end else (max(span[0], begin // each * each), min(span[1], -(-end // each) * each))
+
+
 def band_of(causal, left, right, shift):
     """The band of a causal mask, if there is one, and a window."""
     if causal:
         right = 0
     return Band(left, right, shift)
+
+
+class Document(NamedTuple):
+    """Rows that attend keys of their own alone: a packed sequence, or all rows and keys. Positions count from its begin."""
+    rows: Tuple[int, int]
+    keys: Tuple[int, int]
+    band: Band
+    number: int = 0
+
+
+def documents_of(row_starts, key_starts, left, right, causal, from_corner):
+    """The documents of packed sequences, whose first rows and keys `row_starts` and `key_starts` are, with the last's ends."""
+    result = []
+    for number, (rows, keys) in enumerate(zip(zip(row_starts, row_starts[1:]), zip(key_starts, key_starts[1:]))):
+        shift = keys[1] - keys[0] - rows[1] + rows[0] if from_corner else 0
+        result.append(Document(rows, keys, band_of(causal, left, right, shift), number))
+    return result
+
+
+def common(spans, span):
+    """The parts of the spans that lie in a span, from whose begin they count."""
+    begin, end = span
+    parts = ((max(own[0], begin) - begin, min(own[1], end) - begin) for own in spans)
+    return tuple(part for part in parts if part[0] < part[1])
+
+
+def moved(spans, by):
+    return tuple((begin + by, end + by) for begin, end in spans)
 
 
 def needed(rows, keys, band):
@@ -105,18 +156,64 @@ def needed(rows, keys, band):
     return tuple(spans)
 
 
+def needed_of(rows, keys, documents):
+    """The same for rows and keys of documents."""
+    spans = []
+    for each in documents:
+        own = needed(common(rows, each.rows), common(keys, each.keys), each.band)
+        spans += moved(own, each.keys[0])
+    return united(spans)
+
+
+def _covering(spans, span):
+    """The index of the one of `spans` in which a span lies, None if there is none."""
+    return next((at for at, own in enumerate(spans) if own[0] <= span[0] and span[1] <= own[1]), None)
+
+
+class Run(NamedTuple):
+    """Documents one behind the other, with a span of the rows and a span of the keys that a rank has: one launch."""
+    rows: Tuple[int, int]
+    keys: Tuple[int, int]
+
+
+def runs(rows, keys, documents):
+    """The documents that have rows on a rank: runs of those that lie in one span of `rows` and one of `keys`, and the others, which
+    ranks have parts of."""
+    starts = [each.rows[0] for each in documents]
+    found, cut, last = [], [], None
+    for at, span in enumerate(rows):
+        for number in range(max(0, bisect_right(starts, span[0]) - 1), len(documents)):
+            own = documents[number]
+            if own.rows[0] >= span[1]:
+                break
+            if own.rows[0] == own.rows[1] or own.rows[1] <= span[0]:
+                continue
+            there = _covering(keys, own.keys)
+            if own.rows[0] < span[0] or span[1] < own.rows[1] or there is None:
+                cut += [] if own in cut[-1:] else [own]
+                last = None
+            elif last == (at, there):
+                before = found[-1]
+                found[-1] = Run((before.rows[0], own.rows[1]), (before.keys[0], max(before.keys[1], own.keys[1])))
+            else:
+                found.append(Run(own.rows, own.keys))
+                last = at, there
+    return found, sorted(set(cut), key=lambda each: each.number)
+
+
 class Part(NamedTuple):
     """A block of rows and keys, of keys that rank `source` has, and further keys."""
     rows: Tuple[int, int]
     keys: Tuple[int, int]
     source: int
     further: int = 0  # so many keys before `keys` in memory, wherever they are in the whole, all of which all rows attend
+    document: int = 0  # the number of the document, from whose begin rows and keys count
 
 
 def merged(parts, spans, band):
-    """The parts, of keys that are in memory as `spans`, {source: spans}, with fewer launches, for a call without modifiers, to which positions
-    are nothing but a mask: keys that all rows attend count as those before the next keys in memory, if all rows attend these as well
-    under the band."""
+    """The parts, of keys that are in memory as `spans`, {source: spans}, with fewer launches, for a call without modifiers, to which
+    positions are nothing but a mask: keys that all rows attend count as those before the next keys in memory, if all rows attend
+    these as well under the band."""
     result = []
     for part in parts:
         before = result[-1] if result else None
