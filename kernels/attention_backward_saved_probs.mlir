@@ -46,8 +46,6 @@ tile.link "lib/attention.mlir"
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            BLOCK_M: int = block(), BLOCK_N: int = block(), DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),

@@ -110,29 +110,6 @@ tile.link "lib/quantized.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-func.func private @no_keys() -> (!row, !row, !o)
-func.func private @before_keys_of(!row) -> (!row, !row, !o)
-func.func private @p_of_products(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
-func.func private @queries_of_products(!q, !acc) -> (!q_m, !row)
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_with_sinks(!row, !row, !row) -> !row
-func.func private @lowest() -> !acc
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @sink(i32) -> !acc
-func.func private @sink_of_row(i32, i32) -> !acc
-func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
-func.func private @part_of_values(!o_view, i32, i32) -> !o_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @padding_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @blocks_of_part(i32, i32, i32) -> i32
-func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
-    -> (!columns, !columns, !columns)
-func.func private @index_or_zero(i32, i32) -> i32
-func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-
 tile.program @attention_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2] = T,
            DESCALE: flag = bits(CACHE) == 8, GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,

@@ -134,40 +134,6 @@ tile.link "lib/shard.mlir"
 !row  = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-// From lib/batch.mlir: which rows of the arrays an instance processes.
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
-func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// From lib/cache.mlir: keys in arrays in one piece, or in a cache.
-func.func private @keys_of(i32, !cu_view, i32, !k_view, !table, !cu_view) -> (i32, i32)
-func.func private @head_of_keys(i32, !q_view, !k_view) -> i32
-func.func private @part_of_stored_keys(!k_view, i32, i32) -> !k_view
-func.func private @part_of_stored_values(!v_view, i32, i32) -> !v_view
-func.func private @cached_rows_of_keys(!k_view, i32, !table, i32) -> !k_rows
-func.func private @cached_rows_of_values(!v_view, i32, !table, i32) -> !v_rows
-func.func private @block_of_keys(!k_view, !k_rows, i32, i32, i32) -> !k
-func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
-func.func private @unless_few(i32, !cu_view, i32, i32) -> (i32, i32)
-func.func private @scale_by_factor(!acc, !factors, i32, i32) -> !acc
-func.func private @values_by_factor(!o, !factors, i32, i32) -> !o
-func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @head_of_list(i32, i32, !q_view, !count_view) -> i32
-func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-// From lib/shard.mlir: places in longer sequences.
-func.func private @in_whole(i32, i32) -> i32
-// From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-// From lib/forward.mlir: the online softmax over blocks of keys.
-func.func private @scale_of_scores(!acc, !one_view, !one_view) -> !acc
-func.func private @descaled(!o, !one_view) -> !o
-func.func private @before_keys(i32) -> (!row, !row, !o)
-func.func private @after_keys(!row, !o) -> (!row, !row, !o)
-func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of_head(i32, !row, !row) -> !row
-
 // Whether a query attends a key, by their positions in the whole. Padding is that of caches, which are no shards.
 func.func private @attends_among(%first_row: i32, %first_key: i32, %padding: i32, %b: i32, %h: i32, %i: i32, %j: i32,
                                  %shift: i32, %left: i32, %right: i32) -> i1 {

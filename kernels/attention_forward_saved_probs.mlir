@@ -44,13 +44,6 @@ tile.link "lib/softmax.mlir"
 !row  = !tile.tile<[BLOCK_M], ACC>
 !acc  = !tile.param<ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
-func.func private @score_mod(!acc, i32, i32, i32, i32) -> !acc
-func.func private @lowest() -> !acc
-func.func private @reciprocal_or_zero(!acc) -> !acc
-
 // The scores in base 2 of the queries from %m on with the keys from %n on, -inf where %keep is false.
 func.func private @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
     -> !s {

@@ -49,8 +49,6 @@ tile.link "lib/softmax.mlir"
 !no_o   = !tile.tile<[BLOCK_H, DP], i1>
 !acc    = !tile.param<ACC>
 
-func.func private @lowest() -> !acc
-
 // The state after one more part: the maximum of LSE so far, the sum of exp(LSE - max) and that of exp(LSE - max) O.
 func.func private @with_part(%lse: !row, %o_part: !o_part, %max_old: !row, %sum_old: !row, %acc_old: !o)
     -> (!row, !row, !o) {

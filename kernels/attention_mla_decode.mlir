@@ -64,18 +64,6 @@ tile.link "lib/parts.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-func.func private @no_keys() -> (!row, !row, !o)
-func.func private @softmax_of_block(!s, !row, !row) -> (!s, !row, !row, !row)
-func.func private @rescaled(!row, !o) -> !o
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of(!row, !row) -> !row
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @blocks_of_part(i32, i32, i32) -> i32
-func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
-    -> (!columns, !columns, !columns)
-
 tile.program @attention_mla_decode
     params(D: int, DV: int = min(D, 512), T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "bottom_right"] = "none", PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0,

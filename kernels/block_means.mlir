@@ -32,8 +32,6 @@ tile.link "lib/cache.mlir"
 !sums = !tile.tile<[16, DP], f32>
 !mean = !tile.tile<[DP], f32>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-
 tile.kernel @block_means
     params(D: int, T: type in [f16, bf16, f32], LIST_BLOCK_N: int in [16, 32, 64, 128, 256] = 64,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, let INSTANCES: int = 4, let DP: int = padded(D),

@@ -52,8 +52,6 @@ tile.link "lib/attention.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-func.func private @diagonal_shift(i32, i32) -> i32
-
 // x, or 0 where x is -inf: the maximum of a row that has no key so far.
 func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc

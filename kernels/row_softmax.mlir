@@ -26,8 +26,6 @@ tile.link "lib/softmax.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-func.func private @lowest() -> !acc
-
 tile.kernel @row_softmax
     params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,
            BLOCK_N: int in [32, 64, 128, 256, 512, 1024] = 256, let ACC: type = accumulator(T))

@@ -40,9 +40,6 @@ tile.link "lib/weights.mlir"
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !acc  = !tile.param<ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-
 tile.kernel @tanh_attention
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,

@@ -31,11 +31,6 @@ tile.link "batch.mlir"
 !k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
 !v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 
-func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @key_head_among(i32, i32, i32) -> i32
-func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
-func.func private @query_of_row(i32, i32) -> (i32, i32)
-
 // How many keys sequence b has: at most as many as the table has room for, or 32 bits hold. Pages have `rows` rows.
 func.func private @cached_keys(%b: i32, %rows: i32, %block_table: !table, %seq_lens: !lengths) -> i32 {
   %c0 = arith.constant 0 : i32

@@ -38,10 +38,6 @@ tile.link "softmax.mlir"
 !row  = !tile.tile<[BLOCK_M], ACC>
 !acc  = !tile.param<ACC>
 
-func.func private @lowest() -> !acc
-func.func private @sink(i32) -> !acc
-func.func private @weight_limit(!acc) -> !acc
-
 // How far the carried maximum of 8-bit types, which have few small values, is below the maximum, where scores double P
 // every %octave: P is at most 256 / @weight_limit, and 256 with its weight. The largest e4m3 is 448.
 func.func private @drop(%octave: !acc) -> !acc {

@@ -24,17 +24,6 @@ tile.link "softmax.mlir"
 !pos  = !tile.tile<[OWN, OTHER], i32>
 !keep = !tile.tile<[OWN, OTHER], i1>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @workspace_begin(i32, i32) -> i32
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-func.func private @lowest() -> !acc
-func.func private @sink(i32) -> !acc
-
 // With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
 // the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
 // rows compute nothing. With SHARD, keys may be missing, so all rows are left as they are.

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The order in which the blocks of keys of a head start where they add to dQ in order. A kernel that links this file
-// links lib/batch.mlir, and declares PACKED.
+// declares PACKED.
+
+tile.link "batch.mlir"
 
 !cu_view  = !tile.view<[?], i32>
 !key_view = !tile.view<[?, ?, ?, D], T>
 !one      = !tile.tile<[1], i32>
-
-// lib/batch.mlir
-func.func private @block_of_sequence(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 
 // With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
 // among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives

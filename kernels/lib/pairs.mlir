@@ -103,22 +103,6 @@ tile.link "shard.mlir"
 !other_sum = !tile.tile<[OTHER, DP], ACC>
 !dqt     = !tile.tile<[DW, OTHER], ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
-func.func private @part_of_values(!v_view, i32, i32) -> !v_view
-func.func private @part_of_gradients(!dqk_view, i32, i32) -> !dqk_view
-func.func private @part_of_outputs(!dv_view, i32, i32) -> !dv_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-func.func private @workspace_begin(i32, i32) -> i32
-func.func private @pair_weights(
-    !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
-
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//

@@ -24,13 +24,6 @@ tile.link "attention.mlir"
 !keep = !tile.tile<[OWN, OTHER], i1>
 !pos  = !tile.tile<[OWN, OTHER], i32>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @pair_weights(
-    !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
-func.func private @pair_gradients(
-    !held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
-
 // d_score: dS, summed over all pairs that share an entry.
 tile.program @score_gradients
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,

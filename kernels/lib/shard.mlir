@@ -16,8 +16,6 @@
 
 tile.link "attention.mlir"
 
-func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
-
 // The position in the whole of the index-th row of an array, where that of the first row is `first`.
 func.func private @in_whole(%index: i32, %first: i32) -> i32 {
   %is_shard = tile.param SHARD : i1

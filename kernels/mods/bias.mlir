@@ -20,8 +20,6 @@ tile.capture @bias : !tile.view<[?, ?, ?, ?], T> require(
     or(SHARD, or(PACKED, or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2)))),
     or(SHARD, or(or(PACKED, CACHED), or(dim(bias, 3) == 1, dim(bias, 3) == dim(k, 2)))))
 
-func.func private @index_or_zero(i32, i32) -> i32
-
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
     attributes {tile.unbounded} {
   %batches = tile.dim @bias, 0
