@@ -19,8 +19,7 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %left = tile.at @aligned_left : i32
   %right = tile.at @aligned_right : i32
   %shift = tile.at @window_shift[%b] : i32
-  %diagonal = arith.addi %i, %shift : i32
-  %ahead = arith.subi %j, %diagonal : i32
+  %ahead = tile.expr %j - (%i + %shift) : i32
   %keep = func.call @inside_window(%ahead, %left, %right) : (i32, i32, i32) -> i1
   return %keep : i1
 }
