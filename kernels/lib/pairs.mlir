@@ -103,6 +103,10 @@ tile.link "shard.mlir"
 !other_sum = !tile.tile<[OTHER, DP], ACC>
 !dqt     = !tile.tile<[DW, OTHER], ACC>
 
+// Of the program's file.
+func.func private @pair_weights(
+    !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//

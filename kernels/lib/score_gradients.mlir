@@ -24,6 +24,12 @@ tile.link "attention.mlir"
 !keep = !tile.tile<[OWN, OTHER], i1>
 !pos  = !tile.tile<[OWN, OTHER], i32>
 
+// Of the program's file, and of lib/pairs.mlir.
+func.func private @pair_weights(
+    !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+func.func private @pair_gradients(
+    !held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
+
 // d_score: dS, summed over all pairs that share an entry.
 tile.program @score_gradients
     params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
