@@ -65,7 +65,7 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
                        OptionalAttr<Tile_ExprAttr>:$condition);
   let results = (outs Tile_AnyView:$result);
   let assemblyFormat = [{
-    $source `dim` custom<Int>($dim) `from` $offset `size` $size custom<WhenClause>($condition) attr-dict `:`
+    $source `dim` custom<Int>($dim) `from` $offset `size` $size `` custom<PartCondition>($condition) attr-dict `:`
     type($result)
   }];
   let hasVerifier = 1;
