@@ -119,7 +119,8 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %lse: !own
   %delta = arith.subf %sum, %dlse : !own_row
   %natural = tile.map @lse_or_zero(%lse) : (!own_row) -> !own_row
   %base2 = tile.map @base2_or_zero(%lse) : (!own_row) -> !own_row
-  %row = tile.expr select(FACTORS, %natural, %base2) : !own_row
+  %stays_natural = tile.param FACTORS : i1
+  %row = arith.select %stays_natural, %natural, %base2 : !own_row
   %dsink = tile.map @sink_adjoint(%h, %delta, %natural) : (i32, !own_row, !own_row) -> !own_row
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
@@ -145,7 +146,8 @@ func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: 
   }
   %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
   %plain = tile.expr exp2(select(%keep, %limited, minus_inf)) : !pair
-  %p = tile.expr select(FACTORS, %plain * %factor, %plain) : !pair
+  %times = arith.mulf %plain, %factor : !pair
+  %p = arith.select %stays_natural, %times, %plain : !pair
   return %natural, %p : !pair, !pair
 }
 
@@ -158,7 +160,9 @@ func.func private @pair_weights(%s: !pair, %lse: !pair, %factor: !pair, %keep: !
   %w = tile.cast %weighted : !pair -> !weight
   %g = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %p : !pair
       : (!pair, i32, i32, !pos, !pos) -> !pair
-  %held = tile.expr select(EARLY, %g, %p) : !pair -> !held
+  %is_early = tile.param EARLY : i1
+  %early = arith.select %is_early, %g, %p : !pair
+  %held = tile.cast %early : !pair -> !held
   return %w, %held : !weight, !held
 }
 
@@ -172,7 +176,8 @@ func.func private @pair_gradients(
   %product = tile.expr cast(%held : !held) * %centered : !pair
   %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
       : (!pair, i32, i32, !pos, !pos) -> !pair
-  %ds = tile.expr select(EARLY, %product, %late) : !pair
+  %is_early = tile.param EARLY : i1
+  %ds = arith.select %is_early, %product, %late : !pair
   return %ds : !pair
 }
 
