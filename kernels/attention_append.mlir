@@ -191,11 +191,10 @@ func.func private @store_factors(%by: !by, %scales: !scales, %pages: i32, %rows:
 
 // A number below 2^31, or -1 for any other.
 func.func private @narrow(%x: i64) -> i32 {
-  %none = arith.constant -1 : i32
   %bound = arith.constant 2147483648 : i64
   %fits = arith.cmpi ult, %x, %bound : i64
   %low = arith.trunci %x : i64 to i32
-  %valid = arith.select %fits, %low, %none : i32
+  %valid = tile.expr select(%fits, %low, -1) : i32
   return %valid : i32
 }
 
@@ -203,17 +202,9 @@ func.func private @narrow(%x: i64) -> i32 {
 func.func private @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c5 = arith.constant 5 : i32
-  %c16 = arith.constant 16 : i32
-  %c31 = arith.constant 31 : i32
-  %c32 = arith.constant 32 : i32
-  %c65536 = arith.constant 65536 : i32
   %none = arith.constant -1 : i32
   %boundaries = tile.dim %cu_seqlens, 0 : !numbers
-  %are_few = arith.cmpi slt, %boundaries, %c32 : i32
-  %are_some = arith.cmpi slt, %boundaries, %c65536 : i32
-  %more_steps = arith.select %are_some, %c16, %c31 : i32
-  %steps = arith.select %are_few, %c5, %more_steps : i32
+  %steps = tile.expr select(%boundaries < 32, 5, select(%boundaries < 65536, 16, 31)) : i32
   %b, %behind = scf.for %step = %c0 to %steps step %c1
       iter_args(%low = %none, %high = %boundaries) -> (i32, i32) : i32 {
     %distance = arith.subi %high, %low : i32
@@ -232,25 +223,21 @@ func.func private @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
 
 // Of row n of `rows` ones, as many for each sequence: the number of the sequence, and that of the row within it.
 func.func private @row_of_sequence(%n: i32, %rows: i32, %seq_lens: !numbers) -> (i32, i32) {
-  %c1 = arith.constant 1 : i32
   %sequences = tile.dim %seq_lens, 0 : !numbers
-  %at_least_one = arith.maxsi %sequences, %c1 : i32
+  %at_least_one = tile.expr max(%sequences, 1) : i32
   %share = arith.divui %rows, %at_least_one : i32
-  %each = arith.maxsi %share, %c1 : i32
+  %each = tile.expr max(%share, 1) : i32
   %b = arith.divui %n, %each : i32
-  %before = arith.muli %b, %each : i32
-  %i = arith.subi %n, %before : i32
+  %i = tile.expr %n - %b * %each : i32
   return %b, %i : i32, i32
 }
 
 // Row `number` of pages of `rows` rows: the number of its page, and of the row in that. A negative number gives a page
 // of at least 2^31 / rows, which no pool or table has.
 func.func private @place_of(%number: i32, %rows: i32) -> (i32, i32) {
-  %c1 = arith.constant 1 : i32
-  %at_least_one = arith.maxsi %rows, %c1 : i32
+  %at_least_one = tile.expr max(%rows, 1) : i32
   %page = arith.divui %number, %at_least_one : i32
-  %before = arith.muli %page, %at_least_one : i32
-  %row = arith.subi %number, %before : i32
+  %row = tile.expr %number - %page * %at_least_one : i32
   return %page, %row : i32, i32
 }
 
@@ -283,15 +270,13 @@ func.func private @rotate_halves(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !an
 func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !angles, %sin: !angles) -> !both_t {
   %c0 = arith.constant 0 : i32
   %one = tile.constant 1 : !column
-  %none = tile.constant 0 : !column
   %i = tile.iota %c0 dim 0 : !column
-  %odd = arith.andi %i, %one : !column
-  %is_odd = arith.cmpi ne, %odd, %none : !column
+  %odd = tile.expr bitand(%i, 1) : !column
+  %is_odd = tile.expr ne(%odd, 0) : !column
   // Computed from %odd, indices have the layout of the columns for which %is_odd chooses.
   %first = arith.subi %i, %odd : !column
   %pair = arith.shrui %first, %one : !column
-  %even = arith.subi %one, %odd : !column
-  %other = arith.addi %first, %even : !column
+  %other = tile.expr %first + (1 - %odd) : !column
   %x_t = tile.load %x[%n, %h, 0] : !rows -> !both_t
   %other_t = tile.gather %x[%n, %h, 0] along 2 at %other : !rows, !column -> !both_t
   %cos_t = tile.gather %cos[%p, 0] along 1 at %pair : !angles, !column -> !each_t
@@ -300,14 +285,10 @@ func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !ang
   %other_acc = tile.cast %other_t : !both_t -> !both
   %cos_row = tile.cast %cos_t : !each_t -> !each
   %sin_row = tile.cast %sin_t : !each_t -> !each
-  %minus_sin = arith.negf %sin_row : !each
-  %signed_sin = tile.select %is_odd, %sin_row, %minus_sin : !tile.tile<[TWICE], i1>, !each
+  %signed_sin = tile.expr select(%is_odd, %sin_row, neg(%sin_row)) : !each
   %c = tile.expand %cos_row dim 0 : !each -> !both
   %s = tile.expand %signed_sin dim 0 : !each -> !both
-  %x_c = arith.mulf %x_acc, %c : !both
-  %other_s = arith.mulf %other_acc, %s : !both
-  %y = arith.addf %x_c, %other_s : !both
-  %y_t = tile.cast %y : !both -> !both_t
+  %y_t = tile.expr %x_acc * %c + %other_acc * %s : !both -> !both_t
   return %y_t : !both_t
 }
 
@@ -317,9 +298,8 @@ tile.kernel @attention_append
            BY_TOKEN: flag = false, let BYTES: flag = bits(CACHE) == 8, let DESCALE: flag = and(BYTES, not(BY_TOKEN)),
            let LIMIT: int = select(CACHE == e4m3, 448, select(CACHE == i8, 127, 57344)),
            PLACES: enum in ["slots", "table", "sequences"] = "slots", INDICES: enum in ["i32", "i64"] = "i32",
-           PACKED: flag = false, POSITIONS: flag = false, ROTARY: int = 0, PAIRS: flag = false, Q_FIRST: flag = false,
-           TR: type in [f16, bf16, f32, f64] = T,
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           PACKED, POSITIONS: flag = false, ROTARY: int = 0, PAIRS, Q_FIRST: flag = false,
+           TR: type in [f16, bf16, f32, f64] = T, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_H: int in [1, 2, 4, 8, 16, 32, 64] =
                select(ROW_BYTES <= 32, 64, select(ROW_BYTES <= 64, 32, select(ROW_BYTES <= 128, 16,
                select(ROW_BYTES <= 256, 8, select(ROW_BYTES <= 512, 4, select(ROW_BYTES <= 1024, 2, 1)))))),
@@ -327,7 +307,8 @@ tile.kernel @attention_append
            let HALF: int = max(floordiv(ROTARY, 2), 8), let TWICE: int = 2 * HALF,
            let REST: int = max(padded(D - ROTARY), 8),
            let BY_SEQUENCE: flag = not(or(PLACES == "slots", or(PACKED, POSITIONS))),
-           let SLOTS: flag = PLACES == "slots", let TABLE: flag = PLACES == "table", let WIDE: flag = INDICES == "i64")
+           let SLOTS: flag = PLACES == "slots", let TABLE: flag = PLACES == "table",
+           let WIDE: flag = INDICES == "i64")
     require(or(BYTES, CACHE == T), or(BYTES, not(BY_TOKEN)), D >= 1, DV >= 1, D <= 1024, DV <= 1024,
             ROTARY >= 0, ROTARY <= D,
             mod(ROTARY, 16) == 0,
@@ -354,20 +335,16 @@ tile.kernel @attention_append
             ascending(cu_seqlens), within(cu_seqlens, 0, dim(k, 0) + 1), within(positions, 0, dim(cos, 0)),
             within(positions_i64, 0, dim(cos, 0)))
     (%k: !rows, %v: optional !v_rows, %k_pages: !k_pages, %v_pages: optional !v_pages,
-     %k_descale: !factors when (DESCALE), %v_descale: !factors when (DESCALE),
-     %k_scales: !scales when (BY_TOKEN), %v_scales: !scales when (BY_TOKEN),
+     %k_descale, %v_descale: !factors when (DESCALE), %k_scales, %v_scales: !scales when (BY_TOKEN),
      %slots: !numbers when (and(SLOTS, not(WIDE))), %slots_i64: !wide when (and(SLOTS, WIDE)),
      %seq_lens: !numbers when (not(SLOTS)), %block_table: !table when (TABLE), %cu_seqlens: !numbers when (PACKED),
      %total_lens: optional !numbers,
      %positions: !numbers when (and(POSITIONS, not(WIDE))), %positions_i64: !wide when (and(POSITIONS, WIDE)),
-     %cos: !angles when (ROTARY > 0), %sin: !angles when (ROTARY > 0), %q: optional !rows, %q_out: optional !rows)
+     %cos, %sin: !angles when (ROTARY > 0), %q, %q_out: optional !rows)
     grid(%bh = max(ceildiv(dim(k, 1), BLOCK_H), ceildiv(dim(q, 1), BLOCK_H)),
          %n = max(dim(k, 0), max(dim(q, 0), dim(total_lens, 0)))) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %none = arith.constant -1 : i32
-  %block_h = tile.param BLOCK_H : i32
-  %h = arith.muli %bh, %block_h : i32
+  %h = tile.expr %bh * BLOCK_H : i32
   // On their way before the place of the key is known. Keys that are rotated are loaded again, in other tiles.
   %k_tile = tile.load %k[%n, %h, 0] : !rows -> !k
   %v_tile = tile.load %v[%n, %h, 0] : !v_rows -> !v
@@ -424,16 +401,15 @@ tile.kernel @attention_append
       %listed = tile.at %block_table[%b, %column] : !table
       %columns = tile.dim %block_table, 1 : !table
       %has_entry = arith.cmpi ult, %column, %columns : i32
-      %entry = arith.select %has_entry, %listed, %none : i32
+      %entry = tile.expr select(%has_entry, %listed, -1) : i32
       scf.yield %entry, %row_in_page : i32, i32
     } else {
       scf.yield %b, %p : i32, i32
     }
-    %own = arith.select %is_sequence, %page_of_b, %none : i32
+    %own = tile.expr select(%is_sequence, %page_of_b, -1) : i32
     scf.yield %own, %row_of_p, %p : i32, i32, i32
   }
-  %is_key = arith.cmpi slt, %n, %keys : i32
-  %to = arith.select %is_key, %page, %none : i32
+  %to = tile.expr select(%n < %keys, %page, -1) : i32
 
   %pages = tile.dim %k_pages, 0 : !k_pages
   %rotates = tile.param ROTARY > 0 : i1
@@ -458,9 +434,7 @@ tile.kernel @attention_append
       %queries = tile.dim %q, 0 : !rows
       %b, %i = func.call @row_of_sequence(%n, %queries, %seq_lens) : (i32, i32, !numbers) -> (i32, i32)
       %before = tile.at %seq_lens[%b] : !numbers
-      %q_first = tile.param Q_FIRST : i1
-      %behind = arith.select %q_first, %c0, %i : i32
-      %position = arith.addi %before, %behind : i32
+      %position = tile.expr %before + select(Q_FIRST, 0, %i) : i32
       scf.yield %position : i32
     } else {
       scf.yield %p : i32
@@ -534,13 +508,11 @@ tile.kernel @attention_append
   scf.if %by_slot {
   } else {
     %lengths = tile.dim %total_lens, 0 : !numbers
-    %is_length = arith.cmpi slt, %n, %lengths : i32
-    %is_first = arith.cmpi eq, %bh, %c0 : i32
-    %writes = arith.andi %is_length, %is_first : i1
+    %writes = tile.expr and(%n < %lengths, %bh == 0) : i32
     scf.if %writes {
       %before = tile.at %seq_lens[%n] : !numbers
       %new = scf.if %packed -> (i32) {
-        %next = arith.addi %n, %c1 : i32
+        %next = tile.expr %n + 1 : i32
         %begin = tile.at %cu_seqlens[%n] : !numbers
         %end = tile.at %cu_seqlens[%next] : !numbers
         %count = arith.subi %end, %begin : i32
@@ -556,9 +528,7 @@ tile.kernel @attention_append
       } else {
         scf.yield %rows : i32
       }
-      %left = arith.subi %room, %before : i32
-      %fitting = arith.minsi %new, %left : i32
-      %sum = arith.addi %before, %fitting : i32
+      %sum = tile.expr %before + min(%new, %room - %before) : i32
       %sum_tile = tile.full %sum : !tile.tile<[1], i32>
       tile.store %sum_tile, %total_lens[%n] : !tile.tile<[1], i32>, !numbers
     }

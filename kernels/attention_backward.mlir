@@ -18,10 +18,8 @@
 //   dk           [B, Hkv, Skv, D]   TO    result
 //   dv           [B, Hkv, Skv, DV]  TO    result
 //   d_score      [B or 1, Hq or 1, Sq or 1, Skv]  ACC   result, only with SCORE_GRADIENT
-//   cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks, scale, window_left, window_right
-//                as in attention_forward.mlir
-//   first_row, first_key, diagonal, first_head, first_batch
-//                as in attention_forward.mlir
+//   cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks, scale, window_left, window_right,
+//   first_row, first_key, diagonal, first_head, first_batch   as in attention_forward.mlir
 //
 // The forward must have had the same masks and modifiers. A query that attends no key and a key that no query attends
 // get zero gradients; the program writes all elements of dq, dk and dv. With PACKED, it does not read o, do, lse and
@@ -93,20 +91,18 @@ func.func private @weight_limit(!acc) -> !acc
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], TO: type = T, SHARD: flag = false,
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
-           LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
-           DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
-           let MAPS: int = 1, let ROWS: flag = true, let FACTORS: flag = replaced("score_mod.unbounded"),
-           let HEAVY: flag = replaced("weight_mod"), let ACC: type = accumulator(T))
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW, PACKED, LISTED: flag = false,
+           LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
+           DETERMINISTIC, SCORE_GRADIENT, CAPTURE_GRADIENTS: flag = false, let MAPS: int = 1, let ROWS: flag = true,
+           let FACTORS: flag = replaced("score_mod.unbounded"), let HEAVY: flag = replaced("weight_mod"),
+           let ACC: type = accumulator(T))
     require(not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)), not(and(SHARD, SCORE_GRADIENT)),
             or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
-     %dlse: optional !row_view, %dq: !dqk_view, %dk: !dqk_view, %dv: !dv_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1,
-     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
-     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD)) {
+    (%q, %k: !qk_view, %v, %o, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %dq, %dk: !dqk_view,
+     %dv: !dv_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED), %kv_indices: !list_view when (LISTED),
+     %kv_num_blocks: !count_view when (LISTED), %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
+     %window_left, %window_right: i32 = -1,
+     %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
   %lse_base2, %delta, %factors, %sums = tile.call @pair_rows() -> !row_view, !row_view, !factor_view, !sum_view
   tile.call @large_rows(rows = %lse_base2, factors = %factors) : !row_view, !factor_view
   tile.call @pair_products(rows = %lse_base2, other_rows = %delta, factors = %factors, sums = %sums)
@@ -137,27 +133,19 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %lse: !own
 // to 0 except in 16 bits on a GPU, where that would be an instruction for each pair in a loop that has few.
 func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %i: !pos,
                                  %j: !pos, %scale: !acc) -> (!pair, !pair) {
-  %scales = tile.full %scale : !pair
-  %log2es = tile.constant 1.4426950408889634 : !pair
-  %masked_out = tile.constant minus_inf : !pair
-  %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !pair
+  %natural = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
   %modified = tile.map @score_mod(%natural, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
   %stays_natural = tile.param FACTORS : i1
   %below = scf.if %stays_natural -> (!pair) {
-    %below_n = arith.subf %modified, %lse : !pair
-    %below_base2 = arith.mulf %below_n, %log2es : !pair
+    %below_base2 = tile.expr (%modified - %lse) * log2e : !pair
     scf.yield %below_base2 : !pair
   } else {
-    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !pair
+    %base2 = tile.expr %modified * log2e fastmath<reassoc, contract> : !pair
     %below_2 = arith.subf %base2, %lse fastmath<contract> : !pair
     scf.yield %below_2 : !pair
   }
-  %is_bounded = tile.param or(not(on_gpu()), bits(T) > 16) : i1
-  %most = tile.constant 0 : !pair
-  %not_above = arith.minimumf %below, %most : !pair
-  %limited = arith.select %is_bounded, %not_above, %below : !pair
-  %x = tile.select %keep, %limited, %masked_out : !keep, !pair
-  %plain = math.exp2 %x : !pair
+  %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
+  %plain = tile.expr exp2(select(%keep, %limited, minus_inf)) : !pair
   %times = arith.mulf %plain, %factor : !pair
   %p = arith.select %stays_natural, %times, %plain : !pair
   return %natural, %p : !pair, !pair
@@ -185,8 +173,7 @@ func.func private @pair_gradients(
       : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
   %weighted = tile.map @weight_mod(%dp, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
   %centered = arith.subf %weighted, %delta fastmath<contract> : !pair
-  %early = tile.cast %held : !held -> !pair
-  %product = arith.mulf %early, %centered : !pair
+  %product = tile.expr cast(%held : !held) * %centered : !pair
   %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
       : (!pair, i32, i32, !pos, !pos) -> !pair
   %is_early = tile.param EARLY : i1

@@ -46,30 +46,23 @@ tile.link "lib/attention.mlir"
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           BLOCK_M: int = block(), BLOCK_N: int = block(), DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
-           let ACC: type = accumulator(T))
+           BLOCK_M, BLOCK_N, DQ_BLOCK_M, DQ_BLOCK_N: int = block(), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2), same_dims(p, q, 0, 1, 2), dim(p, 3) == dim(k, 2),
             same_dims(dq, q, 0, 1, 2), same_dims(dk, k, 0, 1, 2), same_dims(dv, k, 0, 1, 2), finite(scale))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: optional !v_view, %do: !v_view, %p: !p_view,
-     %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: !acc) {
+    (%q, %k: !qk_view, %v: !v_view, %o: optional !v_view, %do: !v_view, %p: !p_view, %dq, %dk: !qk_view, %dv: !v_view,
+     %scale: !acc) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   // One of the two: an absent o has no rows. Where there are no elements at all, either is right.
-  tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) when (dim(o, 3) > 0)
-      : !v_view, !v_view, !row_view
-  tile.launch @attention_backward_saved_probs_delta_of_p(%q, %k, %v, %do, %p, %delta)
-      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (dim(o, 3) == 0)
-      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view
-  tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
-      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, !acc
-  tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
-      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N)
-      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !acc
+  tile.launch @attention_backward_saved_probs_delta(delta = %delta) when (dim(o, 3) > 0) : !row_view
+  tile.launch @attention_backward_saved_probs_delta_of_p(delta = %delta)
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (dim(o, 3) == 0) : !row_view
+  tile.launch @attention_backward_saved_probs_keys(delta = %delta) : !row_view
+  tile.launch @attention_backward_saved_probs_queries(delta = %delta)
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) : !row_view
 }
 
 // delta = rowsum(dO * O)
@@ -77,37 +70,31 @@ tile.kernel @attention_backward_saved_probs_delta
     params(DV: int, T: type, BLOCK_M: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: optional !v_view, %do: !v_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
+  %product = tile.expr cast(%o_tile : !o) * cast(%do_tile : !o) : !tile.tile<[BLOCK_M, DVP], ACC>
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
   tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
 }
 
 // delta = rowsum(P * dP)
 tile.kernel @attention_backward_saved_probs_delta_of_p
-    params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view)
+    params(D, DV: int, T: type, BLOCK_M, BLOCK_N: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    (%q, %k: !qk_view, %v, %do: !v_view, %p: !p_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %keys = tile.dim %v, 2 : !v_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %no_sum = tile.constant 0 : !row
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
   %sum = scf.for %n = %c0 to %keys step %block_n iter_args(%sum_old = %no_sum) -> (!row) : i32 {
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-    %p_acc = tile.cast %p_tile : !ds -> !s
-    %product = arith.mulf %p_acc, %dp : !s
+    %product = tile.expr cast(%p_tile : !ds) * %dp : !s
     %sum_block = tile.reduce add %product dim 1 : !s -> !row
     %sum_new = arith.addf %sum_old, %sum_block : !row
     scf.yield %sum_new : !row
@@ -117,10 +104,9 @@ tile.kernel @attention_backward_saved_probs_delta_of_p
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions.
 tile.kernel @attention_backward_saved_probs_keys
-    params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dk: !qk_view, %dv: !v_view,
-     %scale: !acc)
+    params(D, DV: int, T: type, BLOCK_M, BLOCK_N: int, let DP: int = padded(D), let DVP: int = padded(DV),
+           let ACC: type = accumulator(T))
+    (%q, %k: !qk_view, %v, %do: !v_view, %p: !p_view, %delta: !row_view, %dk: !qk_view, %dv: !v_view, %scale: !acc)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -129,9 +115,8 @@ tile.kernel @attention_backward_saved_probs_keys
   %k_heads = tile.dim %k, 1 : !qk_view
   %group = arith.divsi %q_heads, %k_heads : i32
   %first_head = arith.muli %hk, %group : i32
-  %block_n = tile.param BLOCK_N : i32
   %block_m = tile.param BLOCK_M : i32
-  %n = arith.muli %bn, %block_n : i32
+  %n = tile.expr %bn * BLOCK_N : i32
   %no_dk = tile.constant 0 : !dk
   %no_dv = tile.constant 0 : !dv
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
@@ -146,11 +131,8 @@ tile.kernel @attention_backward_saved_probs_keys
       %pt_tile = tile.load %p[%b, %h, %m, %n] dims [3, 2] : !p_view -> !dst
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-      %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-      %dpt_centered = arith.subf %dpt, %delta_each : !st
-      %pt = tile.cast %pt_tile : !dst -> !st
-      %dst = arith.mulf %pt, %dpt_centered : !st
-      %dst_rounded = tile.cast %dst : !st -> !dst
+      %dpt_centered = tile.expr %dpt - expand(%delta_row, 0) : !st
+      %dst_rounded = tile.expr cast(%pt_tile : !dst) * %dpt_centered : !st -> !dst
       %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
       scf.yield %dk_new, %dv_new : !dk, !dv
@@ -158,9 +140,7 @@ tile.kernel @attention_backward_saved_probs_keys
     scf.yield %dk_head, %dv_head : !dk, !dv
   }
 
-  %scales = tile.full %scale : !dk
-  %dk_scaled = arith.mulf %dk_all, %scales : !dk
-  %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+  %dk_rounded = tile.expr %dk_all * full(%scale) : !dk -> !k
   %dv_rounded = tile.cast %dv_all : !dv -> !v
   tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
   tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
@@ -168,16 +148,15 @@ tile.kernel @attention_backward_saved_probs_keys
 
 // A block of queries with all keys: dQ needs no atomic additions.
 tile.kernel @attention_backward_saved_probs_queries
-    params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: !acc)
+    params(D, DV: int, T: type, BLOCK_M, BLOCK_N: int, let DP: int = padded(D), let DVP: int = padded(DV),
+           let ACC: type = accumulator(T))
+    (%q, %k: !qk_view, %v, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: !acc)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %keys = tile.dim %k, 2 : !qk_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %no_dq = tile.constant 0 : !dq
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
@@ -189,15 +168,11 @@ tile.kernel @attention_backward_saved_probs_queries
     %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
     %dp_centered = arith.subf %dp, %delta_each : !s
-    %p_acc = tile.cast %p_tile : !ds -> !s
-    %ds = arith.mulf %p_acc, %dp_centered : !s
-    %ds_rounded = tile.cast %ds : !s -> !ds
+    %ds_rounded = tile.expr cast(%p_tile : !ds) * %dp_centered : !s -> !ds
     %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
     scf.yield %dq_new : !dq
   }
 
-  %scales = tile.full %scale : !dq
-  %scaled = arith.mulf %dq_all, %scales : !dq
-  %rounded = tile.cast %scaled : !dq -> !q
+  %rounded = tile.expr %dq_all * full(%scale) : !dq -> !q
   tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
 }

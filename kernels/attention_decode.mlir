@@ -125,35 +125,6 @@ tile.link "lib/token_scales.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-func.func private @no_keys() -> (!row, !row, !o)
-func.func private @before_keys_of(!row) -> (!row, !row, !o)
-func.func private @p_of_pairs(!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
-func.func private @queries_of_products(!q, !acc) -> (!q_m, !row)
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_with_sinks(!row, !row, !row) -> !row
-func.func private @lowest() -> !acc
-func.func private @first_key_of(i32, !lengths) -> i32
-func.func private @key_in_whole(i32, i32) -> i32
-func.func private @key_not_behind(i32, i32) -> i32
-func.func private @shift_in_whole(i32, i32, i32, !lengths) -> i32
-func.func private @sink(i32) -> !acc
-func.func private @sink_of_row(i32, i32) -> !acc
-func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
-func.func private @part_of_values(!o_view, i32, i32) -> !o_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @padding_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @blocks_of_part(i32, i32, i32) -> i32
-func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
-    -> (!columns, !columns, !columns)
-func.func private @index_or_zero(i32, i32) -> i32
-func.func private @factors_of_tokens(i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
-func.func private @products_by_token(!s, !by) -> !s
-func.func private @p_by_token(!s, !by) -> !s
-func.func private @without_unit(!o) -> !o
-
 tile.program @attention_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T,
@@ -218,37 +189,23 @@ tile.program @attention_decode
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
-     %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
-     %v_descale: !factors when (DESCALE), %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN),
-     %first_keys: !lengths when (SHARD), %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
-     %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+     %kv_num_blocks: !count_view when (LISTED), %k_descale, %v_descale: !factors when (DESCALE),
+     %k_scales, %v_scales: !factors when (BY_TOKEN), %first_keys: !lengths when (SHARD),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc,
+     %window_left, %window_right: i32 = -1) {
   %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
-  tile.launch @attention_decode_part(
-      %q, %k_pages, %v_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %cu_seqlens_q, %leftpad,
-      %kv_indices, %kv_num_blocks, %k_descale, %v_descale, %k_scales, %v_scales, %first_keys, %total_lens, %scale,
-      %window_left, %window_right)
-      : !q_view, !k_view, !v_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths,
-        !list_view, !count_view, !factors, !factors, !factors, !factors, !lengths, !lengths, !acc, i32, i32
-  tile.launch @attention_decode_merge(
-      %o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens, %cu_seqlens_q, %leftpad, %kv_indices,
-      %kv_num_blocks, %first_keys, %total_lens, %window_left)
-      when (PARTS > 1)
-      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths, !lengths, !lengths, !list_view,
-        !count_view, !lengths, !lengths, i32
+  tile.launch @attention_decode_part(o_parts = %o_parts, lse_parts = %lse_parts) : !o_parts, !lse_parts
+  tile.launch @attention_decode_merge(o_parts = %o_parts, lse_parts = %lse_parts) when (PARTS > 1)
+      : !o_parts, !lse_parts
 }
 
 // The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
 // are too many.
 func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %packed = tile.param PACKED : i1
-  %a = arith.select %packed, %c0, %b : i32
+  %a = tile.expr select(PACKED, 0, %b) : i32
   %begin, %given = func.call @rows_of(%b, %cu_seqlens_q, %all) : (i32, !lengths, i32) -> (i32, i32)
-  %most = tile.param ROWS : i32
-  %is_more = arith.cmpi sgt, %given, %most : i32
-  %left_out = arith.andi %packed, %is_more : i1
-  %queries = arith.select %left_out, %c0, %given : i32
+  %queries = tile.expr select(and(PACKED, %given > ROWS), 0, %given) : i32
   return %a, %begin, %queries : i32, i32, i32
 }
 
@@ -262,47 +219,26 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view,
                             %kv_num_blocks: !count_view, %first_keys: !lengths, %total_lens: !lengths,
                             %window_left: i32, %most: i32, %pairs: i32)
     -> (i32, i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %page_rows = tile.dim %k_pages, 1 : !k_view
   %all_keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
-  %packed = tile.param PACKED : i1
-  %has_none = arith.cmpi eq, %queries, %c0 : i32
-  %is_left_out = arith.andi %packed, %has_none : i1
-  %keys = arith.select %is_left_out, %c0, %all_keys : i32
+  %keys = tile.expr select(and(PACKED, %queries == 0), 0, %all_keys) : i32
   %block_n = tile.param BLOCK_N : i32
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
   %length = arith.subi %keys, %origin : i32
   // Windows, and keys behind padding, begin at whole iterations.
   %shift = func.call @shift_in_whole(%b, %queries, %keys, %total_lens) : (i32, i32, i32, !lengths) -> i32
   %first_key = func.call @first_key_of(%b, %first_keys) : (i32, !lengths) -> i32
-  %from_origin = arith.subi %shift, %origin : i32
   // A side of more than all keys would wrap.
-  %is_shard = tile.param SHARD : i1
-  %all = arith.select %is_shard, %shift, %keys : i32
-  %wide = arith.addi %all, %queries : i32
-  %side = arith.minsi %window_left, %wide : i32
-  %wanted_position = arith.subi %from_origin, %side : i32
+  %wanted_position = tile.expr %shift - %origin - min(%window_left, select(SHARD, %shift, %keys) + %queries) : i32
   %wanted = func.call @key_not_behind(%wanted_position, %first_key) : (i32, i32) -> i32
-  %open = arith.cmpi slt, %window_left, %c0 : i32
-  %no_window = tile.param not(WINDOW) : i1
-  %is_open = arith.ori %open, %no_window : i1
-  %not_before = arith.maxsi %wanted, %c0 : i32
-  %not_behind = arith.minsi %not_before, %length : i32
-  %window_block = arith.divsi %not_behind, %block_n : i32
-  %of_window = arith.select %is_open, %c0, %window_block : i32
-  %padding_left = arith.subi %padding, %origin : i32
-  %of_padding = arith.divsi %padding_left, %block_n : i32
-  %later = arith.maxsi %of_window, %of_padding : i32
-  %padded = tile.param LEFTPAD : i1
-  %first_block = arith.select %padded, %later, %of_window : i32
-  %before = arith.muli %first_block, %block_n : i32
-  %first = arith.addi %origin, %before : i32
+  %is_open = tile.expr or(%window_left < 0, param(not(WINDOW))) : i32
+  %window_block = tile.expr min(max(%wanted, 0), %length) / BLOCK_N : i32
+  %of_window = tile.expr select(%is_open, 0, %window_block) : i32
+  %first_block = tile.expr select(LEFTPAD, max(%of_window, (%padding - %origin) / BLOCK_N), %of_window) : i32
+  %first = tile.expr %origin + %first_block * BLOCK_N : i32
   // Unsigned, since a signed division takes more instructions, and a first tile waits for all of them. No sum wraps: an
   // extent is at most 2^31 - 1.
-  %c_less = arith.constant -1 : i32
-  %last_of_block = arith.addi %block_n, %c_less : i32
-  %up_to_block = arith.addi %length, %last_of_block : i32
+  %up_to_block = tile.expr %length + (BLOCK_N + -1) : i32
   %all_blocks = arith.divui %up_to_block, %block_n : i32
   %blocks_behind = arith.subi %all_blocks, %first_block : i32
   %listed = tile.param LISTED : i1
@@ -310,15 +246,13 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view,
     %list_b, %list_h = func.call @list_of_keys(%b, %hk, %kv_num_blocks) : (i32, i32, !count_view) -> (i32, i32)
     %given = tile.at %kv_num_blocks[%list_b, %list_h, 0] : !count_view
     %entries = tile.dim %kv_indices, 3 : !list_view
-    %not_negative = arith.maxsi %given, %c0 : i32
-    %count = arith.minsi %not_negative, %entries : i32
-    %is_empty = arith.cmpi eq, %keys, %c0 : i32
-    %own = arith.select %is_empty, %c0, %count : i32
+    %count = tile.expr min(max(%given, 0), %entries) : i32
+    %own = tile.expr select(%keys == 0, 0, %count) : i32
     scf.yield %own : i32
   } else {
     scf.yield %blocks_behind : i32
   }
-  %first_own = arith.select %listed, %c0, %first : i32
+  %first_own = tile.expr select(LISTED, 0, %first) : i32
   %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
   return %keys, %first_own, %blocks, %each : i32, i32, i32, i32
 }
@@ -351,25 +285,23 @@ tile.kernel @attention_decode_part
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
-     %kv_num_blocks: !count_view when (LISTED), %k_descale: !factors when (DESCALE),
-     %v_descale: !factors when (DESCALE), %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN),
-     %first_keys: !lengths when (SHARD), %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
-     %scale: !acc, %window_left: i32, %window_right: i32)
+     %kv_num_blocks: !count_view when (LISTED), %k_descale, %v_descale: !factors when (DESCALE),
+     %k_scales, %v_scales: !factors when (BY_TOKEN), %first_keys: !lengths when (SHARD),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc,
+     %window_left, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
-  %packed = tile.param PACKED : i1
   %elements = tile.dim %q, 0 : !q_view
   %packed_sequences = tile.dim %o_parts, 0 : !o_parts
-  %sequences = arith.select %packed, %packed_sequences, %elements : i32
+  %sequences = tile.expr select(PACKED, %packed_sequences, %elements) : i32
   %all_queries = tile.dim %q, 2 : !q_view
   %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
       : (i32, !lengths, i32) -> (i32, i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!q_view, i32, i32) -> !q_view
-  %o_part = func.call @part_of_values(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
-  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !q_view
+  %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
+  %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
   %keys, %first, %blocks, %each = func.call @parts_of(
@@ -377,22 +309,17 @@ tile.kernel @attention_decode_part
       %total_lens, %window_left, %most, %pairs)
       : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, !lengths, !lengths, i32, i32, i32)
       -> (i32, i32, i32, i32)
-  %block_n = tile.param BLOCK_N : i32
-  %keys_each = arith.muli %each, %block_n : i32
+  %keys_each = tile.expr %each * BLOCK_N : i32
   %blocks_before = arith.muli %part, %each : i32
-  %before = arith.muli %blocks_before, %block_n : i32
-  %begin_of_part = arith.addi %first, %before : i32
-  %wanted_end = arith.addi %begin_of_part, %keys_each : i32
-  %end_of_part = arith.minsi %wanted_end, %keys : i32
+  %begin_of_part = tile.expr %first + %blocks_before * BLOCK_N : i32
+  %end_of_part = tile.expr min(%begin_of_part + %keys_each, %keys) : i32
   // A part of a list may have any keys.
   %listed = tile.param LISTED : i1
-  %begin = arith.select %listed, %c0, %begin_of_part : i32
-  %end = arith.select %listed, %keys, %end_of_part : i32
+  %begin = tile.expr select(LISTED, 0, %begin_of_part) : i32
+  %end = tile.expr select(LISTED, %keys, %end_of_part) : i32
   %list_b, %list_h, %count = scf.if %listed -> (i32, i32, i32) {
     %own_b, %own_h = func.call @list_of_keys(%b, %hk, %kv_num_blocks) : (i32, i32, !count_view) -> (i32, i32)
-    %blocks_left = arith.subi %blocks, %blocks_before : i32
-    %some_left = arith.maxsi %blocks_left, %c0 : i32
-    %entries = arith.minsi %some_left, %each : i32
+    %entries = tile.expr min(max(%blocks - %blocks_before, 0), %each) : i32
     scf.yield %own_b, %own_h, %entries : i32, i32, i32
   } else {
     scf.yield %c0, %c0, %c0 : i32, i32, i32
@@ -407,15 +334,11 @@ tile.kernel @attention_decode_part
       : !k_view, !table -> !k_rows
   %v = tile.paged %v_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !v_view, !table -> !v_rows
-  %has_factors = tile.param DESCALE : i1
   %k_by = tile.at %k_descale[%b, %hk] : !factors
-  %k_by_acc = tile.cast %k_by : f32 -> !acc
-  %scale_by = arith.mulf %scale, %k_by_acc : !acc
-  %scale_all = arith.select %has_factors, %scale_by, %scale : !acc
+  %scale_all = tile.expr select(DESCALE, %scale * cast(%k_by : f32), %scale) : !acc
   // The heads of the group. Further rows of the tile are queries of other heads, or zero, and are not stored; they
   // attend as others do, so that only the last keys need a mask.
-  %group = tile.param GROUP : i32
-  %h = arith.muli %hk, %group : i32
+  %h = tile.expr %hk * GROUP : i32
   %one_query = tile.param ROWS == 1 : i1
   %q_tile = scf.if %one_query -> (!q) {
     %of_heads = tile.load %q_part[%a, %h, 0, 0] dims [1, 3] : !q_view -> !q
@@ -427,7 +350,7 @@ tile.kernel @attention_decode_part
   }
   %q_own, %scales = func.call @queries_of_products(%q_tile, %scale_all) : (!q, !acc) -> (!q_m, !row)
   %with_sinks = tile.param SINKS : i1
-  %is_first = arith.cmpi eq, %part, %c0 : i32
+  %is_first = tile.expr %part == 0 : i32
   %no_sinks = tile.constant minus_inf : !row
   %sinks = scf.if %with_sinks -> (!row) {
     %number = tile.iota %c0 dim 0 : !row_i32
@@ -449,8 +372,7 @@ tile.kernel @attention_decode_part
   %max, %sum, %acc = tile.for_blocks %n in (%begin to %end
           listed %list[%list_b, %list_h, %c0] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%c0 to %tile_rows)
-      where @attends_of_cached(%offset, %b, %h, against, block, %shift, %window_left, %window_right
-          : i32, i32, i32, i32, i32, i32)
+      where @attends_of_cached(%offset, %b, %h, against, block, %shift, %window_left, %window_right)
           when (MASKED)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
@@ -463,9 +385,7 @@ tile.kernel @attention_decode_part
     %products = tile.dot %q_own, %k_tile transpose_b : !q_m, !k -> !s
     %products_own = func.call @products_by_token(%products, %k_token) : (!s, !by) -> !s
     %scale_each = tile.full %scale_all : !s
-    %scale_rows = tile.expand %scales dim 1 : !row -> !s
-    %is_scaled = tile.param SCALED : i1
-    %scales_own = arith.select %is_scaled, %scale_rows, %scale_each : !s
+    %scales_own = tile.expr select(SCALED, expand(%scales, 1), %scale_each) : !s
     %rows = tile.iota %c0 dim 0 : !pos
     %numbers = tile.iota %n dim 1 : !pos
     %positions = tile.map @key_in_whole(%numbers, %first_key) : (!pos, i32) -> !pos
@@ -483,14 +403,12 @@ tile.kernel @attention_decode_part
   %normal = func.call @without_unit(%normal_units) : (!o) -> !o
   %v_by = tile.at %v_descale[%b, %hk] : !factors
   %v_by_acc = tile.cast %v_by : f32 -> !acc
-  %v_factors = tile.full %v_by_acc : !o
-  %descaled = arith.mulf %normal, %v_factors : !o
-  %result = arith.select %has_factors, %descaled, %normal : !o
+  %result = tile.expr select(DESCALE, %normal * full(%v_by_acc), %normal) : !o
   %lse_row = func.call @lse_with_sinks(%sinks, %max, %sum) : (!row, !row, !row) -> !row
   // A sequence without keys has one part as well, without keys.
   %is_whole = arith.cmpi sle, %blocks, %each : i32
   scf.if %is_whole {
-    %rows = arith.select %is_first, %group, %c0 : i32
+    %rows = tile.expr select(%is_first, GROUP, 0) : i32
     %o_group = tile.subview %o_part dim 1 from %h size %rows : !o_view
     %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
     %o_tile = tile.cast %result : !o -> !o_t
@@ -504,8 +422,7 @@ tile.kernel @attention_decode_part
       tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
     }
   } else {
-    %is_part = arith.cmpi sgt, %blocks, %blocks_before : i32
-    %rows = arith.select %is_part, %group, %c0 : i32
+    %rows = tile.expr select(%blocks > %blocks_before, GROUP, 0) : i32
     %o_group = tile.subview %o_parts dim 1 from %h size %rows : !o_parts
     %lse_group = tile.subview %lse_parts dim 1 from %h size %rows : !lse_parts
     scf.if %one_query {
@@ -521,11 +438,10 @@ tile.kernel @attention_decode_part
 }
 
 tile.kernel @attention_decode_merge
-    params(D: int, DV: int, T: type, CACHE: type, GROUP: int, ROWS: int,
-           CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
-           LEFTPAD: flag, LISTED: flag, SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int, PART_UNIT: int,
-           BLOCK_N: int, let MERGE: int = 8,
-           let PAIR_SHARE: int = 2, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(D, DV: int, T, CACHE: type, GROUP, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, PAGE_ROWS: int, PACKED, LEFTPAD, LISTED, SHARD: flag,
+           RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, BLOCK_N: int, let MERGE: int = 8, let PAIR_SHARE: int = 2,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
@@ -533,13 +449,10 @@ tile.kernel @attention_decode_merge
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %window_left: i32)
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
-  %packed = tile.param PACKED : i1
   %elements = tile.dim %o, 0 : !o_view
   %packed_sequences = tile.dim %o_parts, 0 : !o_parts
-  %sequences = arith.select %packed, %packed_sequences, %elements : i32
+  %sequences = tile.expr select(PACKED, %packed_sequences, %elements) : i32
   %key_heads = tile.dim %k_pages, 2 : !k_view
   %pairs = arith.muli %sequences, %key_heads : i32
   %are_few, %o_first, %lse_first = func.call @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
@@ -547,8 +460,7 @@ tile.kernel @attention_decode_merge
   %all_queries = tile.dim %o, 2 : !o_view
   %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
       : (i32, !lengths, i32) -> (i32, i32, i32)
-  %group = tile.param GROUP : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = tile.expr %h / GROUP : i32
   %keys, %first_key, %blocks, %each = func.call @parts_of(
       %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys,
       %total_lens, %window_left, %most, %pairs)
@@ -557,18 +469,15 @@ tile.kernel @attention_decode_merge
   %max, %sum, %acc = func.call @merge_all_parts(
       %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
       : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)
-  %is_part = arith.cmpi sgt, %blocks, %each : i32
-  %rows = arith.select %is_part, %c1, %c0 : i32
-  %o_own = func.call @part_of_values(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
-  %lse_own = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %rows = tile.expr select(%blocks > %each, 1, 0) : i32
+  %o_own = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
+  %lse_own = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
   %o_head = tile.subview %o_own dim 1 from %h size %rows : !o_view
   %lse_head = tile.subview %lse_own dim 1 from %h size %rows : !row_view
   %inverse = tile.map @reciprocal_or_zero(%sum) : (!columns) -> !columns
-  %o_columns = arith.mulf %acc, %inverse : !columns
-  %o_tile = tile.cast %o_columns : !columns -> !tile.tile<[DVP], T>
+  %o_tile = tile.expr %acc * %inverse : !columns -> !tile.tile<[DVP], T>
   tile.store %o_tile, %o_head[%a, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
   // All columns have the same LSE; the view of one head has room for one.
-  %log_sum = math.log %sum : !columns
-  %lse_columns = arith.addf %max, %log_sum : !columns
+  %lse_columns = tile.expr %max + log(%sum) : !columns
   tile.store %lse_columns, %lse_head[%a, 0, %i] dims [1] : !columns, !row_view
 }

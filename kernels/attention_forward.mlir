@@ -14,44 +14,17 @@
 //   v     [B, Hkv, Skv, DV]  T       values; with CACHED [P, R, Hkv, DV] CACHE
 //   o     [B, Hq,  Sq,  DV]  TO      result
 //   lse   [B, Hq,  Sq]       ACC     result, optional
-//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]   i32, only with PACKED
-//         Offsets of the sequences. They ascend, and lie between 0 and Sq (Skv); the first need not be 0, nor the last
-//         Sq. Rows before the first and after the last belong to no sequence: these queries attend no key, and no
-//         query attends these keys. The host checks the offsets; a device checks them on request. Without the check,
-//         the kernel clamps each offset to the range 0 to Sq (Skv) and treats a sequence that ends before it begins as
-//         empty. If the offsets do not ascend, it is undefined which rows are written.
-//         With CACHED there is no cu_seqlens_k.
-//   seq_lens        [sequences]      i32, only with CACHED
-//         Keys of each sequence, those of its queries included: at most L * R, or R without a table. The sequences are
-//         the B elements of a batch, or those of PACKED.
-//   block_table     [sequences, L]   i32, only with PAGE_ROWS
-//         Key j of sequence b is row j mod R of page block_table[b, j / R]. Without PAGE_ROWS, P is the number of
-//         sequences, and sequence b is page b.
-//         The host checks the lengths, and the page numbers of the keys within them; a device checks them on request.
-//         Without the check, the kernel clamps a length to the keys that the table has room for, and a page that does
-//         not exist reads as zeros. The kernel never reads rows beyond the end of a sequence; they may hold NaN.
-//         Lengths and page numbers are read on the device, so that they may change between replays of a graph.
-//   leftpad         [sequences]      i32, only with LEFTPAD
-//         So many of the first keys of each sequence are padding, which no query attends. Positions and lengths count
-//         it. It is not read, but with PAGE_ROWS for the block of keys in which it ends: there, it must be finite in v.
-//   k_factors, v_factors   [sequences, Hkv]  f32, only with DESCALE
-//         The cache holds values divided by these factors, of each sequence and key head.
-//   k_scales, v_scales     [P * R, Hkv]        f32, only with BY_TOKEN
-//         The same of each key and value: row j of page p has factors in row p * R + j. Others are not read.
-//   kv_indices      [B or 1, Hq or 1, Mb, L]   i32, only with LISTED
-//         For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of the blocks of LIST_BLOCK_N keys that these
-//         queries attend, each at most once. The kernel ignores numbers outside of k. With CACHED, the second extent
-//         may also be Hkv, for lists that the heads of a group share.
-//   kv_num_blocks   [B or 1, Hq or 1, Mb]      i32, only with LISTED
-//         How many of the L entries count.
-//   q_descale, k_descale, v_descale   [1]      f32, only if T has 8 bits
-//         The arrays q, k and v hold values divided by these factors.
-//   o_before        [B, Hq, Sq, DV]  ACC, lse_before   [B, Hq, Sq]   ACC, only with CONTINUED
-//         O and LSE over other keys. May be the arrays o and lse.
-//   scale                        ACC, finite, usually 1 / sqrt(D)
+//   scale                    ACC     finite, usually 1 / sqrt(D)
 //   window_left, window_right    i32, >= -1, default -1: that side of the window is open. Other values require WINDOW.
+//   cu_seqlens_q, cu_seqlens_k   only with PACKED: see lib/batch.mlir. With CACHED there is no cu_seqlens_k.
+//   seq_lens, block_table, leftpad, k_factors, v_factors
+//                                only with CACHED, PAGE_ROWS, LEFTPAD and DESCALE: see lib/cache.mlir
+//   kv_indices, kv_num_blocks    only with LISTED: see lib/lists.mlir
 //   first_row, first_key, diagonal, first_head, first_batch
 //                                i32, only with SHARD: see lib/shard.mlir
+//   q_descale, k_descale, v_descale   [1]  f32, only if T has 8 bits: q, k and v hold values divided by these factors
+//   o_before  [B, Hq, Sq, DV] ACC, lse_before [B, Hq, Sq] ACC, only with CONTINUED: O and LSE over other keys. May be
+//                                the arrays o and lse.
 //
 // Hq is a multiple of Hkv: Hq / Hkv consecutive query heads share a key head (MHA, GQA, MQA). Sq and Skv may have any
 // value, including 0, and need not be multiples of the block sizes. Strides are arbitrary: a cache may have its heads
@@ -66,29 +39,19 @@
 //   CAUSAL    none (default), top_left: keeps j <= i, or bottom_right: keeps j <= i + Skv - Sq.
 //   WINDOW    Keeps i + shift - window_left <= j <= i + shift + window_right. The shift is Skv - Sq under bottom_right,
 //             else 0. Default: false.
-//   PACKED    B is 1, and the arrays hold sequences of different lengths one after the other: sequence b has the
-//             queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1 and the keys that cu_seqlens_k gives in the same way.
-//             Positions, lengths and masks are relative to the sequence. A sequence may be empty. Default: false.
+//   PACKED    B is 1, and the arrays hold sequences of different lengths one after the other (lib/batch.mlir).
+//             Positions, lengths and masks are relative to the sequence. Default: false.
 //   CACHED    The keys and values of each sequence are in a cache, in pages by a block table or in one piece. Skv is
 //             the number of its keys. T has 16 bits or more. Default: whether there are PAGE_ROWS.
-//   CACHE     With CACHED, the type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of
-//             T.
-//   DESCALE   Keys and values of the cache have factors. Default: whether CACHE has 8 bits, and T more, without
-//             BY_TOKEN.
-//   BY_TOKEN  Each key and value of the cache has a factor, up to 1 for values if T is f16. Default: false.
-//   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
-//             there is no block table.
-//   LEFTPAD   The first keys of sequences in a cache are padding: leftpad. Not with LISTED. Default: false.
+//   CACHE, DESCALE, BY_TOKEN, PAGE_ROWS, LEFTPAD   As in lib/cache.mlir. LEFTPAD not with LISTED.
 //   ABOVE     With PACKED and CACHED, sequences with at most so many queries are left out, and their rows are not
 //             written: attention_decode.mlir with PACKED and ROWS = ABOVE writes them. Default: 0.
-//   SHARD     The arrays hold a part of longer sequences, or some heads, whose places the arguments first_row to
-//             first_batch give. Masks and modifiers get positions in the whole. With PACKED, the others than first_head
-//             must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
+//   SHARD     The arrays hold a part of longer sequences, or some heads (lib/shard.mlir). With PACKED, the others than
+//             first_head must be 0. Not with CACHED. Lists of blocks are those of the arrays. Default: false.
 //   CONTINUED The softmax continues that of o_before and lse_before, so that the results are those over their keys and
 //             the keys of this launch. A sink belongs to the first launch. Not with 8-bit types. Default: false.
-//   LISTED    Queries attend only keys of listed blocks. With PACKED, the first extent of the lists is the number of
-//             sequences or 1, blocks count from the begin of a sequence, and Mb is arbitrary. Default: false.
-//   LIST_BLOCK_M, LIST_BLOCK_N   Block sizes of the lists. Default: 128.
+//   LISTED    Queries attend only keys of listed blocks of LIST_BLOCK_M queries and LIST_BLOCK_N keys, by default 128.
+//             Default: false.
 //   BLOCK_M, BLOCK_N             Queries of a program instance, and keys of an iteration. With LISTED, they divide
 //             LIST_BLOCK_M and LIST_BLOCK_N. By default, the compiler chooses them for the target.
 //   DP, DVP   Widths of the tiles, derived from D and DV. The padding reads as zero and is never stored.
@@ -106,9 +69,7 @@
 // e4m3 is 448). Runs are bit-identical.
 //
 // Algorithm: online softmax over blocks of keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
-// The body finds the rows of this instance, iterates over the blocks of keys that they attend, then normalizes and
-// stores O and LSE. Other files replace @score_mod, @mask_mod, @weight_mod, @weight_limit and @sink: see
-// lib/attention.mlir.
+// Other files replace @score_mod, @mask_mod, @weight_mod, @weight_limit and @sink: see lib/attention.mlir.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
@@ -141,45 +102,6 @@ tile.link "lib/token_scales.mlir"
 !by   = !tile.tile<[BLOCK_N], f32>
 !acc = !tile.param<ACC>
 
-// From lib/batch.mlir: which rows of the arrays an instance processes.
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @part_of_queries_and_keys(!q_view, i32, i32) -> !q_view
-func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// From lib/cache.mlir: keys in arrays in one piece, or in a cache.
-func.func private @keys_of(i32, !cu_view, i32, !k_view, !table, !cu_view) -> (i32, i32)
-func.func private @head_of_keys(i32, !q_view, !k_view) -> i32
-func.func private @part_of_stored_keys(!k_view, i32, i32) -> !k_view
-func.func private @part_of_stored_values(!v_view, i32, i32) -> !v_view
-func.func private @cached_rows_of_keys(!k_view, i32, !table, i32) -> !k_rows
-func.func private @cached_rows_of_values(!v_view, i32, !table, i32) -> !v_rows
-func.func private @block_of_keys(!k_view, !k_rows, i32, i32, i32) -> !k
-func.func private @block_of_values(!v_view, !v_rows, i32, i32, i32) -> !v
-func.func private @unless_few(i32, !cu_view, i32, i32) -> (i32, i32)
-func.func private @scale_by_factor(!acc, !factors, i32, i32) -> !acc
-func.func private @values_by_factor(!o, !factors, i32, i32) -> !o
-func.func private @padding_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @head_of_list(i32, i32, !q_view, !count_view) -> i32
-func.func private @attends_behind(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-// From lib/shard.mlir: places in longer sequences.
-func.func private @in_whole(i32, i32) -> i32
-// From lib/attention.mlir: the diagonal of the masks, and the list of a block of queries.
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-// From lib/forward.mlir: the online softmax over blocks of keys.
-func.func private @scale_of_scores(!acc, !one_view, !one_view) -> !acc
-func.func private @descaled(!o, !one_view) -> !o
-func.func private @before_keys(i32) -> (!row, !row, !o)
-func.func private @after_keys(!row, !o) -> (!row, !row, !o)
-func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
-// From lib/token_scales.mlir: factors of each key and value.
-func.func private @factors_of_tokens(i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
-func.func private @round_of_tokens(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc, !by, !by)
-    -> (!row, !row, !o)
-func.func private @without_unit(!o) -> !o
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of_head(i32, !row, !row) -> !row
-
 // Whether a query attends a key, by their positions in the whole. Padding is that of caches, which are no shards.
 func.func private @attends_among(%first_row: i32, %first_key: i32, %padding: i32, %b: i32, %h: i32, %i: i32, %j: i32,
                                  %shift: i32, %left: i32, %right: i32) -> i1 {
@@ -193,17 +115,16 @@ func.func private @attends_among(%first_row: i32, %first_key: i32, %padding: i32
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false,
-           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
+           WINDOW, PACKED, LISTED: flag = false, PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0,
+           CACHED: flag = PAGE_ROWS > 0, LEFTPAD: flag = false,
            CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T, BY_TOKEN: flag = false,
-           DESCALE: flag = and(and(bits(CACHE) == 8, bits(T) > 8), not(BY_TOKEN)),
-           ABOVE: int = 0, SHARD: flag = false, CONTINUED: flag = false,
-           LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
+           DESCALE: flag = and(and(bits(CACHE) == 8, bits(T) > 8), not(BY_TOKEN)), ABOVE: int = 0,
+           SHARD, CONTINUED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
-           let ACC: type = accumulator(T),
-           let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
-           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = and(replaced("sink"), not(CONTINUED)),
-           let HEAD_ROWS: int = 0, let UNIT: int = select(T == f16, 256, 1))
+           let ACC: type = accumulator(T), let DP: int = padded_for("depth", D, DV, T),
+           let DVP: int = padded_for("columns", DV, D, T), let NATURAL: flag = replaced("score_mod.unbounded"),
+           let SINKS: flag = and(replaced("sink"), not(CONTINUED)), let HEAD_ROWS: int = 0,
+           let UNIT: int = select(T == f16, 256, 1))
     require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(LEFTPAD, LISTED)), not(and(CACHED, FP8)),
             or(CACHE == T, and(CACHED, bits(CACHE) == 8)), or(not(DESCALE), and(CACHED, bits(CACHE) == 8)),
             or(CACHED, not(LEFTPAD)), ABOVE >= 0, or(ABOVE == 0, and(PACKED, CACHED)),
@@ -238,16 +159,13 @@ tile.kernel @attention_forward
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
      %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %k_factors: !factors when (DESCALE), %v_factors: !factors when (DESCALE),
-     %k_scales: !factors when (BY_TOKEN), %v_scales: !factors when (BY_TOKEN), %q_descale: !one_view when (FP8),
-     %k_descale: !one_view when (FP8), %v_descale: !one_view when (FP8), %o_before: !before_view when (CONTINUED),
-     %lse_before: !row_view when (CONTINUED), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1,
-     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
-     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
+     %k_factors, %v_factors: !factors when (DESCALE), %k_scales, %v_scales: !factors when (BY_TOKEN),
+     %q_descale, %k_descale, %v_descale: !one_view when (FP8), %o_before: !before_view when (CONTINUED),
+     %lse_before: !row_view when (CONTINUED), %scale: !acc, %window_left, %window_right: i32 = -1,
+     %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
-  %c0 = arith.constant 0 : i32
   %all_queries = tile.dim %q, 2 : !q_view
   %all_keys = tile.dim %k, 2 : !k_view
 
@@ -260,25 +178,21 @@ tile.kernel @attention_forward
   %queries, %keys = func.call @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there)
       : (i32, !cu_view, i32, i32) -> (i32, i32)
   %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!q_view, i32, i32) -> !q_view
-  %k_part = func.call @part_of_stored_keys(%k, %k_begin, %keys) : (!k_view, i32, i32) -> !k_view
-  %v_part = func.call @part_of_stored_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !q_view
+  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !k_view
+  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_view
   %k_cached = func.call @cached_rows_of_keys(%k, %b, %block_table, %keys) : (!k_view, i32, !table, i32) -> !k_rows
   %v_cached = func.call @cached_rows_of_values(%v, %b, %block_table, %keys) : (!v_view, i32, !table, i32) -> !v_rows
-  %o_part = func.call @part_of_outputs(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
-  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
+  %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
   %hk = func.call @head_of_keys(%h, %q, %k) : (i32, !q_view, !k_view) -> i32
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   // Places in the whole: zeros without SHARD.
-  %is_shard = tile.param SHARD : i1
-  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
-  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
-  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
-  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
-  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
-  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
-  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
-  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
+  %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
+  %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
+  %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
   %scale_fp8 = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
   %scale_all = func.call @scale_by_factor(%scale_fp8, %k_factors, %b, %hk) : (!acc, !factors, i32, i32) -> !acc
@@ -291,7 +205,7 @@ tile.kernel @attention_forward
   %continued = tile.param CONTINUED : i1
   %no_max, %no_sum, %no_o = scf.if %continued -> (!row, !row, !o) {
     %before_part = tile.subview %o_before dim 2 from %q_begin size %queries : !before_view
-    %sums_part = func.call @part_of_sums(%lse_before, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+    %sums_part = tile.subview %lse_before dim 2 from %q_begin size %queries when (PACKED) : !row_view
     %o_tile_before = tile.load %before_part[%a, %h, %m, 0] : !before_view -> !o
     %lse_row_before = tile.load %sums_part[%a, %h, %m] : !row_view -> !row
     %max_before, %sum_before, %acc_before = func.call @after_keys(%lse_row_before, %o_tile_before)
@@ -308,8 +222,7 @@ tile.kernel @attention_forward
   %max, %sum, %acc = tile.for_blocks %n in (%origin to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries) descending
-      where @attends_among(%row_0, %key_0, %padding, %at_b, %at_h, against, block, %shift, %window_left, %window_right
-          : i32, i32, i32, i32, i32, i32, i32, i32)
+      where @attends_among(%row_0, %key_0, %padding, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_by, %v_by = func.call @factors_of_tokens(%n, %keys, %b, %hk, %k, %block_table, %k_scales, %v_scales)

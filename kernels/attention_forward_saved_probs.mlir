@@ -44,53 +44,42 @@ tile.link "lib/softmax.mlir"
 !row  = !tile.tile<[BLOCK_M], ACC>
 !acc  = !tile.param<ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
-func.func private @score_mod(!acc, i32, i32, i32, i32) -> !acc
-func.func private @lowest() -> !acc
-func.func private @reciprocal_or_zero(!acc) -> !acc
-
 // The scores in base 2 of the queries from %m on with the keys from %n on, -inf where %keep is false.
 func.func private @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
     -> !s {
   %scales = tile.full %scale : !s
-  %log2es = tile.constant 1.4426950408889634 : !s
-  %masked_out = tile.constant minus_inf : !s
   %rows = tile.iota %m dim 0 : !pos
   %cols = tile.iota %n dim 1 : !pos
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
-  %x = tile.select %keep, %base2, %masked_out : !keep, !s
+  %x = tile.expr select(%keep, %modified * log2e, minus_inf) fastmath<reassoc, contract> : !s
   return %x : !s
 }
 
 tile.kernel @attention_forward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128] = select(or(not(on_gpu()), ROW_BYTES <= 256), 64,
-                                                      select(ROW_BYTES <= 512, 32, 16)),
-           BLOCK_N: int in [16, 32, 64, 128] = BLOCK_M,
-           let ACC: type = accumulator(T), let DP: int = padded(D), let DVP: int = padded(DV))
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           let SHARD: flag = false, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_M: int in [16, 32, 64, 128] =
+               select(or(not(on_gpu()), ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
+           BLOCK_N: int in [16, 32, 64, 128] = BLOCK_M, let ACC: type = accumulator(T), let DP: int = padded(D),
+           let DVP: int = padded(DV))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(p, q, 0, 1, 2), dim(p, 3) == dim(k, 2),
             finite(scale), select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %p: !p_view, %lse: optional !row_view,
-     %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
+    (%q, %k: !qk_view, %v, %o: !v_view, %p: !p_view, %lse: optional !row_view, %scale: !acc,
+     %window_left, %window_right: i32 = -1)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
 
   // The maximum of each row, and the sum of exp2(x - max).
@@ -98,7 +87,7 @@ tile.kernel @attention_forward_saved_probs
   %no_max = tile.full %lowest : !row
   %no_sum = tile.constant 0 : !row
   %max, %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
@@ -110,10 +99,7 @@ tile.kernel @attention_forward_saved_probs
     %below = arith.subf %x, %max_each : !s
     %p_block = math.exp2 %below : !s
     %sum_block = tile.reduce add %p_block dim 1 : !s -> !row
-    %fall = arith.subf %max_old, %max_new : !row
-    %rescale = math.exp2 %fall : !row
-    %sum_kept = arith.mulf %sum_old, %rescale : !row
-    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %sum_new = tile.expr %sum_old * exp2(%max_old - %max_new) + %sum_block : !row
     tile.yield %max_new, %sum_new : !row, !row
   }
 
@@ -131,13 +117,11 @@ tile.kernel @attention_forward_saved_probs
     // A mask may keep columns behind the last key.
     %attends = tile.map @attends(%b, %h, %rows, %cols, %shift, %window_left, %window_right)
         : (i32, i32, !pos, !pos, i32, i32, i32) -> !keep
-    %is_key = arith.cmpi slt, %cols, %all_cols : !pos
-    %keep = arith.andi %attends, %is_key : !keep
+    %keep = tile.expr and(%attends, %cols < %all_cols) : !pos
     %x = func.call @scores_of(%q_tile, %k_tile, %keep, %b, %h, %m, %n, %scale)
         : (!q, !k, !keep, i32, i32, i32, i32, !acc) -> !s
     %below = arith.subf %x, %max_each : !s
-    %weight = math.exp2 %below : !s
-    %p_block = arith.mulf %weight, %inverse_each : !s
+    %p_block = tile.expr exp2(%below) * %inverse_each : !s
     %p_tile = tile.cast %p_block : !s -> !p
     tile.store %p_tile, %p[%b, %h, %m, %n] : !p, !p_view
     %acc_new = tile.dot %p_tile, %v_tile, %acc_old : !p, !v -> !o
@@ -147,9 +131,6 @@ tile.kernel @attention_forward_saved_probs
   %o_tile = tile.cast %acc : !o -> !tile.tile<[BLOCK_M, DVP], T>
   tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
   // LSE = log(2^max * sum), -inf for a row without keys.
-  %ln2s = tile.constant 0.6931471805599453 : !row
-  %max_natural = arith.mulf %max, %ln2s : !row
-  %log_sum = math.log %sum : !row
-  %lse_row = arith.addf %max_natural, %log_sum : !row
+  %lse_row = tile.expr %max * ln2 + log(%sum) : !row
   tile.store %lse_row, %lse[%b, %h, %m] : !row, !row_view
 }

@@ -49,36 +49,22 @@ tile.link "lib/softmax.mlir"
 !no_o   = !tile.tile<[BLOCK_H, DP], i1>
 !acc    = !tile.param<ACC>
 
-func.func private @lowest() -> !acc
-
 // The state after one more part: the maximum of LSE so far, the sum of exp(LSE - max) and that of exp(LSE - max) O.
 func.func private @with_part(%lse: !row, %o_part: !o_part, %max_old: !row, %sum_old: !row, %acc_old: !o)
     -> (!row, !row, !o) {
-  %base2 = tile.param BASE2 : i1
-  %one = tile.constant 1.0 : !row
-  %log2e_natural = tile.constant 1.4426950408889634 : !row
-  %log2e = arith.select %base2, %one, %log2e_natural : !row
-  %minus_inf = tile.constant minus_inf : !row
-  %zero = tile.constant 0.0 : !o
+  %log2e = tile.expr select(BASE2, 1, log2e) : !row
   %max = arith.maximumf %max_old, %lse : !row
   // Differences first: with a sink, a natural LSE may be too large for base 2.
-  %below = arith.subf %lse, %max : !row
-  %below_base2 = arith.mulf %below, %log2e : !row
-  %weight = math.exp2 %below_base2 : !row
-  %fall = arith.subf %max_old, %max : !row
-  %fall_base2 = arith.mulf %fall, %log2e : !row
-  %rescale = math.exp2 %fall_base2 : !row
-  %is_none = arith.cmpf oeq, %lse, %minus_inf : !row
+  %weight = tile.expr exp2((%lse - %max) * %log2e) : !row
+  %rescale = tile.expr exp2((%max_old - %max) * %log2e) : !row
+  %is_none = tile.expr %lse == minus_inf : !row
   %is_none_each = tile.expand %is_none dim 1 : !no_row -> !no_o
-  %given = tile.cast %o_part : !o_part -> !o
-  %known = tile.select %is_none_each, %zero, %given : !no_o, !o
+  %known = tile.expr select(%is_none_each, 0, cast(%o_part : !o_part)) : !o
   %weight_each = tile.expand %weight dim 1 : !row -> !o
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
   %weighted = arith.mulf %known, %weight_each : !o
-  %acc_kept = arith.mulf %acc_old, %rescale_each : !o
-  %acc = arith.addf %acc_kept, %weighted : !o
-  %sum_kept = arith.mulf %sum_old, %rescale : !row
-  %sum = arith.addf %sum_kept, %weight : !row
+  %acc = tile.expr %acc_old * %rescale_each + %weighted : !o
+  %sum = tile.expr %sum_old * %rescale + %weight : !row
   return %max, %sum, %acc : !row, !row, !o
 }
 
@@ -94,11 +80,11 @@ func.func private @part(%lse_parts: !lse_parts, %o_parts: !o_parts, %m: i32, %n:
 }
 
 tile.kernel @attention_merge
-    params(D: int, T: type in [f16, bf16, f32, f64], TO: type in [f16, bf16, f32, f64] = T, OTHER: flag = false,
-           BASE2: flag = false, let DP: int = padded(D),
+    params(D: int, T: type in [f16, bf16, f32, f64], TO: type in [f16, bf16, f32, f64] = T,
+           OTHER, BASE2: flag = false, let DP: int = padded(D),
            BLOCK_H: int in [1, 2, 4, 8, 16, 32] =
-               select(DP * bits(T) >= 16384, 1, select(DP * bits(T) >= 8192, 2,
-               select(DP * bits(T) >= 4096, 4, select(DP * bits(T) >= 2048, 8, 16)))),
+               select(DP * bits(T) >= 16384, 1, select(DP * bits(T) >= 8192, 2, select(DP * bits(T) >= 4096, 4,
+               select(DP * bits(T) >= 2048, 8, 16)))),
            let ACC: type = accumulator(T))
     require(D >= 1, D <= 1024, same_dims(lse_parts, o_parts, 0, 1, 2), dim(o, 0) == dim(o_parts, 0),
             dim(o, 1) == dim(o_parts, 2), same_dims(lse, o, 0, 1), same_dims(o_other, o, 0, 1),
@@ -107,12 +93,8 @@ tile.kernel @attention_merge
      %o: !o_view, %lse: optional !row_view)
     grid(%bh = ceildiv(dim(o, 1), BLOCK_H), %m = dim(o, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %c2 = arith.constant 2 : i32
-  %c3 = arith.constant 3 : i32
   %c4 = arith.constant 4 : i32
-  %block_h = tile.param BLOCK_H : i32
-  %h = arith.muli %bh, %block_h : i32
+  %h = tile.expr %bh * BLOCK_H : i32
   %parts = tile.dim %lse_parts, 1 : !lse_parts
   %lowest = func.call @lowest() : () -> !acc
   %no_max = tile.full %lowest : !row
@@ -121,9 +103,9 @@ tile.kernel @attention_merge
   // The loads of four parts are in flight at once. What is not there is not read.
   %max, %sum, %acc = scf.for %n = %c0 to %parts step %c4
       iter_args(%max_old = %no_max, %sum_old = %no_sum, %acc_old = %no_o) -> (!row, !row, !o) : i32 {
-    %n1 = arith.addi %n, %c1 : i32
-    %n2 = arith.addi %n, %c2 : i32
-    %n3 = arith.addi %n, %c3 : i32
+    %n1 = tile.expr %n + 1 : i32
+    %n2 = tile.expr %n + 2 : i32
+    %n3 = tile.expr %n + 3 : i32
     %lse_0, %o_0 = func.call @part(%lse_parts, %o_parts, %m, %n, %h)
         : (!lse_parts, !o_parts, i32, i32, i32) -> (!row, !o_part)
     %lse_1, %o_1 = func.call @part(%lse_parts, %o_parts, %m, %n1, %h)
@@ -153,14 +135,9 @@ tile.kernel @attention_merge
     scf.yield %max, %sum, %acc : !row, !row, !o
   }
   %inverse = tile.map @reciprocal_or_zero(%sum_all) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
-  %result = arith.mulf %acc_all, %inverse_each : !o
-  %o_tile = tile.cast %result : !o -> !o_t
+  %o_tile = tile.expr %acc_all * expand(%inverse, 1) : !o -> !o_t
   tile.store %o_tile, %o[%m, %h, 0] dims [1, 2] : !o_t, !o_view
-  %base2 = tile.param BASE2 : i1
   %natural_sum = math.log %sum_all : !row
-  %sum_base2 = math.log2 %sum_all : !row
-  %log_sum = arith.select %base2, %sum_base2, %natural_sum : !row
-  %lse_row = arith.addf %max_all, %log_sum : !row
+  %lse_row = tile.expr %max_all + select(BASE2, log2(%sum_all), %natural_sum) : !row
   tile.store %lse_row, %lse[%m, %h] dims [1] : !row, !row_view
 }

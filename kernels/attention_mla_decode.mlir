@@ -67,18 +67,6 @@ tile.link "lib/spread.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-func.func private @no_keys() -> (!row, !row, !o)
-func.func private @softmax_of_block(!s, !row, !row) -> (!s, !row, !row, !row)
-func.func private @rescaled(!row, !o) -> !o
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of(!row, !row) -> !row
-func.func private @keys_before(i32, i32, i32) -> i32
-func.func private @blocks_of_part(i32, i32, i32) -> i32
-func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
-    -> (!columns, !columns, !columns)
-
 tile.program @attention_mla_decode
     params(D: int, DV: int = min(D, 512), T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "bottom_right"] = "none", PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0,
@@ -114,12 +102,9 @@ tile.program @attention_mla_decode
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc) {
   %o_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS, DV] : !o_parts
   %lse_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS] : !lse_parts
-  tile.launch @attention_mla_decode_part(
-      %q, %k_pages, %o, %lse, %o_parts, %lse_parts, %block_table, %seq_lens, %first_keys, %total_lens, %scale)
-      : !q_view, !k_view, !o_view, !row_view, !o_parts, !lse_parts, !table, !lengths, !lengths, !lengths, !acc
-  tile.launch @attention_mla_decode_merge(%o, %lse, %o_parts, %lse_parts, %k_pages, %block_table, %seq_lens)
-      when (PARTS > 1)
-      : !o_view, !row_view, !o_parts, !lse_parts, !k_view, !table, !lengths
+  tile.launch @attention_mla_decode_part(o_parts = %o_parts, lse_parts = %lse_parts) : !o_parts, !lse_parts
+  tile.launch @attention_mla_decode_merge(o_parts = %o_parts, lse_parts = %lse_parts) when (PARTS > 1)
+      : !o_parts, !lse_parts
 }
 
 // The keys of sequence b, how many iterations they take, and how many of these a part has. `pairs`: the tiles of all
@@ -129,8 +114,7 @@ func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table
   %page_rows = tile.dim %k_pages, 1 : !k_view
   %keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
   %block_n = tile.param BLOCK_N : i32
-  %last = tile.param BLOCK_N - 1 : i32
-  %up_to_block = arith.addi %keys, %last : i32
+  %up_to_block = tile.expr %keys + param(BLOCK_N - 1) : i32
   %blocks = arith.divui %up_to_block, %block_n : i32
   %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
   return %keys, %blocks, %each : i32, i32, i32
@@ -138,9 +122,8 @@ func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table
 
 // A part of the keys, for one query of some heads. The only part of a sequence is its result.
 tile.kernel @attention_mla_decode_part
-    params(D: int, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "bottom_right"], PAGE_ROWS: int,
-           SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int, PART_UNIT: int, PAIR_SHARE: int, BLOCK_M: int,
-           BLOCK_N: int, let DVP: int = floordiv(DV, 2),
+    params(D, DV: int, T: type, GROUP: int, CAUSAL: enum in ["none", "bottom_right"], PAGE_ROWS: int, SHARD: flag,
+           RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, PAIR_SHARE, BLOCK_M, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
            let REST: int = max(ceildiv(D - DV, 16), 1) * 16, let TILES: int = ceildiv(GROUP, BLOCK_M),
            let ACC: type = accumulator(T))
     (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
@@ -150,27 +133,20 @@ tile.kernel @attention_mla_decode_part
     grid(%part = dim(o_parts, 3), %row = dim(q, 2) * ceildiv(dim(q, 1), BLOCK_M), %b = dim(q, 0))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %half = tile.param DVP : i32
   %values = tile.param DV : i32
   // The first head of the tile, and its query.
-  %tiles = tile.param TILES : i32
-  %i = arith.divsi %row, %tiles : i32
-  %tile = arith.remsi %row, %tiles : i32
+  %i = tile.expr %row / TILES : i32
   %block_m = tile.param BLOCK_M : i32
-  %h = arith.muli %tile, %block_m : i32
+  %h = tile.expr mod(%row, TILES) * BLOCK_M : i32
   %most = tile.dim %o_parts, 3 : !o_parts
   %sequences = tile.dim %q, 0 : !q_view
   %queries = tile.dim %q, 2 : !q_view
-  %rows = arith.muli %queries, %tiles : i32
-  %pairs = arith.muli %sequences, %rows : i32
+  %pairs = tile.expr %sequences * (%queries * TILES) : i32
   %keys, %blocks, %each = func.call @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs)
       : (i32, !k_view, !table, !lengths, i32, i32) -> (i32, i32, i32)
   // The last query attends all keys, and each one before it one key fewer.
-  %causal = tile.param CAUSAL == "bottom_right" : i1
-  %next = arith.addi %i, %c1 : i32
-  %later = arith.subi %queries, %next : i32
-  %not_attended = arith.select %causal, %later, %c0 : i32
+  %not_attended = tile.expr select(param(CAUSAL == "bottom_right"), %queries - (%i + 1), 0) : i32
   %is_cut = tile.param and(SHARD, CAUSAL == "bottom_right") : i1
   %attended = scf.if %is_cut -> (i32) {
     %total = tile.at %total_lens[%b] : !lengths
@@ -182,12 +158,10 @@ tile.kernel @attention_mla_decode_part
     %all_but = arith.subi %keys, %not_attended : i32
     scf.yield %all_but : i32
   }
-  %block_n = tile.param BLOCK_N : i32
-  %keys_each = arith.muli %each, %block_n : i32
+  %keys_each = tile.expr %each * BLOCK_N : i32
   %blocks_before = arith.muli %part, %each : i32
-  %begin = arith.muli %blocks_before, %block_n : i32
-  %wanted_end = arith.addi %begin, %keys_each : i32
-  %end = arith.minsi %wanted_end, %attended : i32
+  %begin = tile.expr %blocks_before * BLOCK_N : i32
+  %end = tile.expr min(%begin + %keys_each, %attended) : i32
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_view, !table -> !k_rows
   // Further rows of the tile are zero, and are not stored.
@@ -195,9 +169,7 @@ tile.kernel @attention_mla_decode_part
   %q_1 = tile.load %q[%b, %h, %i, %half] dims [1, 3] : !q_view -> !q_half
   %q_2 = tile.load %q[%b, %h, %i, %values] dims [1, 3] : !q_view -> !q_rest
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %masked_out = tile.constant minus_inf : !s
-  %scale_base2 = arith.mulf %scale, %log2e : !acc
+  %scale_base2 = tile.expr %scale * log2e : !acc
   %scales = tile.full %scale_base2 : !s
 
   %max, %sum, %acc_0, %acc_1 = tile.for_blocks %n in (%begin to %end) against (%c0 to %block_m)
@@ -216,8 +188,7 @@ tile.kernel @attention_mla_decode_part
     } else {
       scf.yield %s_1 : !s
     }
-    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
-    %x = tile.select %keep, %base2, %masked_out : !keep, !s
+    %x = tile.expr select(%keep, %s * %scales, minus_inf) fastmath<contract> : !s
     %p, %max_new, %sum_new, %rescale = func.call @softmax_of_block(%x, %max_old, %sum_old)
         : (!s, !row, !row) -> (!s, !row, !row, !row)
     %p_tile = tile.cast %p : !s -> !p
@@ -234,8 +205,7 @@ tile.kernel @attention_mla_decode_part
   // A sequence without keys has one part as well, without keys.
   %is_whole = arith.cmpi sle, %blocks, %each : i32
   scf.if %is_whole {
-    %is_first = arith.cmpi eq, %part, %c0 : i32
-    %stored = arith.select %is_first, %block_m, %c0 : i32
+    %stored = tile.expr select(%part == 0, BLOCK_M, 0) : i32
     %o_tile = tile.subview %o dim 1 from %h size %stored : !o_view
     %lse_tile = tile.subview %lse dim 1 from %h size %stored : !row_view
     %o_0 = tile.cast %result_0 : !o -> !o_t
@@ -244,8 +214,7 @@ tile.kernel @attention_mla_decode_part
     tile.store %o_1, %o_tile[%b, 0, %i, %half] dims [1, 3] : !o_t, !o_view
     tile.store %lse_row, %lse_tile[%b, 0, %i] dims [1] : !row, !row_view
   } else {
-    %is_part = arith.cmpi sgt, %blocks, %blocks_before : i32
-    %stored = arith.select %is_part, %block_m, %c0 : i32
+    %stored = tile.expr select(%blocks > %blocks_before, BLOCK_M, 0) : i32
     %o_tile = tile.subview %o_parts dim 1 from %h size %stored : !o_parts
     %lse_tile = tile.subview %lse_parts dim 1 from %h size %stored : !lse_parts
     tile.store %result_0, %o_tile[%b, 0, %i, %part, 0] dims [1, 4] : !o, !o_parts
@@ -255,19 +224,15 @@ tile.kernel @attention_mla_decode_part
 }
 
 tile.kernel @attention_mla_decode_merge
-    params(D: int, DV: int, T: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, PART_UNIT: int, PAIR_SHARE: int,
-           BLOCK_M: int, BLOCK_N: int, let MERGE: int = 8, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(D, DV: int, T: type, GROUP, PAGE_ROWS, PART_KEYS, PART_UNIT, PAIR_SHARE, BLOCK_M, BLOCK_N: int,
+           let MERGE: int = 8, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)
     grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
   %sequences = tile.dim %o, 0 : !o_view
   %queries = tile.dim %o, 2 : !o_view
-  %tiles = tile.param ceildiv(GROUP, BLOCK_M) : i32
-  %tiles_each = arith.muli %queries, %tiles : i32
-  %pairs = arith.muli %sequences, %tiles_each : i32
+  %pairs = tile.expr %sequences * (%queries * param(ceildiv(GROUP, BLOCK_M))) : i32
   %are_few, %o_first, %lse_first = func.call @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
       : (!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
   %keys, %blocks, %each = func.call @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs)
@@ -275,16 +240,13 @@ tile.kernel @attention_mla_decode_merge
   %max, %sum, %acc = func.call @merge_all_parts(
       %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
       : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)
-  %is_part = arith.cmpi sgt, %blocks, %each : i32
-  %stored = arith.select %is_part, %c1, %c0 : i32
+  %stored = tile.expr select(%blocks > %each, 1, 0) : i32
   %o_head = tile.subview %o dim 1 from %h size %stored : !o_view
   %lse_head = tile.subview %lse dim 1 from %h size %stored : !row_view
   %inverse = tile.map @reciprocal_or_zero(%sum) : (!columns) -> !columns
-  %o_columns = arith.mulf %acc, %inverse : !columns
-  %o_tile = tile.cast %o_columns : !columns -> !tile.tile<[DVP], T>
+  %o_tile = tile.expr %acc * %inverse : !columns -> !tile.tile<[DVP], T>
   tile.store %o_tile, %o_head[%b, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
   // All columns have the same LSE; the view of one head has room for one.
-  %log_sum = math.log %sum : !columns
-  %lse_columns = arith.addf %max, %log_sum : !columns
+  %lse_columns = tile.expr %max + log(%sum) : !columns
   tile.store %lse_columns, %lse_head[%b, 0, %i] dims [1] : !columns, !row_view
 }

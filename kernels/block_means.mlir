@@ -32,8 +32,6 @@ tile.link "lib/cache.mlir"
 !sums = !tile.tile<[16, DP], f32>
 !mean = !tile.tile<[DP], f32>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-
 tile.kernel @block_means
     params(D: int, T: type in [f16, bf16, f32], LIST_BLOCK_N: int in [16, 32, 64, 128, 256] = 64,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, let INSTANCES: int = 4, let DP: int = padded(D),
@@ -45,7 +43,8 @@ tile.kernel @block_means
             or(PAGE_ROWS == 0, dim(block_table, 0) == dim(seq_lens, 0)),
             within(seq_lens, 0, dim(k_pages, 1) * select(PAGE_ROWS > 0, dim(block_table, 1), 1) + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), new_keys >= 0)
-    (%k_pages: !k_view, %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !lengths, %means: !k_view, %new_keys: i32)
+    (%k_pages: !k_view, %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !lengths, %means: !k_view,
+     %new_keys: i32)
     grid(%instance = INSTANCES, %hk = dim(k_pages, 2), %b = dim(seq_lens, 0)) {
   %c0 = arith.constant 0 : i32
   %page_rows = tile.dim %k_pages, 1 : !k_view
@@ -54,19 +53,15 @@ tile.kernel @block_means
       : !k_view, !table -> !k_rows
   %block = tile.param LIST_BLOCK_N : i32
   %instances = tile.param INSTANCES : i32
-  %not_more = arith.minsi %new_keys, %keys : i32
-  %before = arith.subi %keys, %not_more : i32
-  %first = arith.divsi %before, %block : i32
-  %end = arith.divsi %keys, %block : i32
+  %first = tile.expr (%keys - min(%new_keys, %keys)) / LIST_BLOCK_N : i32
+  %end = tile.expr %keys / LIST_BLOCK_N : i32
   %own_first = arith.addi %first, %instance : i32
-  %one = arith.constant 1.0 : f32
-  %count = tile.cast %block : i32 -> f32
-  %share = arith.divf %one, %count : f32
+  %share = tile.expr 1 / cast(%block : i32) : f32
   %ones = tile.constant 1.0 : !ones
   %no_sums = tile.constant 0.0 : !sums
   %piece = tile.param PIECE : i32
   scf.for %n = %own_first to %end step %instances : i32 {
-    %begin = arith.muli %n, %block : i32
+    %begin = tile.expr %n * LIST_BLOCK_N : i32
     // Rows in pages can only be operands of products. All rows of the sums are equal.
     %sums = scf.for %j = %c0 to %block step %piece iter_args(%before_piece = %no_sums) -> (!sums) : i32 {
       %at = arith.addi %begin, %j : i32
@@ -75,9 +70,7 @@ tile.kernel @block_means
       scf.yield %with_piece : !sums
     }
     %sum = tile.reduce max %sums dim 0 : !sums -> !mean
-    %shares = tile.full %share : !mean
-    %mean = arith.mulf %sum, %shares : !mean
-    %mean_tile = tile.cast %mean : !mean -> !tile.tile<[DP], T>
+    %mean_tile = tile.expr %sum * full(%share) : !mean -> !tile.tile<[DP], T>
     tile.store %mean_tile, %means[%b, %hk, %n, 0] : !tile.tile<[DP], T>, !k_view
   }
 }

@@ -38,7 +38,6 @@
 !means   = !tile.tile<[BLOCK_N, DP], T>
 !s       = !tile.tile<[BLOCK_M, BLOCK_N], f32>
 !row     = !tile.tile<[BLOCK_N], f32>
-!row_i1  = !tile.tile<[BLOCK_N], i1>
 !row_i32 = !tile.tile<[BLOCK_N], i32>
 
 tile.kernel @block_scores
@@ -49,34 +48,29 @@ tile.kernel @block_scores
             dim(scores, 0) == dim(q, 0),
             dim(scores, 1) == dim(means, 1), dim(scores, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M),
             dim(scores, 3) == dim(means, 2), within(seq_lens, 0, (dim(means, 2) + 1) * LIST_BLOCK_N))
-    (%q: !k_view, %means: !k_view, %seq_lens: !lengths, %scores: !scores)
+    (%q, %means: !k_view, %seq_lens: !lengths, %scores: !scores)
     grid(%chunk = ceildiv(dim(means, 2), BLOCK_N), %hk = dim(means, 1), %x = dim(q, 0) * dim(scores, 2)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %query_blocks = tile.dim %scores, 2 : !scores
   %b = arith.divsi %x, %query_blocks : i32
   %m = arith.remsi %x, %query_blocks : i32
-  %chunk_blocks = tile.param BLOCK_N : i32
-  %number = arith.muli %chunk, %chunk_blocks : i32
+  %number = tile.expr %chunk * BLOCK_N : i32
   %means_tile = tile.load %means[%b, %hk, %number, 0] : !k_view -> !means
   %group = tile.param GROUP : i32
-  %h = arith.muli %hk, %group : i32
+  %h = tile.expr %hk * GROUP : i32
   // Rows of other heads are zero.
   %q_heads = tile.subview %q dim 1 from %h size %group : !k_view
   %rows = tile.iota %c0 dim 0 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
-  %group_each = tile.full %group : !tile.tile<[BLOCK_M, BLOCK_N], i32>
-  %is_head = arith.cmpi slt, %rows, %group_each : !tile.tile<[BLOCK_M, BLOCK_N], i32>
-  %no_products = tile.constant minus_inf : !s
+  %is_head = tile.expr %rows < full(GROUP) : !tile.tile<[BLOCK_M, BLOCK_N], i32>
   %no_score = tile.constant minus_inf : !row
   %all_queries = tile.dim %q, 2 : !k_view
-  %span = tile.param LIST_BLOCK_M : i32
-  %first = arith.muli %m, %span : i32
-  %wanted_end = arith.addi %first, %span : i32
-  %end = arith.minsi %wanted_end, %all_queries : i32
+  %first = tile.expr %m * LIST_BLOCK_M : i32
+  %end = tile.expr min(%first + LIST_BLOCK_M, %all_queries) : i32
   %best = scf.for %i = %first to %end step %c1 iter_args(%best_old = %no_score) -> (!row) : i32 {
     %q_tile = tile.load %q_heads[%b, 0, %i, 0] dims [1, 3] : !k_view -> !q
     %products = tile.dot %q_tile, %means_tile transpose_b : !q, !means -> !s
-    %own = tile.select %is_head, %products, %no_products : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+    %own = tile.expr select(%is_head, %products, minus_inf) : !s
     %largest = tile.reduce max %own dim 0 : !s -> !row
     %best_new = arith.maximumf %best_old, %largest : !row
     scf.yield %best_new : !row
@@ -87,21 +81,15 @@ tile.kernel @block_scores
   %before = arith.subi %given, %all_queries : i32
   %first_key = arith.addi %before, %first : i32
   %behind_last = arith.addi %before, %end : i32
-  %last_key = arith.subi %behind_last, %c1 : i32
-  %first_own = arith.maxsi %first_key, %c0 : i32
-  %keys = tile.param LIST_BLOCK_N : i32
-  %first_block = arith.divsi %first_own, %keys : i32
-  %limit = arith.ceildivsi %behind_last, %keys : i32
+  %last_key = tile.expr %behind_last - 1 : i32
+  %first_block = tile.expr max(%first_key, 0) / LIST_BLOCK_N : i32
+  %limit = tile.expr ceildiv(%behind_last, LIST_BLOCK_N) : i32
   %numbers = tile.iota %number dim 0 : !row_i32
   %zeros = tile.full %c0 : !row_i32
   %first_blocks = tile.full %first_block : !row_i32
   %limits = tile.full %limit : !row_i32
-  %is_first = arith.cmpi eq, %numbers, %zeros : !row_i32
-  %is_last = arith.cmpi sge, %numbers, %first_blocks : !row_i32
-  %is_taken = arith.ori %is_first, %is_last : !row_i1
+  %is_taken = tile.expr or(%numbers == %zeros, %numbers >= %first_blocks) : !row_i32
   %exists = arith.cmpi slt, %numbers, %limits : !row_i32
-  %taken = arith.negf %no_score : !row
-  %chosen = tile.select %is_taken, %taken, %best : !row_i1, !row
-  %score = tile.select %exists, %chosen, %no_score : !row_i1, !row
+  %score = tile.expr select(%exists, select(%is_taken, neg(minus_inf), %best), minus_inf) : !row
   tile.store %score, %scores[%b, %hk, %m, %number] : !row, !scores
 }

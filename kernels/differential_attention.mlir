@@ -52,83 +52,58 @@ tile.link "lib/attention.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-func.func private @diagonal_shift(i32, i32) -> i32
-
 // x, or 0 where x is -inf: the maximum of a row that has no key so far.
 func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
-  %safe = arith.select %empty, %zero, %x : !acc
+  %safe = tile.expr select(%x == minus_inf, 0, %x) : !acc
   return %safe : !acc
 }
 
 // weight / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
 func.func private @quotient_or_zero(%x: !acc, %weight: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %zero : !acc
-  %quotient = arith.divf %weight, %x : !acc
-  %safe = arith.select %empty, %zero, %quotient : !acc
+  %safe = tile.expr select(%x == 0, 0, %weight / %x) : !acc
   return %safe : !acc
 }
 
 // The logarithm of the sum of a row, whose maximum is in base 2.
 func.func private @log_sum(%max: !acc, %sum: !acc) -> !acc {
-  %log_2 = arith.constant 0.6931471805599453 : !acc
   %log = math.log %sum : !acc
-  %max_natural = arith.mulf %max, %log_2 : !acc
-  %lse = arith.addf %max_natural, %log : !acc
+  %lse = tile.expr %max * ln2 + %log : !acc
   return %lse : !acc
 }
 
 tile.kernel @differential_attention
     params(D: int, DV: int = min(2 * D, 256), T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, SAVE: flag = false,
-           BLOCK_M: int = block(), BLOCK_N: int = block(),
-           BLOCK_V: int = min(padded(DV), 128),
-           let DP: int = padded(D), let ACC: type = accumulator(T))
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW, SAVE: flag = false,
+           BLOCK_M, BLOCK_N: int = block(), BLOCK_V: int = min(padded(DV), 128), let DP: int = padded(D),
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, same_dims(q2, q1, 0, 1, 2), dim(k1, 0) == dim(q1, 0), dim(v, 0) == dim(q1, 0),
             floordiv(dim(q1, 1), max(dim(k1, 1), 1)) * dim(k1, 1) == dim(q1, 1), same_dims(k2, k1, 0, 1, 2),
             same_dims(v, k1, 1, 2), same_dims(o, q1, 0, 1, 2), dim(lambda, 0) == dim(q1, 1), finite(scale),
             same_dims(o2, q1, 0, 1, 2), same_dims(lse, q1, 0, 2), dim(lse, 1) == 2 * dim(q1, 1),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q1: !tile.view<[?, ?, ?, D], T>, %q2: !tile.view<[?, ?, ?, D], T>,
-     %k1: !tile.view<[?, ?, ?, D], T>, %k2: !tile.view<[?, ?, ?, D], T>,
-     %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,
+    (%q1, %q2, %k1, %k2: !tile.view<[?, ?, ?, D], T>, %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,
      %o: !tile.view<[?, ?, ?, DV], T>, %o2: !tile.view<[?, ?, ?, DV], T> when (SAVE),
-     %lse: !tile.view<[?, ?, ?], ACC> when (SAVE), %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1)
+     %lse: !tile.view<[?, ?, ?], ACC> when (SAVE), %scale: !acc, %window_left, %window_right: i32 = -1)
     grid(%bv = ceildiv(DV, BLOCK_V), %bm = ceildiv(dim(q1, 2), BLOCK_M), %h = dim(q1, 1), %b = dim(q1, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %queries = tile.dim %q1, 2 : !tile.view<[?, ?, ?, D], T>
   %keys = tile.dim %k1, 2 : !tile.view<[?, ?, ?, D], T>
   %q_heads = tile.dim %q1, 1 : !tile.view<[?, ?, ?, D], T>
   %k_heads = tile.dim %k1, 1 : !tile.view<[?, ?, ?, D], T>
 
-  %block_v = tile.param BLOCK_V : i32
-  %c = arith.muli %bv, %block_v : i32
+  %c = tile.expr %bv * BLOCK_V : i32
 
   // The first query of this instance, and the key head that it reads. Under a causal mask, the last queries attend the
   // most keys; their instances come first to balance the load. Divisors are at least 1, even if there are no heads.
-  %block_m = tile.param BLOCK_M : i32
-  %ascending = tile.param CAUSAL == "none" : i1
-  %row_blocks = arith.ceildivsi %queries, %block_m : i32
-  %last = arith.subi %row_blocks, %c1 : i32
-  %from_last = arith.subi %last, %bm : i32
-  %row_block = arith.select %ascending, %bm, %from_last : i32
-  %m = arith.muli %row_block, %block_m : i32
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %m = tile.expr select(param(CAUSAL == "none"), %bm, ceildiv(%queries, BLOCK_M) - 1 - %bm) * BLOCK_M : i32
+  %hk = tile.expr %h / max(%q_heads / max(%k_heads, 1), 1) : i32
 
   // The key on the diagonal of the first query.
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   // Scores are in base 2: one factor combines scale and log2(e).
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %factor = arith.mulf %scale, %log2e : !acc
+  %factor = tile.expr %scale * log2e : !acc
   %factors = tile.full %factor : !s
 
   %zero = arith.constant 0.0 : !acc
@@ -146,7 +121,7 @@ tile.kernel @differential_attention
   // exp2(x - maximum) V.
   %max1, %sum1, %acc1, %max2, %sum2, %acc2 =
       tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
       keep %keep : !bit
       iter_args(%max1_old = %no_max : !row, %sum1_old = %no_sum : !row, %acc1_old = %no_o : !o,
                 %max2_old = %no_max : !row, %sum2_old = %no_sum : !row, %acc2_old = %no_o : !o) {
@@ -156,39 +131,29 @@ tile.kernel @differential_attention
     %s2 = tile.dot %q2_tile, %k2_tile transpose_b : !q, !k -> !s
     %v_tile = tile.load %v[%b, %hk, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
 
-    %base1 = arith.mulf %s1, %factors fastmath<reassoc, contract> : !s
-    %x1 = tile.select %keep, %base1, %masked_out : !bit, !s
+    %x1 = tile.expr select(%keep, %s1 * %factors, %masked_out) fastmath<reassoc, contract> : !s
     %max1_block = tile.reduce max %x1 dim 1 : !s -> !row
     %max1_new = arith.maximumf %max1_old, %max1_block : !row
     %max1_safe = tile.map @zero_if_minus_inf(%max1_new) : (!row) -> !row
-    %max1_each = tile.expand %max1_safe dim 1 : !row -> !s
-    %below1 = arith.subf %x1, %max1_each fastmath<contract> : !s
+    %below1 = tile.expr %x1 - expand(%max1_safe, 1) fastmath<contract> : !s
     %p1 = math.exp2 %below1 : !s
-    %fall1 = arith.subf %max1_old, %max1_safe : !row
-    %rescale1 = math.exp2 %fall1 : !row
+    %rescale1 = tile.expr exp2(%max1_old - %max1_safe) : !row
     %sum1_block = tile.reduce add %p1 dim 1 : !s -> !row
-    %sum1_kept = arith.mulf %sum1_old, %rescale1 : !row
-    %sum1_new = arith.addf %sum1_kept, %sum1_block : !row
-    %rescale1_each = tile.expand %rescale1 dim 1 : !row -> !o
-    %acc1_kept = arith.mulf %acc1_old, %rescale1_each : !o
+    %sum1_new = tile.expr %sum1_old * %rescale1 + %sum1_block : !row
+    %acc1_kept = tile.expr %acc1_old * expand(%rescale1, 1) : !o
     %p1_tile = tile.cast %p1 : !s -> !p
     %acc1_new = tile.dot %p1_tile, %v_tile, %acc1_kept : !p, !v -> !o
 
-    %base2 = arith.mulf %s2, %factors fastmath<reassoc, contract> : !s
-    %x2 = tile.select %keep, %base2, %masked_out : !bit, !s
+    %x2 = tile.expr select(%keep, %s2 * %factors, %masked_out) fastmath<reassoc, contract> : !s
     %max2_block = tile.reduce max %x2 dim 1 : !s -> !row
     %max2_new = arith.maximumf %max2_old, %max2_block : !row
     %max2_safe = tile.map @zero_if_minus_inf(%max2_new) : (!row) -> !row
-    %max2_each = tile.expand %max2_safe dim 1 : !row -> !s
-    %below2 = arith.subf %x2, %max2_each fastmath<contract> : !s
+    %below2 = tile.expr %x2 - expand(%max2_safe, 1) fastmath<contract> : !s
     %p2 = math.exp2 %below2 : !s
-    %fall2 = arith.subf %max2_old, %max2_safe : !row
-    %rescale2 = math.exp2 %fall2 : !row
+    %rescale2 = tile.expr exp2(%max2_old - %max2_safe) : !row
     %sum2_block = tile.reduce add %p2 dim 1 : !s -> !row
-    %sum2_kept = arith.mulf %sum2_old, %rescale2 : !row
-    %sum2_new = arith.addf %sum2_kept, %sum2_block : !row
-    %rescale2_each = tile.expand %rescale2 dim 1 : !row -> !o
-    %acc2_kept = arith.mulf %acc2_old, %rescale2_each : !o
+    %sum2_new = tile.expr %sum2_old * %rescale2 + %sum2_block : !row
+    %acc2_kept = tile.expr %acc2_old * expand(%rescale2, 1) : !o
     %p2_tile = tile.cast %p2 : !s -> !p
     %acc2_new = tile.dot %p2_tile, %v_tile, %acc2_kept : !p, !v -> !o
     tile.yield %max1_new, %sum1_new, %acc1_new, %max2_new, %sum2_new, %acc2_new
@@ -201,27 +166,22 @@ tile.kernel @differential_attention
   %share2 = tile.map @quotient_or_zero(%sum2, %lambda_acc) : (!row, !acc) -> !row
   %share1_each = tile.expand %share1 dim 1 : !row -> !o
   %share2_each = tile.expand %share2 dim 1 : !row -> !o
-  %part1 = arith.mulf %acc1, %share1_each : !o
-  %part2 = arith.mulf %acc2, %share2_each : !o
-  %result = arith.subf %part1, %part2 : !o
-  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
+  %o_tile = tile.expr %acc1 * %share1_each - %acc2 * %share2_each : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
   tile.store %o_tile, %o[%b, %h, %m, %c]
       : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
 
   %saves = tile.param SAVE : i1
   scf.if %saves {
     %inverse2 = tile.map @quotient_or_zero(%sum2, %one) : (!row, !acc) -> !row
-    %inverse2_each = tile.expand %inverse2 dim 1 : !row -> !o
-    %saved = arith.mulf %acc2, %inverse2_each : !o
-    %saved_tile = tile.cast %saved : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
+    %saved_tile = tile.expr %acc2 * expand(%inverse2, 1) : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
     tile.store %saved_tile, %o2[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
     // One of the instances that share these queries.
-    %is_first = arith.cmpi eq, %bv, %c0 : i32
+    %is_first = tile.expr %bv == 0 : i32
     scf.if %is_first {
       %lse1 = tile.map @log_sum(%max1, %sum1) : (!row, !row) -> !row
       %lse2 = tile.map @log_sum(%max2, %sum2) : (!row, !row) -> !row
       %h1 = arith.addi %h, %h : i32
-      %h2 = arith.addi %h1, %c1 : i32
+      %h2 = tile.expr %h1 + 1 : i32
       tile.store %lse1, %lse[%b, %h1, %m] : !row, !tile.view<[?, ?, ?], ACC>
       tile.store %lse2, %lse[%b, %h2, %m] : !row, !tile.view<[?, ?, ?], ACC>
     }

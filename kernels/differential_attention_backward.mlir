@@ -36,11 +36,11 @@ tile.capture @lambda : !tile.view<[?], f32> require(2 * dim(lambda, 0) == dim(q,
 
 tile.program @differential_attention_backward
     params(D: int, DV: int = min(2 * D, 256), T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           DETERMINISTIC: flag = false, let ACC: type = accumulator(T))
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW, DETERMINISTIC: flag = false,
+           let ACC: type = accumulator(T))
     require(same_dims(dv, v, 0, 1, 2))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %o2: !v_view, %lse: !row_view, %do: !v_view, %dq: !qk_view,
-     %dk: !qk_view, %dv: !v_view, %scale: !acc, %window_left: i32 = -1, %window_right: i32 = -1) {
+    (%q, %k: !qk_view, %v, %o, %o2: !v_view, %lse: !row_view, %do: !v_view, %dq, %dk: !qk_view, %dv: !v_view,
+     %scale: !acc, %window_left, %window_right: i32 = -1) {
   %parts = tile.workspace [dim(k, 0), dim(k, 1), dim(k, 2), DV] : !v_view
   tile.call @pairs(other_o = %o2, dv = %parts) with (MAPS = 2, ROWS = true) : !v_view, !v_view
   tile.call @sum_of_parts(parts = %parts) with (MAPS = 2) : !v_view
@@ -60,11 +60,8 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %o2: !sum_v, %lse: !own_r
   %sum = tile.reduce add %terms dim 1 : !sum_v -> !own_row
   %delta2 = tile.reduce add %terms2 dim 1 : !sum_v -> !own_row
   %lambda = func.call @lambda_of(%h) : (i32) -> !acc
-  %c0 = arith.constant 0 : i32
-  %is_first = arith.cmpi eq, %x, %c0 : i32
-  %lambdas = tile.full %lambda : !own_row
-  %second = arith.mulf %lambdas, %delta2 : !own_row
-  %delta1 = arith.addf %sum, %second : !own_row
+  %is_first = tile.expr %x == 0 : i32
+  %delta1 = tile.expr %sum + full(%lambda) * %delta2 : !own_row
   %delta = arith.select %is_first, %delta1, %delta2 : !own_row
   %none = tile.constant 0 : !own_row
   %minus = arith.negf %delta2 : !own_row
@@ -77,23 +74,16 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %o2: !sum_v, %lse: !own_r
 // P of one softmax, times 1 or -lambda.
 func.func private @pair_weights(%s: !pair, %base2: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
                                 %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %one = arith.constant 1.0 : !acc
-  %c0 = arith.constant 0 : i32
-  %its_scale = arith.mulf %scale, %log2e : !acc
+  %its_scale = tile.expr %scale * log2e : !acc
   %scales = tile.full %its_scale : !pair
-  %masked_out = tile.constant minus_inf : !pair
   %lambda_f32 = tile.at @lambda[%h] : f32
-  %lambda = tile.cast %lambda_f32 : f32 -> !acc
-  %minus = arith.negf %lambda : !acc
-  %is_first = arith.cmpi eq, %x, %c0 : i32
-  %share = arith.select %is_first, %one, %minus : !acc
+  %minus = tile.expr neg(cast(%lambda_f32 : f32)) : !acc
+  %is_first = tile.expr %x == 0 : i32
+  %share = tile.expr select(%is_first, 1, %minus) : !acc
   %shares = tile.full %share : !pair
   %scores = arith.mulf %s, %scales fastmath<reassoc, contract> : !pair
-  %below = arith.subf %scores, %base2 fastmath<contract> : !pair
-  %kept = tile.select %keep, %below, %masked_out : !keep, !pair
-  %p = math.exp2 %kept : !pair
-  %weights = arith.mulf %p, %shares : !pair
+  %kept = tile.expr select(%keep, %scores - %base2, minus_inf) fastmath<contract> : !pair
+  %weights = tile.expr exp2(%kept) * %shares : !pair
   %w = tile.cast %weights : !pair -> !weight
   %held = tile.cast %weights : !pair -> !held
   return %w, %held : !weight, !held

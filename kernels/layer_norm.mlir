@@ -37,12 +37,10 @@ tile.kernel @layer_norm
            let NP: int = padded_for("shares", N, N, T), let ACC: type = accumulator(T))
     require(N <= 16384,
             dim(y, 0) == dim(x, 0), dim(mean, 0) == dim(x, 0), dim(rstd, 0) == dim(x, 0))
-    (%x: !tile.view<[?, N], T>, %weight: optional !tile.view<[N], T>,
-     %bias: optional !tile.view<[N], T>, %y: !tile.view<[?, N], T>,
-     %mean: optional !tile.view<[?], ACC>, %rstd: optional !tile.view<[?], ACC>, %eps: f32)
+    (%x: !tile.view<[?, N], T>, %weight, %bias: optional !tile.view<[N], T>, %y: !tile.view<[?, N], T>,
+     %mean, %rstd: optional !tile.view<[?], ACC>, %eps: f32)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %n = tile.param N : i32
   %c0 = arith.constant 0 : i32
 
@@ -58,20 +56,15 @@ tile.kernel @layer_norm
   %zero = arith.constant 0.0 : !acc
   %zeros = tile.full %zero : !s
   %column = tile.iota %c0 dim 1 : !tile.tile<[BLOCK_M, NP], i32>
-  %limit = tile.full %n : !tile.tile<[BLOCK_M, NP], i32>
-  %inside = arith.cmpi slt, %column, %limit : !tile.tile<[BLOCK_M, NP], i32>
-  %difference = arith.subf %x_acc, %mean_each : !s
-  %centered = tile.select %inside, %difference, %zeros : !tile.tile<[BLOCK_M, NP], i1>, !s
+  %inside = tile.expr %column < full(N) : !tile.tile<[BLOCK_M, NP], i32>
+  %centered = tile.expr select(%inside, %x_acc - %mean_each, %zeros) : !s
 
   %square = arith.mulf %centered, %centered : !s
   %square_sum = tile.reduce add %square dim 1 : !s -> !row
   %variance = arith.divf %square_sum, %lengths : !row
   %eps_acc = tile.cast %eps : f32 -> !acc
-  %epsilons = tile.full %eps_acc : !row
-  %raised = arith.addf %variance, %epsilons : !row
-  %rstd_row = math.rsqrt %raised : !row
-  %rstd_each = tile.expand %rstd_row dim 1 : !row -> !s
-  %normal = arith.mulf %centered, %rstd_each : !s
+  %rstd_row = tile.expr rsqrt(%variance + full(%eps_acc)) : !row
+  %normal = tile.expr %centered * expand(%rstd_row, 1) : !s
 
   // An absent weight reads as its pad, one; an absent bias reads as zero.
   %one = arith.constant 1.0 : !tile.param<T>
@@ -81,10 +74,8 @@ tile.kernel @layer_norm
   %bias_acc = tile.cast %bias_tile : !gain -> !tile.tile<[NP], ACC>
   %weight_each = tile.expand %weight_acc dim 0 : !tile.tile<[NP], ACC> -> !s
   %bias_each = tile.expand %bias_acc dim 0 : !tile.tile<[NP], ACC> -> !s
-  %weighted = arith.mulf %normal, %weight_each : !s
-  %result = arith.addf %weighted, %bias_each : !s
 
-  %y_tile = tile.cast %result : !s -> !x
+  %y_tile = tile.expr %normal * %weight_each + %bias_each : !s -> !x
   tile.store %y_tile, %y[%m, 0] : !x, !tile.view<[?, N], T>
   tile.store %mean_row, %mean[%m] : !row, !tile.view<[?], ACC>
   tile.store %rstd_row, %rstd[%m] : !row, !tile.view<[?], ACC>

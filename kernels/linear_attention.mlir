@@ -53,21 +53,17 @@
 !acc   = !tile.param<ACC>
 
 tile.kernel @linear_attention
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           BLOCK_N: int = block(), BLOCK_V: int = select(bits(T) < 64, 64, 32),
-           let DP: int = padded_for("state", D, DV, T),
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], BLOCK_N: int = block(),
+           BLOCK_V: int = select(bits(T) < 64, 64, 32), let DP: int = padded_for("state", D, DV, T),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, same_dims(k, q, 0, 1, 2), same_dims(v, q, 0, 1, 2), same_dims(o, q, 0, 1, 2),
             same_dims(state_in, q, 0, 1), same_dims(state_out, q, 0, 1), finite(scale))
-    (%q: !tile.view<[?, ?, ?, D], T>, %k: !tile.view<[?, ?, ?, D], T>,
-     %v: !tile.view<[?, ?, ?, DV], T>, %o: !tile.view<[?, ?, ?, DV], T>,
-     %state_in: optional !tile.view<[?, ?, D, DV], ACC>,
-     %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: !acc)
+    (%q, %k: !tile.view<[?, ?, ?, D], T>, %v, %o: !tile.view<[?, ?, ?, DV], T>,
+     %state_in, %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: !acc)
     grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %block_n = tile.param BLOCK_N : i32
-  %block_v = tile.param BLOCK_V : i32
-  %c = arith.muli %bv, %block_v : i32
+  %c = tile.expr %bv * BLOCK_V : i32
   %rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>
 
   %zero = arith.constant 0.0 : !acc
@@ -86,16 +82,14 @@ tile.kernel @linear_attention
     %v_tile = tile.load %v[%b, %h, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
 
     %s = tile.dot %q_tile, %k_tile transpose_b : !k, !k -> !s
-    %kept = tile.select %keep, %s, %nothing : !tile.tile<[BLOCK_N, BLOCK_N], i1>, !s
-    %p = tile.cast %kept : !s -> !p
+    %p = tile.expr select(%keep, %s, %nothing) : !s -> !p
 
     %state_tile = tile.cast %state : !state -> !tile.tile<[DP, BLOCK_V], T>
     %from_before = tile.dot %q_tile, %state_tile : !k, !tile.tile<[DP, BLOCK_V], T> -> !o
     %sum = tile.dot %p, %v_tile, %from_before : !p, !v -> !o
     %state_new = tile.dot %k_tile, %v_tile, %state transpose_a : !k, !v -> !state
 
-    %result = arith.mulf %sum, %scales : !o
-    %o_tile = tile.cast %result : !o -> !v
+    %o_tile = tile.expr %sum * %scales : !o -> !v
     tile.store %o_tile, %o[%b, %h, %n, %c] : !v, !tile.view<[?, ?, ?, DV], T>
     scf.yield %state_new : !state
   }

@@ -33,19 +33,15 @@ tile.link "lib/activation.mlir"
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
            ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "none",
-           BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(),
-           let ACC: type = accumulator(T))
+           BLOCK_M, BLOCK_N, BLOCK_K: int = block(), let ACC: type = accumulator(T))
     require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),
             dim(bias, 0) == dim(b, 1))
-    (%a: !tile.view<[?, ?], T>, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>,
-     %c: !tile.view<[?, ?], TC>, %alpha: f32)
+    (%a, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>, %c: !tile.view<[?, ?], TC>, %alpha: f32)
     grid(%bn = ceildiv(dim(c, 1), BLOCK_N), %bm = ceildiv(dim(c, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32
-  %block_m = tile.param BLOCK_M : i32
-  %block_n = tile.param BLOCK_N : i32
   %block_k = tile.param BLOCK_K : i32
-  %m = arith.muli %bm, %block_m : i32
-  %n = arith.muli %bn, %block_n : i32
+  %m = tile.expr %bm * BLOCK_M : i32
+  %n = tile.expr %bn * BLOCK_N : i32
   %depth = tile.dim %a, 1 : !tile.view<[?, ?], T>
 
   %zero = arith.constant 0.0 : !acc
@@ -59,12 +55,9 @@ tile.kernel @matmul
   }
 
   %alpha_acc = tile.cast %alpha : f32 -> !acc
-  %alphas = tile.full %alpha_acc : !c
-  %scaled = arith.mulf %sum, %alphas : !c
+  %scaled = tile.expr %sum * full(%alpha_acc) : !c
   %bias_row = tile.load %bias[%n] : !tile.view<[?], TC> -> !tile.tile<[BLOCK_N], TC>
-  %bias_acc = tile.cast %bias_row : !tile.tile<[BLOCK_N], TC> -> !tile.tile<[BLOCK_N], ACC>
-  %bias_each = tile.expand %bias_acc dim 0 : !tile.tile<[BLOCK_N], ACC> -> !c
-  %biased = arith.addf %scaled, %bias_each : !c
+  %biased = tile.expr %scaled + expand(cast(%bias_row : !tile.tile<[BLOCK_N], TC>), 0) : !c
   %result = tile.map @activation(%biased) : (!c) -> !c
   %rounded = tile.cast %result : !c -> !tile.tile<[BLOCK_M, BLOCK_N], TC>
   tile.store %rounded, %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], TC>, !tile.view<[?, ?], TC>

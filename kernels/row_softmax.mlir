@@ -26,22 +26,18 @@ tile.link "lib/softmax.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-func.func private @lowest() -> !acc
-
 tile.kernel @row_softmax
     params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,
            BLOCK_N: int in [32, 64, 128, 256, 512, 1024] = 256, let ACC: type = accumulator(T))
     require(same_dims(y, x, 0, 1), finite(scale))
-    (%x: !tile.view<[?, ?], T>, %y: !tile.view<[?, ?], T>, %scale: !acc)
+    (%x, %y: !tile.view<[?, ?], T>, %scale: !acc)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32
-  %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %columns = tile.dim %x, 1 : !tile.view<[?, ?], T>
 
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %scale_base2 = arith.mulf %scale, %log2e : !acc
+  %scale_base2 = tile.expr %scale * log2e : !acc
   %scales = tile.full %scale_base2 : !s
   %zero = arith.constant 0.0 : !acc
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
@@ -68,10 +64,7 @@ tile.kernel @row_softmax
     %p = math.exp2 %below : !s
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
     // Rescale the sum from the old maximum to the new one, by 2^(old - new).
-    %fall = arith.subf %max_old, %max_new : !row
-    %rescale = math.exp2 %fall : !row
-    %sum_kept = arith.mulf %sum_old, %rescale : !row
-    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %sum_new = tile.expr %sum_old * exp2(%max_old - %max_new) + %sum_block : !row
     scf.yield %max_new, %sum_new : !row, !row
   }
 
@@ -84,8 +77,7 @@ tile.kernel @row_softmax
     %base2 = arith.mulf %x_acc, %scales : !s
     %below = arith.subf %base2, %max_each : !s
     %p = math.exp2 %below : !s
-    %share = arith.mulf %p, %inverse_each : !s
-    %y_tile = tile.cast %share : !s -> !x
+    %y_tile = tile.expr %p * %inverse_each : !s -> !x
     tile.store %y_tile, %y[%m, %n] : !x, !tile.view<[?, ?], T>
   }
 }

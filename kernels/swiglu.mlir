@@ -36,20 +36,16 @@ tile.link "lib/activation.mlir"
 
 tile.kernel @swiglu
     params(T: type in [f16, bf16, f32, f64],
-           ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "silu",
-           TRANSPOSED: flag = false,
-           BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(),
-           let ACC: type = accumulator(T))
+           ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "silu", TRANSPOSED: flag = false,
+           BLOCK_M, BLOCK_N, BLOCK_K: int = block(), let ACC: type = accumulator(T))
     require(dim(y, 0) == dim(x, 0), select(TRANSPOSED, dim(w_gate, 1), dim(w_gate, 0)) == dim(x, 1),
             select(TRANSPOSED, dim(w_gate, 0), dim(w_gate, 1)) == dim(y, 1), same_dims(w_up, w_gate, 0, 1))
-    (%x: !view, %w_gate: !view, %w_up: !view, %y: !view)
+    (%x, %w_gate, %w_up, %y: !view)
     grid(%bn = ceildiv(dim(y, 1), BLOCK_N), %bm = ceildiv(dim(y, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32
-  %block_m = tile.param BLOCK_M : i32
-  %block_n = tile.param BLOCK_N : i32
   %block_k = tile.param BLOCK_K : i32
-  %m = arith.muli %bm, %block_m : i32
-  %n = arith.muli %bn, %block_n : i32
+  %m = tile.expr %bm * BLOCK_M : i32
+  %n = tile.expr %bn * BLOCK_N : i32
   %depth = tile.dim %x, 1 : !view
   %transposed = tile.param TRANSPOSED : i1
 
@@ -76,7 +72,6 @@ tile.kernel @swiglu
   }
 
   %active = tile.map @activation(%gate) : (!y) -> !y
-  %product = arith.mulf %active, %up : !y
-  %rounded = tile.cast %product : !y -> !tile.tile<[BLOCK_M, BLOCK_N], T>
+  %rounded = tile.expr %active * %up : !y -> !tile.tile<[BLOCK_M, BLOCK_N], T>
   tile.store %rounded, %y[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
 }

@@ -40,49 +40,36 @@ tile.link "lib/weights.mlir"
 !o    = !tile.tile<[BLOCK_M, DVP], ACC>
 !acc  = !tile.param<ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-
 tile.kernel @tanh_attention
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,
-           BLOCK_M: int = block(), BLOCK_N: int = block(), let DP: int = padded_for("depth", D, DV, T),
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           let SHARD: flag = false, BLOCK_M, BLOCK_N: int = block(), let DP: int = padded_for("depth", D, DV, T),
            let DVP: int = padded_for("columns", DV, D, T), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(o, q, 0, 1, 2), finite(scale),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %scale: !acc, %window_left: i32 = -1,
-     %window_right: i32 = -1)
+    (%q, %k: !qk_view, %v, %o: !v_view, %scale: !acc, %window_left, %window_right: i32 = -1)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   // The last queries attend the most keys under a causal mask, and start first to balance the load.
-  %any_order = tile.param CAUSAL == "none" : i1
-  %block_m = tile.param BLOCK_M : i32
-  %blocks = arith.ceildivsi %queries, %block_m : i32
-  %last = arith.subi %blocks, %c1 : i32
-  %from_last = arith.subi %last, %bm : i32
-  %block = arith.select %any_order, %bm, %from_last : i32
-  %m = arith.muli %block, %block_m : i32
+  %m = tile.expr select(param(CAUSAL == "none"), %bm, ceildiv(%queries, BLOCK_M) - 1 - %bm) * BLOCK_M : i32
   %scales = tile.full %scale : !s
-  %no_weight = tile.constant 0 : !s
   %no_o = tile.constant 0 : !o
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
   %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep iter_args(%old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
     %scaled = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
     %weights = tile.map @weight(%scaled) : (!s) -> !s
-    %kept = tile.select %keep, %weights, %no_weight : !keep, !s
-    %w = tile.cast %kept : !s -> !w
+    %w = tile.expr select(%keep, %weights, 0) : !s -> !w
     %new = tile.dot %w, %v_tile, %old : !w, !v -> !o
     tile.yield %new : !o
   }

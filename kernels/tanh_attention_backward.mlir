@@ -27,24 +27,20 @@ tile.link "lib/weights.mlir"
 
 tile.program @tanh_attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           DETERMINISTIC: flag = false, let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: !acc,
-     %window_left: i32 = -1, %window_right: i32 = -1) {
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW, DETERMINISTIC: flag = false,
+           let ACC: type = accumulator(T))
+    (%q, %k: !qk_view, %v, %do: !v_view, %dq, %dk: !qk_view, %dv: !v_view, %scale: !acc,
+     %window_left, %window_right: i32 = -1) {
   tile.call @pairs() with (MAPS = 1, ROWS = false)
 }
 
 func.func private @pair_weights(%s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
                                 %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
-  %scales = tile.full %scale : !pair
-  %none = tile.constant 0 : !pair
   %one = tile.constant 1.0 : !pair
-  %scaled = arith.mulf %s, %scales fastmath<reassoc, contract> : !pair
+  %scaled = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
   %weights = tile.map @weight(%scaled) : (!pair) -> !pair
-  %weights_kept = tile.select %keep, %weights, %none : !keep, !pair
-  %w = tile.cast %weights_kept : !pair -> !weight
+  %w = tile.expr select(%keep, %weights, 0) : !pair -> !weight
   %slopes = tile.map_gradient @weight(%scaled) wrt 0 seed %one : !pair : (!pair) -> !pair
-  %slopes_kept = tile.select %keep, %slopes, %none : !keep, !pair
-  %held = tile.cast %slopes_kept : !pair -> !held
+  %held = tile.expr select(%keep, %slopes, 0) : !pair -> !held
   return %w, %held : !weight, !held
 }

@@ -32,7 +32,7 @@ which lists them.
 ALIAS = re.compile(r"^(!\w+)\s*=\s*(.*)$")
 DEFINITION = re.compile(r"^(func\.func private|tile\.kernel|tile\.program)\s+(@\w+)")
 PARAMETER = re.compile(r"\b[A-Z][A-Z0-9_]*\b")
-OWN = re.compile(r"\b(?:let )?([A-Z][A-Z0-9_]*):")
+OWN = re.compile(r"(?<!= )\b((?:[A-Z][A-Z0-9_]*, )*[A-Z][A-Z0-9_]*):")
 REPLACEABLE = re.compile(r"\battributes \{tile\.replaceable(?: = \"(\w+)\")?\}")
 
 
@@ -48,7 +48,8 @@ class Function:
         self.calls = set(re.findall(r"@\w+", code)) - {name}
         self.types = set(re.findall(r"!\w+\b(?!\.)", code))
         self.parameters = set(PARAMETER.findall(code))
-        self.own = set(OWN.findall(signature)) if kind != "func.func private" else set()
+        names = OWN.findall(signature) if kind != "func.func private" else []
+        self.own = {name for group in names for name in group.split(", ")}
 
 
 class File:

@@ -41,7 +41,10 @@ ParseResult MaskClause::parse(OpAsmParser &parser, OperationState &result, Parse
   if (parser.parseSymbolName(symbol) || parser.parseLParen() ||
       parser.parseCommaSeparatedList(parseOperand))
     return failure();
-  if (!parsed.operands.empty() && (parser.parseColon() || parser.parseTypeList(parsed.types)))
+  // Without types, the operands are positions and numbers.
+  if (failed(parser.parseOptionalColon()))
+    parsed.types.assign(parsed.operands.size(), parser.getBuilder().getI32Type());
+  else if (parser.parseTypeList(parsed.types))
     return failure();
   if (parser.parseRParen())
     return failure();

@@ -311,25 +311,30 @@ void tilewright::tile::walkExpr(ExprAttr expr, function_ref<void(ExprAttr)> fn) 
 }
 
 //===----------------------------------------------------------------------===//
-// ParamDeclAttr: NAME : kind (in [values])? (= default)?
+// ParamDeclAttr: let? NAME (, NAME)* : kind (in [values])? (= default)?
 //===----------------------------------------------------------------------===//
 
 static bool hasKind(ExprAttr literal, ParamKind kind) {
   return static_cast<uint32_t>(literal.getKind()) == static_cast<uint32_t>(kind);
 }
 
-static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixComparisons) {
+static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &decls,
+                             bool infixComparisons) {
   auto parseValue = [&](ExprAttr &expr) {
     return ExprParser(parser, infixComparisons).parseComparison(expr);
   };
   StringRef name, kindName;
+  SmallVector<StringRef> names;
   bool isDerived = succeeded(parser.parseOptionalKeyword("let"));
-  SMLoc nameLoc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&name))
-    return failure();
-  if (isReservedName(name))
-    return parser.emitError(nameLoc, "'")
-           << name << "' is a literal or a type and cannot name a parameter";
+  do {
+    SMLoc nameLoc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name))
+      return failure();
+    if (isReservedName(name))
+      return parser.emitError(nameLoc, "'")
+             << name << "' is a literal or a type and cannot name a parameter";
+    names.push_back(name);
+  } while (succeeded(parser.parseOptionalComma()));
   if (parser.parseColon())
     return failure();
   SMLoc kindLoc = parser.getCurrentLocation();
@@ -381,12 +386,15 @@ static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixC
     return parser.emitError(kindLoc, "derived parameter '")
            << name << "' must have a value: let " << name << ": " << stringifyParamKind(*kind)
            << " = ...";
-  decl = ParamDeclAttr::get(parser.getContext(), name, *kind, allowed, defaultValue, isDerived);
+  for (StringRef each : names)
+    decls.push_back(
+        ParamDeclAttr::get(parser.getContext(), each, *kind, allowed, defaultValue, isDerived));
   return success();
 }
 
-ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &decl) {
-  return parseDecl(parser, decl, /*infixComparisons=*/true);
+ParseResult tilewright::tile::parseParamDecls(AsmParser &parser,
+                                              SmallVectorImpl<ParamDeclAttr> &decls) {
+  return parseDecl(parser, decls, /*infixComparisons=*/true);
 }
 
 static void printDecl(raw_ostream &os, ParamDeclAttr decl, bool infixComparisons) {
@@ -408,11 +416,15 @@ void tilewright::tile::printParamDecl(raw_ostream &os, ParamDeclAttr decl) {
 }
 
 Attribute ParamDeclAttr::parse(AsmParser &parser, Type) {
-  ParamDeclAttr decl;
-  if (parser.parseLess() || parseDecl(parser, decl, /*infixComparisons=*/false) ||
+  SMLoc loc = parser.getCurrentLocation();
+  SmallVector<ParamDeclAttr> decls;
+  if (parser.parseLess() || parseDecl(parser, decls, /*infixComparisons=*/false) ||
       parser.parseGreater())
     return {};
-  return decl;
+  if (decls.size() == 1)
+    return decls.front();
+  parser.emitError(loc, "the attribute must declare one parameter, but got ") << decls.size();
+  return {};
 }
 
 void ParamDeclAttr::print(AsmPrinter &printer) const {

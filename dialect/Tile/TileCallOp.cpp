@@ -18,13 +18,18 @@ static bool readsParam(Type type, StringRef name) {
          });
 }
 
-FailureOr<SmallVector<Value>> CallOp::matchArguments(ProgramOp program) {
-  Signature callee(program), caller((*this)->getParentOp());
+FailureOr<SmallVector<Value>> tilewright::tile::matchByName(Operation *op, const Signature &callee,
+                                                            OperandRange args, ArrayAttr names) {
+  Signature caller(op->getParentOp());
+  bool isProgram = isa<ProgramOp>(callee.op);
+  std::string described = (llvm::Twine(isProgram ? "program @" : "kernel @") +
+                           SymbolTable::getSymbolName(callee.op).getValue())
+                              .str();
   llvm::StringMap<Value> given;
-  for (auto [name, value] : llvm::zip(getArgNames().getAsRange<StringAttr>(), getArgs())) {
+  for (auto [name, value] : llvm::zip(names.getAsRange<StringAttr>(), args)) {
     if (callee.findArg(name.getValue()) < 0)
-      return emitOpError() << "passes '" << name.getValue()
-                           << "', which is not an argument of program @" << getProgram();
+      return op->emitOpError() << "passes '" << name.getValue() << "', which is not an argument of "
+                               << described;
     given[name.getValue()] = value;
   }
   SmallVector<Value> values;
@@ -33,32 +38,43 @@ FailureOr<SmallVector<Value>> CallOp::matchArguments(ProgramOp program) {
     int own = caller.findArg(name.getValue());
     if (!value && own >= 0)
       value = caller.body->getArgument(own);
-    if (!value && !(callee.mayBeAbsent(i) && isa<ViewType>(callee.getArgType(i))))
-      return emitOpError() << "argument '" << name.getValue() << "' of program @" << getProgram()
-                           << " has no value; pass it as '" << name.getValue()
-                           << " = %value', or declare an argument of that name";
-    if (value && failed(checkArgument(*this, callee, i, value)))
+    bool mayMiss = isProgram && callee.mayBeAbsent(i) && isa<ViewType>(callee.getArgType(i));
+    if (!value && !mayMiss)
+      return op->emitOpError() << "argument '" << name.getValue() << "' of " << described
+                               << " has no value; pass it as '" << name.getValue()
+                               << " = %value', or declare an argument of that name";
+    if (value && failed(checkArgument(op, callee, i, value)))
       return failure();
     values.push_back(value);
   }
   return values;
 }
 
+LogicalResult tilewright::tile::verifyArgumentNames(Operation *op, OperandRange args,
+                                                    ArrayAttr names) {
+  if (names.size() != args.size() ||
+      !llvm::all_of(names, [](Attribute each) { return isa<StringAttr>(each); }))
+    return op->emitOpError("has malformed arguments or a malformed 'with' clause; use its custom "
+                           "assembly format");
+  llvm::StringMap<bool> seen;
+  for (auto name : names.getAsRange<StringAttr>())
+    if (!seen.try_emplace(name.getValue(), true).second)
+      return op->emitOpError() << "must pass '" << name.getValue()
+                               << "' once, but got it twice; leave one out";
+  return success();
+}
+
+FailureOr<SmallVector<Value>> CallOp::matchArguments(ProgramOp program) {
+  return matchByName(*this, Signature(program), getArgs(), getArgNames());
+}
+
 LogicalResult CallOp::verify() {
-  auto areNames = [](ArrayAttr names) {
-    return llvm::all_of(names, [](Attribute each) { return isa<StringAttr>(each); });
-  };
-  if (getWithNames().size() != getWithValues().size() || !areNames(getWithNames()) ||
-      getArgNames().size() != getArgs().size() || !areNames(getArgNames()) ||
+  if (getWithNames().size() != getWithValues().size() ||
+      !llvm::all_of(getWithNames(), [](Attribute each) { return isa<StringAttr>(each); }) ||
       !llvm::all_of(getWithValues(), [](Attribute each) { return isa<ExprAttr>(each); }))
     return emitOpError("has malformed arguments or a malformed 'with' clause; use its custom "
                        "assembly format");
-  llvm::StringMap<bool> seen;
-  for (auto name : getArgNames().getAsRange<StringAttr>())
-    if (!seen.try_emplace(name.getValue(), true).second)
-      return emitOpError() << "must pass '" << name.getValue()
-                           << "' once, but got it twice; leave one out";
-  return success();
+  return verifyArgumentNames(*this, getArgs(), getArgNames());
 }
 
 static LogicalResult checkWith(CallOp call, const Signature &callee, const Signature &caller) {

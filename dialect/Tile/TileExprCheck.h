@@ -49,6 +49,18 @@ mlir::LogicalResult verifyDefaults(const Signature &signature);
 mlir::LogicalResult checkArgument(mlir::Operation *op, const Signature &callee, unsigned i,
                                   mlir::Value value);
 
+/// For a call or launch that passes arguments by name, the value for each argument of the callee:
+/// that of its name, else the caller's argument of that name. It is null if a program's view is
+/// absent. An error is emitted if an argument has no value, or one of another type.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>> matchByName(mlir::Operation *op,
+                                                            const Signature &callee,
+                                                            mlir::OperandRange args,
+                                                            mlir::ArrayAttr names);
+
+/// Whether the names of a call or launch are as many strings as arguments, and no two are the same.
+mlir::LogicalResult verifyArgumentNames(mlir::Operation *op, mlir::OperandRange args,
+                                        mlir::ArrayAttr names);
+
 /// Parameters, constraints and arguments of a kernel or program: names, kinds, cycles.
 mlir::LogicalResult verifySignature(const Signature &signature,
                                     llvm::ArrayRef<mlir::Attribute> gridNames);

@@ -161,10 +161,10 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
     return failure();
   auto parseParam = [&]() -> ParseResult {
-    ParamDeclAttr decl;
-    if (parseParamDecl(parser, decl))
+    SmallVector<ParamDeclAttr> decls;
+    if (parseParamDecls(parser, decls))
       return failure();
-    params.push_back(decl);
+    params.append(decls.begin(), decls.end());
     return success();
   };
   if (succeeded(parser.parseOptionalKeyword("params")) &&
@@ -173,25 +173,33 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   if (parseConstraints(parser, constraints))
     return failure();
   auto parseArgument = [&]() -> ParseResult {
-    OpAsmParser::Argument &argument = signature.arguments.emplace_back();
-    if (parser.parseArgument(argument) || parser.parseColon())
+    // Arguments of one type may share it, and what follows.
+    SmallVector<OpAsmParser::Argument> group;
+    do {
+      if (parser.parseArgument(group.emplace_back()))
+        return failure();
+    } while (succeeded(parser.parseOptionalComma()));
+    if (parser.parseColon())
       return failure();
-    optional.push_back(succeeded(parser.parseOptionalKeyword("optional")));
-    if (parser.parseType(argument.type) ||
-        takeName(parser, argument, "an argument", signature.argNames))
-      return failure();
+    bool isOptional = succeeded(parser.parseOptionalKeyword("optional"));
+    Type type;
     Attribute value;
-    if (parseArgDefault(parser, argument.type, value))
-      return failure();
-    auto argName = cast<StringAttr>(signature.argNames.back());
-    if (value)
-      defaults.set(argName, value);
-    if (failed(parser.parseOptionalKeyword("when")))
-      return success();
     ExprAttr condition;
-    if (parser.parseLParen() || parseExprText(parser, condition) || parser.parseRParen())
+    if (parser.parseType(type) || parseArgDefault(parser, type, value) ||
+        parseWhenClause(parser, condition))
       return failure();
-    conditions.set(argName, condition);
+    for (OpAsmParser::Argument &argument : group) {
+      argument.type = type;
+      optional.push_back(isOptional);
+      signature.arguments.push_back(argument);
+      if (takeName(parser, argument, "an argument", signature.argNames))
+        return failure();
+      auto argName = cast<StringAttr>(signature.argNames.back());
+      if (value)
+        defaults.set(argName, value);
+      if (condition)
+        conditions.set(argName, condition);
+    }
     return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArgument))
@@ -431,7 +439,7 @@ LogicalResult LaunchOp::verify() {
       !llvm::all_of(getWithNames(), [](Attribute a) { return isa<StringAttr>(a); }) ||
       !llvm::all_of(getWithValues(), [](Attribute a) { return isa<ExprAttr>(a); }))
     return emitOpError("has a malformed 'with' clause; use its custom assembly format");
-  return success();
+  return getArgNames() ? verifyArgumentNames(*this, getArgs(), *getArgNames()) : success();
 }
 
 LogicalResult tilewright::tile::checkArgument(Operation *op, const Signature &callee, unsigned i,
@@ -468,12 +476,17 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!kernel)
     return emitOpError() << "launches @" << getKernel() << ", which is not a kernel in this module";
   Signature callee(kernel), caller((*this)->getParentOp());
-  if (getArgs().size() != callee.argNames.size())
+  if (getArgNames()) {
+    if (failed(matchByName(*this, callee, getArgs(), *getArgNames())))
+      return failure();
+  } else if (getArgs().size() != callee.argNames.size()) {
     return emitOpError() << "passes " << getArgs().size() << " arguments, but kernel @"
                          << getKernel() << " takes " << callee.argNames.size();
-  for (auto [i, value] : llvm::enumerate(getArgs()))
-    if (failed(checkArgument(*this, callee, i, value)))
-      return failure();
+  } else {
+    for (auto [i, value] : llvm::enumerate(getArgs()))
+      if (failed(checkArgument(*this, callee, i, value)))
+        return failure();
+  }
   for (auto [name, value] : llvm::zip(getWithNames(), getWithValues())) {
     StringRef paramName = cast<StringAttr>(name).getValue();
     ParamDeclAttr param = callee.findParam(paramName);

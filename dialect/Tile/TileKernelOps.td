@@ -16,7 +16,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     Declares parameters, constraints on them, arguments (views and scalars; views may be `optional`, scalars may have a
     default) and the grid. A constraint over parameters is checked when they are bound, one that reads extents or scalar
     arguments at every launch; there it holds if it reads the extent of an argument that was left out. `same_dims(x, y,
-    0, 1)` stands for the constraints `dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)`. An argument with `when
+    0, 1)` stands for the constraints `dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)`. Parameters, or arguments, that
+    follow one another may share what is behind their names: `D, DV: int`. An argument with `when
     (CONDITION)`, a flag over parameters, exists only where the condition holds. Where it does not, callers do not see
     the argument, and constraints that mention it hold; nothing may read it there. The body runs once for each point of
     the grid; the ids are `i32` values named in the grid clause. The order in which points run is not defined.
@@ -153,23 +154,28 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "launch of a kernel by a program";
   let description = [{
-    Passes arguments by position. The value of a kernel's parameter is the first of these: that of the `with` clause,
-    that of the program's parameter of the same name, the parameter's default. A derived parameter is computed in the
-    kernel. If the condition of `when` is false, the launch is skipped.
+    Passes arguments by position, or by name: `name = %value`. In a list of names, or an empty list, an argument that is
+    not named gets the program's argument of that name; tile-link turns it into a list by position. The value of a
+    kernel's parameter is the first of these: that of the `with` clause, that of the program's parameter of the same
+    name, the parameter's default. A derived parameter is computed in the kernel. If the condition of `when` is false,
+    the launch is skipped.
 
     Preconditions: every parameter of the kernel gets a value.
 
     Postconditions: the kernel has run over its grid.
 
-    Example:
+    Examples:
     ```mlir
     tile.launch @convert(%acc, %dq) with (BLOCK = 64) when (DETERMINISTIC == false)
         : !tile.view<[?, ?, D], f32>, !tile.view<[?, ?, D], T>
+    // The same if the program and the kernel have an argument dq.
+    tile.launch @convert(sums = %acc) with (BLOCK = 64) when (DETERMINISTIC == false) : !tile.view<[?, ?, D], f32>
     ```
 
     Errors:
     - a callee that is not a kernel of the module
     - a number of arguments, or a rank or kind of one, that differs from the kernel's
+    - a name that the kernel does not have, or that is passed twice; an argument of the kernel without a value
     - an argument that may be absent for a kernel's argument that is neither optional nor has a condition
     - a `with` clause that names no parameter of the kernel, or a derived one
     - an expression that names no parameter of the program
@@ -179,9 +185,10 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     Variadic<AnyType>:$args,
     ArrayAttr:$with_names,
     ArrayAttr:$with_values,
-    OptionalAttr<Tile_ExprAttr>:$condition);
+    OptionalAttr<Tile_ExprAttr>:$condition,
+    OptionalAttr<ArrayAttr>:$arg_names);
   let assemblyFormat = [{
-    $kernel `(` $args `)` custom<WithClause>($with_names, $with_values)
+    $kernel `(` custom<LaunchArguments>($args, $arg_names) `)` custom<WithClause>($with_names, $with_values)
     custom<WhenClause>($condition) attr-dict (`:` type($args)^)?
   }];
   let hasVerifier = 1;

@@ -22,7 +22,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     `keep` has type [A, B]: A positions of the fixed interval from `start`, and B of the current block from the
     induction variable. Its element (r, c) is true if `start + r < limit`, `block + c < upper`, and the mask function
     (`where`; absent: true) holds for the pair. In the call of the mask function the words `against` and `block` stand
-    for the two positions (i32); other operands are passed unchanged.
+    for the two positions (i32); other operands are passed unchanged, and their types may be left out if all are i32.
 
     *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
     (`ascending` unless `descending` is given): block starts are lower, lower + B, ... With `descending if %x`, it is
@@ -127,7 +127,7 @@ def Tile_KeptRangeOp : Tile_Op<"kept_range", [
     Example: the keys that a block of queries attends. The mask takes the query first.
     ```mlir
     %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %m_end)
-        where @attends(%b, %h, against, block, %shift : i32, i32, i32)
+        where @attends(%b, %h, against, block, %shift)
     ```
 
     Errors:
@@ -253,7 +253,7 @@ def Tile_AccumulateOp : Tile_Op<"accumulate", [SingleBlockImplicitTerminator<"Yi
 }
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
-                                     ParentOneOf<["AccumulateOp", "ForBlocksOp", "SpreadOp"]>]> {
+                                     ParentOneOf<["AccumulateOp", "ExprOp", "ForBlocksOp", "SpreadOp"]>]> {
   let summary = "values for the next block";
   let description = [{
     Preconditions: none. Postconditions: none.

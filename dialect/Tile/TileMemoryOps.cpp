@@ -4,6 +4,7 @@
 // Operations on views and between views and tiles: verifiers and memory effects.
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExprCheck.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -158,7 +159,7 @@ LogicalResult SubviewOp::verify() {
   if (!getDims(type)[getDim()].isUnknown())
     return emitOpError() << "restricts dimension " << getDim() << " of " << type
                          << ", which must be '?' since its extent changes";
-  return success();
+  return checkParameterExpr(*this, getConditionAttr(), "the condition of a part", ExprKind::Flag);
 }
 
 ParseResult DimOp::parse(OpAsmParser &parser, OperationState &result) {

@@ -43,20 +43,31 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
     bounds of the result are the intersection with those of the source: a load beyond `size` reads the pad, even where
     the source has more elements.
 
+    If the condition of `when`, a flag over parameters, does not hold, the result is the whole source: a kernel for
+    sequences in one array needs no other code for arrays of one sequence. tile-link turns it into a choice of views.
+
     Preconditions: offset >= 0; size may be negative, which counts as zero.
 
     Postconditions: the result has the same strides; dimension `dim` of its type is `?`.
 
-    Example: `%rows = tile.subview %q dim 0 from %start size %length : !tile.view<[?, ?, D], T>`
+    Examples:
+    ```mlir
+    %rows = tile.subview %q dim 0 from %start size %length : !tile.view<[?, ?, D], T>
+    %part = tile.subview %q dim 2 from %start size %length when (PACKED) : !tile.view<[?, ?, ?, D], T>
+    ```
 
     Errors:
     - a dimension beyond the rank
     - a restricted dimension whose type is not `?`
+    - a condition that is not a flag, or that reads an argument or the device
   }];
-  let arguments = (ins Tile_AnyView:$source, I64Attr:$dim, I32:$offset, I32:$size);
+  let arguments = (ins Tile_AnyView:$source, I64Attr:$dim, I32:$offset, I32:$size,
+                       OptionalAttr<Tile_ExprAttr>:$condition);
   let results = (outs Tile_AnyView:$result);
-  let assemblyFormat =
-      "$source `dim` custom<Int>($dim) `from` $offset `size` $size attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $source `dim` custom<Int>($dim) `from` $offset `size` $size `` custom<PartCondition>($condition) attr-dict `:`
+    type($result)
+  }];
   let hasVerifier = 1;
 }
 

@@ -96,6 +96,29 @@ void printCallArguments(OpAsmPrinter &printer, Operation *, OperandRange args, A
   });
 }
 
+ParseResult parseLaunchArguments(OpAsmParser &parser,
+                                 SmallVectorImpl<OpAsmParser::UnresolvedOperand> &args,
+                                 ArrayAttr &names) {
+  OpAsmParser::UnresolvedOperand first;
+  OptionalParseResult isList = parser.parseOptionalOperand(first);
+  if (!isList.has_value())
+    return parseCallArguments(parser, args, names);
+  if (failed(*isList))
+    return failure();
+  args.push_back(first);
+  while (succeeded(parser.parseOptionalComma()))
+    if (parser.parseOperand(args.emplace_back()))
+      return failure();
+  return success();
+}
+void printLaunchArguments(OpAsmPrinter &printer, Operation *op, OperandRange args,
+                          ArrayAttr names) {
+  if (names)
+    printCallArguments(printer, op, args, names);
+  else
+    printer << args;
+}
+
 ParseResult parseWhenClause(OpAsmParser &parser, ExprAttr &condition) {
   if (failed(parser.parseOptionalKeyword("when")))
     return success();

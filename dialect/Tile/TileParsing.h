@@ -16,8 +16,9 @@ namespace tilewright::tile {
 mlir::ParseResult parseExprText(mlir::AsmParser &parser, ExprAttr &expr);
 void printExprText(llvm::raw_ostream &os, ExprAttr expr);
 
-/// `let? NAME: kind (in [value, ...])? (= default)?`
-mlir::ParseResult parseParamDecl(mlir::AsmParser &parser, ParamDeclAttr &decl);
+/// `let? NAME, ...: kind (in [value, ...])? (= default)?`
+mlir::ParseResult parseParamDecls(mlir::AsmParser &parser,
+                                  llvm::SmallVectorImpl<ParamDeclAttr> &decls);
 void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
 
 /// `(require (expr, ...))?`, an empty list if it is missing. Printed on a separate line; an empty
@@ -77,6 +78,13 @@ parseCallArguments(mlir::OpAsmParser &parser,
                    mlir::ArrayAttr &names);
 void printCallArguments(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange args,
                         mlir::ArrayAttr names);
+/// The same, or `%value, ...`: then `names` is null.
+mlir::ParseResult
+parseLaunchArguments(mlir::OpAsmParser &parser,
+                     llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand> &args,
+                     mlir::ArrayAttr &names);
+void printLaunchArguments(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange args,
+                          mlir::ArrayAttr names);
 
 /// `when (expr)`
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);

@@ -362,6 +362,49 @@ def Tile_SelectOp : Tile_Op<"select", [Pure]> {
   let hasFolder = 1;
 }
 
+def Tile_ExprOp : Tile_Op<"expr", [
+    SingleBlock, NoRegionArguments, RecursiveMemoryEffects, RecursivelySpeculatable]> {
+  let summary = "elementwise arithmetic, written as a formula";
+  let description = [{
+    Stands for the operations of `arith` and `math` that its formula names (tile-link), in the order in which a reader
+    meets them: operands from left to right, then the operation on them. The type is that of the numbers, tiles or
+    scalars; a comparison has a result of `i1` of the same shape. From the loosest: comparisons `<`, `<=`, `>`, `>=` and
+    `==`, then `+` and `-`, then `*` and `/`. There are the functions
+
+    - `min`, `max`; `ne`, which holds for NaN; for floats `neg`, `abs`, `exp`, `exp2`, `log`, `log2`, `sqrt`, `rsqrt`
+      and `tanh`; for integers, which are signed, `mod` (`arith.remsi`), `ceildiv` and `bitand`; `/` truncates;
+    - `and` and `or` of conditions, and `select(condition, a, b)`;
+    - `full(x)`, a scalar as a tile, and `expand(x, dim)`, as `tile.full` and `tile.expand`;
+    - `cast(x : type)`, as `tile.cast` from that type. A second type, behind `->`, casts the result.
+
+    An operand is a value; a number; `inf`, `minus_inf`, `log2e`, `ln2`; a parameter by its name; or `param(e)`, the
+    value of an expression over parameters. `fastmath<...>` and `overflow<...>` belong to all arithmetic of the formula.
+
+    Preconditions, postconditions: those of the operations.
+
+    Examples:
+    ```mlir
+    %x = tile.expr min(%sink - %lse, 0) * log2e : f32
+    %is_inside = tile.expr and(%b >= 0, %b < %sequences) : i32
+    %row = tile.expr select(PACKED, %block * PAD, 0) : i32
+    %below = tile.expr %s * full(%scale) - expand(%max, 1) fastmath<contract> : !tile.tile<[M, N], f32>
+    %rounded = tile.expr %sum * full(%scale) : !tile.tile<[M, D], f32> -> !tile.tile<[M, D], T>
+    ```
+
+    Errors:
+    - a word that is no function, or a function of another number of operands
+    - a function of floats of integers, or the other way round
+    - a condition where a number is required, or the other way round
+    - `full` or `expand` where the type is no tile
+    - those of the operations
+  }];
+  let arguments = (ins TypeAttr:$type);
+  let results = (outs AnyType:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
 def Tile_EquivalentOp : Tile_Op<"equivalent", [Pure]> {
   let summary = "two equivalent conditions";
   let description = [{

@@ -14,37 +14,20 @@
 
 // Specialization replaces ACTIVATION by a constant, and the unused functions fold away.
 func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
-  %zero = arith.constant 0.0 : !acc
-  %half = arith.constant 0.5 : !acc
-  %one = arith.constant 1.0 : !acc
 
-  %positive = arith.maximumf %x, %zero : !acc
+  %positive = tile.expr max(%x, 0) : !acc
 
-  %minus_x = arith.negf %x : !acc
-  %exp = math.exp %minus_x : !acc
-  %divisor = arith.addf %one, %exp : !acc
+  %divisor = tile.expr 1 + exp(neg(%x)) : !acc
   %silu = arith.divf %x, %divisor : !acc
-  %sigmoid = arith.divf %one, %divisor : !acc
+  %sigmoid = tile.expr 1 / %divisor : !acc
 
-  %cubic = arith.constant 0.044715 : !acc
-  %slope = arith.constant 0.7978845608028654 : !acc
-  %x2 = arith.mulf %x, %x : !acc
-  %x3 = arith.mulf %x2, %x : !acc
-  %bend = arith.mulf %x3, %cubic : !acc
-  %bent = arith.addf %x, %bend : !acc
-  %argument = arith.mulf %bent, %slope : !acc
-  %tanh = math.tanh %argument : !acc
-  %twice_share = arith.addf %tanh, %one : !acc
-  %half_x = arith.mulf %x, %half : !acc
-  %gelu = arith.mulf %half_x, %twice_share : !acc
+  %tanh = tile.expr tanh((%x + %x * %x * %x * 0.044715) * 0.7978845608028654) : !acc
+  %twice_share = tile.expr %tanh + 1 : !acc
+  %gelu = tile.expr %x * 0.5 * %twice_share : !acc
 
-  %is_relu = tile.param ACTIVATION == "relu" : i1
-  %is_sigmoid = tile.param ACTIVATION == "sigmoid" : i1
-  %is_silu = tile.param ACTIVATION == "silu" : i1
-  %is_gelu = tile.param ACTIVATION == "gelu_tanh" : i1
-  %a = arith.select %is_relu, %positive, %x : !acc
-  %b = arith.select %is_sigmoid, %sigmoid, %a : !acc
-  %c = arith.select %is_silu, %silu, %b : !acc
-  %d = arith.select %is_gelu, %gelu, %c : !acc
+  %a = tile.expr select(param(ACTIVATION == "relu"), %positive, %x) : !acc
+  %b = tile.expr select(param(ACTIVATION == "sigmoid"), %sigmoid, %a) : !acc
+  %c = tile.expr select(param(ACTIVATION == "silu"), %silu, %b) : !acc
+  %d = tile.expr select(param(ACTIVATION == "gelu_tanh"), %gelu, %c) : !acc
   return %d : !acc
 }

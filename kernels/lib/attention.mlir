@@ -51,13 +51,10 @@ func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
 // The rows of a tile are queries of head %h, or with HEAD_ROWS those of consecutive heads from %h on: as many rows of
 // each head. The head and the query of a row.
 func.func private @query_of_row(%h: i32, %row: i32) -> (i32, i32) {
-  %several = tile.param HEAD_ROWS > 0 : i1
-  %each = tile.param max(HEAD_ROWS, 1) : i32
-  %head = arith.divsi %row, %each : i32
-  %query = arith.remsi %row, %each : i32
-  %its_h = arith.addi %h, %head overflow<nsw> : i32
-  %row_h = arith.select %several, %its_h, %h : i32
-  %row_i = arith.select %several, %query, %row : i32
+  %head = tile.expr %row / param(max(HEAD_ROWS, 1)) : i32
+  %query = tile.expr mod(%row, param(max(HEAD_ROWS, 1))) : i32
+  %row_h = tile.expr select(param(HEAD_ROWS > 0), %h + %head, %h) overflow<nsw> : i32
+  %row_i = tile.expr select(param(HEAD_ROWS > 0), %query, %row) : i32
   return %row_h, %row_i : i32, i32
 }
 
@@ -71,43 +68,29 @@ func.func private @sink_of_row(%h: i32, %row: i32) -> !acc {
 // The contribution of a row to the gradient of its head's sink: -p * delta, where p is the probability of the sink,
 // since the sink has no value. Rounding cannot make p exceed 1. LSE is 0 for a row without keys.
 func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %log2e = arith.constant 1.4426950408889634 : !acc
   %sink = func.call @sink(%h) : (i32) -> !acc
-  %below = arith.subf %sink, %lse : !acc
-  %not_above = arith.minimumf %below, %zero : !acc
-  %x = arith.mulf %not_above, %log2e : !acc
-  %its_share = math.exp2 %x : !acc
-  %product = arith.mulf %its_share, %delta : !acc
-  %adjoint = arith.negf %product : !acc
+  %adjoint = tile.expr neg(exp2(min(%sink - %lse, 0) * log2e) * %delta) : !acc
   return %adjoint : !acc
 }
 
 // The key head of a query head. Divisors are at least 1, even if there are no heads.
 func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
-  %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %some_heads = tile.expr max(%k_heads, 1) : i32
   %hk = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
   return %hk : i32
 }
 
 // The same for at least one key head.
 func.func private @key_head_among(%h: i32, %q_heads: i32, %some_heads: i32) -> i32 {
-  %c1 = arith.constant 1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = tile.expr %h / max(%q_heads / %some_heads, 1) : i32
   return %hk : i32
 }
 
 // The key on the diagonal of the first query: 0, or Skv - Sq under bottom_right.
 func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
-  %c0 = arith.constant 0 : i32
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = tile.expr select(param(CAUSAL == "bottom_right"), %keys - %queries, 0) : i32
   return %shift : i32
 }
 
@@ -115,53 +98,35 @@ func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
 // `ahead` is the distance of the key from the diagonal. The shift is 0, or the number of keys minus that of queries:
 // no sum overflows 32 bits for a query and a key that exist.
 func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32, %right: i32) -> i1 {
-  %c0 = arith.constant 0 : i32
-  %diagonal = arith.addi %i, %shift overflow<nsw> : i32
-  %ahead = arith.subi %j, %diagonal overflow<nsw> : i32
+  %ahead = tile.expr %j - (%i + %shift) overflow<nsw> : i32
 
-  %any_order = tile.param CAUSAL == "none" : i1
-  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
-  %causal = arith.ori %any_order, %not_ahead : i1
+  %causal = tile.expr or(param(CAUSAL == "none"), %ahead <= 0) : i32
 
-  %no_window = tile.param not(WINDOW) : i1
   %inside = func.call @inside_window(%ahead, %left, %right) : (i32, i32, i32) -> i1
-  %window = arith.ori %no_window, %inside : i1
+  %window = tile.expr or(param(not(WINDOW)), %inside) : i1
 
   %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
-  %position = arith.andi %causal, %window : i1
-  %keep = arith.andi %position, %allowed : i1
+  %keep = tile.expr and(and(%causal, %window), %allowed) : i1
   return %keep : i1
 }
 
 // Whether a key at the distance `ahead` from the diagonal lies in the window around it. A side of -1 is open.
 func.func private @inside_window(%ahead: i32, %left: i32, %right: i32) -> i1 {
-  %c0 = arith.constant 0 : i32
-  %left_open = arith.cmpi slt, %left, %c0 : i32
-  %minus_left = arith.subi %c0, %left : i32
-  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
-  %left_ok = arith.ori %left_open, %near_left : i1
-  %right_open = arith.cmpi slt, %right, %c0 : i32
-  %near_right = arith.cmpi sle, %ahead, %right : i32
-  %right_ok = arith.ori %right_open, %near_right : i1
-  %inside = arith.andi %left_ok, %right_ok : i1
+  %left_ok = tile.expr or(%left < 0, %ahead >= 0 - %left) : i32
+  %inside = tile.expr and(%left_ok, or(%right < 0, %ahead <= %right)) : i32
   return %inside : i1
 }
 
 // CAUSAL alone. Folds to true for none.
 func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %any_order = tile.param CAUSAL == "none" : i1
-  %last = arith.addi %i, %shift overflow<nsw> : i32
-  %not_ahead = arith.cmpi sle, %j, %last : i32
-  %keep = arith.ori %any_order, %not_ahead : i1
+  %not_ahead = tile.expr %j <= %i + %shift overflow<nsw> : i32
+  %keep = tile.expr or(param(CAUSAL == "none"), %not_ahead) : i1
   return %keep : i1
 }
 
 // The index along a dimension that has one element for each %index, or one element that all indices share (extent 1).
 func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %is_same = arith.cmpi eq, %extent, %c1 : i32
-  %result = arith.select %is_same, %c0, %index : i32
+  %result = tile.expr select(%extent == 1, 0, %index) : i32
   return %result : i32
 }
 

@@ -3,7 +3,12 @@
 //
 // The rows of a batch. A dense batch has the shape [B, heads, rows, width], with the same number of rows in each
 // element. A packed batch (PACKED) has the shape [1, heads, T, width] and holds sequences of different lengths one
-// after the other: sequence b has the rows cu[b] .. cu[b + 1] - 1.
+// after the other: sequence b has the rows cu[b] .. cu[b + 1] - 1. It may be empty.
+//
+// The offsets cu [sequences + 1] i32 (cu_seqlens_q, cu_seqlens_k) ascend, and lie between 0 and T; the first need not
+// be 0, nor the last T. The host checks them; a device checks them on request. Without the check, a kernel clamps each
+// offset to the range 0 to T and treats a sequence that ends before it begins as empty. If the offsets do not ascend,
+// it is undefined which rows are written.
 //
 // Rows before the first sequence and after the last belong to none. They count as two further sequences, the numbers -1
 // and `sequences`, whose queries attend no key and whose keys no query attends: so their results are written, too.
@@ -15,15 +20,10 @@
 // have rows of no sequence.
 //
 // In this file, b is the number of an element of a dense batch, or of a packed sequence. A kernel that links this file
-// declares PACKED; for @longest_block also BLOCK_M and CAUSAL; for workspaces also PAD, the size of their blocks; and
-// for @part_of_... the parameters that the types of the views name.
+// declares PACKED; for @longest_block also BLOCK_M and CAUSAL; and for workspaces also PAD, the size of their blocks.
+// `tile.subview %q dim 2 from %begin size %rows when (PACKED)` has only the rows of b.
 
 !cu_view  = !tile.view<[?], i32>
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!o_view   = !tile.view<[?, ?, ?, DV], TO>
-!dqk_view = !tile.view<[?, ?, ?, D], TO>
-!row_view = !tile.view<[?, ?, ?], ACC>
 
 // For instance (%e, %block) of a grid over blocks of `size` rows: b, its index in the first dimension of the arrays,
 // the first row of b, the number of its rows, and the number of the block within b. The last block of a packed sequence
@@ -45,21 +45,12 @@ func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total
 // a causal mask, the blocks of each b are in reverse order: the last rows attend the most keys, and start first to
 // balance the load.
 func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %size = tile.param BLOCK_M : i32
   %b, %a, %begin, %rows, %number = func.call @block(%e, %block, %size, %cu, %total)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %any_order = tile.param CAUSAL == "none" : i1
-  %dense = tile.param not(PACKED) : i1
-  %blocks = arith.ceildivsi %rows, %size : i32
-  %last = arith.subi %blocks, %c1 : i32
-  %from_last = arith.subi %last, %number : i32
-  %is_there = arith.cmpi sge, %from_last, %c0 : i32
-  %has_rows = arith.ori %dense, %is_there : i1
-  %descending = arith.select %has_rows, %from_last, %number : i32
-  %chosen = arith.select %any_order, %number, %descending : i32
-  %row = arith.muli %chosen, %size : i32
+  %from_last = tile.expr ceildiv(%rows, BLOCK_M) - 1 - %number : i32
+  %descending = tile.expr select(or(param(not(PACKED)), %from_last >= 0), %from_last, %number) : i32
+  %row = tile.expr select(param(CAUSAL == "none"), %number, %descending) * BLOCK_M : i32
   return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
 }
 
@@ -69,8 +60,7 @@ func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   %packed = tile.param PACKED : i1
   %begin, %rows = scf.if %packed -> (i32, i32) {
     %first, %count = func.call @rows_from(%b, %cu, %c0, %total) : (i32, !cu_view, i32, i32) -> (i32, i32)
-    %is_before = arith.cmpi slt, %b, %c0 : i32
-    %own = arith.select %is_before, %c0, %count : i32
+    %own = tile.expr select(%b < 0, 0, %count) : i32
     scf.yield %first, %own : i32, i32
   } else {
     scf.yield %c0, %total : i32, i32
@@ -78,54 +68,11 @@ func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   return %begin, %rows : i32, i32
 }
 
-// The view of the rows of b. Loads and stores through it cannot reach other rows.
-func.func private @part_of_queries_and_keys(%all: !qk_view, %begin: i32, %rows: i32) -> !qk_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !qk_view
-  %part = arith.select %packed, %own, %all : !qk_view
-  return %part : !qk_view
-}
-
-// The same for values.
-func.func private @part_of_values(%all: !v_view, %begin: i32, %rows: i32) -> !v_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !v_view
-  %part = arith.select %packed, %own, %all : !v_view
-  return %part : !v_view
-}
-
-// The same for outputs.
-func.func private @part_of_outputs(%all: !o_view, %begin: i32, %rows: i32) -> !o_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !o_view
-  %part = arith.select %packed, %own, %all : !o_view
-  return %part : !o_view
-}
-
-// The same for the arrays of gradients.
-func.func private @part_of_gradients(%all: !dqk_view, %begin: i32, %rows: i32) -> !dqk_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !dqk_view
-  %part = arith.select %packed, %own, %all : !dqk_view
-  return %part : !dqk_view
-}
-
-// The same for sums of rows, such as LSE.
-func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !row_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %rows : !row_view
-  %part = arith.select %packed, %own, %all : !row_view
-  return %part : !row_view
-}
-
 // The first row of b in a workspace.
 func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
-  %c0 = arith.constant 0 : i32
-  %packed = tile.param PACKED : i1
   %pad = tile.param PAD : i32
   %block = func.call @first_block(%b, %begin, %pad) : (i32, i32, i32) -> i32
-  %first = arith.muli %block, %pad : i32
-  %row = arith.select %packed, %first, %c0 : i32
+  %row = tile.expr select(PACKED, %block * PAD, 0) : i32
   return %row : i32
 }
 
@@ -135,12 +82,10 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
   %packed = tile.param PACKED : i1
   %sequence, %row, %begin, %rows = scf.if %packed -> (i32, i32, i32, i32) {
     %pad = tile.param PAD : i32
-    %block = arith.divsi %padded_row, %pad : i32
+    %block = tile.expr %padded_row / PAD : i32
     %b, %first, %count, %number = func.call @block_of_sequence(%block, %pad, %cu, %total)
         : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
-    %before = arith.muli %number, %pad : i32
-    %in_block = arith.remsi %padded_row, %pad : i32
-    %own = arith.addi %before, %in_block : i32
+    %own = tile.expr %number * PAD + mod(%padded_row, PAD) : i32
     scf.yield %b, %own, %first, %count : i32, i32, i32, i32
   } else {
     scf.yield %c0, %padded_row, %c0, %total : i32, i32, i32, i32
@@ -154,38 +99,29 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
 
 // The number of the first block of a sequence.
 func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
-  %c1 = arith.constant 1 : i32
-  %before = arith.divsi %begin, %size : i32
-  %place = arith.addi %b, %c1 : i32
-  %block = arith.addi %before, %place : i32
+  %block = tile.expr %begin / %size + (%b + 1) : i32
   return %block : i32
 }
 
 // The first row of b and the number of its rows, where the rows behind the last sequence begin where that ends, even if
 // it ends before it begins, and end at %behind.
 func.func private @rows_from(%b: i32, %cu: !cu_view, %behind: i32, %total: i32) -> (i32, i32) {
-  %c1 = arith.constant 1 : i32
-  %next = arith.addi %b, %c1 : i32
+  %next = tile.expr %b + 1 : i32
   %boundaries = tile.dim %cu, 0 : !cu_view
   %is_last = arith.cmpi sge, %next, %boundaries : i32
-  %before = arith.subi %b, %c1 : i32
+  %before = tile.expr %b - 1 : i32
   %given_first = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
   %previous = func.call @begin_of(%cu, %before, %total) : (!cu_view, i32, i32) -> i32
-  %after_last = arith.maxsi %given_first, %previous : i32
-  %first = arith.select %is_last, %after_last, %given_first : i32
+  %first = tile.expr select(%is_last, max(%given_first, %previous), %given_first) : i32
   %next_begin = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
-  %given_end = arith.select %is_last, %behind, %next_begin : i32
-  %end = arith.maxsi %given_end, %first : i32
-  %count = arith.subi %end, %first : i32
+  %count = tile.expr max(select(%is_last, %behind, %next_begin), %first) - %first : i32
   return %first, %count : i32, i32
 }
 
 // cu[b], clamped to the number of rows of the array; 0 for b = -1, since elements outside of a view read as 0.
 func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
-  %c0 = arith.constant 0 : i32
   %given = tile.at %cu[%b] : !cu_view
-  %not_before = arith.maxsi %given, %c0 : i32
-  %begin = arith.minsi %not_before, %total : i32
+  %begin = tile.expr min(max(%given, 0), %total) : i32
   return %begin : i32
 }
 
@@ -195,23 +131,15 @@ func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
 func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c5 = arith.constant 5 : i32
-  %c16 = arith.constant 16 : i32
-  %c31 = arith.constant 31 : i32
-  %c32 = arith.constant 32 : i32
-  %c65536 = arith.constant 65536 : i32
   // %low and %high are the places of sequences, one more than their numbers.
   %boundaries = tile.dim %cu, 0 : !cu_view
-  %places = arith.addi %boundaries, %c1 : i32
-  %are_few = arith.cmpi sle, %places, %c32 : i32
-  %are_some = arith.cmpi sle, %places, %c65536 : i32
-  %more_steps = arith.select %are_some, %c16, %c31 : i32
-  %steps = arith.select %are_few, %c5, %more_steps : i32
+  %places = tile.expr %boundaries + 1 : i32
+  %steps = tile.expr select(%places <= 32, 5, select(%places <= 65536, 16, 31)) : i32
   %place, %behind = scf.for %step = %c0 to %steps step %c1
       iter_args(%low = %c0, %high = %places) -> (i32, i32) : i32 {
     %sum = arith.addi %low, %high : i32
     %middle = arith.shrui %sum, %c1 : i32
-    %number = arith.subi %middle, %c1 : i32
+    %number = tile.expr %middle - 1 : i32
     %row = func.call @begin_of(%cu, %number, %total) : (!cu_view, i32, i32) -> i32
     %first = func.call @first_block(%number, %row, %size) : (i32, i32, i32) -> i32
     %is_before = arith.cmpi sle, %first, %block : i32
@@ -219,10 +147,9 @@ func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %to
     %new_high = arith.select %is_before, %high, %middle : i32
     scf.yield %new_low, %new_high : i32, i32
   }
-  %b = arith.subi %place, %c1 : i32
+  %b = tile.expr %place - 1 : i32
   %begin, %rows = func.call @rows_from(%b, %cu, %total, %total) : (i32, !cu_view, i32, i32) -> (i32, i32)
   %first_block = func.call @first_block(%b, %begin, %size) : (i32, i32, i32) -> i32
-  %before = arith.subi %block, %first_block : i32
-  %number = arith.maxsi %before, %c0 : i32
+  %number = tile.expr max(%block - %first_block, 0) : i32
   return %b, %begin, %rows, %number : i32, i32, i32, i32
 }

@@ -2,12 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Keys and values of sequences in a cache: pages [P, R, heads, width], and a table whose row b lists the pages of
-// sequence b (PAGE_ROWS > 0); or one page for each sequence. The number of keys of a sequence is read on the device, so
-// that it may change between replays of a graph.
+// sequence b (PAGE_ROWS > 0); or one page for each sequence. Arguments and parameters of kernels for caches:
+//
+//   seq_lens        [sequences]      i32, the keys of each sequence, those of its queries included: at most L * R, or R
+//         without a table. The sequences are the B elements of a batch, or those of PACKED.
+//   block_table     [sequences, L]   i32. Key j of sequence b is row j mod R of page block_table[b, j / R]. Without
+//         PAGE_ROWS, P is the number of sequences, and sequence b is page b.
+//   leftpad         [sequences]      i32. So many of the first keys of each sequence are padding, which no query
+//         attends. Positions and lengths count it. It is not read, but with PAGE_ROWS for the block of keys in which it
+//         ends: there, it must be finite in the values.
+//   k_factors, v_factors   [sequences, Hkv]  f32. The cache holds values divided by these factors, of each sequence and
+//         key head.
+//   k_scales, v_scales     [P * R, Hkv]      f32. The same of each key and value: row j of page p has factors in row
+//         p * R + j. Others are not read.
+//
+//   PAGE_ROWS A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the default,
+//             there is no block table.
+//   LEFTPAD   The first keys of sequences are padding: leftpad. Default: false.
+//   CACHE     The type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of T.
+//   DESCALE   Keys and values have factors of heads. Default: whether CACHE has 8 bits, and T more, without BY_TOKEN.
+//   BY_TOKEN  Each key and value has a factor, up to 1 for values if T is f16. Default: false.
+//
+// The host checks the lengths, and the page numbers of the keys within them; a device checks them on request. Without
+// the check, a kernel clamps a length to the keys that the table has room for, and a page that does not exist reads as
+// zeros. A kernel never reads rows beyond the end of a sequence; they may hold NaN. Lengths and page numbers are read
+// on the device, so that they may change between replays of a graph.
 //
 // In this file, b is the number of a sequence: an element of a dense batch, or a packed sequence. A kernel that links
-// this file declares PAGE_ROWS, a divisor of R that one copy may take, LEFTPAD: whether the first keys of sequences are
-// padding, CACHE: the type of keys and values, and what the types of views name. The functions behind @attends_of_row
+// this file declares PAGE_ROWS, LEFTPAD, CACHE, and what the types of views name. The functions behind @attends_of_row
 // are for a kernel that takes arrays [B, heads, rows, width] as well, and declares CACHED: whether keys and values are
 // in a cache; also ABOVE, LISTED, DESCALE, BLOCK_N, DP, DVP, and the parameters of batch.mlir.
 
@@ -31,53 +53,34 @@ tile.link "batch.mlir"
 !k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
 !v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 
-func.func private @rows_of(i32, !lengths, i32) -> (i32, i32)
-func.func private @key_head_among(i32, i32, i32) -> i32
-func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
-func.func private @query_of_row(i32, i32) -> (i32, i32)
-
 // How many keys sequence b has: at most as many as the table has room for, or 32 bits hold. Pages have `rows` rows.
 func.func private @cached_keys(%b: i32, %rows: i32, %block_table: !table, %seq_lens: !lengths) -> i32 {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %paged = tile.param PAGE_ROWS > 0 : i1
   %room = scf.if %paged -> (i32) {
     %table_pages = tile.dim %block_table, 1 : !table
-    %largest = arith.constant 2147483647 : i32
-    %at_least_one = arith.maxsi %rows, %c1 : i32
-    %most_pages = arith.divsi %largest, %at_least_one : i32
-    %own_pages = arith.minsi %table_pages, %most_pages : i32
-    %all = arith.muli %own_pages, %rows : i32
+    %all = tile.expr min(%table_pages, 2147483647 / max(%rows, 1)) * %rows : i32
     scf.yield %all : i32
   } else {
     scf.yield %rows : i32
   }
   %given = tile.at %seq_lens[%b] : !lengths
-  %not_negative = arith.maxsi %given, %c0 : i32
-  %keys = arith.minsi %not_negative, %room : i32
+  %keys = tile.expr min(max(%given, 0), %room) : i32
   return %keys : i32
 }
 
 // The key that the first iteration of a loop over the keys of b may begin with, and how many of the first keys are
 // padding, at most all. Copies take whole parts of pages; without pages, the loop begins behind the padding.
 func.func private @padding_of(%b: i32, %leftpad: !lengths, %keys: i32) -> (i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %padded = tile.param LEFTPAD : i1
   %given = tile.at %leftpad[%b] : !lengths
-  %not_negative = arith.maxsi %given, %c0 : i32
-  %own = arith.minsi %not_negative, %keys : i32
-  %padding = arith.select %padded, %own, %c0 : i32
-  %paged = tile.param PAGE_ROWS > 0 : i1
-  %origin = arith.select %paged, %c0, %padding : i32
+  %padding = tile.expr select(LEFTPAD, min(max(%given, 0), %keys), 0) : i32
+  %origin = tile.expr select(param(PAGE_ROWS > 0), 0, %padding) : i32
   return %origin, %padding : i32, i32
 }
 
 // @attends, of keys behind the padding, among those from the origin of @padding_of on.
 func.func private @attends_behind(%padding: i32, %b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32,
                                   %right: i32) -> i1 {
-  %none = tile.param or(not(LEFTPAD), PAGE_ROWS == 0) : i1
-  %is_behind = arith.cmpi sge, %j, %padding : i32
-  %is_key = arith.ori %none, %is_behind : i1
+  %is_key = tile.expr or(param(or(not(LEFTPAD), PAGE_ROWS == 0)), %j >= %padding) : i32
   %attends = func.call @attends(%b, %h, %i, %j, %shift, %left, %right) : (i32, i32, i32, i32, i32, i32, i32) -> i1
   %keep = arith.andi %attends, %is_key : i1
   return %keep : i1
@@ -95,18 +98,15 @@ func.func private @attends_of_row(%padding: i32, %b: i32, %h: i32, %row: i32, %j
 // The numbers of queries and keys of packed sequence b, or none where it has at most ABOVE queries. Rows of no sequence
 // stay.
 func.func private @unless_few(%b: i32, %cu: !lengths, %queries: i32, %keys: i32) -> (i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %some = tile.param ABOVE > 0 : i1
   %own_queries, %own_keys = scf.if %some -> (i32, i32) {
-    %few = tile.param ABOVE : i32
-    %are_few = arith.cmpi sle, %queries, %few : i32
+    %are_few = tile.expr %queries <= ABOVE : i32
     %boundaries = tile.dim %cu, 0 : !lengths
-    %sequences = arith.subi %boundaries, %c1 : i32
+    %sequences = tile.expr %boundaries - 1 : i32
     %is_sequence = arith.cmpi ult, %b, %sequences : i32
     %left_out = arith.andi %are_few, %is_sequence : i1
-    %queries_above = arith.select %left_out, %c0, %queries : i32
-    %keys_above = arith.select %left_out, %c0, %keys : i32
+    %queries_above = tile.expr select(%left_out, 0, %queries) : i32
+    %keys_above = tile.expr select(%left_out, 0, %keys) : i32
     scf.yield %queries_above, %keys_above : i32, i32
   } else {
     scf.yield %queries, %keys : i32, i32
@@ -133,18 +133,17 @@ func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_view, %
 
 // The key head of a query head, where heads are a dimension of pages or of elements of a batch.
 func.func private @head_of_keys(%h: i32, %q: !q_view, %k: !k_view) -> i32 {
-  %c1 = arith.constant 1 : i32
   %cached = tile.param CACHED : i1
   %hk = scf.if %cached -> (i32) {
     %q_heads = tile.dim %q, 1 : !q_view
     %k_heads = tile.dim %k, 2 : !k_view
-    %some_heads = arith.maxsi %k_heads, %c1 : i32
+    %some_heads = tile.expr max(%k_heads, 1) : i32
     %of_cache = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
     scf.yield %of_cache : i32
   } else {
     %q_heads = tile.dim %q, 1 : !q_view
     %k_heads = tile.dim %k, 1 : !k_view
-    %some_heads = arith.maxsi %k_heads, %c1 : i32
+    %some_heads = tile.expr max(%k_heads, 1) : i32
     %of_batch = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
     scf.yield %of_batch : i32
   }
@@ -158,8 +157,7 @@ func.func private @head_of_list(%h: i32, %hk: i32, %q: !q_view, %counts: !count_
   %head = scf.if %may_share -> (i32) {
     %heads = tile.dim %q, 1 : !q_view
     %lists = tile.dim %counts, 1 : !count_view
-    %is_own = arith.cmpi eq, %lists, %heads : i32
-    %number = arith.select %is_own, %h, %hk : i32
+    %number = tile.expr select(%lists == %heads, %h, %hk) : i32
     scf.yield %number : i32
   } else {
     scf.yield %h : i32
@@ -167,41 +165,19 @@ func.func private @head_of_list(%h: i32, %hk: i32, %q: !q_view, %counts: !count_
   return %head : i32
 }
 
-// `count` keys or values from %begin on, of arrays in one piece with packed sequences.
-func.func private @part_of_stored_keys(%all: !k_view, %begin: i32, %count: i32) -> !k_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %count : !k_view
-  %part = arith.select %packed, %own, %all : !k_view
-  return %part : !k_view
-}
-
-// The same for values.
-func.func private @part_of_stored_values(%all: !v_view, %begin: i32, %count: i32) -> !v_view {
-  %packed = tile.param PACKED : i1
-  %own = tile.subview %all dim 2 from %begin size %count : !v_view
-  %part = arith.select %packed, %own, %all : !v_view
-  return %part : !v_view
-}
-
 // With DESCALE, the factor of the scores times that of the keys of sequence b and head hk. A row of no sequence attends
 // no key.
 func.func private @scale_by_factor(%scale: !acc, %factors: !factors, %b: i32, %hk: i32) -> !acc {
-  %has_factors = tile.param DESCALE : i1
   %given = tile.at %factors[%b, %hk] : !factors
-  %own = tile.cast %given : f32 -> !acc
-  %product = arith.mulf %scale, %own : !acc
-  %all = arith.select %has_factors, %product, %scale : !acc
+  %all = tile.expr select(DESCALE, %scale * cast(%given : f32), %scale) : !acc
   return %all : !acc
 }
 
 // The same for results.
 func.func private @values_by_factor(%o: !o, %factors: !factors, %b: i32, %hk: i32) -> !o {
-  %has_factors = tile.param DESCALE : i1
   %given = tile.at %factors[%b, %hk] : !factors
   %own = tile.cast %given : f32 -> !acc
-  %each = tile.full %own : !o
-  %product = arith.mulf %o, %each : !o
-  %result = arith.select %has_factors, %product, %o : !o
+  %result = tile.expr select(DESCALE, %o * full(%own), %o) : !o
   return %result : !o
 }
 

@@ -38,19 +38,12 @@ tile.link "softmax.mlir"
 !row  = !tile.tile<[BLOCK_M], ACC>
 !acc  = !tile.param<ACC>
 
-func.func private @lowest() -> !acc
-func.func private @sink(i32) -> !acc
-func.func private @weight_limit(!acc) -> !acc
-
 // How far the carried maximum of 8-bit types, which have few small values, is below the maximum, where scores double P
 // every %octave: P is at most 256 / @weight_limit, and 256 with its weight. The largest e4m3 is 448.
 func.func private @drop(%octave: !acc) -> !acc {
   %one = arith.constant 1.0 : !acc
-  %largest = arith.constant 256.0 : !acc
   %limit = func.call @weight_limit(%one) : (!acc) -> !acc
-  %most = arith.divf %largest, %limit : !acc
-  %octaves = math.log2 %most : !acc
-  %drop = arith.mulf %octaves, %octave : !acc
+  %drop = tile.expr log2(256.0 / %limit) * %octave : !acc
   return %drop : !acc
 }
 
@@ -59,8 +52,7 @@ func.func private @dropped(%max: !row, %octave: !acc) -> !row {
   %fp8 = tile.param bits(T) == 8 : i1
   %result = scf.if %fp8 -> (!row) {
     %drop = func.call @drop(%octave) : (!acc) -> !acc
-    %drops = tile.full %drop : !row
-    %below = arith.subf %max, %drops : !row
+    %below = tile.expr %max - full(%drop) : !row
     scf.yield %below : !row
   } else {
     scf.yield %max : !row
@@ -73,11 +65,7 @@ func.func private @dropped_state(%max: !row, %given: !row, %octave: !acc) -> (!r
   %fp8 = tile.param bits(T) == 8 : i1
   %first, %first_sum = scf.if %fp8 -> (!row, !row) {
     %below = func.call @dropped(%max, %octave) : (!row, !acc) -> !row
-    %fall = arith.subf %max, %below : !row
-    %octave_each = tile.full %octave : !row
-    %octaves = arith.divf %fall, %octave_each : !row
-    %factors = math.exp2 %octaves : !row
-    %products = arith.mulf %given, %factors : !row
+    %products = tile.expr %given * exp2((%max - %below) / full(%octave)) : !row
     scf.yield %below, %products : !row, !row
   } else {
     scf.yield %max, %given : !row, !row
@@ -87,22 +75,13 @@ func.func private @dropped_state(%max: !row, %given: !row, %octave: !acc) -> (!r
 
 // The state of the rows of a head before the first key. A sink counts as a key without a value.
 func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
-  %zero = arith.constant 0.0 : !acc
-  %one = arith.constant 1.0 : !acc
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %minus_inf = tile.constant minus_inf : !acc
   %sink = func.call @sink(%h) : (i32) -> !acc
-  %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
-  %sink_weight = arith.select %no_sink, %zero, %one : !acc
-  %natural = tile.param NATURAL : i1
-  %sink_base2 = arith.mulf %sink, %log2e : !acc
-  %own = arith.select %natural, %sink, %sink_base2 : !acc
+  %sink_weight = tile.expr select(%sink == minus_inf, 0, 1) : !acc
+  %own = tile.expr select(NATURAL, %sink, %sink * log2e) : !acc
   %lowest = func.call @lowest() : () -> !acc
   %highest = arith.negf %lowest : !acc
-  %not_below = arith.maximumf %own, %lowest : !acc
-  %first_max = arith.minimumf %not_below, %highest : !acc
-  %ln2 = arith.constant 0.6931471805599453 : !acc
-  %octave = arith.select %natural, %ln2, %one : !acc
+  %first_max = tile.expr min(max(%own, %lowest), %highest) : !acc
+  %octave = tile.expr select(NATURAL, ln2, 1) : !acc
   %no_o = tile.constant 0 : !o
   %no_max = tile.full %first_max : !row
   %no_sum = tile.full %sink_weight : !row
@@ -112,28 +91,16 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
 
 // The state of rows whose O and LSE over other keys are known: O counts as the value of one key, whose score is LSE.
 func.func private @after_keys(%lse: !row, %o: !o) -> (!row, !row, !o) {
-  %zero = tile.constant 0.0 : !row
-  %one = tile.constant 1.0 : !row
-  %minus_inf = tile.constant minus_inf : !row
-  %log2e = tile.constant 1.4426950408889634 : !row
   %lowest = func.call @lowest() : () -> !acc
   %lowest_each = tile.full %lowest : !row
-  %natural = tile.param NATURAL : i1
-  %lse_base2 = arith.mulf %lse, %log2e : !row
-  %own = arith.select %natural, %lse, %lse_base2 : !row
-  %max = arith.maximumf %own, %lowest_each : !row
-  %is_none = arith.cmpf oeq, %lse, %minus_inf : !row
-  %sum = tile.select %is_none, %zero, %one : !tile.tile<[BLOCK_M], i1>, !row
+  %max = tile.expr max(select(NATURAL, %lse, %lse * log2e), %lowest_each) : !row
+  %sum = tile.expr select(%lse == minus_inf, 0, 1) : !row
   return %max, %sum, %o : !row, !row, !o
 }
 
 // The same for rows of several heads, given the sink of each row.
 func.func private @before_keys_of(%sinks: !row) -> (!row, !row, !o) {
-  %zeros = tile.constant 0.0 : !row
-  %ones = tile.constant 1.0 : !row
-  %minus_inf = tile.constant minus_inf : !row
-  %no_sink = arith.cmpf oeq, %sinks, %minus_inf : !row
-  %sum = tile.select %no_sink, %zeros, %ones : !tile.tile<[BLOCK_M], i1>, !row
+  %sum = tile.expr select(%sinks == minus_inf, 0, 1) : !row
   %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
   %no_o = tile.constant 0 : !o
   return %first, %sum, %no_o : !row, !row, !o
@@ -141,16 +108,12 @@ func.func private @before_keys_of(%sinks: !row) -> (!row, !row, !o) {
 
 // Sinks as first maxima, which are finite, and before they are made so.
 func.func private @sinks_as_maxima(%sinks: !row) -> (!row, !row) {
-  %log2e = tile.constant 1.4426950408889634 : !row
   %lowest = func.call @lowest() : () -> !acc
   %highest = arith.negf %lowest : !acc
   %lowest_each = tile.full %lowest : !row
   %highest_each = tile.full %highest : !row
-  %natural = tile.param NATURAL : i1
-  %base2 = arith.mulf %sinks, %log2e : !row
-  %own = arith.select %natural, %sinks, %base2 : !row
-  %not_below = arith.maximumf %own, %lowest_each : !row
-  %first = arith.minimumf %not_below, %highest_each : !row
+  %own = tile.expr select(NATURAL, %sinks, %sinks * log2e) : !row
+  %first = tile.expr min(max(%own, %lowest_each), %highest_each) : !row
   return %first, %own : !row, !row
 }
 
@@ -177,14 +140,9 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
 func.func private @rescaled(%rescale: !row, %acc: !o) -> !o {
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
   // With 8-bit types, products are added apart (tile-transpose-operands).
-  %fp8 = tile.param bits(T) == 8 : i1
-  %acc_kept = scf.if %fp8 -> (!o) {
-    %for_sum = arith.mulf %acc, %rescale_each fastmath<contract> : !o
-    scf.yield %for_sum : !o
-  } else {
-    %product = arith.mulf %acc, %rescale_each : !o
-    scf.yield %product : !o
-  }
+  %for_sum = arith.mulf %acc, %rescale_each fastmath<contract> : !o
+  %product = arith.mulf %acc, %rescale_each : !o
+  %acc_kept = tile.expr select(param(bits(T) == 8), %for_sum, %product) : !o
   return %acc_kept : !o
 }
 
@@ -194,71 +152,40 @@ func.func private @softmax_of_block(%x: !s, %max_old: !row, %sum_old: !row) -> (
   %octave = arith.constant 1.0 : !acc
   %max_dropped = func.call @dropped(%max_block, %octave) : (!row, !acc) -> !row
   %max_all = arith.maximumf %max_old, %max_dropped : !row
-  %lags = tile.constant 8.0 : !row
-  %most = arith.addf %max_old, %lags : !row
-  %exceeds = arith.cmpf ogt, %max_all, %most : !row
-  %max_lagging = tile.select %exceeds, %max_all, %max_old : !tile.tile<[BLOCK_M], i1>, !row
-  %may_lag = tile.param bits(T) == 16 : i1
-  %max_new = arith.select %may_lag, %max_lagging, %max_all : !row
-  %max_each = tile.expand %max_new dim 1 : !row -> !s
-  %below = arith.subf %x, %max_each fastmath<reassoc, contract> : !s
+  %max_lagging = tile.expr select(%max_all > %max_old + 8.0, %max_all, %max_old) : !row
+  %max_new = tile.expr select(param(bits(T) == 16), %max_lagging, %max_all) : !row
+  %below = tile.expr %x - expand(%max_new, 1) fastmath<reassoc, contract> : !s
   %p = math.exp2 %below : !s
   // Rescale the sums from the old maximum to the new one, by 2^(old - new).
-  %fall = arith.subf %max_old, %max_new : !row
-  %rescale = math.exp2 %fall : !row
+  %rescale = tile.expr exp2(%max_old - %max_new) : !row
   %sum_block = tile.reduce add %p dim 1 : !s -> !row
-  %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
-  %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
+  %sum_new = tile.expr %sum_old * %rescale + %sum_block fastmath<reassoc, contract> : !row
   return %p, %max_new, %sum_new, %rescale : !s, !row, !row, !row
 }
 
 // The same from natural scores, with natural maxima. The factor of base 2 is not combined with others, since scores may
 // be too large for it.
 func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
-  %log2e_scores = tile.constant 1.4426950408889634 : !s
-  %log2e_rows = tile.constant 1.4426950408889634 : !row
   %max_block = tile.reduce max %x dim 1 : !s -> !row
   %octave = arith.constant 0.6931471805599453 : !acc
   %max_dropped = func.call @dropped(%max_block, %octave) : (!row, !acc) -> !row
   %max_all = arith.maximumf %max_old, %max_dropped : !row
-  %lags = tile.constant 5.545177444479562 : !row
-  %most = arith.addf %max_old, %lags : !row
-  %exceeds = arith.cmpf ogt, %max_all, %most : !row
-  %max_lagging = tile.select %exceeds, %max_all, %max_old : !tile.tile<[BLOCK_M], i1>, !row
-  %may_lag = tile.param bits(T) == 16 : i1
-  %max_new = arith.select %may_lag, %max_lagging, %max_all : !row
-  %max_each = tile.expand %max_new dim 1 : !row -> !s
-  %below = arith.subf %x, %max_each : !s
-  %below_base2 = arith.mulf %below, %log2e_scores : !s
-  %p = math.exp2 %below_base2 : !s
-  %fall = arith.subf %max_old, %max_new : !row
-  %fall_base2 = arith.mulf %fall, %log2e_rows : !row
-  %rescale = math.exp2 %fall_base2 : !row
+  %max_lagging = tile.expr select(%max_all > %max_old + 5.545177444479562, %max_all, %max_old) : !row
+  %max_new = tile.expr select(param(bits(T) == 16), %max_lagging, %max_all) : !row
+  %p = tile.expr exp2((%x - expand(%max_new, 1)) * log2e) : !s
+  %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !row
   %sum_block = tile.reduce add %p dim 1 : !s -> !row
-  %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
-  %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
-  %rescale_each = tile.expand %rescale dim 1 : !row -> !o
-  %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+  %sum_new = tile.expr %sum_old * %rescale + %sum_block fastmath<reassoc, contract> : !row
+  %acc_kept = tile.expr %acc_old * expand(%rescale, 1) : !o
   return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
 // The heads and queries of rows, as @query_of_row gives them. With one row of each head, the head is a sum of
 // positions, so that captures by head are loaded as tiles.
 func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
-  %c0 = arith.constant 0 : i32
-  %first = tile.full %h : !pos
-  %one = tile.param HEAD_ROWS == 1 : i1
-  %number, %query = scf.if %one -> (!pos, !pos) {
-    %zeros = tile.full %c0 : !pos
-    scf.yield %rows, %zeros : !pos, !pos
-  } else {
-    %each = tile.param max(HEAD_ROWS, 1) : i32
-    %each_tile = tile.full %each : !pos
-    %quotient = arith.divsi %rows, %each_tile : !pos
-    %rest = arith.remsi %rows, %each_tile : !pos
-    scf.yield %quotient, %rest : !pos, !pos
-  }
-  %head = arith.addi %first, %number : !pos
+  %number = tile.expr select(param(HEAD_ROWS == 1), %rows, %rows / param(max(HEAD_ROWS, 1))) : !pos
+  %query = tile.expr select(param(HEAD_ROWS == 1), 0, mod(%rows, param(max(HEAD_ROWS, 1)))) : !pos
+  %head = tile.expr full(%h) + %number : !pos
   return %head, %query : !pos, !pos
 }
 
@@ -283,27 +210,25 @@ func.func private @p_of_pairs(
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-  %has_heads = tile.param HEAD_ROWS > 0 : i1
   %heads, %queries = func.call @queries_of_rows(%h, %rows) : (i32, !pos) -> (!pos, !pos)
   %modified_rows = tile.map @score_mod(%natural, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
   %modified_queries = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %modified = arith.select %has_heads, %modified_rows, %modified_queries : !s
+  %modified = tile.expr select(param(HEAD_ROWS > 0), %modified_rows, %modified_queries) : !s
   %stays_natural = tile.param NATURAL : i1
   %p, %max_new, %sum_new, %acc_kept = scf.if %stays_natural -> (!s, !row, !row, !o) {
-    %x = tile.select %keep, %modified, %masked_out : !keep, !s
+    %x = tile.expr select(%keep, %modified, minus_inf) : !s
     %p_n, %max_n, %sum_n, %acc_n = func.call @natural_softmax(%x, %max_old, %sum_old, %acc_old)
         : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
     scf.yield %p_n, %max_n, %sum_n, %acc_n : !s, !row, !row, !o
   } else {
-    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
-    %x = tile.select %keep, %base2, %masked_out : !keep, !s
+    %x = tile.expr select(%keep, %modified * log2e, minus_inf) fastmath<reassoc, contract> : !s
     %p_2, %max_2, %sum_2, %acc_2 = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
         : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
     scf.yield %p_2, %max_2, %sum_2, %acc_2 : !s, !row, !row, !o
   }
   %p_rows = tile.map @weight_mod(%p, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
   %p_queries = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %p_weighted = arith.select %has_heads, %p_rows, %p_queries : !s
+  %p_weighted = tile.expr select(param(HEAD_ROWS > 0), %p_rows, %p_queries) : !s
   return %p_weighted, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
@@ -316,14 +241,9 @@ func.func private @round_of_keys(
   %p_weighted, %max_new, %sum_new, %acc_kept = func.call @p_of_products(
       %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n)
       : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
-  %fp8 = tile.param FP8 : i1
-  %p_tile = scf.if %fp8 -> (!p) {
-    %limited = tile.cast %p_weighted saturate : !s -> !p
-    scf.yield %limited : !p
-  } else {
-    %rounded = tile.cast %p_weighted : !s -> !p
-    scf.yield %rounded : !p
-  }
+  %limited = tile.cast %p_weighted saturate : !s -> !p
+  %rounded = tile.cast %p_weighted : !s -> !p
+  %p_tile = tile.expr select(FP8, %limited, %rounded) : !p
   %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
   return %max_new, %sum_new, %acc_new : !row, !row, !o
 }
@@ -331,13 +251,10 @@ func.func private @round_of_keys(
 // Like @round_of_keys, without modifiers.
 func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
                                %acc_old: !o, %scale: !acc) -> (!row, !row, !o) {
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %masked_out = tile.constant minus_inf : !s
-  %scale_base2 = arith.mulf %scale, %log2e : !acc
+  %scale_base2 = tile.expr %scale * log2e : !acc
   %scales = tile.full %scale_base2 : !s
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %base2 = arith.mulf %s, %scales fastmath<contract> : !s
-  %x = tile.select %keep, %base2, %masked_out : !keep, !s
+  %x = tile.expr select(%keep, %s * %scales, minus_inf) fastmath<contract> : !s
   %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
       : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
   %p_tile = tile.cast %p : !s -> !p
@@ -348,103 +265,57 @@ func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !ke
 // O after the last key. A row without keys has the sum 0 and gets 0.
 func.func private @output_of(%sum: !row, %acc: !o) -> !o {
   %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
-  %result = arith.mulf %acc, %inverse_each : !o
+  %result = tile.expr %acc * expand(%inverse, 1) : !o
   return %result : !o
 }
 
 // LSE = log(2^max * sum). It is -inf for a row without keys, whose sum is 0.
 func.func private @lse_of(%max: !row, %sum: !row) -> !row {
-  %ln2s = tile.constant 0.6931471805599453 : !row
-  %max_natural = arith.mulf %max, %ln2s : !row
-  %log_sum = math.log %sum : !row
-  %lse = arith.addf %max_natural, %log_sum : !row
+  %lse = tile.expr %max * ln2 + log(%sum) : !row
   return %lse : !row
 }
 
 // The same for a head whose state began with @before_keys. A sink that is too large for base 2 is taken as it is: it is
 // the maximum if it is positive, or if the row has no key.
 func.func private @lse_of_head(%h: i32, %max: !row, %sum: !row) -> !row {
-  %natural = tile.param NATURAL : i1
-  %lse = scf.if %natural -> (!row) {
-    %log_sum = math.log %sum : !row
-    %of_natural = arith.addf %max, %log_sum : !row
-    scf.yield %of_natural : !row
-  } else {
-    %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
-    %with_sinks = tile.param SINKS : i1
-    %exact = scf.if %with_sinks -> (!row) {
-      %minus_inf = tile.constant minus_inf : !acc
-      %log2e = arith.constant 1.4426950408889634 : !acc
-      %lowest = func.call @lowest() : () -> !acc
-      %highest = arith.negf %lowest : !acc
-      %sink = func.call @sink(%h) : (i32) -> !acc
-      %sink_base2 = arith.mulf %sink, %log2e : !acc
-      %not_below = arith.maximumf %sink_base2, %lowest : !acc
-      %first = arith.minimumf %not_below, %highest : !acc
-      %is_beyond = arith.cmpf one, %first, %sink_base2 : !acc
-      %mark = arith.select %is_beyond, %first, %minus_inf : !acc
-      %mark_row = tile.full %mark : !row
-      %is_sink = arith.cmpf oeq, %max, %mark_row : !row
-      %sinks = tile.full %sink : !row
-      %log_sum = math.log %sum : !row
-      %of_sink = arith.addf %sinks, %log_sum : !row
-      %chosen = tile.select %is_sink, %of_sink, %of_base2 : !tile.tile<[BLOCK_M], i1>, !row
-      scf.yield %chosen : !row
-    } else {
-      scf.yield %of_base2 : !row
-    }
-    scf.yield %exact : !row
-  }
+  %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+  %lowest = func.call @lowest() : () -> !acc
+  %highest = arith.negf %lowest : !acc
+  %sink = func.call @sink(%h) : (i32) -> !acc
+  %sink_base2 = tile.expr %sink * log2e : !acc
+  %first = tile.expr min(max(%sink_base2, %lowest), %highest) : !acc
+  %is_beyond = arith.cmpf one, %first, %sink_base2 : !acc
+  %mark = tile.expr select(%is_beyond, %first, minus_inf) : !acc
+  %is_sink = tile.expr %max == full(%mark) : !row
+  %of_sink = tile.expr select(%is_sink, full(%sink) + log(%sum), %of_base2) : !row
+  %lse = tile.expr select(NATURAL, %max + log(%sum), select(SINKS, %of_sink, %of_base2)) : !row
   return %lse : !row
 }
 
 // The same for rows whose state began with @before_keys_of.
 func.func private @lse_with_sinks(%sinks: !row, %max: !row, %sum: !row) -> !row {
-  %natural = tile.param NATURAL : i1
-  %lse = scf.if %natural -> (!row) {
-    %log_sum = math.log %sum : !row
-    %of_natural = arith.addf %max, %log_sum : !row
-    scf.yield %of_natural : !row
-  } else {
-    %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
-    %with_sinks = tile.param SINKS : i1
-    %exact = scf.if %with_sinks -> (!row) {
-      %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
-      %is_beyond = arith.cmpf one, %first, %own : !row
-      %is_max = arith.cmpf oeq, %max, %first : !row
-      %is_sink = arith.andi %is_beyond, %is_max : !tile.tile<[BLOCK_M], i1>
-      %log_sum = math.log %sum : !row
-      %of_sink = arith.addf %sinks, %log_sum : !row
-      %chosen = tile.select %is_sink, %of_sink, %of_base2 : !tile.tile<[BLOCK_M], i1>, !row
-      scf.yield %chosen : !row
-    } else {
-      scf.yield %of_base2 : !row
-    }
-    scf.yield %exact : !row
-  }
+  %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+  %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
+  %is_beyond = arith.cmpf one, %first, %own : !row
+  %is_sink = tile.expr and(%is_beyond, %max == %first) : !row
+  %of_sink = tile.expr select(%is_sink, %sinks + log(%sum), %of_base2) : !row
+  %lse = tile.expr select(NATURAL, %max + log(%sum), select(SINKS, %of_sink, %of_base2)) : !row
   return %lse : !row
 }
 
 // The factor of the scores. With 8-bit types, q and k hold values divided by their descale factors.
 func.func private @scale_of_scores(%scale: !acc, %q_descale: !one_view, %k_descale: !one_view) -> !acc {
-  %fp8 = tile.param FP8 : i1
   %q_by = tile.at %q_descale[0] : !one_view
   %k_by = tile.at %k_descale[0] : !one_view
-  %qk_by = arith.mulf %q_by, %k_by : f32
-  %qk_by_acc = tile.cast %qk_by : f32 -> !acc
-  %scaled = arith.mulf %scale, %qk_by_acc : !acc
-  %all = arith.select %fp8, %scaled, %scale : !acc
+  %qk_by_acc = tile.expr %q_by * %k_by : f32 -> !acc
+  %all = tile.expr select(FP8, %scale * %qk_by_acc, %scale) : !acc
   return %all : !acc
 }
 
 // O in units of v, which holds values divided by v_descale with 8-bit types.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
-  %fp8 = tile.param FP8 : i1
   %v_by = tile.at %v_descale[0] : !one_view
   %v_by_acc = tile.cast %v_by : f32 -> !acc
-  %factors = tile.full %v_by_acc : !o
-  %product = arith.mulf %o, %factors : !o
-  %result = arith.select %fp8, %product, %o : !o
+  %result = tile.expr select(FP8, %o * full(%v_by_acc), %o) : !o
   return %result : !o
 }

@@ -24,17 +24,6 @@ tile.link "softmax.mlir"
 !pos  = !tile.tile<[OWN, OTHER], i32>
 !keep = !tile.tile<[OWN, OTHER], i1>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @workspace_begin(i32, i32) -> i32
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-func.func private @lowest() -> !acc
-func.func private @sink(i32) -> !acc
-
 // With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
 // the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
 // rows compute nothing. With SHARD, keys may be missing, so all rows are left as they are.
@@ -48,27 +37,20 @@ tile.program @large_rows
            let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
                                          select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
            let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %rows: !row_view, %factors: !factor_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
-     %window_left: i32, %window_right: i32) {
-  tile.launch @large_rows_sums(%q, %k, %lse, %rows, %factors, %cu_seqlens_q, %cu_seqlens_k, %kv_indices,
-                               %kv_num_blocks, %scale, %window_left, %window_right)
-      with (OWN = SUM_BLOCK_M, OTHER = SUM_BLOCK_N) when (and(FACTORS, not(SHARD)))
-      : !qk_view, !qk_view, !row_view, !row_view, !factor_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32,
-        i32
+    (%q, %k: !qk_view, %lse, %rows: !row_view, %factors: !factor_view,
+     %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED), %kv_indices: !list_view when (LISTED),
+     %kv_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left, %window_right: i32) {
+  tile.launch @large_rows_sums() with (OWN = SUM_BLOCK_M, OTHER = SUM_BLOCK_N) when (and(FACTORS, not(SHARD)))
 }
 
 // For rows of large LSE among OWN queries: the maximum of their scores and the inverse of their sum.
 tile.kernel @large_rows_sums
-    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, OWN: int, OTHER: int,
-           let BLOCK_M: int = OWN,
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, PACKED, LISTED: flag,
+           LIST_BLOCK_M, LIST_BLOCK_N, PAD: int, FACTORS: flag, OWN, OTHER: int, let BLOCK_M: int = OWN,
            let DP: int = padded_for("scores", D, D, T), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %lse: !row_view, %rows: !row_view, %factors: !factor_view when (FACTORS),
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: !acc, %window_left: i32, %window_right: i32)
+    (%q, %k: !qk_view, %lse, %rows: !row_view, %factors: !factor_view when (FACTORS),
+     %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED), %kv_indices: !list_view when (LISTED),
+     %kv_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left, %window_right: i32)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), OWN) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), OWN)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -80,14 +62,12 @@ tile.kernel @large_rows_sums
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
+  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
+  %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
-  %max_part = func.call @part_of_sums(%rows, %workspace_begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %packed = tile.param PACKED : i1
-  %own_factors = tile.subview %factors dim 2 from %workspace_begin size %queries : !factor_view
-  %factor_part = arith.select %packed, %own_factors, %factors : !factor_view
+  %max_part = tile.subview %rows dim 2 from %workspace_begin size %queries when (PACKED) : !row_view
+  %factor_part = tile.subview %factors dim 2 from %workspace_begin size %queries when (PACKED) : !factor_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %block_m = tile.param OWN : i32
 
@@ -100,19 +80,16 @@ tile.kernel @large_rows_sums
     %now = arith.ori %before, %one : i32
     scf.yield %now : i32
   }
-  %has_large = arith.cmpi ne, %found, %c0 : i32
-  %end = arith.select %has_large, %keys, %c0 : i32
+  %has_large = tile.expr ne(%found, 0) : i32
+  %end = tile.expr select(%has_large, %keys, 0) : i32
 
   %span = tile.param LIST_BLOCK_M : i32
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-  %zero = arith.constant 0.0 : !acc
   %one_acc = arith.constant 1.0 : !acc
-  %minus_inf = tile.constant minus_inf : !acc
   %lowest = func.call @lowest() : () -> !acc
   %sink = func.call @sink(%h) : (i32) -> !acc
-  %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
-  %sink_weight = arith.select %no_sink, %zero, %one_acc : !acc
+  %sink_weight = tile.expr select(%sink == minus_inf, 0, 1) : !acc
   %first_max = arith.maximumf %sink, %lowest : !acc
   %no_max = tile.full %first_max : !own_row
   %no_sum = tile.full %sink_weight : !own_row
@@ -120,32 +97,23 @@ tile.kernel @large_rows_sums
   %max, %sum = tile.for_blocks %n in (%c0 to %end
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !own_row, %sum_old = %no_sum : !own_row) {
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !other_k
     %scales_s = tile.full %scale : !pair
-    %log2es = tile.constant 1.4426950408889634 : !pair
-    %log2e_rows = tile.constant 1.4426950408889634 : !own_row
-    %masked_out = tile.constant minus_inf : !pair
     %row_ids = tile.iota %m dim 0 : !pos
     %cols = tile.iota %n dim 1 : !pos
     %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
     %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !pair
     %modified = tile.map @score_mod(%natural, %b, %h, %row_ids, %cols) : (!pair, i32, i32, !pos, !pos) -> !pair
-    %x = tile.select %keep, %modified, %masked_out : !keep, !pair
+    %x = tile.expr select(%keep, %modified, minus_inf) : !pair
     %max_block = tile.reduce max %x dim 1 : !pair -> !own_row
     %max_new = arith.maximumf %max_old, %max_block : !own_row
-    %max_each = tile.expand %max_new dim 1 : !own_row -> !pair
-    %below = arith.subf %x, %max_each : !pair
-    %below_base2 = arith.mulf %below, %log2es : !pair
-    %p = math.exp2 %below_base2 : !pair
-    %fall = arith.subf %max_old, %max_new : !own_row
-    %fall_base2 = arith.mulf %fall, %log2e_rows : !own_row
-    %rescale = math.exp2 %fall_base2 : !own_row
+    %p = tile.expr exp2((%x - expand(%max_new, 1)) * log2e) : !pair
+    %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !own_row
     %sum_block = tile.reduce add %p dim 1 : !pair -> !own_row
-    %sum_kept = arith.mulf %sum_old, %rescale : !own_row
-    %sum_new = arith.addf %sum_kept, %sum_block : !own_row
+    %sum_new = tile.expr %sum_old * %rescale + %sum_block : !own_row
     tile.yield %max_new, %sum_new : !own_row, !own_row
   }
   scf.if %has_large {
@@ -163,12 +131,7 @@ tile.kernel @large_rows_sums
 
 // Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
 func.func private @is_large(%lse: !acc) -> i1 {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %limit = arith.constant 4096.0 : !acc
-  %magnitude = math.absf %lse : !acc
-  %exceeds = arith.cmpf ogt, %magnitude, %limit : !acc
-  %has_keys = arith.cmpf une, %lse, %minus_inf : !acc
-  %is_large = arith.andi %exceeds, %has_keys : i1
+  %is_large = tile.expr and(abs(%lse) > 4096.0, ne(%lse, minus_inf)) : !acc
   return %is_large : i1
 }
 

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The order in which the blocks of keys of a head start where they add to dQ in order. A kernel that links this file
-// links lib/batch.mlir, and declares PACKED.
+// declares PACKED.
+
+tile.link "batch.mlir"
 
 !cu_view  = !tile.view<[?], i32>
 !key_view = !tile.view<[?, ?, ?, D], T>
 !one      = !tile.tile<[1], i32>
-
-// lib/batch.mlir
-func.func private @block_of_sequence(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 
 // With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
 // among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives
@@ -25,39 +23,26 @@ tile.kernel @order_blocks
   %total = tile.dim %k, 2 : !key_view
   %b, %begin, %rows, %number = func.call @block_of_sequence(%i, %size, %cu_seqlens_k, %total)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
-  %own = arith.ceildivsi %rows, %size : i32
-  %rest = arith.subi %own, %number : i32
+  %rest = tile.expr ceildiv(%rows, BLOCK_N) - %number : i32
   %boundaries = tile.dim %cu_seqlens_k, 0 : !cu_view
-  %sequences = arith.subi %boundaries, %c1 : i32
+  %sequences = tile.expr %boundaries - 1 : i32
   // Blocks with more behind them, earlier blocks with as many, and all blocks of the sequences up to this one.
   %longer, %equal, %up_to_own, %all = scf.for %s = %c0 to %sequences step %c1
       iter_args(%longer_0 = %c0, %equal_0 = %c0, %up_to_own_0 = %c0, %all_0 = %c0) -> (i32, i32, i32, i32) : i32 {
     %s_begin, %s_rows = func.call @rows_of(%s, %cu_seqlens_k, %total) : (i32, !cu_view, i32) -> (i32, i32)
-    %blocks = arith.ceildivsi %s_rows, %size : i32
-    %difference = arith.subi %blocks, %rest : i32
-    %more = arith.maxsi %difference, %c0 : i32
-    %longer_1 = arith.addi %longer_0, %more : i32
-    %is_before = arith.cmpi slt, %s, %b : i32
-    %has_as_many = arith.cmpi sge, %blocks, %rest : i32
-    %precedes = arith.andi %is_before, %has_as_many : i1
+    %blocks = tile.expr ceildiv(%s_rows, BLOCK_N) : i32
+    %longer_1 = tile.expr %longer_0 + max(%blocks - %rest, 0) : i32
+    %precedes = tile.expr and(%s < %b, %blocks >= %rest) : i32
     %one = arith.extui %precedes : i1 to i32
     %equal_1 = arith.addi %equal_0, %one : i32
-    %is_behind = arith.cmpi sgt, %s, %b : i32
-    %counted = arith.select %is_behind, %c0, %blocks : i32
-    %up_to_own_1 = arith.addi %up_to_own_0, %counted : i32
+    %up_to_own_1 = tile.expr %up_to_own_0 + select(%s > %b, 0, %blocks) : i32
     %all_1 = arith.addi %all_0, %blocks : i32
     scf.yield %longer_1, %equal_1, %up_to_own_1, %all_1 : i32, i32, i32, i32
   }
   %place = arith.addi %longer, %equal : i32
-  %empty_before = arith.subi %i, %up_to_own : i32
-  %empty_place = arith.addi %all, %empty_before : i32
+  %empty_place = tile.expr %all + (%i - %up_to_own) : i32
   // Rows of no sequence count as none.
-  %is_first = arith.cmpi sge, %b, %c0 : i32
-  %is_inside = arith.cmpi slt, %b, %sequences : i32
-  %is_sequence = arith.andi %is_first, %is_inside : i1
-  %is_rest = arith.cmpi sgt, %rest, %c0 : i32
-  %has_rows = arith.andi %is_sequence, %is_rest : i1
-  %own_place = arith.select %has_rows, %place, %empty_place : i32
+  %own_place = tile.expr select(and(and(%b >= 0, %b < %sequences), %rest > 0), %place, %empty_place) : i32
   %id = tile.full %i : !one
   tile.store %id, %order[%own_place] : !one, !cu_view
 }

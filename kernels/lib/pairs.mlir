@@ -103,19 +103,7 @@ tile.link "shard.mlir"
 !other_sum = !tile.tile<[OTHER, DP], ACC>
 !dqt     = !tile.tile<[DW, OTHER], ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
-func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
-func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
-func.func private @part_of_values(!v_view, i32, i32) -> !v_view
-func.func private @part_of_gradients(!dqk_view, i32, i32) -> !dqk_view
-func.func private @part_of_outputs(!dv_view, i32, i32) -> !dv_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
-func.func private @workspace_begin(i32, i32) -> i32
+// Of the program's file.
 func.func private @pair_weights(
     !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
 
@@ -125,12 +113,10 @@ func.func private @pair_weights(
 
 // For dense arrays, all weights of which follow from S and rows.
 tile.program @pairs
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           DETERMINISTIC: flag, MAPS: int, ROWS: flag, let TO: type = T, let SHARD: flag = false,
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS),
-     %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS), %dq: !qk_view, %dk: !qk_view,
-     %dv: !v_view, %scale: !acc, %window_left: i32, %window_right: i32) {
+    params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, DETERMINISTIC: flag,
+           MAPS: int, ROWS: flag, let TO: type = T, let SHARD: flag = false, let ACC: type = accumulator(T))
+    (%q, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
+     %lse: !row_view when (ROWS), %dq, %dk: !qk_view, %dv: !v_view, %scale: !acc, %window_left, %window_right: i32) {
   // Without SHARD, no kernel has an argument for a place: what is passed does not matter.
   %rows, %other_rows, %factors, %sums = tile.call @pair_rows(first_head = %window_left)
       with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
@@ -182,19 +168,17 @@ tile.program @pair_rows
   // Empty if dQ has a kernel of its own.
   %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
       : !sum_view
-  tile.launch @rows_of_pairs(%o, %other_o, %do, %lse, %dlse, %cu_seqlens_q, %rows, %other_rows, %factors, %sums,
-                             %first_head)
+  tile.launch @rows_of_pairs(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums)
       with (OWN = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC))) when (ROWS)
-      : !v_view, !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !factor_view, !sum_view, i32
+      : !row_view, !row_view, !factor_view, !sum_view
   tile.return %rows, %other_rows, %factors, %sums : !row_view, !row_view, !factor_view, !sum_view
 }
 
 // dQ, dK and dV from what @pair_rows returns.
 tile.program @pair_products
-    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag,
-           CAPTURE_GRADIENTS: flag, MAPS: int, ROWS: flag, FACTORS: flag, HEAVY: flag, SPLIT: flag, PAIRED: flag,
-           DQ_KERNEL: flag, BLOCK_M: int, BLOCK_N: int, PAD: int,
+    params(D, DV: int, T, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW, PACKED, LISTED: flag, LIST_BLOCK_M, LIST_BLOCK_N: int, DETERMINISTIC, CAPTURE_GRADIENTS: flag,
+           MAPS: int, ROWS, FACTORS, HEAVY, SPLIT, PAIRED, DQ_KERNEL: flag, BLOCK_M, BLOCK_N, PAD: int,
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            DV_BLOCK_M: int = block_in(LIST_BLOCK_M), let ACC: type = accumulator(T))
     require(D <= 512, DV <= 512, floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
@@ -208,13 +192,10 @@ tile.program @pair_products
             select(WINDOW, window_left >= -1, window_left == -1),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view, %other_rows: !row_view,
-     %factors: !factor_view, %sums: !sum_view, %dq: !dqk_view, %dk: !dqk_view, %dv: !dv_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %factors: !factor_view, %sums: !sum_view,
+     %dq, %dk: !dqk_view, %dv: !dv_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
-     %window_left: i32, %window_right: i32,
-     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
-     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD)) {
+     %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
@@ -222,38 +203,22 @@ tile.program @pair_products
   // The blocks of keys of all packed sequences, in the order in which those of the last heads start.
   %order = tile.workspace [(ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1)] : !cu_view
 
-  tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
-      : !list_view, !count_view, !list_view, !count_view
-  tile.launch @order_blocks(%k, %cu_seqlens_k, %order) when (PACKED) : !qk_view, !cu_view, !cu_view
-  tile.launch @pairs_of_keys(%q, %k, %v, %do, %rows, %factors, %other_rows, %sums, %dk, %dv, %order, %cu_seqlens_q,
-                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right,
-                             %first_row, %first_key, %diagonal, %first_head, %first_batch)
+  tile.launch @turn_lists(turned = %q_indices, lengths = %q_num_blocks) when (LISTED) : !list_view, !count_view
+  tile.launch @order_blocks(order = %order) when (PACKED) : !cu_view
+  tile.launch @pairs_of_keys(order = %order, q_indices = %q_indices, q_num_blocks = %q_num_blocks)
       with (OWN = BLOCK_N, OTHER = BLOCK_M, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !dqk_view, !dv_view,
-        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
+      : !cu_view, !list_view, !count_view
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
-  tile.launch @pairs_of_keys(%q, %k, %v, %do, %rows, %factors, %other_rows, %sums, %dk, %dv, %order, %cu_seqlens_q,
-                             %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right,
-                             %first_row, %first_key, %diagonal, %first_head, %first_batch)
+  tile.launch @pairs_of_keys(order = %order, q_indices = %q_indices, q_num_blocks = %q_num_blocks)
       with (OWN = BLOCK_N, OTHER = DV_BLOCK_M, WITH_DK = false, WITH_DQ = false, CAPTURE_GRADIENTS = false)
-      when (and(SPLIT, not(PAIRED)))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !sum_view, !dqk_view, !dv_view,
-        !cu_view, !cu_view, !cu_view, !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
-  tile.launch @convert_pairs(%sums, %k, %dq, %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right,
-                             %first_row, %first_key, %diagonal, %first_head, %first_batch)
-      with (OTHER = BLOCK_M) when (not(DQ_KERNEL))
-      : !sum_view, !qk_view, !dqk_view, !cu_view, !cu_view, !acc, i32, i32, i32, i32, i32, i32, i32
-  tile.launch @pairs_of_queries(%q, %k, %v, %do, %rows, %factors, %other_rows, %dq, %cu_seqlens_q, %cu_seqlens_k,
-                                %kv_indices, %kv_num_blocks, %scale, %window_left, %window_right, %first_row,
-                                %first_key, %diagonal, %first_head, %first_batch)
-      with (OWN = DQ_BLOCK_M, OTHER = DQ_BLOCK_N) when (DQ_KERNEL)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !dqk_view, !cu_view, !cu_view,
-        !list_view, !count_view, !acc, i32, i32, i32, i32, i32, i32, i32
+      when (and(SPLIT, not(PAIRED))) : !cu_view, !list_view, !count_view
+  tile.launch @convert_pairs() with (OTHER = BLOCK_M) when (not(DQ_KERNEL))
+  tile.launch @pairs_of_queries() with (OWN = DQ_BLOCK_M, OTHER = DQ_BLOCK_N) when (DQ_KERNEL)
 }
 
 // dV of its parts, with MAPS greater than 1.
-tile.program @sum_of_parts params(DV: int, T: type, MAPS: int) (%parts: !v_view, %dv: !v_view) {
-  tile.launch @sum_parts(%parts, %dv) with (OWN = 32) : !v_view, !v_view
+tile.program @sum_of_parts params(DV: int, T: type, MAPS: int) (%parts, %dv: !v_view) {
+  tile.launch @sum_parts() with (OWN = 32)
 }
 
 //===----------------------------------------------------------------------===//
@@ -263,47 +228,35 @@ tile.program @sum_of_parts params(DV: int, T: type, MAPS: int) (%parts: !v_view,
 // Two numbers for each query, factors of 1, and the zeros to which dQ is added; %sums may have no elements. The padding
 // rows of packed sequences in a workspace get zeros.
 tile.kernel @rows_of_pairs
-    params(D: int, DV: int, T: type, OWN: int, PACKED: flag, PAD: int, DETERMINISTIC: flag, WITH_DQ: flag,
-           CAPTURE_GRADIENTS: flag, MAPS: int, ROWS: flag, FACTORS: flag, SHARD: flag, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    params(D, DV: int, T: type, OWN: int, PACKED: flag, PAD: int, DETERMINISTIC, WITH_DQ, CAPTURE_GRADIENTS: flag,
+           MAPS: int, ROWS, FACTORS, SHARD: flag, let DP: int = padded(D), let DVP: int = padded(DV),
+           let ACC: type = accumulator(T))
     (%o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS),
-     %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED), %rows: !row_view, %other_rows: !row_view,
+     %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED), %rows, %other_rows: !row_view,
      %factors: !factor_view when (FACTORS), %sums: !sum_view when (WITH_DQ), %first_head: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(do, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OWN),
                       ceildiv(dim(do, 2), OWN)),
          %map = dim(do, 1) * MAPS, %a = select(PACKED, 1, dim(do, 0))) {
-  %c0 = arith.constant 0 : i32
-  %size = tile.param OWN : i32
-  %workspace_m = arith.muli %bm, %size : i32
-  %maps = tile.param MAPS : i32
-  %h = arith.divsi %map, %maps : i32
-  %is_shard = tile.param SHARD : i1
-  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
-  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
-  %x = arith.remsi %map, %maps : i32
+  %workspace_m = tile.expr %bm * OWN : i32
+  %h = tile.expr %map / MAPS : i32
+  %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
+  %x = tile.expr mod(%map, MAPS) : i32
   %all_queries = tile.dim %do, 2 : !v_view
   %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   // Rows of no sequence are not read: what they hold may be anything, and a block of queries may extend into theirs.
   %own_begin, %read = func.call @rows_of(%sequence, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
-  %o_part = func.call @part_of_values(%o, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
-  %other_part = func.call @part_of_values(%other_o, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
-  %do_part = func.call @part_of_values(%do, %own_begin, %read) : (!v_view, i32, i32) -> !v_view
-  %lse_part = func.call @part_of_sums(%lse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
-  %dlse_part = func.call @part_of_sums(%dlse, %own_begin, %read) : (!row_view, i32, i32) -> !row_view
+  %o_part = tile.subview %o dim 2 from %own_begin size %read when (PACKED) : !v_view
+  %other_part = tile.subview %other_o dim 2 from %own_begin size %read when (PACKED) : !v_view
+  %do_part = tile.subview %do dim 2 from %own_begin size %read when (PACKED) : !v_view
+  %lse_part = tile.subview %lse dim 2 from %own_begin size %read when (PACKED) : !row_view
+  %dlse_part = tile.subview %dlse dim 2 from %own_begin size %read when (PACKED) : !row_view
 
   %o_tile = tile.load %o_part[%a, %h, %m, 0] : !v_view -> !own_v
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
   %dlse_row = tile.load %dlse_part[%a, %map, %m] : !row_view -> !own_row
   %lse_row = tile.load %lse_part[%a, %map, %m] : !row_view -> !own_row
-  %are_several = tile.param MAPS > 1 : i1
-  %no_o = tile.constant 0 : !own_v
-  %other_tile = scf.if %are_several -> (!own_v) {
-    %loaded = tile.load %other_part[%a, %h, %m, 0] : !v_view -> !own_v
-    scf.yield %loaded : !own_v
-  } else {
-    scf.yield %no_o : !own_v
-  }
+  %other_tile = tile.load %other_part[%a, %h, %m, 0] : !v_view -> !own_v
   %o_acc = tile.cast %o_tile : !own_v -> !sum_v
   %do_acc = tile.cast %do_tile : !own_v -> !sum_v
   %other_acc = tile.cast %other_tile : !own_v -> !sum_v
@@ -318,8 +271,7 @@ tile.kernel @rows_of_pairs
   tile.store %row, %rows[%a, %map, %workspace_m] : !own_row, !row_view
   %with_factors = tile.param FACTORS : i1
   scf.if %with_factors {
-    %one = arith.constant 1.0 : !tile.param<T>
-    %ones = tile.full %one : !own_factor
+    %ones = tile.constant 1 : !own_factor
     tile.store %ones, %factors[%a, %map, %workspace_m] : !own_factor, !factor_view
   }
 }
@@ -334,10 +286,8 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %other_o: !sum_v, %lse: !
 func.func private @pair_gradients(
     %held: !held, %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32,
     %x: i32, %i: !pos, %j: !pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
-  %with_rows = tile.param ROWS : i1
   %slopes = tile.cast %held : !held -> !pair
-  %centered = arith.subf %dw, %other_row fastmath<contract> : !pair
-  %of_slopes = arith.select %with_rows, %centered, %dw : !pair
+  %of_slopes = tile.expr select(ROWS, %dw - %other_row, %dw) fastmath<contract> : !pair
   %ds = arith.mulf %slopes, %of_slopes : !pair
   return %ds : !pair
 }
@@ -351,24 +301,22 @@ func.func private @pair_captures(
 
 // A block of keys with the queries of all heads of its group.
 tile.kernel @pairs_of_keys
-    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int,
-           DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, HEAVY: flag, MAPS: int, ROWS: flag, FACTORS: flag, OWN: int,
-           OTHER: int, WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, IN_ORDER: flag = false,
+    params(D, DV: int, T, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW, PACKED, LISTED: flag, LIST_BLOCK_M, LIST_BLOCK_N, PAD: int,
+           DETERMINISTIC, CAPTURE_GRADIENTS, HEAVY: flag, MAPS: int, ROWS, FACTORS: flag, OWN, OTHER: int,
+           WITH_DK, WITH_DV, WITH_DQ: flag = true, IN_ORDER: flag = false,
            let MAY_ORDER: flag = not(or(or(LISTED, CAPTURE_GRADIENTS), or(replaced("mask_mod"), HEAVY))),
-           let HELD: type = T, let EARLY: flag = true,
-           let DP: int = padded_for("gradient_rows", D, DV, T), let DVP: int = padded_for("gradients", DV, D, T),
+           let HELD: type = T, let EARLY: flag = true, let DP: int = padded_for("gradient_rows", D, DV, T),
+           let DVP: int = padded_for("gradients", DV, D, T),
            let DW: int = select(IN_ORDER, padded_for("ordered_rows", D, DV, T),
                                 select(and(WITH_DQ, ne(mod(OTHER, 128), 0)), padded_for("shared_rows", D, DV, T),
                                        padded_for("transposed_rows", D, DV, T))),
            let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view when (ROWS),
-     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !dqk_view,
-     %dv: !dv_view, %order: !cu_view when (IN_ORDER), %cu_seqlens_q: !cu_view when (PACKED),
-     %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
-     %q_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left: i32, %window_right: i32,
-     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
-     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %factors: !factor_view when (FACTORS),
+     %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !dqk_view, %dv: !dv_view,
+     %order: !cu_view when (IN_ORDER), %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
+     %q_indices: !list_view when (LISTED), %q_num_blocks: !count_view when (LISTED), %scale: !acc,
+     %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), OWN) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), OWN)),
          %map = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
@@ -378,37 +326,32 @@ tile.kernel @pairs_of_keys
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %shared_by = arith.divsi %q_heads, %k_heads : i32
-  %maps = tile.param MAPS : i32
-  %hk = arith.divsi %map, %maps : i32
-  %x = arith.remsi %map, %maps : i32
-  %others = arith.subi %map, %hk : i32
-  %before = arith.muli %others, %shared_by : i32
+  %hk = tile.expr %map / MAPS : i32
+  %x = tile.expr mod(%map, MAPS) : i32
+  %before = tile.expr (%map - %hk) * %shared_by : i32
   %block_n = tile.param OWN : i32
   %block = tile.any_order %bn listed %order : !cu_view when (PACKED)
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
   // number of the block of keys in it. The last block of a packed sequence may have no keys.
   %b, %a, %k_begin, %keys, %given = func.call @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %blocks = arith.ceildivsi %keys, %block_n : i32
+  %blocks = tile.expr ceildiv(%keys, OWN) : i32
   %number = tile.any_order %given of %blocks
-  %n = arith.muli %number, %block_n : i32
+  %n = tile.expr %number * OWN : i32
   %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dk_part = func.call @part_of_gradients(%dk, %k_begin, %keys) : (!dqk_view, i32, i32) -> !dqk_view
-  %dv_part = func.call @part_of_outputs(%dv, %k_begin, %keys) : (!dv_view, i32, i32) -> !dv_view
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
+  %do_part = tile.subview %do dim 2 from %q_begin size %queries when (PACKED) : !v_view
+  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
+  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_view
+  %dk_part = tile.subview %dk dim 2 from %k_begin size %keys when (PACKED) : !dqk_view
+  %dv_part = tile.subview %dv dim 2 from %k_begin size %keys when (PACKED) : !dv_view
   // Places in the whole: zeros without SHARD.
-  %is_shard = tile.param SHARD : i1
-  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
-  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
-  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
-  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
-  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
-  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
-  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
+  %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
+  %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %head_0 = tile.expr select(SHARD, %first_head, 0) : i32
+  %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
   %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %no_dk = tile.constant 0 : !sum_k
@@ -418,12 +361,6 @@ tile.kernel @pairs_of_keys
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
   %with_captures = tile.param CAPTURE_GRADIENTS : i1
-  %with_rows = tile.param ROWS : i1
-  %with_factors = tile.param FACTORS : i1
-  %is_one = tile.param MAPS == 1 : i1
-  %no_row = tile.constant 0 : !other_row
-  %no_factor = tile.constant 0 : !other_factor
-  %block_m = tile.param OTHER : i32
   %k_tile = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !own_k
   %k_wide = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !wide_k
   %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !own_v
@@ -432,16 +369,13 @@ tile.kernel @pairs_of_keys
       iter_args(%dk_heads = %no_dk : !sum_k, %dv_heads = %no_dv : !sum_v) {
     %h = arith.subi %term, %before : i32
     %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
-    %first_map = arith.muli %h, %maps : i32
-    %its_map = arith.addi %first_map, %x : i32
-    %q_map = arith.select %is_one, %term, %its_map : i32
+    %q_map = tile.expr select(param(MAPS == 1), %term, %h * MAPS + %x) : i32
     %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
         : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
             listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
         against (%n to %keys)
-        where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, block, against, %shift, %window_left, %window_right
-            : i32, i32, i32, i32, i32, i32, i32)
+        where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, block, against, %shift, %window_left, %window_right)
         keep %keep : !keep
         iter_args(%dk_old = %dk_heads : !sum_k, %dv_old = %dv_heads : !sum_v) {
       %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
@@ -451,35 +385,21 @@ tile.kernel @pairs_of_keys
       %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !other_v
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
       %workspace_m = arith.addi %workspace_begin, %m : i32
-      %row = scf.if %with_rows -> (!other_row) {
-        %loaded = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-        scf.yield %loaded : !other_row
-      } else {
-        scf.yield %no_row : !other_row
-      }
-      %factor_row = scf.if %with_factors -> (!other_factor) {
-        %loaded = tile.load %factors[%a, %q_map, %workspace_m] : !factor_view -> !other_factor
-        scf.yield %loaded : !other_factor
-      } else {
-        scf.yield %no_factor : !other_factor
-      }
+      %row = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
+      %factor_row = tile.load %factors[%a, %q_map, %workspace_m] : !factor_view -> !other_factor
       %factor_acc = tile.cast %factor_row : !other_factor -> !other_row
       %row_each = tile.expand %row dim 0 : !other_row -> !pair
       %factor_each = tile.expand %factor_acc dim 0 : !other_row -> !pair
       %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
           : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
       %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
-      %other_row = scf.if %with_rows -> (!other_row) {
-        %loaded = tile.load %other_rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-        scf.yield %loaded : !other_row
-      } else {
-        scf.yield %no_row : !other_row
-      }
+      %other_row = tile.load %other_rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
       %other_each = tile.expand %other_row dim 0 : !other_row -> !pair
       %ds = func.call @pair_gradients(
           %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
           : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
       %ds_rounded = tile.cast %ds : !pair -> !weight
+      // Branches, since the choice of blocks counts what stands outside of them.
       %dv_new = scf.if %with_dv -> (!sum_v) {
         %dv_sum = tile.dot %w, %do_tile, %dv_old : !weight, !other_v -> !sum_v
         scf.yield %dv_sum : !sum_v
@@ -499,11 +419,9 @@ tile.kernel @pairs_of_keys
             : (!pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> ()
       }
       scf.if %with_dq {
-        %m_end = arith.addi %m, %block_m overflow<nsw> : i32
-        %rows_end = arith.minsi %m_end, %queries : i32
+        %rows_end = tile.expr min(%m + OTHER, %queries) overflow<nsw> : i32
         %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
-            where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
-                : i32, i32, i32, i32, i32, i32, i32)
+            where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
         tile.contribute %dq_term, %sums[%a, %q_map, %workspace_m, 0] dims [3, 2]
             from %n of %first to %end each OWN in order if IN_ORDER when (MAY_ORDER)
             deterministic when (DETERMINISTIC) staggered when (not(CAUSAL == "none")) banded when (WINDOW)
@@ -514,9 +432,7 @@ tile.kernel @pairs_of_keys
     tile.yield %dk_head, %dv_head : !sum_k, !sum_v
   }
   scf.if %with_dk {
-    %scales = tile.full %scale : !sum_k
-    %dk_scaled = arith.mulf %dk_all, %scales : !sum_k
-    %dk_rounded = tile.cast %dk_scaled : !sum_k -> !own_dk
+    %dk_rounded = tile.expr %dk_all * full(%scale) : !sum_k -> !own_dk
     tile.store %dk_rounded, %dk_part[%a, %map, %n, 0] : !own_dk, !dqk_view
   }
   scf.if %with_dv {
@@ -527,99 +443,77 @@ tile.kernel @pairs_of_keys
 
 // dQ of its sum. Blocks have the parameter of those that @pairs_of_keys adds.
 tile.kernel @convert_pairs
-    params(D: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           PACKED: flag, PAD: int, MAPS: int, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%sums: !sum_view, %k: !qk_view, %dq: !dqk_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc, %window_left: i32, %window_right: i32,
-     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
-     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
+    params(D: int, T, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW, PACKED: flag, PAD, MAPS, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
+    (%sums: !sum_view, %k: !qk_view, %dq: !dqk_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
+     %scale: !acc, %window_left, %window_right: i32,
+     %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OTHER),
                       ceildiv(dim(dq, 2), OTHER)),
          %map = dim(dq, 1), %a = dim(dq, 0)) {
   %c0 = arith.constant 0 : i32
-  %block_m = tile.param OTHER : i32
-  %maps = tile.param MAPS : i32
-  %h = arith.divsi %map, %maps : i32
-  %workspace_m = arith.muli %bm, %block_m : i32
+  %h = tile.expr %map / MAPS : i32
+  %workspace_m = tile.expr %bm * OTHER : i32
   %all_queries = tile.dim %dq, 2 : !dqk_view
   %all_keys = tile.dim %k, 2 : !qk_view
   %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
       : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
-  %packed = tile.param PACKED : i1
-  %b = arith.select %packed, %sequence, %a : i32
+  %b = tile.expr select(PACKED, %sequence, %a) : i32
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %part = func.call @part_of_gradients(%dq, %begin, %queries) : (!dqk_view, i32, i32) -> !dqk_view
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %part = tile.subview %dq dim 2 from %begin size %queries when (PACKED) : !dqk_view
   // Places in the whole: zeros without SHARD.
-  %is_shard = tile.param SHARD : i1
-  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
-  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
-  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
-  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
-  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
-  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
-  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
-  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
-  %m_end = arith.addi %m, %block_m : i32
-  %rows_end = arith.minsi %m_end, %queries : i32
+  %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
+  %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
+  %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
+  %rows_end = tile.expr min(%m + OTHER, %queries) : i32
   %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
-      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
-          : i32, i32, i32, i32, i32, i32, i32)
+      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
   %sum = tile.complete %sums[%a, %map, %workspace_m, 0] of %first to %end : !sum_view -> !other_sum
-  %scales = tile.full %scale : !other_sum
-  %scaled = arith.mulf %sum, %scales : !other_sum
-  %rounded = tile.cast %scaled : !other_sum -> !other_dk
+  %rounded = tile.expr %sum * full(%scale) : !other_sum -> !other_dk
   tile.store %rounded, %part[%a, %map, %m, 0] : !other_dk, !dqk_view
 }
 
 // A block of queries with the keys that it attends: dQ without additions to memory.
 tile.kernel @pairs_of_queries
-    params(D: int, DV: int, T: type, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PACKED: flag, LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int,
-           DETERMINISTIC: flag, MAPS: int, ROWS: flag, FACTORS: flag, OWN: int, OTHER: int,
-           let BLOCK_M: int = OWN, let HELD: type = accumulator(T), let EARLY: flag = false,
-           let DP: int = padded_for("gradients", D, DV, T),
+    params(D, DV: int, T, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW, PACKED, LISTED: flag, LIST_BLOCK_M, LIST_BLOCK_N, PAD: int, DETERMINISTIC: flag, MAPS: int,
+           ROWS, FACTORS: flag, OWN, OTHER: int, let BLOCK_M: int = OWN, let HELD: type = accumulator(T),
+           let EARLY: flag = false, let DP: int = padded_for("gradients", D, DV, T),
            let DVP: int = padded_for("gradients", DV, D, T), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view when (ROWS),
-     %factors: !factor_view when (FACTORS), %other_rows: !row_view when (ROWS), %dq: !dqk_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
-     %scale: !acc, %window_left: i32, %window_right: i32,
-     %first_row: i32 when (SHARD), %first_key: i32 when (SHARD), %diagonal: i32 when (SHARD),
-     %first_head: i32 when (SHARD), %first_batch: i32 when (SHARD))
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %factors: !factor_view when (FACTORS),
+     %other_rows: !row_view when (ROWS), %dq: !dqk_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
+     %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), OWN) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), OWN)),
          %map = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
-  %maps = tile.param MAPS : i32
-  %h = arith.divsi %map, %maps : i32
-  %x = arith.remsi %map, %maps : i32
+  %h = tile.expr %map / MAPS : i32
+  %x = tile.expr mod(%map, MAPS) : i32
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  %first_map = arith.muli %hk, %maps : i32
-  %k_map = arith.addi %first_map, %x : i32
+  %k_map = tile.expr %hk * MAPS + %x : i32
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
-  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dq_part = func.call @part_of_gradients(%dq, %q_begin, %queries) : (!dqk_view, i32, i32) -> !dqk_view
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
+  %do_part = tile.subview %do dim 2 from %q_begin size %queries when (PACKED) : !v_view
+  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
+  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_view
+  %dq_part = tile.subview %dq dim 2 from %q_begin size %queries when (PACKED) : !dqk_view
   // Places in the whole: zeros without SHARD.
-  %is_shard = tile.param SHARD : i1
-  %row_0 = arith.select %is_shard, %first_row, %c0 : i32
-  %key_0 = arith.select %is_shard, %first_key, %c0 : i32
-  %is_moved = tile.param and(SHARD, not(PACKED)) : i1
-  %shift = arith.select %is_moved, %diagonal, %own_shift : i32
-  %head_0 = arith.select %is_shard, %first_head, %c0 : i32
-  %batch_0 = arith.select %is_shard, %first_batch, %c0 : i32
-  %at_b = arith.addi %b, %batch_0 overflow<nsw> : i32
-  %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
+  %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
+  %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
+  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
+  %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %workspace_m = arith.addi %workspace_begin, %m : i32
@@ -627,30 +521,15 @@ tile.kernel @pairs_of_queries
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
   %no_dq = tile.constant 0 : !sum_k
-  %with_rows = tile.param ROWS : i1
-  %with_factors = tile.param FACTORS : i1
-  %no_row = tile.constant 0 : !own_row
-  %no_factor = tile.constant 0 : !own_factor
   %q_tile = tile.load %q_part[%a, %map, %m, 0] : !qk_view -> !own_k
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
-  %row, %other_row = scf.if %with_rows -> (!own_row, !own_row) {
-    %loaded = tile.load %rows[%a, %map, %workspace_m] : !row_view -> !own_row
-    %other_loaded = tile.load %other_rows[%a, %map, %workspace_m] : !row_view -> !own_row
-    scf.yield %loaded, %other_loaded : !own_row, !own_row
-  } else {
-    scf.yield %no_row, %no_row : !own_row, !own_row
-  }
-  %factor_row = scf.if %with_factors -> (!own_factor) {
-    %loaded = tile.load %factors[%a, %map, %workspace_m] : !factor_view -> !own_factor
-    scf.yield %loaded : !own_factor
-  } else {
-    scf.yield %no_factor : !own_factor
-  }
+  %row = tile.load %rows[%a, %map, %workspace_m] : !row_view -> !own_row
+  %other_row = tile.load %other_rows[%a, %map, %workspace_m] : !row_view -> !own_row
+  %factor_row = tile.load %factors[%a, %map, %workspace_m] : !factor_view -> !own_factor
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
-      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right
-          : i32, i32, i32, i32, i32, i32, i32)
+      where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%dq_old = %no_dq : !sum_k) {
     %k_tile = tile.load %k_part[%a, %k_map, %n, 0] : !qk_view -> !other_k
@@ -660,8 +539,7 @@ tile.kernel @pairs_of_queries
     %j = tile.iota %at_n dim 1 : !pos
     %row_each = tile.expand %row dim 1 : !own_row -> !pair
     %other_each = tile.expand %other_row dim 1 : !own_row -> !pair
-    %factor_acc = tile.cast %factor_row : !own_factor -> !own_row
-    %factor_each = tile.expand %factor_acc dim 1 : !own_row -> !pair
+    %factor_each = tile.expr expand(cast(%factor_row : !own_factor), 1) : !pair
     %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
     %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
         : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
@@ -673,28 +551,24 @@ tile.kernel @pairs_of_queries
     %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !weight, !other_k -> !sum_k
     tile.yield %dq_new : !sum_k
   }
-  %scales = tile.full %scale : !sum_k
-  %scaled = arith.mulf %dq_all, %scales : !sum_k
-  %rounded = tile.cast %scaled : !sum_k -> !own_dk
+  %rounded = tile.expr %dq_all * full(%scale) : !sum_k -> !own_dk
   tile.store %rounded, %dq_part[%a, %map, %m, 0] : !own_dk, !dqk_view
 }
 
 // dV of OWN keys, the sum of the parts of all maps.
 tile.kernel @sum_parts
-    params(DV: int, T: type, MAPS: int, OWN: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%parts: !v_view, %dv: !v_view) grid(%bn = ceildiv(dim(dv, 2), OWN), %h = dim(dv, 1), %b = dim(dv, 0)) {
+    params(DV: int, T: type, MAPS, OWN: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+    (%parts, %dv: !v_view) grid(%bn = ceildiv(dim(dv, 2), OWN), %h = dim(dv, 1), %b = dim(dv, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %maps = tile.param MAPS : i32
-  %size = tile.param OWN : i32
-  %n = arith.muli %bn, %size : i32
-  %first = arith.muli %h, %maps : i32
+  %n = tile.expr %bn * OWN : i32
+  %first = tile.expr %h * MAPS : i32
   %none = tile.constant 0 : !sum_v
   %sum = scf.for %x = %c0 to %maps step %c1 iter_args(%before = %none) -> (!sum_v) : i32 {
     %map = arith.addi %first, %x : i32
     %part = tile.load %parts[%b, %map, %n, 0] : !v_view -> !own_v
-    %term = tile.cast %part : !own_v -> !sum_v
-    %now = arith.addf %before, %term : !sum_v
+    %now = tile.expr %before + cast(%part : !own_v) : !sum_v
     scf.yield %now : !sum_v
   } {tile.unroll}
   %rounded = tile.cast %sum : !sum_v -> !own_v

@@ -24,31 +24,16 @@ func.func private @lowest() -> !acc
 // at most `most` parts, and there are `pairs` pairs of a sequence and of rows that attend its keys together. An
 // iteration takes no longer while there is one instance for PAIR_SHARE multiprocessors.
 func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 {
-  %c1 = arith.constant 1 : i32
-  %c_less = arith.constant -1 : i32
   // Where the memory is the limit, half of the multiprocessors suffice for it, PAIR_SHARE is 2: with more instances,
   // each takes longer for a block. A merge takes as long as four blocks. Where parts do not pay, only long sequences
   // are divided. More pairs than multiprocessors change nothing but the size of the numbers.
-  %all = tile.param multiprocessors() : i32
-  %share = tile.param PAIR_SHARE : i32
-  %c4 = arith.constant 4 : i32
-  %last_of_parts = arith.addi %most, %c_less : i32
-  %up_to_parts = arith.addi %blocks, %last_of_parts : i32
+  %up_to_parts = tile.expr %blocks + (%most + -1) : i32
   %even = arith.divui %up_to_parts, %most : i32
-  %enough = arith.minsi %pairs, %all : i32
-  %alone = arith.muli %enough, %share : i32
-  %alone_each = arith.maxsi %alone, %all : i32
-  %alone_time = arith.muli %alone_each, %blocks : i32
-  %shared = arith.muli %alone, %most : i32
-  %shared_each = arith.maxsi %shared, %all : i32
-  %shared_blocks = arith.muli %shared_each, %even : i32
-  %merge_time = arith.muli %all, %c4 : i32
-  %shared_time = arith.addi %shared_blocks, %merge_time : i32
-  %pays = arith.cmpi slt, %shared_time, %alone_time : i32
-  %long = tile.param ceildiv(PART_KEYS, PART_UNIT) : i32
-  %least = arith.select %pays, %c1, %long : i32
-  %at_least = arith.maxsi %even, %least : i32
-  %each = arith.maxsi %at_least, %c1 : i32
+  %alone = tile.expr min(%pairs, param(multiprocessors())) * PAIR_SHARE : i32
+  %alone_time = tile.expr max(%alone, param(multiprocessors())) * %blocks : i32
+  %shared_time = tile.expr max(%alone * %most, param(multiprocessors())) * %even + param(multiprocessors()) * 4 : i32
+  %at_least = tile.expr max(%even, select(%shared_time < %alone_time, 1, param(ceildiv(PART_KEYS, PART_UNIT)))) : i32
+  %each = tile.expr max(%at_least, 1) : i32
   return %each : i32
 }
 
@@ -56,29 +41,16 @@ func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 
 func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part: !merged_row, %o_part: !merged,
                                %max_old: !columns, %sum_old: !columns, %acc_old: !columns)
     -> (!columns, !columns, !columns) {
-  %minus_inf = tile.constant minus_inf : !merged
-  %log2e = tile.constant 1.4426950408889634 : !merged
-  %log2e_columns = tile.constant 1.4426950408889634 : !columns
   %number = tile.iota %first dim 0 : !merged_i32
-  %each_tile = tile.full %each : !merged_i32
-  %blocks_before = arith.muli %number, %each_tile : !merged_i32
-  %limit = tile.full %blocks : !merged_i32
-  %exists = arith.cmpi slt, %blocks_before, %limit : !merged_i32
-  %lse_each = tile.expand %lse_part dim 1 : !merged_row -> !merged
-  %x = tile.select %exists, %lse_each, %minus_inf : !tile.tile<[MERGE, DVP], i1>, !merged
+  %exists = tile.expr %number * full(%each) < full(%blocks) : !merged_i32
+  %x = tile.expr select(%exists, expand(%lse_part, 1), minus_inf) : !merged
   %largest = tile.reduce max %x dim 0 : !merged -> !columns
   %max_new = arith.maximumf %max_old, %largest : !columns
-  %max_each = tile.expand %max_new dim 0 : !columns -> !merged
   // Natural until here: a sink may be too large for base 2.
-  %below = arith.subf %x, %max_each : !merged
-  %below_base2 = arith.mulf %below, %log2e : !merged
-  %weight = math.exp2 %below_base2 : !merged
-  %fall = arith.subf %max_old, %max_new : !columns
-  %fall_base2 = arith.mulf %fall, %log2e_columns : !columns
-  %rescale = math.exp2 %fall_base2 : !columns
+  %weight = tile.expr exp2((%x - expand(%max_new, 0)) * log2e) : !merged
+  %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !columns
   // What no part has written may be NaN.
-  %o_known = tile.select %exists, %o_part, %weight : !tile.tile<[MERGE, DVP], i1>, !merged
-  %weighted = arith.mulf %o_known, %weight : !merged
+  %weighted = tile.expr select(%exists, %o_part, %weight) * %weight : !merged
   %sum_part = tile.reduce add %weight dim 0 : !merged -> !columns
   %acc_part = tile.reduce add %weighted dim 0 : !merged -> !columns
   %sum_kept = arith.mulf %sum_old, %rescale : !columns
@@ -94,10 +66,8 @@ func.func private @first_parts(%o_parts: !o_parts, %lse_parts: !lse_parts, %b: i
   %c0 = arith.constant 0 : i32
   // If parts are few, so that sequences are expected to have several, the first are on their way before their number is
   // known. The order lets the length be loaded behind them: what follows from it would delay them.
-  %all = tile.param multiprocessors() : i32
-  %all_parts = arith.muli %most, %pairs : i32
-  %are_few = arith.cmpi sle, %all_parts, %all : i32
-  %early = arith.select %are_few, %most, %c0 : i32
+  %are_few = tile.expr %most * %pairs <= param(multiprocessors()) : i32
+  %early = tile.expr select(%are_few, %most, 0) : i32
   %o_early = tile.subview %o_parts dim 3 from %c0 size %early : !o_parts
   %lse_early = tile.subview %lse_parts dim 3 from %c0 size %early : !lse_parts
   %o_first = tile.load %o_early[%b, %h, %i, 0, 0] : !o_parts -> !merged
@@ -114,15 +84,13 @@ func.func private @merge_all_parts(
   %lowest = func.call @lowest() : () -> !acc
   %no_max = tile.full %lowest : !columns
   %no_sum = tile.constant 0 : !columns
-  %blocks_early = arith.select %are_few, %blocks, %c0 : i32
+  %blocks_early = tile.expr select(%are_few, %blocks, 0) : i32
   %max_0, %sum_0, %acc_0 = func.call @merge_parts(
       %c0, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum, %no_sum)
       : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
   // A sequence without parts has its result, and none are left if the first are all.
-  %next = arith.select %are_few, %merge, %c0 : i32
-  %blocks_first = arith.muli %merge, %each : i32
-  %blocks_known = arith.select %are_few, %blocks_first, %each : i32
-  %has_more = arith.cmpi sgt, %blocks, %blocks_known : i32
+  %next = tile.expr select(%are_few, MERGE, 0) : i32
+  %has_more = tile.expr %blocks > select(%are_few, MERGE * %each, %each) : i32
   %parts = scf.if %has_more -> (i32) {
     %number = arith.ceildivui %blocks, %each : i32
     scf.yield %number : i32

@@ -15,16 +15,9 @@
 
 // The largest power of two that is at most %x, of f32 and from 2^-111 to 2^127, divided by 2^8.
 func.func private @power_of_two(%x: !acc) -> !acc {
-  %exponent_bits = arith.constant 2139095040 : i32
-  %least = arith.constant 134217728 : i32
-  %most = arith.constant 2130706432 : i32
-  %c256 = arith.constant 67108864 : i32
   %value = tile.cast %x : !acc -> f32
   %bits = arith.bitcast %value : f32 to i32
-  %exponent = arith.andi %bits, %exponent_bits : i32
-  %not_small = arith.maxsi %exponent, %least : i32
-  %own = arith.minsi %not_small, %most : i32
-  %divided = arith.subi %own, %c256 : i32
+  %divided = tile.expr min(max(bitand(%bits, 2139095040), 134217728), 2130706432) - 67108864 : i32
   %power = arith.bitcast %divided : i32 to f32
   %result = tile.cast %power : f32 -> !acc
   return %result : !acc
@@ -32,10 +25,9 @@ func.func private @power_of_two(%x: !acc) -> !acc {
 
 // 1 / x, exactly, for a power of two.
 func.func private @inverse_power(%x: !acc) -> !acc {
-  %twice = arith.constant 2130706432 : i32
   %value = tile.cast %x : !acc -> f32
   %bits = arith.bitcast %value : f32 to i32
-  %inverse_bits = arith.subi %twice, %bits : i32
+  %inverse_bits = tile.expr 2130706432 - %bits : i32
   %inverse = arith.bitcast %inverse_bits : i32 to f32
   %result = tile.cast %inverse : f32 -> !acc
   return %result : !acc
@@ -52,11 +44,8 @@ func.func private @queries_of_products(%q: !q, %scale: !acc) -> (!q_m, !row) {
     %largest = tile.reduce max %magnitudes dim 1 : !q_acc -> !row
     %size = tile.map @power_of_two(%largest) : (!row) -> !row
     %inverse = tile.map @inverse_power(%size) : (!row) -> !row
-    %inverse_each = tile.expand %inverse dim 1 : !row -> !q_acc
-    %q_divided = arith.mulf %q_acc, %inverse_each : !q_acc
-    %q_cast = tile.cast %q_divided : !q_acc -> !q_m
-    %scale_each = tile.full %scale : !row
-    %scales_scaled = arith.mulf %size, %scale_each : !row
+    %q_cast = tile.expr %q_acc * expand(%inverse, 1) : !q_acc -> !q_m
+    %scales_scaled = tile.expr %size * full(%scale) : !row
     scf.yield %q_cast, %scales_scaled : !q_m, !row
   } else {
     %q_cast = tile.cast %q : !q -> !q_m

@@ -24,8 +24,7 @@ tile.link "attention.mlir"
 !keep = !tile.tile<[OWN, OTHER], i1>
 !pos  = !tile.tile<[OWN, OTHER], i32>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
+// Of the program's file, and of lib/pairs.mlir.
 func.func private @pair_weights(
     !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
 func.func private @pair_gradients(
@@ -33,31 +32,27 @@ func.func private @pair_gradients(
 
 // d_score: dS, summed over all pairs that share an entry.
 tile.program @score_gradients
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           DETERMINISTIC: flag, SCORE_GRADIENT: flag, FACTORS: flag, SCORE_BLOCK_M: int = block(),
-           SCORE_BLOCK_N: int = block(), let ACC: type = accumulator(T))
+    params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW, DETERMINISTIC, SCORE_GRADIENT, FACTORS: flag, SCORE_BLOCK_M, SCORE_BLOCK_N: int = block(),
+           let ACC: type = accumulator(T))
     require(or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)), dim(d_score, 3) == dim(k, 2),
             or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
             or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view, %factors: !factor_view,
-     %other_rows: !row_view, %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32,
-     %window_right: i32) {
-  tile.launch @scores_of_pairs(%q, %k, %v, %do, %rows, %factors, %other_rows, %d_score, %scale, %window_left,
-                               %window_right)
-      with (OWN = SCORE_BLOCK_N, OTHER = SCORE_BLOCK_M) when (SCORE_GRADIENT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !factor_view, !row_view, !score_view, !acc, i32, i32
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %factors: !factor_view, %other_rows: !row_view,
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left, %window_right: i32) {
+  tile.launch @scores_of_pairs() with (OWN = SCORE_BLOCK_N, OTHER = SCORE_BLOCK_M) when (SCORE_GRADIENT)
 }
 
 // A program instance writes one block of d_score, and iterates over the batch elements, heads and queries that share
 // it. It owns keys, like @pairs_of_keys.
 tile.kernel @scores_of_pairs
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
-           DETERMINISTIC: flag, SCORE_GRADIENT: flag, FACTORS: flag, OWN: int, OTHER: int,
-           let HELD: type = accumulator(T), let EARLY: flag = false, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %rows: !row_view, %factors: !factor_view when (FACTORS),
-     %other_rows: !row_view, %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left: i32,
-     %window_right: i32)
+    params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW, DETERMINISTIC, SCORE_GRADIENT, FACTORS: flag, OWN, OTHER: int, let HELD: type = accumulator(T),
+           let EARLY: flag = false, let DP: int = padded(D), let DVP: int = padded(DV),
+           let ACC: type = accumulator(T))
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %factors: !factor_view when (FACTORS),
+     %other_rows: !row_view, %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
+     %window_left, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), OTHER), %bn = ceildiv(dim(d_score, 3), OWN),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
   %c0 = arith.constant 0 : i32
@@ -66,30 +61,25 @@ tile.kernel @scores_of_pairs
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
-  %block_m = tile.param OTHER : i32
-  %block_n = tile.param OWN : i32
-  %m_begin = arith.muli %bm, %block_m : i32
-  %n = arith.muli %bn, %block_n : i32
+  %m_begin = tile.expr %bm * OTHER : i32
+  %n = tile.expr %bn * OWN : i32
 
   // The range of batch elements, heads and queries of this block of d_score: all of them where an extent is 1.
   %d_batches = tile.dim %d_score, 0 : !score_view
   %d_heads = tile.dim %d_score, 1 : !score_view
   %d_rows = tile.dim %d_score, 2 : !score_view
-  %one_batch = arith.cmpi eq, %d_batches, %c1 : i32
-  %one_head = arith.cmpi eq, %d_heads, %c1 : i32
-  %one_row = arith.cmpi eq, %d_rows, %c1 : i32
-  %next_b = arith.addi %first_b, %c1 : i32
-  %next_h = arith.addi %first_h, %c1 : i32
-  %next_m = arith.addi %m_begin, %block_m : i32
-  %own_m_end = arith.minsi %next_m, %queries : i32
+  %one_batch = tile.expr %d_batches == 1 : i32
+  %one_head = tile.expr %d_heads == 1 : i32
+  %one_row = tile.expr %d_rows == 1 : i32
+  %next_b = tile.expr %first_b + 1 : i32
+  %next_h = tile.expr %first_h + 1 : i32
+  %own_m_end = tile.expr min(%m_begin + OTHER, %queries) : i32
   %b_end = arith.select %one_batch, %batches, %next_b : i32
   %h_end = arith.select %one_head, %q_heads, %next_h : i32
   %m_end = arith.select %one_row, %queries, %own_m_end : i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %no_sum = tile.constant 0 : !pair
   %j = tile.iota %n dim 0 : !pos
-  %with_factors = tile.param FACTORS : i1
-  %no_factor = tile.constant 0 : !other_factor
 
   %sum = scf.for %b = %first_b to %b_end step %c1 iter_args(%of_batches = %no_sum) -> (!pair) : i32 {
     %of_batch = scf.for %h = %first_h to %h_end step %c1 iter_args(%of_heads = %of_batches) -> (!pair) : i32 {
@@ -97,24 +87,18 @@ tile.kernel @scores_of_pairs
       %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !own_k
       %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !own_v
       %of_head = tile.for_blocks %m in (%m_begin to %m_end) against (%n to %keys)
-          where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+          where @attends(%b, %h, block, against, %shift, %window_left, %window_right)
           keep %keep : !keep
           iter_args(%old = %of_heads : !pair) {
         %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !other_k
         %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !other_v
         %row = tile.load %rows[%b, %h, %m] : !row_view -> !other_row
-        %factor_row = scf.if %with_factors -> (!other_factor) {
-          %loaded = tile.load %factors[%b, %h, %m] : !factor_view -> !other_factor
-          scf.yield %loaded : !other_factor
-        } else {
-          scf.yield %no_factor : !other_factor
-        }
+        %factor_row = tile.load %factors[%b, %h, %m] : !factor_view -> !other_factor
         %other_row = tile.load %other_rows[%b, %h, %m] : !row_view -> !other_row
         %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
         %i = tile.iota %m dim 1 : !pos
         %row_each = tile.expand %row dim 0 : !other_row -> !pair
-        %factor_acc = tile.cast %factor_row : !other_factor -> !other_row
-        %factor_each = tile.expand %factor_acc dim 0 : !other_row -> !pair
+        %factor_each = tile.expr expand(cast(%factor_row : !other_factor), 0) : !pair
         %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %b, %h, %c0, %i, %j, %scale)
             : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
         %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair

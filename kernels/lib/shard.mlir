@@ -16,13 +16,9 @@
 
 tile.link "attention.mlir"
 
-func.func private @attends(i32, i32, i32, i32, i32, i32, i32) -> i1
-
 // The position in the whole of the index-th row of an array, where that of the first row is `first`.
 func.func private @in_whole(%index: i32, %first: i32) -> i32 {
-  %is_shard = tile.param SHARD : i1
-  %sum = arith.addi %index, %first overflow<nsw> : i32
-  %position = arith.select %is_shard, %sum, %index : i32
+  %position = tile.expr select(SHARD, %index + %first, %index) overflow<nsw> : i32
   return %position : i32
 }
 

@@ -12,12 +12,8 @@
 
 // The weight of a pair with the score s.
 func.func private @weight(%s: !acc) -> !acc attributes {tile.replaceable} {
-  %is_bf16 = tile.param T == bf16 : i1
-  %is_f16 = tile.param T == f16 : i1
   %coarse = math.tanh %s fastmath<afn> : !acc
   %near = math.tanh %s fastmath<arcp> : !acc
-  %exact = math.tanh %s : !acc
-  %finer = arith.select %is_f16, %near, %exact : !acc
-  %tanh = arith.select %is_bf16, %coarse, %finer : !acc
+  %tanh = tile.expr select(param(T == bf16), %coarse, select(param(T == f16), %near, tanh(%s))) : !acc
   return %tanh : !acc
 }

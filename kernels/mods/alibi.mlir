@@ -20,10 +20,7 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %i_acc = tile.cast %i reassoc : i32 -> !tile.param<ACC>
   %j_acc = tile.cast %j reassoc : i32 -> !tile.param<ACC>
   %behind = arith.subf %i_acc, %j_acc fastmath<reassoc> : !tile.param<ACC>
-  %either_way = math.absf %behind : !tile.param<ACC>
-  %never_ahead = tile.param CAUSAL == "top_left" : i1
-  %distance = arith.select %never_ahead, %behind, %either_way : !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance fastmath<reassoc, contract> : !tile.param<ACC>
-  %biased = arith.subf %s, %penalty fastmath<reassoc, contract> : !tile.param<ACC>
+  %distance = tile.expr select(param(CAUSAL == "top_left"), %behind, abs(%behind)) : !tile.param<ACC>
+  %biased = tile.expr %s - %slope * %distance fastmath<reassoc, contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

@@ -20,8 +20,6 @@ tile.capture @bias : !tile.view<[?, ?, ?, ?], T> require(
     or(SHARD, or(PACKED, or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2)))),
     or(SHARD, or(or(PACKED, CACHED), or(dim(bias, 3) == 1, dim(bias, 3) == dim(k, 2)))))
 
-func.func private @index_or_zero(i32, i32) -> i32
-
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
     attributes {tile.unbounded} {
   %batches = tile.dim @bias, 0
@@ -33,7 +31,6 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %i_bias = func.call @index_or_zero(%i, %rows) : (i32, i32) -> i32
   %j_bias = func.call @index_or_zero(%j, %columns) : (i32, i32) -> i32
   %bias_t = tile.at @bias[%b_bias, %h_bias, %i_bias, %j_bias] : !tile.param<T>
-  %bias = tile.cast %bias_t : !tile.param<T> -> !tile.param<ACC>
-  %biased = arith.addf %s, %bias fastmath<contract> : !tile.param<ACC>
+  %biased = tile.expr %s + cast(%bias_t : !tile.param<T>) fastmath<contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

@@ -23,13 +23,10 @@ tile.capture @dropout_offset : !tile.view<[1], i64>
 // 2^16 / (2^16 - t), and t.
 func.func private @dropout_factor() -> (!tile.param<ACC>, i32) {
   %p = tile.at @dropout : f32
-  %two_16 = arith.constant 65536.0 : f32
-  %steps = arith.mulf %p, %two_16 : f32
+  %steps = tile.expr %p * 65536.0 : f32
   %t_i32 = arith.fptosi %steps : f32 to i32
-  %one = arith.constant 65536.0 : !tile.param<ACC>
   %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
-  %kept = arith.subf %one, %t : !tile.param<ACC>
-  %factor = arith.divf %one, %kept : !tile.param<ACC>
+  %factor = tile.expr 65536.0 / (65536.0 - %t) : !tile.param<ACC>
   return %factor, %t_i32 : !tile.param<ACC>, i32
 }
 
@@ -51,16 +48,12 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   // other bits of j, above them, and the other bits of i select the call.
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
-  %c6 = arith.constant 6 : i32
-  %c8 = arith.constant 8 : i32
-  %not_8 = arith.constant -9 : i32
-  %not_15 = arith.constant -16 : i32
-  %i_3 = arith.andi %i, %c8 : i32
-  %i_others = arith.andi %i, %not_8 : i32
-  %j_0 = arith.andi %j, %c1 : i32
-  %j_1_2 = arith.andi %j, %c6 : i32
-  %j_3 = arith.andi %j, %c8 : i32
-  %j_upper = arith.andi %j, %not_15 : i32
+  %i_3 = tile.expr bitand(%i, 8) : i32
+  %i_others = tile.expr bitand(%i, -9) : i32
+  %j_0 = tile.expr bitand(%j, 1) : i32
+  %j_1_2 = tile.expr bitand(%j, 6) : i32
+  %j_3 = tile.expr bitand(%j, 8) : i32
+  %j_upper = tile.expr bitand(%j, -16) : i32
   %n_2 = arith.shrui %i_3, %c1 : i32
   %n_1 = arith.shrui %j_3, %c2 : i32
   %n_4_3 = arith.shli %j_1_2, %c2 : i32
@@ -76,8 +69,6 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   %threshold = arith.shli %t_i32, %c16 : i32
   %dropped = arith.cmpi ult, %bits, %threshold : i32
 
-  %zero = arith.constant 0.0 : !tile.param<ACC>
-  %left = arith.select %dropped, %zero, %prob : !tile.param<ACC>
-  %weighted = arith.mulf %left, %factor fastmath<reassoc, contract> : !tile.param<ACC>
+  %weighted = tile.expr select(%dropped, 0, %prob) * %factor fastmath<reassoc, contract> : !tile.param<ACC>
   return %weighted : !tile.param<ACC>
 }

@@ -17,8 +17,6 @@ tile.capture @hidden_to : !tile.view<[?, ?], i32> require(
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %from = tile.at @hidden_from[%b, %j] : i32
   %to = tile.at @hidden_to[%b, %j] : i32
-  %before = arith.cmpi slt, %i, %from : i32
-  %behind = arith.cmpi sge, %i, %to : i32
-  %keep = arith.ori %before, %behind : i1
+  %keep = tile.expr or(%i < %from, %i >= %to) : i32
   return %keep : i1
 }

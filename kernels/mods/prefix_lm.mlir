@@ -13,8 +13,6 @@ tile.capture @prefix_length : !tile.view<[?], i32> require(
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %length = tile.at @prefix_length[%b] : i32
-  %prefix = arith.cmpi slt, %j, %length : i32
-  %not_ahead = arith.cmpi sle, %j, %i : i32
-  %keep = arith.ori %prefix, %not_ahead : i1
+  %keep = tile.expr or(%j < %length, %j <= %i) : i32
   return %keep : i1
 }

@@ -13,15 +13,10 @@ tile.capture @relative_radius : i32 require(relative_radius >= 0)
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
     attributes {tile.unbounded} {
-  %c0 = arith.constant 0 : i32
   %radius = tile.at @relative_radius : i32
-  %lowest = arith.subi %c0, %radius : i32
-  %ahead = arith.subi %j, %i : i32
-  %not_below = arith.maxsi %ahead, %lowest : i32
-  %near = arith.minsi %not_below, %radius : i32
-  %column = arith.addi %near, %radius : i32
+  %lowest = tile.expr 0 - %radius : i32
+  %column = tile.expr min(max(%j - %i, %lowest), %radius) + %radius : i32
   %bias_f32 = tile.at @relative_bias[%h, %column] : f32
-  %bias = tile.cast %bias_f32 : f32 -> !tile.param<ACC>
-  %biased = arith.addf %s, %bias : !tile.param<ACC>
+  %biased = tile.expr %s + cast(%bias_f32 : f32) : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

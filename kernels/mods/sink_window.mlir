@@ -15,10 +15,6 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %size = tile.at @sink_size : i32
   %window = tile.at @sink_window : i32
   %first = arith.subi %i, %window : i32
-  %sink = arith.cmpi slt, %j, %size : i32
-  %near = arith.cmpi sge, %j, %first : i32
-  %visible = arith.ori %sink, %near : i1
-  %not_ahead = arith.cmpi sle, %j, %i : i32
-  %keep = arith.andi %visible, %not_ahead : i1
+  %keep = tile.expr and(or(%j < %size, %j >= %first), %j <= %i) : i32
   return %keep : i1
 }

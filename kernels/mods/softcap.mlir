@@ -14,16 +14,11 @@ tile.capture @softcap : f32 require(softcap > 0, softcap <= 1000000000000000000)
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %cap_f32 = tile.at @softcap : f32
   %cap = tile.cast %cap_f32 : f32 -> !tile.param<ACC>
-  %one = arith.constant 1.0 : !tile.param<ACC>
-  %inverse = arith.divf %one, %cap : !tile.param<ACC>
+  %inverse = tile.expr 1 / %cap : !tile.param<ACC>
   %fraction = arith.mulf %s, %inverse fastmath<reassoc> : !tile.param<ACC>
-  %is_bf16 = tile.param T == bf16 : i1
-  %is_f16 = tile.param T == f16 : i1
   %coarse = math.tanh %fraction fastmath<afn> : !tile.param<ACC>
   %near = math.tanh %fraction fastmath<arcp> : !tile.param<ACC>
-  %exact = math.tanh %fraction : !tile.param<ACC>
-  %finer = arith.select %is_f16, %near, %exact : !tile.param<ACC>
-  %bounded = arith.select %is_bf16, %coarse, %finer : !tile.param<ACC>
-  %capped = arith.mulf %bounded, %cap fastmath<reassoc> : !tile.param<ACC>
+  %finer = tile.expr select(param(T == f16), %near, tanh(%fraction)) : !tile.param<ACC>
+  %capped = tile.expr select(param(T == bf16), %coarse, %finer) * %cap fastmath<reassoc> : !tile.param<ACC>
   return %capped : !tile.param<ACC>
 }

@@ -28,14 +28,10 @@ tile.capture @query_end {tile.ascending} : !tile.view<[?, ?], i32> require(
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %first_key = tile.at @key_begin[%b, %i] : i32
   %behind_keys = tile.at @key_end[%b, %i] : i32
-  %key_begins = arith.cmpi sle, %first_key, %j : i32
-  %key_ends = arith.cmpi slt, %j, %behind_keys : i32
-  %key_inside = arith.andi %key_begins, %key_ends : i1
+  %key_inside = tile.expr and(%first_key <= %j, %j < %behind_keys) : i32
   %first_query = tile.at @query_begin[%b, %j] : i32
   %behind_queries = tile.at @query_end[%b, %j] : i32
-  %query_begins = arith.cmpi sle, %first_query, %i : i32
-  %query_ends = arith.cmpi slt, %i, %behind_queries : i32
-  %query_inside = arith.andi %query_begins, %query_ends : i1
+  %query_inside = tile.expr and(%first_query <= %i, %i < %behind_queries) : i32
   %keep = tile.equivalent %key_inside, %query_inside : i1
   return %keep : i1
 }

@@ -26,8 +26,6 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %query = tile.at @tree_entered[%b, %i] : i32
   %enters = tile.at @tree_enters[%b, %j] : i32
   %leaves = tile.at @tree_leaves[%b, %j] : i32
-  %not_before = arith.cmpi sge, %query, %enters : i32
-  %not_behind = arith.cmpi slt, %query, %leaves : i32
-  %keep = arith.andi %not_before, %not_behind : i1
+  %keep = tile.expr and(%query >= %enters, %query < %leaves) : i32
   return %keep : i1
 }

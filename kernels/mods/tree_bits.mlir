@@ -18,20 +18,14 @@ tile.capture @tree_begin : !tile.view<[?], i32> require(
     or(SHARD, dim(tree_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %c5 = arith.constant 5 : i32
-  %c31 = arith.constant 31 : i32
   %begin = tile.at @tree_begin[%b] : i32
   %is_earlier = arith.cmpi slt, %j, %begin : i32
-  %behind = arith.subi %j, %begin : i32
-  %column = arith.maxsi %behind, %c0 : i32
+  %column = tile.expr max(%j - %begin, 0) : i32
   %number = arith.shrui %column, %c5 : i32
   %word = tile.at @tree_bits[%b, %i, %number] : i32
-  %place = arith.andi %column, %c31 : i32
+  %place = tile.expr bitand(%column, 31) : i32
   %shifted = arith.shrui %word, %place : i32
-  %bit = arith.andi %shifted, %c1 : i32
-  %is_set = arith.cmpi ne, %bit, %c0 : i32
-  %keep = arith.ori %is_earlier, %is_set : i1
+  %keep = tile.expr or(%is_earlier, ne(bitand(%shifted, 1), 0)) : i32
   return %keep : i1
 }

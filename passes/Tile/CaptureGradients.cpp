@@ -374,7 +374,7 @@ LogicalResult ProgramRewriter::rewriteProgram(ProgramOp program) {
       passed.push_back(words[op]);
     passed.push_back(argument);
     LaunchOp::create(b, capture.getLoc(), kernel.getSymName(), passed, b.getArrayAttr({}),
-                     b.getArrayAttr({}), ExprAttr());
+                     b.getArrayAttr({}), ExprAttr(), ArrayAttr());
   }
   return success();
 }

@@ -144,7 +144,7 @@ private:
     SmallVector<Value> passed(launch.getArgs());
     passed.append(arrays);
     LaunchOp::create(b, launch.getLoc(), apart.getSymName(), passed, launch.getWithNames(),
-                     launch.getWithValues(), condition);
+                     launch.getWithValues(), condition, ArrayAttr());
     for (auto [sum, array] : llvm::zip(sums, arrays)) {
       ExprAttr when = condition;
       for (ExprAttr branch : sum.conditions)
@@ -171,7 +171,7 @@ private:
         withValues.push_back(few);
       }
       LaunchOp::create(b, launch.getLoc(), result.getSymName(), arguments,
-                       b.getArrayAttr(withNames), b.getArrayAttr(withValues), when);
+                       b.getArrayAttr(withNames), b.getArrayAttr(withValues), when, ArrayAttr());
     }
   }
 

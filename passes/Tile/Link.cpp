@@ -7,6 +7,7 @@
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
+#include "dialect/Tile/TileShortForms.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "passes/Tile/LinkLibraries.h"
@@ -467,6 +468,11 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
       if (failed(linker.link(paths)) || failed(linker.noteReplaced()))
         return signalPassFailure();
     }
+    // Now that every kernel is there whose arguments a launch names.
+    if (failed(expandLaunches(getOperation())))
+      return signalPassFailure();
+    expandFormulas(getOperation());
+    expandParts(getOperation());
     if ((isLinked && failed(verify(getOperation()))) || failed(checkCalls(getOperation())))
       signalPassFailure();
   }

@@ -342,7 +342,7 @@ private:
         values.push_back(value);
       }
     LaunchOp::create(b, sum.adding.getLoc(), sum.adding.getKernel(), passed, b.getArrayAttr(names),
-                     b.getArrayAttr(values), isTaken);
+                     b.getArrayAttr(values), isTaken, ArrayAttr());
     sum.adding.setConditionAttr(both(given, notTaken));
     // An empty grid does nothing at its end either; then the other kernel reads no sums, but zeros.
     ExprAttr isEmpty = call(Function::Equal, {instances, zero});

@@ -332,7 +332,7 @@ private:
     Value rows = DimOp::create(b, loc, b.getI32Type(), op.getView(), rowDim);
     Value own = arith::SelectOp::create(b, loc, isThere, rows, zero);
     Value view = SubviewOp::create(b, loc, op.getView().getType(), op.getView(),
-                                   b.getI64IntegerAttr(rowDim), zero, own);
+                                   b.getI64IntegerAttr(rowDim), zero, own, ExprAttr());
     return LoadOp::create(b, loc, completed.getType(), view, indices,
                           completed.getStaticIndicesAttr(), DenseI64ArrayAttr(), Value());
   }

@@ -257,7 +257,7 @@ private:
       body.addArgument(argument.getType(), argument.getLoc());
     b.setInsertionPointToStart(&body);
     LaunchOp::create(b, kernel.getLoc(), kernel.getSymName(), body.getArguments(),
-                     b.getArrayAttr({}), b.getArrayAttr({}), ExprAttr());
+                     b.getArrayAttr({}), b.getArrayAttr({}), ExprAttr(), ArrayAttr());
     kernel.setConstraintsAttr(b.getArrayAttr({}));
     kernel.removeArgDefaultsAttr();
   }
@@ -283,7 +283,8 @@ private:
     auto array =
         WorkspaceOp::create(b, launch.getLoc(), turned, b.getArrayAttr(extents), FloatAttr());
     LaunchOp::create(b, launch.getLoc(), transpose.getSymName(), ValueRange{given, array},
-                     b.getArrayAttr({}), b.getArrayAttr({}), launch.getConditionAttr());
+                     b.getArrayAttr({}), b.getArrayAttr({}), launch.getConditionAttr(),
+                     ArrayAttr());
     launch.getArgsMutable().append(array.getView());
   }
 

@@ -111,6 +111,11 @@ func.func private @literal_as_name() attributes {a = #tile.param_decl<true: flag
 
 // -----
 
+// expected-error @+1 {{the attribute must declare one parameter, but got 2}}
+func.func private @several_names() attributes {a = #tile.param_decl<A, B: flag>}
+
+// -----
+
 // expected-error @+1 {{'e4m3' is a literal or a type and cannot name a parameter}}
 func.func private @type_as_name() attributes {a = #tile.param_decl<e4m3: type>}
 

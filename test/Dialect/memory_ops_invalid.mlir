@@ -121,6 +121,13 @@ func.func @subview_type(%x: !tile.view<[?], f32>, %i: i32) {
 
 // -----
 
+func.func @subview_condition(%x: !tile.view<[?], f32>, %i: i32) {
+  // expected-error @+1 {{the condition of a part must be of kind flag, but got kind int}}
+  %0 = tile.subview %x dim 0 from %i size %i when (1) : !tile.view<[?], f32>
+}
+
+// -----
+
 func.func @repeat_rank(%x: !tile.view<[?], f32>, %i: i32, %c: i1) {
   // expected-error @+1 {{dimension 1 is beyond the rank of its view, 1}}
   %0 = tile.repeat %x dim 1 at %i when %c : !tile.view<[?], f32>

@@ -102,8 +102,40 @@ tile.kernel @k (%x: i32) grid(%i = 1) {
 // -----
 
 tile.kernel @k (%x: i32) grid(%i = 1) {}
-tile.program @number_of_arguments () {
-  // expected-error @+1 {{passes 0 arguments, but kernel @k takes 1}}
+tile.program @number_of_arguments (%y: i32) {
+  // expected-error @+1 {{passes 2 arguments, but kernel @k takes 1}}
+  tile.launch @k(%y, %y) : i32, i32
+}
+
+// -----
+
+tile.kernel @k (%x: i32) grid(%i = 1) {}
+tile.program @no_argument_of_the_name (%y: i32) {
+  // expected-error @+1 {{argument 'x' of kernel @k has no value; pass it as 'x = %value', or declare an argument of that name}}
+  tile.launch @k()
+}
+
+// -----
+
+tile.kernel @k (%x: i32) grid(%i = 1) {}
+tile.program @unknown_name (%x: i32) {
+  // expected-error @+1 {{passes 'y', which is not an argument of kernel @k}}
+  tile.launch @k(y = %x) : i32
+}
+
+// -----
+
+tile.kernel @k (%x: i32) grid(%i = 1) {}
+tile.program @same_name_twice (%x: i32) {
+  // expected-error @+1 {{must pass 'x' once, but got it twice; leave one out}}
+  tile.launch @k(x = %x, x = %x) : i32, i32
+}
+
+// -----
+
+tile.kernel @k (%x: i32) grid(%i = 1) {}
+tile.program @type_of_the_name (%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{argument 'x' of kernel @k is 'i32', but got '!tile.view<[?], f32>'}}
   tile.launch @k()
 }
 

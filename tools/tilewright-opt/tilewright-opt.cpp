@@ -8,17 +8,52 @@
 #include "lib/Driver/ToolSupport.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
+#include "passes/Tile/LinkLibraries.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
+
+/// Declarations of the functions that the text calls and only a file that it links has. MLIR's
+/// driver verifies what it has parsed, and func.call requires them. Empty if the text has other
+/// faults, which the driver reports.
+static std::string declareCalled(llvm::StringRef text, llvm::StringRef source,
+                                 const mlir::DialectRegistry &registry) {
+  std::string declarations;
+  if (!text.contains("tile.link"))
+    return declarations;
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  mlir::ScopedDiagnosticHandler quiet(&context, [](mlir::Diagnostic &) { return mlir::success(); });
+  mlir::ParserConfig config(&context, /*verifyAfterParse=*/false);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, config, source);
+  if (!module)
+    return declarations;
+  llvm::StringSet<> known, called;
+  for (auto function : module->getOps<mlir::func::FuncOp>())
+    known.insert(function.getSymName());
+  module->walk([&](mlir::func::CallOp call) {
+    if (!known.contains(call.getCallee()))
+      called.insert(call.getCallee());
+  });
+  if (called.empty() || failed(tilewright::declareLinked(*module, source)))
+    return declarations;
+  llvm::raw_string_ostream os(declarations);
+  for (auto function : module->getOps<mlir::func::FuncOp>())
+    if (called.contains(function.getSymName()))
+      os << "\nfunc.func private @" << function.getSymName() << function.getFunctionType();
+  return declarations;
+}
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
@@ -59,6 +94,13 @@ int main(int argc, char **argv) {
     return reject("'" + input + "', line " +
                   llvm::Twine((*text)->getBuffer().take_front(fault->offset).count('\n') + 1) +
                   ": " + fault->message);
+  std::unique_ptr<llvm::MemoryBuffer> buffer = std::move(*text);
+  // Behind the text, so that locations stay as they are.
+  std::string declarations =
+      isText ? declareCalled(buffer->getBuffer(), tilewright::getLinkSource(input), registry) : "";
+  if (!declarations.empty())
+    buffer = llvm::MemoryBuffer::getMemBufferCopy(buffer->getBuffer().str() + declarations,
+                                                  buffer->getBufferIdentifier());
   // MLIR's driver does not tell passes which file it parses.
   mlir::MlirOptMainConfig asked = config;
   config.setPassPipelineSetupFn([&](mlir::PassManager &manager) {
@@ -71,7 +113,7 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(output, &message);
   if (!file)
     return reject(message);
-  if (failed(mlir::MlirOptMain(file->os(), std::move(*text), registry, config)))
+  if (failed(mlir::MlirOptMain(file->os(), std::move(buffer), registry, config)))
     return 1;
   file->keep();
   return 0;
