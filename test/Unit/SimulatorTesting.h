@@ -206,13 +206,19 @@ struct CallExtents {
   int64_t keyHeads = 1;       ///< heads of keys, for two heads of queries
   int64_t pageRows = 0;       ///< rows of a page, where `rows` sequences have few queries each
   int64_t heads = 2;          ///< of these queries
-  int64_t decodeQueries = 1;  ///< so many
-  int64_t cacheRows = 0;      ///< rows of a page, where one sequence has all queries
-  bool hasResult = true;      ///< o is given, where it is optional
-  bool hasTwoMaps = false;    ///< queries and keys have two heads for each of v and o
+  int64_t ropeDepth =
+      0; ///< columns of these queries and keys besides `depth`, in a view of keys of their own
+  int64_t decodeQueries = 1; ///< so many
+  int64_t cacheRows = 0;     ///< rows of a page, where one sequence has all queries
+  bool hasResult = true;     ///< o is given, where it is optional
+  bool hasTwoMaps = false;   ///< queries and keys have two heads for each of v and o
 
   int64_t pagesOfSequence() const { return (keys + pageRows - 1) / pageRows; }
   llvm::SmallVector<int64_t> shapeInDecode(llvm::StringRef name) const {
+    if (name == "rope_pages")
+      return {rows * pagesOfSequence(), pageRows, keyHeads, ropeDepth};
+    if (name == "k_scales") // of latent rows: four factors of each
+      return {rows * pagesOfSequence() * pageRows, 4};
     if (name.ends_with("_pages"))
       return {rows * pagesOfSequence(), pageRows, keyHeads, depth};
     if (name == "block_table")
@@ -225,7 +231,7 @@ struct CallExtents {
       return {rows, keyHeads, 1};
     llvm::SmallVector<int64_t> shape{rows, heads, decodeQueries};
     if (name != "lse")
-      shape.push_back(depth);
+      shape.push_back(depth + (name == "q" ? ropeDepth : 0));
     return shape;
   }
 

@@ -382,11 +382,46 @@ Kernel latentDecode() {
   return kernel;
 }
 
+const char *const kBothOperands =
+    "of an operand that is written directly before the other operand of the same product, whose "
+    "fence and barrier order both; or one of two barriers that begin an iteration";
+
+/// Latent rows of 8 bits, with factors and columns of 16 bits beside them.
+Kernel latentBytes() {
+  CallExtents few = {3, 200, 256};
+  few.pageRows = 16;
+  few.heads = 16;
+  few.ropeDepth = 64;
+  Kernel kernel = {"latent_bytes",
+                   "attention_mla_decode_bytes",
+                   "sm_90a",
+                   {{"T", "f16"},
+                    {"D", "320"},
+                    {"DV", "256"},
+                    {"GROUP", "16"},
+                    {"PAGE_ROWS", "16"},
+                    {"SPLITS", "2"}},
+                   0,
+                   few,
+                   {{"tgpu.sync", kBothOperands}, {"tgpu.fence_async", kBothOperands}},
+                   31};
+  CallExtents many = few;
+  many.rows = 5;
+  many.keys = 330;
+  kernel.launches = {{many},
+                     {many, {}, {{"seq_lens", 0}}},
+                     {many, {}, {{"seq_lens", 256}}},
+                     {many, {{"scale", -0.25}}},
+                     {many, {{"scale", -0.25}}, {{"seq_lens", 64}}}};
+  return kernel;
+}
+
 const std::vector<Kernel> kOtherKernels = {
     decode(),
     decodeBytes(),
     decodeLists(),
     latentDecode(),
+    latentBytes(),
     rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
             {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2,
             withoutResult(kLaunches)),
@@ -436,7 +471,9 @@ TEST_F(KernelsWithRoles, AreListed) {
     auto text = llvm::MemoryBuffer::getFile(path);
     ASSERT_TRUE(text) << path.str();
     Params params = {{"T", name.contains("fp8") ? "e4m3" : "f16"}};
-    for (auto [param, value] : {std::pair("D", "64"), {"GROUP", "4"}, {"N", "1000"}})
+    // Latent rows of 8 bits have at least 64 columns, and more beside them.
+    const char *width = name.ends_with("_bytes") ? "576" : "64";
+    for (auto [param, value] : {std::pair("D", width), {"GROUP", "4"}, {"N", "1000"}})
       if (llvm::Regex(("[( ]" + llvm::Twine(param) + ": int").str()).match((*text)->getBuffer()))
         params.push_back({param, value});
     auto module = map(name.str() + ".mlir", params, "sm_90a", /*warps=*/0);
