@@ -207,8 +207,6 @@ func.func private @p_of_products(
 func.func private @p_of_pairs(
     %s: !s, %scales: !s, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %rows: !pos, %cols: !pos) -> (!s, !row, !row, !o) {
-  %log2es = tile.constant 1.4426950408889634 : !s
-  %masked_out = tile.constant minus_inf : !s
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %heads, %queries = func.call @queries_of_rows(%h, %rows) : (i32, !pos) -> (!pos, !pos)
   %modified_rows = tile.map @score_mod(%natural, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s

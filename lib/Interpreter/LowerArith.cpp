@@ -199,11 +199,12 @@ LogicalResult lowerTileCast(Lowering &lowering, Operation *op) {
     kind = CastOp::ExtUI;
   else
     kind = byteWidth(to) < byteWidth(from) ? CastOp::TruncI : CastOp::ExtSI;
-  // To an integer, every conversion saturates.
-  if (!cast<tile::CastOp>(op).getSaturate() || kind == CastOp::FPToSI)
-    return emitCast(lowering, op, kind);
-  if (to == ElementType::I8)
+  bool saturates = cast<tile::CastOp>(op).getSaturate();
+  if (saturates && to == ElementType::I8)
     return emitCast(lowering, op, kind, 127.0);
+  // To other integers, every conversion saturates.
+  if (!saturates || kind == CastOp::FPToSI)
+    return emitCast(lowering, op, kind);
   auto type = cast<FloatType>(tile::getElementType(op->getResult(0).getType()));
   return emitCast(lowering, op, kind,
                   llvm::APFloat::getLargest(type.getFloatSemantics()).convertToDouble());

@@ -17,6 +17,7 @@ import tempfile
 
 SMALLEST_SHARED_LIMIT = 99 * 1024
 OTHER_TARGETS = ("sm_86", "sm_89", "sm_100a", "sm_103a", "sm_120a")  # besides sm_80 and sm_90a
+LARGE_TARGETS = ("sm_100a", "sm_103a")  # with more than 99 KB of shared memory, which wide rows may need
 SHOW_BUNDLE = os.path.join(os.path.dirname(__file__), "..", "..", "Tools", "Inputs", "show_bundle.py")
 # Messages of ptxas about serialized wgmma.
 BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
@@ -154,11 +155,12 @@ def check(folder, index, case):
             problems.append(f"{label} for sm_90a: {hopper.stderr.strip()}")
         elif PTXAS and (IS_FULL or params["T"] == "f16"):
             problems += assemble(label, hopper.stdout, "sm_90a", "-O3")
+    is_wide = params["T"] == "f64" or params.get("D") == "256"
     if not mod:
-        for target in OTHER_TARGETS if IS_FULL else [OTHER_TARGETS[index % len(OTHER_TARGETS)]]:
+        others = LARGE_TARGETS if is_wide else OTHER_TARGETS
+        for target in others if IS_FULL else [others[index % len(others)]]:
             problems += check_other(label, command, target)
     shared = find_shared(mapped)
-    is_wide = params["T"] == "f64" or params.get("D") == "256"
     if not shared:
         problems.append(f"{label}: no kernel says how much shared memory it takes")
     elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide:
