@@ -259,7 +259,7 @@ class DecodeTest(TorchTest):
         self.refuses("window must be two integers", window_size=(8, -2))
         self.refuses("softcap must be positive and at most 1e18", softcap=-1.0)
         self.refuses("q must be a tensor of four dimensions, but got shape", q=self.q[:, 0])
-        self.refuses("v_cache must be of .* as q is, or of float8_e4m3fn or float8_e5m2, but got torch.float64", self.k,
+        self.refuses("v_cache must be of .* as q is, or of float8_e4m3fn, float8_e5m2 or int8, but got torch.float64", self.k,
                      self.v.double())
         self.refuses("k_cache must not require a gradient", self.k.clone().requires_grad_(), self.v)
         self.refuses("k_cache and v_cache must agree in all but their width", self.k, self.v[:, :39])

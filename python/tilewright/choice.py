@@ -65,8 +65,10 @@ class Choice(_Described, _Choice):
 
     def create(self, library, bundle):
         # A description does not name every parameter, and a bundle may have code for shards, too.
+        fields = self.desc_fields()
+        fields["params"] = {**(fields.get("params") or {}), "SHARD": "false"}
         try:
-            return runtime.Attention(library, bundle, runtime.attention_desc(**self.desc_fields(), params={"SHARD": "false"}))
+            return runtime.Attention(library, bundle, runtime.attention_desc(**fields))
         except runtime.TilewrightError as error:
             if error.code != "missing variant":
                 raise
