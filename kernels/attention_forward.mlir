@@ -161,7 +161,8 @@ tile.kernel @attention_forward
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %k_factors, %v_factors: !factors when (DESCALE), %k_scales, %v_scales: !factors when (BY_TOKEN),
      %q_descale, %k_descale, %v_descale: !one_view when (FP8), %o_before: !before_view when (CONTINUED),
-     %lse_before: !row_view when (CONTINUED), %scale: !acc, %window_left, %window_right: i32 = -1,
+     %lse_before: !row_view when (CONTINUED), %scale: !acc,
+     %window_left, %window_right: i32 = -1,
      %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),

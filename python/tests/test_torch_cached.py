@@ -218,7 +218,7 @@ class CachedTest(TorchTest):
     def test_refusals(self):
         self.refuses("q must be a tensor of three dimensions, but got shape", q=lambda q: q[None])
         self.refuses("k must be a tensor of four dimensions, but got shape", k=lambda k: k.flatten(0, 1))
-        self.refuses("v must be of .*, as q is, or of float8_e4m3fn or float8_e5m2, but got torch.float32", v=lambda v: v.float())
+        self.refuses("v must be of .*, as q is, or of float8_e4m3fn, float8_e5m2 or int8, but got torch.float32", v=lambda v: v.float())
         self.refuses("k and v must agree in all but their width", v=lambda v: v[1:])
         self.refuses("k and v must agree in all but their width, and k and q in their width", q=lambda q: q[..., :8])
         self.refuses("q must have a multiple of the 2 heads of k, but got 5", q=lambda q: q[:, :5])
