@@ -366,8 +366,8 @@ TEST_F(AttentionPlans, ChecksDescriptions) {
           "struct_size of tilewright_attention_desc is 176, less than 184");
   refuses(&D::kind, tilewright_attention_kind(5),
           "the description of attention has the unknown kind 5");
-  refuses(&D::type, tilewright_type(9),
-          "the description of attention has the unknown element type 9");
+  refuses(&D::type, tilewright_type(10),
+          "the description of attention has the unknown element type 10");
   refuses(&D::causal, tilewright_causal(3),
           "the description of attention has the unknown causal mode 3");
   refuses(&D::places, tilewright_places(3),

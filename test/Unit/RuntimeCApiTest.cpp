@@ -559,9 +559,9 @@ TEST_F(CApi, ChecksDescriptions) {
   desc.entry = "flash";
   EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
                    "'bundle' has no kernel or program 'flash'");
-  desc.type = tilewright_type(9);
+  desc.type = tilewright_type(10);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown element type 9");
+                   "the description of attention has the unknown element type 10");
   EXPECT_C_FAILURE(tilewright_attention_forward_create(nullptr, &desc, &plan),
                    TILEWRIGHT_INVALID_ARGUMENT, "bundle, desc and plan must not be null");
   EXPECT_C_FAILURE(tilewright_bundle_open("/nonexistent.twb", &bundle), TILEWRIGHT_IO,

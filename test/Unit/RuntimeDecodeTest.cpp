@@ -495,10 +495,10 @@ TEST_F(DecodePlan, ChecksDescriptions) {
              std::to_string(rows))
                 .c_str(),
             invalid);
-  refuses(desc.type, tilewright_type(9),
-          "the description of decoding has the unknown element type 9", invalid);
-  refuses(desc.cache_type, tilewright_type(9),
-          "the cache of the description of decoding has the unknown element type 9", invalid);
+  refuses(desc.type, tilewright_type(10),
+          "the description of decoding has the unknown element type 10", invalid);
+  refuses(desc.cache_type, tilewright_type(10),
+          "the cache of the description of decoding has the unknown element type 10", invalid);
   refuses(desc.causal, tilewright_causal(5),
           "the description of decoding has the unknown causal mode 5", invalid);
   refuses(desc.head_dim, 0,
