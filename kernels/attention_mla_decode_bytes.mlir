@@ -73,24 +73,6 @@ tile.link "lib/token_scales.mlir"
 !merged_row = !tile.tile<[MERGE], ACC>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @cached_keys(i32, i32, !table, !lengths) -> i32
-func.func private @no_keys() -> (!row, !row, !o)
-func.func private @softmax_of_block(!s, !row, !row) -> (!s, !row, !row, !row)
-func.func private @rescaled(!row, !o) -> !o
-func.func private @output_of(!row, !o) -> !o
-func.func private @lse_of(!row, !row) -> !row
-func.func private @power_of_two(!acc) -> !acc
-func.func private @inverse_power(!acc) -> !acc
-func.func private @slots_of_keys(i32, i32, i32, i32, i32, !table) -> !keys
-func.func private @products_by_token(!s, !by) -> !s
-func.func private @p_by_token(!s, !by) -> !s
-func.func private @without_unit(!o) -> !o
-func.func private @keys_before(i32, i32, i32) -> i32
-func.func private @blocks_of_part(i32, i32, i32) -> i32
-func.func private @first_parts(!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-func.func private @merge_all_parts(i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32)
-    -> (!columns, !columns, !columns)
-
 tile.program @attention_mla_decode_bytes
     params(D: int, DV: int = min(D, 512), T: type in [f16, bf16, f32, f64], CACHE: type in [e4m3, e5m2] = e4m3,
            SPANS: int in [1, 2, 4] = 4, GROUP: int,

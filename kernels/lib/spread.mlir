@@ -18,9 +18,6 @@ tile.link "cache.mlir"
 
 !lengths = !tile.view<[?], i32>
 
-func.func private @attends_of_row(i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-func.func private @diagonal_shift(i32, i32) -> i32
-
 // The position of key 0 of sequence b.
 func.func private @first_key_of(%b: i32, %first_keys: !lengths) -> i32 {
   %c0 = arith.constant 0 : i32

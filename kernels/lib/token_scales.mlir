@@ -30,8 +30,6 @@ tile.link "forward.mlir"
 !keep    = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !row     = !tile.tile<[BLOCK_M], ACC>
 
-func.func private @p_of_products(!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
-
 // The slots of the keys from %n on of sequence b, which has `count` keys, in so many pages of so many rows; -1 behind
 // them.
 func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pool: i32, %given_rows: i32, %block_table: !table)
