@@ -88,6 +88,10 @@ PrimaryContext::~PrimaryContext() {
     (void)driver->cuDevicePrimaryCtxRelease(device);
 }
 
+ContextScope::ContextScope(const DriverTable &driver, cuda::Context context) : driver(driver) {
+  (void)push(context);
+}
+
 ContextScope::~ContextScope() {
   cuda::Context popped;
   if (isPushed)

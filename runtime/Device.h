@@ -50,6 +50,8 @@ private:
 class ContextScope {
 public:
   explicit ContextScope(const DriverTable &driver) : driver(driver) {}
+  /// Makes this context current. If that fails, so do the calls in the scope.
+  ContextScope(const DriverTable &driver, cuda::Context context);
   ContextScope(const ContextScope &) = delete;
   ContextScope &operator=(const ContextScope &) = delete;
   ~ContextScope();

@@ -8,7 +8,9 @@
 
 #include "runtime/Argument.h"
 #include "runtime/AttentionDesc.h"
+#include "runtime/Checksum.h"
 
+#include <cstring>
 #include <string>
 
 namespace tilewright::runtime {
@@ -47,10 +49,7 @@ inline Expr typeValue(ElementType type) {
 
 /// A number that is equal for equal texts.
 inline int64_t keyOf(const std::string &text) {
-  uint64_t hash = 14695981039346656037u; // FNV-1a
-  for (unsigned char c : text)
-    hash = (hash ^ c) * 1099511628211u;
-  return int64_t(hash);
+  return int64_t(checksum(text.data(), text.size()));
 }
 
 inline int64_t bitsOf(double value) {

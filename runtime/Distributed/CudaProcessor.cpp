@@ -56,7 +56,7 @@ public:
     if (!retained)
       return retained.status();
     context = std::move(*retained);
-    Current current(*this);
+    ContextScope current(driver, context.get());
     constexpr unsigned nonBlocking = 1, disableTiming = 2;
     if (!desc.compute) {
       CHECK_CALL("create a stream", cuStreamCreate, &desc.compute, nonBlocking);
@@ -73,7 +73,7 @@ public:
   ~CudaProcessor() override {
     if (!context.get())
       return;
-    Current current(*this);
+    ContextScope current(driver, context.get());
     if (event)
       (void)driver.cuEventDestroy(event);
     if (ownsCompute)
@@ -86,28 +86,28 @@ public:
     address = 0;
     if (!bytes)
       return Status::success();
-    Current current(*this);
+    ContextScope current(driver, context.get());
     cuda::DevicePtr made = 0;
     CHECK_CALL("allocate " + std::to_string(bytes) + " bytes", cuMemAlloc, &made, bytes);
     address = made;
     return Status::success();
   }
   void release(uint64_t address) override {
-    Current current(*this);
+    ContextScope current(driver, context.get());
     (void)driver.cuMemFree(address); // waits for the device
   }
   cuda::Stream stream(Queue queue) const override {
     return queue == Queue::Compute ? desc.compute : desc.exchange;
   }
   Status order(Queue before, Queue after) override {
-    Current current(*this);
+    ContextScope current(driver, context.get());
     CHECK_CALL("order two streams", cuEventRecord, event, stream(before));
     CHECK_CALL("order two streams", cuStreamWaitEvent, stream(after), event, 0);
     return Status::success();
   }
   Status copyRows(uint64_t to, uint64_t toPitch, uint64_t from, uint64_t fromPitch, uint64_t width,
                   uint64_t rows, Queue queue) override {
-    Current current(*this);
+    ContextScope current(driver, context.get());
     // The largest pitch of a two-dimensional copy, on all devices.
     constexpr uint64_t maxPitch = (uint64_t(1) << 31) - 1;
     if (rows == 1 || toPitch > maxPitch || fromPitch > maxPitch) {
@@ -127,13 +127,13 @@ public:
     return Status::success();
   }
   Status upload(uint64_t to, const void *from, uint64_t bytes) override {
-    Current current(*this);
+    ContextScope current(driver, context.get());
     if (bytes)
       CHECK_CALL("copy to the device", cuMemcpyHtoDAsync, to, from, bytes, desc.compute);
     return Status::success();
   }
   Status download(void *to, uint64_t from, uint64_t bytes) override {
-    Current current(*this);
+    ContextScope current(driver, context.get());
     if (bytes)
       CHECK_CALL("copy from the device", cuMemcpyDtoHAsync, to, from, bytes, desc.compute);
     return Status::success();
@@ -175,7 +175,7 @@ public:
                                  " must take all arguments of the call, but "
                                  "takes no '" +
                                  argument.name + "'");
-    Current current(*this);
+    ContextScope current(driver, context.get());
     uint64_t bytes = 0;
     if (Status status = code.workspaceSize(values, specs.size(), desc.device, bytes); !status)
       return status;
@@ -190,21 +190,6 @@ public:
   }
 
 private:
-  /// Makes the context current in a scope.
-  class Current {
-  public:
-    explicit Current(const CudaProcessor &processor) : driver(processor.driver) {
-      (void)driver.cuCtxPushCurrent(processor.context.get());
-    }
-    ~Current() {
-      cuda::Context popped = nullptr;
-      (void)driver.cuCtxPopCurrent(&popped);
-    }
-
-  private:
-    const DriverTable &driver;
-  };
-
   /// The code of the first bundle that has it; else the failure of the first one with this entry.
   template <typename Create>
   Result<std::unique_ptr<ProcessorKernel>> firstOf(const std::string &entry, Create create) {
@@ -223,7 +208,7 @@ private:
         isOfEntry |= hasEntry;
         continue;
       }
-      Current current(*this);
+      ContextScope current(driver, context.get());
       if (Status status = code->prepare(desc.device); !status)
         return status;
       using Code = std::decay_t<decltype(*code)>;

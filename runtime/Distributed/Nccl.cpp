@@ -91,7 +91,7 @@ public:
     if (!retained)
       return retained.status();
     context = std::move(*retained);
-    Current current(*this);
+    ContextScope current(driver, context.get());
     nccl::Config config;
     const char *what = "join the other ranks";
     nccl::Result result =
@@ -102,7 +102,7 @@ public:
   ~NcclCommunicator() override {
     if (!comm)
       return;
-    Current current(*this);
+    ContextScope current(driver, context.get());
     // Finalizing waits for messages in flight.
     if (Status status = settle(nccl.ncclCommFinalize(comm), "ncclCommFinalize", "leave the group");
         status)
@@ -120,7 +120,7 @@ public:
     auto isEmpty = [](const Message &message) { return message.bytes == 0; };
     if (std::all_of(messages.begin(), messages.end(), isEmpty))
       return Status::success();
-    Current current(*this);
+    ContextScope current(driver, context.get());
     if (Status status = settle(nccl.ncclGroupStart(), "ncclGroupStart", what); !status)
       return status;
     nccl::Result result = nccl::Success;
@@ -158,7 +158,7 @@ public:
     int operation = reduction == Reduction::Sum   ? nccl::Sum
                     : reduction == Reduction::Max ? nccl::Max
                                                   : nccl::Min;
-    Current current(*this);
+    ContextScope current(driver, context.get());
     auto *numbers = reinterpret_cast<void *>(address);
     return settle(nccl.ncclAllReduce(numbers, numbers, count, kind, operation, comm, stream),
                   "ncclAllReduce", "reduce numbers");
@@ -167,7 +167,7 @@ public:
   Status wait(cuda::Stream stream) override {
     if (!failure)
       return failure;
-    Current current(*this);
+    ContextScope current(driver, context.get());
     const char *what = "wait for the results";
     Status status;
     bool isDone = poll([&] {
@@ -193,26 +193,12 @@ private:
       return failure;
     failure = Status::failure(reason.code(), nameOf(*this) + ": " + reason.message());
     if (comm) {
-      Current current(*this);
+      ContextScope current(driver, context.get());
       (void)nccl.ncclCommAbort(comm); // frees it, and ends what waits for others on the device
       comm = nullptr;
     }
     return failure;
   }
-
-  class Current {
-  public:
-    explicit Current(const NcclCommunicator &own) : driver(own.driver) {
-      (void)driver.cuCtxPushCurrent(own.context.get());
-    }
-    ~Current() {
-      cuda::Context popped = nullptr;
-      (void)driver.cuCtxPopCurrent(&popped);
-    }
-
-  private:
-    const DriverTable &driver;
-  };
 
   /// Calls `isDone` until it returns true, or false after the time-out.
   template <typename IsDone> bool poll(IsDone isDone) const {
