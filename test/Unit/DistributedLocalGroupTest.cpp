@@ -59,19 +59,7 @@ TEST(DistributedLocalGroup, ArriveWhenCompleted) {
 }
 
 TEST(DistributedLocalGroup, Reductions) {
-  for (const Status &status : runRanks(3, [&](Communicator &own) -> Status {
-         auto reduce = [&](auto value, ElementType type, Reduction reduction) {
-           Status status =
-               own.reduce(reinterpret_cast<uint64_t>(&value), 1, type, reduction, nullptr);
-           return status ? value : decltype(value)(-100);
-         };
-         const int n = own.rank() + 1;
-         bool isRight = reduce(int64_t(n), ElementType::I64, Reduction::Sum) == 6 &&
-                        reduce(int32_t(n), ElementType::I32, Reduction::Min) == 1 &&
-                        reduce(float(n), ElementType::F32, Reduction::Max) == 3 &&
-                        reduce(double(n) / 2, ElementType::F64, Reduction::Sum) == 3;
-         return isRight ? Status::success() : Status::failure("wrong sums");
-       }))
+  for (const Status &status : runRanks(3, reduceOfThree))
     EXPECT_TRUE(status.ok()) << status.message();
   auto group = makeLocalGroup(1, std::chrono::seconds(1));
   EXPECT_EQ(group[0]->reduce(0, 0, ElementType::F16, Reduction::Sum, nullptr).message(),

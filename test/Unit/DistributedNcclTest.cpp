@@ -142,19 +142,7 @@ TEST(DistributedNccl, NoMessagesAreNoGroup) {
 TEST(DistributedNccl, Reductions) {
   Fake fake;
   const NcclTable nccl = table();
-  for (const Status &status : run(nccl, 3, [](Communicator &own) -> Status {
-         auto reduce = [&](auto value, ElementType type, Reduction reduction) {
-           Status status =
-               own.reduce(reinterpret_cast<uint64_t>(&value), 1, type, reduction, nullptr);
-           return status ? value : decltype(value)(-100);
-         };
-         const int n = own.rank() + 1;
-         bool isRight = reduce(int64_t(n), ElementType::I64, Reduction::Sum) == 6 &&
-                        reduce(int32_t(n), ElementType::I32, Reduction::Min) == 1 &&
-                        reduce(float(n), ElementType::F32, Reduction::Max) == 3 &&
-                        reduce(double(n) / 2, ElementType::F64, Reduction::Sum) == 3;
-         return isRight ? Status::success() : Status::failure("wrong sums");
-       }))
+  for (const Status &status : run(nccl, 3, reduceOfThree))
     EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(fake.log(2), "init 2 of 3;reduce 1 of 4 by 0;reduce 1 of 2 by 3;reduce 1 of 7 by 2;"
                          "reduce 1 of 8 by 0;finalize;destroy;");

@@ -59,6 +59,20 @@ inline std::vector<Status> runRanks(int size, const std::function<Status(Communi
   return runRanks(makeLocalGroup(size, timeout), rank);
 }
 
+/// Sums, minima and maxima over three ranks.
+inline Status reduceOfThree(Communicator &own) {
+  auto reduce = [&](auto value, ElementType type, Reduction reduction) {
+    Status status = own.reduce(reinterpret_cast<uint64_t>(&value), 1, type, reduction, nullptr);
+    return status ? value : decltype(value)(-100);
+  };
+  const int n = own.rank() + 1;
+  bool isRight = reduce(int64_t(n), ElementType::I64, Reduction::Sum) == 6 &&
+                 reduce(int32_t(n), ElementType::I32, Reduction::Min) == 1 &&
+                 reduce(float(n), ElementType::F32, Reduction::Max) == 3 &&
+                 reduce(double(n) / 2, ElementType::F64, Reduction::Sum) == 3;
+  return isRight ? Status::success() : Status::failure("wrong sums");
+}
+
 /// A row-major array of host memory.
 struct HostArray {
   HostArray() = default;
