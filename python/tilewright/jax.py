@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from tilewright import checks, jax_calls, places
+from tilewright import checks, compiler, jax_calls, places
 from tilewright.choice import Choice, KernelChoice, takes_score_gradient
 from tilewright.jax_calls import Buffer, Call
-from tilewright.runtime import type_of
+from tilewright.runtime import TilewrightError, type_of
 from tilewright.signature import shapes_of, signature_of
 
 __all__ = ["attention", "dot_product_attention", "kernel"]
@@ -101,7 +101,8 @@ def _attention_backward(static, residuals, cotangents):
         operands["dlse"] = dlse.astype(lse.dtype)
     operands |= by_name
     full = (*_extents(static, q)[:3], _extents(static, k)[2])
-    of_scores = "bias" in learned and takes_score_gradient(static.choice.modifier, static.deterministic, by_name["bias"].shape, full)
+    of_scores = "bias" in learned and takes_score_gradient(static.choice.modifier, static.deterministic, by_name["bias"].shape,
+                                                           full)
     arguments = {name: "d_score" if of_scores and name == "bias" else f"d_{name}" for name in learned}
     choice = static.choice._replace(kernel="backward", deterministic=static.deterministic, score_gradient=of_scores,
                                     captured=any(name.startswith("d_") and name != "d_score" for name in arguments.values()))
@@ -179,7 +180,8 @@ def _features(shape, dtype, mode, left, right, align, softcap, bias, mask, alibi
     if alibi_slopes is not None:
         slopes, shifted = asked.per_head("alibi_slopes", alibi_slopes), align == "bottom_right" and asked.has_shift()
         if shifted:
-            asked.link("alibi_aligned", alibi_slopes=jnp.broadcast_to(slopes, (asked.batch, asked.heads)), alibi_shift=asked.shift())
+            asked.link("alibi_aligned", alibi_slopes=jnp.broadcast_to(slopes, (asked.batch, asked.heads)),
+                       alibi_shift=asked.shift())
         else:
             asked.link("alibi", slopes=slopes)
     if align == "bottom_right":
@@ -288,7 +290,6 @@ class _Kernel:
     """A kernel or program of a file on arrays of JAX: the result of `kernel`."""
 
     def __init__(self, choice, outputs):
-        from tilewright import compiler
         data = compiler.compile_bundle(choice.file, choice.params(), choice.linked, ("sm_80",), entry=choice.program)
         self.signature = signature_of(data, choice.program)
         self._choice = choice._replace(name=self.signature.name)
@@ -374,5 +375,5 @@ def kernel(file, program=None, with_=None, *, outputs=None, **params):
     choice = KernelChoice(path, linked, program, program or "", tuple(sorted(texts.items())))
     try:
         return _Kernel(choice, outputs)
-    except (jax_calls.compiler.CompileError, jax_calls.TilewrightError) as error:
+    except (compiler.CompileError, TilewrightError) as error:
         raise jax_calls.friendly(error) from None
