@@ -352,6 +352,18 @@ Kernel decodeLists() {
 const std::string kJoined = "two products in one sum are waited for together: the commit of the "
                             "second closes both groups";
 
+/// More sequences than `few` has, of several blocks, of one or of none.
+std::vector<Launch> launchesOfLatentRows(CallExtents few) {
+  CallExtents many = few;
+  many.rows = 5;
+  many.keys = 330;
+  return {{many},
+          {many, {}, {{"seq_lens", 0}}},
+          {many, {}, {{"seq_lens", 256}}},
+          {many, {{"scale", -0.25}}},
+          {many, {{"scale", -0.25}}, {{"seq_lens", 64}}}};
+}
+
 /// Latent attention of 64 heads, whose sum two roles compute: sequences of one part and of two,
 /// which have several blocks, one or none.
 Kernel latentDecode() {
@@ -371,14 +383,7 @@ Kernel latentDecode() {
         "of the second role that computes, for the right half of a block: it multiplies "
         "by it what the first role handed over after it had waited for the same half"}},
       3};
-  CallExtents many = few;
-  many.rows = 5;
-  many.keys = 330;
-  kernel.launches = {{many},
-                     {many, {}, {{"seq_lens", 0}}},
-                     {many, {}, {{"seq_lens", 256}}},
-                     {many, {{"scale", -0.25}}},
-                     {many, {{"scale", -0.25}}, {{"seq_lens", 64}}}};
+  kernel.launches = launchesOfLatentRows(few);
   return kernel;
 }
 
@@ -405,14 +410,7 @@ Kernel latentBytes() {
                    few,
                    {{"tgpu.sync", kBothOperands}, {"tgpu.fence_async", kBothOperands}},
                    31};
-  CallExtents many = few;
-  many.rows = 5;
-  many.keys = 330;
-  kernel.launches = {{many},
-                     {many, {}, {{"seq_lens", 0}}},
-                     {many, {}, {{"seq_lens", 256}}},
-                     {many, {{"scale", -0.25}}},
-                     {many, {{"scale", -0.25}}, {{"seq_lens", 64}}}};
+  kernel.launches = launchesOfLatentRows(few);
   return kernel;
 }
 
