@@ -464,6 +464,27 @@ def TileDropDebug : Pass<"tile-drop-debug", "::mlir::ModuleOp"> {
   }];
 }
 
+def TileCheckDebug : Pass<"tile-check-debug", "::mlir::ModuleOp"> {
+  let summary = "reject tile.print and tile.assert in scalar functions";
+  let description = [{
+    Functions of tiles are inlined by now, so what is left in a function is in one that a kernel applies to elements,
+    where the CPU device executes neither operation.
+
+    Before:
+    ```mlir
+    func.func private @twice(%x: f32) -> f32 {
+      tile.print "x" %x : f32
+    ```
+    After:
+    ```text
+    error: 'tile.print' op must be in a kernel, or in a function of tiles that it calls, but got one in @twice; ...
+    ```
+
+    Errors:
+    - an operation in a function
+  }];
+}
+
 def TileExpandComposites : Pass<"tile-expand-composites", "::mlir::ModuleOp"> {
   let summary = "replace operations that are made of others: argmax, argmin, top_k, concat, insert";
   let description = [{
@@ -471,8 +492,6 @@ def TileExpandComposites : Pass<"tile-expand-composites", "::mlir::ModuleOp"> {
     element is its result; `tile.top_k` becomes a loop of these that takes the position of what it found away;
     `tile.insert` becomes a slice of the part, at its place, where the position lies in the part; `tile.concat` becomes
     a slice of the first operand into which the others are inserted. So no device and no later pass knows them.
-
-    The pass also checks where `tile.print` and `tile.assert` stand, since functions of tiles are inlined by now.
 
     Before:
     ```mlir
@@ -492,8 +511,7 @@ def TileExpandComposites : Pass<"tile-expand-composites", "::mlir::ModuleOp"> {
 
     Not its job: operations on symbolic tiles, which keep their form.
 
-    Errors:
-    - `tile.print` or `tile.assert` in a function that remains, which is one of scalars
+    Errors: none
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }

@@ -79,6 +79,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // must not depend on what only shows values.
   if (options.target != "cpu")
     manager.addPass(createTileDropDebug());
+  manager.addPass(createTileCheckDebug());
   manager.addPass(createTileExpandComposites());
   // After folding: the branches that remain read no argument whose condition is false.
   manager.addPass(createTileDropArguments());

@@ -8,7 +8,6 @@
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -196,18 +195,6 @@ struct TileExpandCompositesPass
   using TileExpandCompositesBase::TileExpandCompositesBase;
 
   void runOnOperation() override {
-    WalkResult walk = getOperation()->walk([](Operation *op) {
-      auto function = isa<PrintOp, AssertOp>(op) ? op->getParentOfType<func::FuncOp>() : nullptr;
-      if (!function)
-        return WalkResult::advance();
-      op->emitOpError() << "must be in a kernel, or in a function of tiles that it calls, but got "
-                           "one in @"
-                        << function.getSymName() << "; move it to what calls or applies @"
-                        << function.getSymName();
-      return WalkResult::interrupt();
-    });
-    if (walk.wasInterrupted())
-      return signalPassFailure();
     getOperation()->walk([](Operation *op) {
       // A symbolic tile has no extents yet.
       if (op->getNumResults() == 0 || !isa<RankedTensorType>(op->getResult(0).getType()))

@@ -1,11 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// RUN: split-file %s %t
-// RUN: tilewright-opt %t/ops.mlir --tile-expand-composites --canonicalize | FileCheck %t/ops.mlir
-// RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-expand-composites --verify-diagnostics
+// RUN: tilewright-opt %s --tile-expand-composites --canonicalize | FileCheck %s
 
-//--- ops.mlir
 // The first of the elements that equal the maximum, or of NaNs, which are unequal to all.
 // CHECK-LABEL: func.func @argmax(
 // CHECK-SAME:      %[[X:[a-z0-9]+]]: tensor<4x8xf32>
@@ -98,22 +95,4 @@ func.func @kept(%a: tensor<2xf32>, %x: !tile.tile<[M, N], f32>) -> (tensor<2xf32
   %0 = tile.concat %a dim 0 : tensor<2xf32> -> tensor<2xf32>
   %1, %2 = tile.argmax %x dim 1 : !tile.tile<[M, N], f32>
   return %0, %2 : tensor<2xf32>, !tile.tile<[M], i32>
-}
-
-//--- errors.mlir
-func.func private @twice(%x: f32) -> f32 {
-  // expected-error @+1 {{'tile.print' op must be in a kernel, or in a function of tiles that it calls, but got one in @twice; move it to what calls or applies @twice}}
-  tile.print "x" %x : f32
-  %y = arith.addf %x, %x : f32
-  return %y : f32
-}
-
-// -----
-
-func.func private @half(%x: f32, %is_small: i1) -> f32 {
-  scf.if %is_small {
-    // expected-error @+1 {{'tile.assert' op must be in a kernel, or in a function of tiles that it calls, but got one in @half; move it to what calls or applies @half}}
-    tile.assert %is_small, "x" : i1
-  }
-  return %x : f32
 }

@@ -14,6 +14,7 @@
 // PASSES-NEXT: tile-unroll,
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
+// PASSES-NEXT: tile-check-debug,
 // PASSES-NEXT: tile-expand-composites,
 // PASSES-NEXT: tile-drop-arguments,
 // PASSES-NEXT: tile-differentiate,
@@ -31,6 +32,7 @@
 // RUN: tilewright-opt %s --tile-pipeline='target=sm_90a' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=GPU
 // GPU:         cse
 // GPU-NEXT:    tile-drop-debug,
+// GPU-NEXT:    tile-check-debug,
 // GPU-NEXT:    tile-expand-composites,
 //
 // RUN: tilewright-opt %s --tile-pipeline='fast-math' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=FAST
