@@ -8,6 +8,7 @@ import re
 import sys
 import unittest
 
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"  # for shard_map
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from jax_reference import CASES, TOLERANCE, arguments_of, difference, jax, jnp, normal, numpy, operands, reference  # noqa: E402
 
@@ -69,6 +70,17 @@ class Attention(unittest.TestCase):
         self.assertLess(difference(both[1], reference(2 * q, k, v)[0]), 2e-5)
         kept = jax.grad(jax.checkpoint(lambda q: attention(q, k, v).sum()))(q)
         self.assertLess(difference(kept, jax.grad(lambda q: reference(q, k, v)[0].sum())(q)), 1e-4)
+
+    def test_shard_map(self):
+        """Each of two devices has a part of the batch; gradients, too."""
+        q, k, v = operands("float32")
+        mesh = jax.sharding.Mesh(numpy.array(jax.devices()[:2]), ("parts",))
+        spec = jax.sharding.PartitionSpec("parts")
+        f = jax.shard_map(lambda q, k, v: attention(q, k, v, causal=True), mesh=mesh, in_specs=(spec,) * 3, out_specs=spec)
+        numpy.testing.assert_array_equal(jax.jit(f)(q, k, v), attention(q, k, v, causal=True))
+        for got, wanted in zip(jax.grad(lambda *x: f(*x).sum(), (0, 1, 2))(q, k, v),
+                               jax.grad(lambda *x: attention(*x, causal=True).sum(), (0, 1, 2))(q, k, v)):
+            numpy.testing.assert_array_equal(got, wanted)
 
     def test_used_lengths(self):
         q, k, v = operands("float32")

@@ -179,13 +179,30 @@ def _run_on_host(call, device, results, *arrays):
                  for buffer in call.results)
 
 
+def _axes_of(x):
+    """The axes of a shard_map over which an array varies; JAX has had two names for them."""
+    kind = jax.typeof(x) if hasattr(jax, "typeof") else None
+    return frozenset(getattr(getattr(kind, "manual_axis_type", None), "varying", getattr(kind, "vma", ())))
+
+
+def _varying_as(arrays, results):
+    """The results as arrays that vary over all axes over which one of the arrays does, since they depend on all."""
+    axes = frozenset().union(*map(_axes_of, arrays))
+
+    def varying(x):
+        missing = tuple(sorted(axes - _axes_of(x)))
+        return jax.lax.pcast(x, missing, to="varying") if missing else x
+
+    return tuple(map(varying, results))
+
+
 def execute(call, arrays, results):
     """Traces a call with these arrays, whose results have the shapes and types `results`, and returns these. Raises
     ValueError if there is no GPU, or if the kernel does not take the arguments."""
     device = host.device()
     if device is not None:
         run = functools.partial(_run_on_host, call, device, results)
-        return jax.pure_callback(run, tuple(results), *arrays, vmap_method="sequential")
+        return _varying_as(arrays, jax.pure_callback(run, tuple(results), *arrays, vmap_method="sequential"))
     if jax.default_backend() not in ("gpu", "cuda"):
         raise ValueError(f"attention must run on an NVIDIA GPU, but JAX's backend is {jax.default_backend()}; see "
                          "tilewright.interpret for tests on the host")
@@ -195,4 +212,4 @@ def execute(call, arrays, results):
         raise friendly(error) from None
     wanted = (*results, jax.ShapeDtypeStruct((size,), "uint8")) if size else tuple(results)
     found = jax.ffi.ffi_call(TARGET, wanted, vmap_method="sequential")(*arrays, call=key)
-    return tuple(found[:len(results)])
+    return _varying_as(arrays, found[:len(results)])
