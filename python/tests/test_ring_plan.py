@@ -175,13 +175,23 @@ class RingTest(unittest.TestCase):
         ring = Ring(2, "zigzag", None, 32, 32, (-1, -1), True, False, True, False)
         plan = ring.plans[0]
         self.assertEqual([len(plan.first), len(plan.between[0]), len(plan.last)], [1, 1, 1])
-        self.assertEqual([[change.kind for change in changes] for changes in plan.row_sum.changes], [[], [], ["end"]])
-        self.assertEqual([[change.kind for change in changes] for changes in plan.key_sum.changes], [[], ["add", "only"], ["end"]])
+        self.assertEqual([[change.kind for change in changes] for changes in plan.row_sum.changes], [[], ["end"], []])
+        self.assertEqual([[change.kind for change in changes] for changes in plan.key_sum.changes], [[], ["add"], ["end"]])
         self.assertEqual((plan.row_sum.zeros, plan.row_sum.converted), ([], ((0, 8),)))
         packed = Ring(2, "contiguous", ((0, 16, 32),) * 2, 32, 32, (-1, -1), True, False, True, True).plans[0]
         self.assertEqual((packed.steps[1].taken, packed.steps[1].given), ((), ()))
         self.assertTrue(packed.first[0].alone)  # the launch writes dQ, dK and dV themselves
         self.assertEqual((packed.row_sum.extent, packed.row_sum.converted), ((0, 0), ()))
+
+    def test_balance(self):
+        """Ranks meet after each step, so that all need the same work in it: in the backward, zigzag shares have it."""
+        for size in (2, 3, 4):
+            ring = Ring(size, "zigzag", None, 32 * size, 32 * size, (-1, -1), True, False, True, False)
+            work = [[sum(len(ring.of_launch(each.launch, rank, spans)) for each in terms)
+                     for terms, spans in [(plan.first, ring.keys[rank]), *zip(plan.between, (step.taken for step in plan.steps[1:])),
+                                          (plan.last, ring.keys[rank])]]
+                    for rank, plan in enumerate(ring.plans)]
+            self.assertEqual(work, [[392, *[512] * (size - 1), 136]] * size)
 
     def test_sums(self):
         """Of all ways to lay three terms over six rows."""

@@ -3,6 +3,7 @@
 together, so that they run while kernels compute."""
 
 import contextlib
+import itertools
 
 import torch
 import torch.distributed as dist
@@ -50,6 +51,17 @@ class Group:
         return x
 
 
+def _wide(to, x):
+    """Tensors of one type, of which one is copied to the other, as elements of 16 bytes, if their rows have such: PyTorch copies
+    tensors with strides element by element, and so two to three times as fast."""
+    step = 16 // x.element_size()
+    if to.dtype == x.dtype and all(each.dim() and each.shape[-1] % step == 0 and each.stride(-1) == 1 and
+                                   not any(stride % step for stride in each.stride()[:-1]) and each.storage_offset() % step == 0
+                                   for each in (to, x)):
+        return to.view(torch.complex128), x.view(torch.complex128)
+    return to, x
+
+
 class Exchange:
     """Messages that are posted together. Between two ranks, they arrive in the order in which both name them."""
 
@@ -65,7 +77,9 @@ class Exchange:
 
     def send(self, x, peer):
         """Sends a tensor, which must not change before `wait`."""
-        x = x.contiguous()
+        if not x.is_contiguous():
+            part, x = x, torch.empty_like(x, memory_format=torch.contiguous_format)
+            self.copy_now([(x, part)])
         self.kept.append(x)
         self._add(dist.isend, x, peer)
 
@@ -86,7 +100,7 @@ class Exchange:
     def copy_now(pairs):
         """Copies tensors, (to, from), by one call, since the processor prepares each."""
         if pairs:
-            torch._foreach_copy_(*map(list, zip(*pairs)))
+            torch._foreach_copy_(*map(list, zip(*itertools.starmap(_wide, pairs))))
 
     def copy(self):
         self.copy_now(self.copies)

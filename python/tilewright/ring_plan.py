@@ -2,9 +2,11 @@
 """What a rank of a ring computes, receives and sends, step by step (tilewright.rings runs it), and where sums over launches go.
 Numbers only, from spans: computed once for calls of the same shape. Does not need PyTorch. A range is of rows in memory."""
 
+import math
 from typing import NamedTuple, Optional, Tuple
 
 from tilewright import shares
+from tilewright.context_cost import kept_pairs
 from tilewright.shares import offset_in, rows_of
 
 
@@ -46,7 +48,8 @@ class SumPlan:
     def __init__(self, rows, terms):
         """`terms` are (range, whether it may be written to its place)."""
         places = sorted({0, rows, *(place for range_, _ in terms for place in range_)})
-        self.direct, self.changes = [], [[] for _ in terms]
+        self.rows, self.direct = rows, []
+        self.ended = [[] for _ in terms]  # the changes, if the last term of a row ends it
         self.singles = [[] for _ in terms]  # by term that is written to the sum: ranges that get no other
         self.zeros = []  # ranges that get none
         self.single = []  # by term: whether its rows get no other
@@ -60,7 +63,7 @@ class SumPlan:
             for place, at in enumerate(adders):
                 if not self.direct[at]:
                     kind = ("only" if len(adders) == 1 else "copy") if place == 0 else "end" if place == len(adders) - 1 else "add"
-                    self._extend(self.changes[at], Change(kind, piece))
+                    self._extend(self.ended[at], Change(kind, piece))
             if not adders:
                 self.zeros.append(piece)
             elif len(adders) == 1 and self.direct[adders[0]]:
@@ -69,10 +72,16 @@ class SumPlan:
 
     def finish(self, alone):
         """Says which terms go to the result at once, since no other has their rows. What remains needs a sum, of the range `extent`,
-        and is `converted` where no change ends it."""
-        self.alone = list(alone)
+        and is `converted` where no change ends it. Where changes would end a small part, all rows are converted instead: a pass over
+        whole arrays is twice as fast as one over a range of the rows of each head."""
+        self.alone, self.changes = list(alone), self.ended
         kept = [ranges for is_alone, ranges in zip(self.alone, self.singles) if not is_alone]
         self.converted = shares.united(range_ for ranges in kept for range_ in ranges)
+        ends = [change.range for changes in self.changes for change in changes if change.kind == "end"]
+        if 8 * rows_of(ends) <= self.rows and shares.united([*self.converted, *ends]) == ((0, self.rows),):
+            self.converted = ((0, self.rows),)
+            self.changes = [[Change("add", change.range) if change.kind == "end" else change for change in changes]
+                            for changes in self.ended]
         changed = [change.range for changes in self.changes for change in changes if change.kind != "only"]
         summed = shares.united([*self.converted, *changed])
         self.extent = (summed[0][0], summed[-1][1]) if summed else (0, 0)
@@ -233,8 +242,9 @@ class RingPlan:
 
     @staticmethod
     def _halves(own):
-        """Cuts the parts of a rank's own keys into those before and those after the other ranks' keys: exchanges run meanwhile. With
-        a window, little returns, which is not worth a launch."""
+        """Cuts the parts of a rank's own keys into those before and those after the other ranks' keys: exchanges run meanwhile. The
+        last one is that with the least work, on all ranks: they wait for each other between. With a window, little returns, which
+        is not worth a launch."""
         if len(own) == 1 and own[0][1].band.left < 0 and own[0][0].rows[1] - own[0][0].rows[0] > 1:
             (part, document), (begin, end) = own[0], own[0][0].rows
             middle, band, (by, key_by) = (begin + end) // 2, document.band, (document.rows[0], document.keys[0])
@@ -246,7 +256,10 @@ class RingPlan:
                 keys = band.keys((half[0] - by, half[1] - by), (part.keys[0] - key_by, part.keys[1] - key_by))
                 if keys[0] < keys[1]:
                     own.append((part._replace(rows=half, keys=(keys[0] + key_by, keys[1] + key_by)), document))
-        return own[:max(1, len(own) - 1)], own[max(1, len(own) - 1):]
+        if len(own) < 2:
+            return own, []
+        last = min(range(len(own)), key=lambda at: (_pairs(*own[at]), -at))
+        return own[:last] + own[last + 1:], [own[last]]
 
     def describe(self):
         """Lines of text: what each step exchanges and computes."""
@@ -255,6 +268,16 @@ class RingPlan:
             moved = f"keys {_shown(step.taken)} from place {step.source}, {_shown(step.given)} to {step.target}" if number else "own keys"
             result.append(f"step {number}: {moved}; {len(step.forward)} launches")
         return result
+
+
+def _pairs(part, document):
+    """How many pairs of a part a row may attend."""
+    (begin, end), (key_begin, key_end), band = part.rows, part.keys, document.band
+    by, key_by = document.rows[0], document.keys[0]
+    low = band.shift - band.left if band.left >= 0 else -math.inf
+    high = band.shift + band.right if band.right >= 0 else math.inf
+    keys = key_begin - key_by, key_end - key_by
+    return kept_pairs((begin - by, end - by), keys, low, high) + part.further * (end - begin)
 
 
 def _shown(spans):
