@@ -223,7 +223,8 @@ def backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads, gradients):
         returned.append((keys.post_beside(exchange, step), buffers, plan.returned[number]))
         settle(1)
     compute(plan.last, k, v, own_sums)
+    dq.finish()  # before the wait for the last messages
     settle(0)
-    for total in (dq, *own_sums):
+    for total in own_sums:
         total.finish()
     return captured
