@@ -275,15 +275,13 @@ class _Layout:
         if self.heads > 1:  # the same in the heads of this rank
             local += element * (q + kv + o) * (2 if training else 1) + FLOAT * self.most_rows * self.q_heads
         every = p.key_rows * self.k_heads * (p.dim + p.value_dim)
+        sums = FLOAT * (2 * q + 3 * kv)  # dQ, also a kernel's, and dK and dV: the own, those of a step, and those that arrive
         if self.method == "all_gather":
-            more = element * every
-            if training:  # dQ, and dK and dV of one key head at a time
-                more += FLOAT * (q + every // self.k_heads)
+            more = element * every + (sums if training else FLOAT * o)
         elif self.ring > 1:
-            forward, backward = 2 * element * kv + 2 * FLOAT * o, 2 * element * kv + FLOAT * (q + 2 * kv)
-            more = max(forward, backward) if training else forward
-        else:
-            more = FLOAT * (q + kv) if training else 0
+            more = min(2, self.ring - 1) * element * kv + (max(FLOAT * o, sums) if training else FLOAT * o)
+        else:  # a kernel's sum of dQ, and where ranks share key heads, dK and dV
+            more = FLOAT * (q + (kv if self.k_heads * self.heads > p.key_heads else 0)) if training else 0
         return p.batch * (local + more)
 
 
