@@ -30,6 +30,12 @@ tile.link "lib/activation.mlir"
 !c   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !acc = !tile.param<ACC>
 
+// The products of two parts of K, as one.
+func.func private @add_parts(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
            ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "none",
@@ -52,7 +58,7 @@ tile.kernel @matmul
     %b_tile = tile.load %b[%k, %n] : !tile.view<[?, ?], T> -> !b
     %sum_new = tile.dot %a_tile, %b_tile, %sum_old : !a, !b -> !c
     scf.yield %sum_new : !c
-  }
+  } {tile.combine = @add_parts}
 
   %alpha_acc = tile.cast %alpha : f32 -> !acc
   %scaled = tile.expr %sum * full(%alpha_acc) : !c

@@ -418,7 +418,7 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll' and 'tile.ascending'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll', 'tile.combine' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
