@@ -21,7 +21,8 @@
 //   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance.
 //   BLOCK_K            Columns of a in an iteration. The compiler chooses the defaults of the blocks.
 //
-// The result is rounded once, when it is stored. Runs are bit-identical.
+// The result is rounded once, when it is stored. Runs are bit-identical. If there are few blocks of c, several program
+// instances have a part of K each, and their sums, in ACC, are added in order.
 
 tile.link "lib/activation.mlir"
 

@@ -289,12 +289,11 @@ KernelOp CombinedLoop::writeMerge() const {
     Value next = func::CallOp::create(b, loc, combine, TypeRange(getStateType()),
                                       ValueRange{merged, part})
                      .getResult(0);
-    Value exists =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, share, shares);
-    // The first one always exists.
-    merged = share == numbers.front()
-                 ? next
-                 : arith::SelectOp::create(b, loc, exists, next, merged).getResult();
+    if (share != numbers.front()) { // which always exists
+      Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, share, shares);
+      next = arith::SelectOp::create(b, loc, exists, next, merged);
+    }
+    merged = next;
   }
   scf::YieldOp::create(b, loc, merged);
   own.replaceAllUsesWith(outer.getResults());

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILESHARELOOPS
@@ -63,17 +64,19 @@ public:
     iterations = call(Function::CeilDiv, {upper, step});
     for (unsigned dim : {0, 1})
       blocks[dim] = of.getFreeBlock(dim);
-    fits = ExprAttr::getFlag(context, true);
     std::string reason;
+    llvm::SetVector<Attribute> narrow; // conditions on types of operands
     loop.getBody()->walk([&](DotOp dot) {
       for (Value operand : {dot.getLhs(), dot.getRhs()}) {
         ExprAttr bits = names.getBits(operand.getType());
         if (!bits)
           reason = "the type of a product is no parameter of the program";
         else if (!choice.shares)
-          fits = both(fits, isAtMost(bits, choice.row->bits));
+          narrow.insert(isAtMost(bits, choice.row->bits));
       }
     });
+    for (Attribute condition : narrow)
+      fits = both(fits, cast<ExprAttr>(condition));
     if (!reason.empty())
       return reason;
     std::optional<Form> whole = getForm(std::nullopt);
@@ -93,7 +96,9 @@ public:
     // The first form whose condition holds.
     ExprAttr shares, others;
     for (Form &form : llvm::reverse(forms))
-      shares = shares ? call(Function::Select, {form.condition, form.shares, shares}) : form.shares;
+      shares = shares && shares != form.shares
+                   ? call(Function::Select, {form.condition, form.shares, shares})
+                   : form.shares;
     for (Form &form : forms) {
       ExprAttr own = form.condition;
       form.condition = both(others, own);
@@ -145,8 +150,10 @@ public:
     if (blocks[0] && of.isMadeInPlace())
       ofMerge.push_back(getAtMost(blocks[0], choice.row->rowsOfMerge));
     add(merge, ofMerge, condition);
-    launch.setConditionAttr(
-        call(Function::Select, {fits, isWhole, given ? given : ExprAttr::getFlag(context, true)}));
+    if (fits)
+      isWhole = call(Function::Select,
+                     {fits, isWhole, given ? given : ExprAttr::getFlag(context, true)});
+    launch.setConditionAttr(isWhole);
   }
 
 private:
