@@ -27,8 +27,8 @@
 //   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64 and 64.
 //
 // The difference of digit and zero, and its product with the scale, are in f32; the product is rounded to T. Sums are
-// in f32, and the result is rounded once. If there are few blocks of c, several program instances have a part of K each,
-// and their sums are added in order.
+// in f32, and the result is rounded once. If there are few blocks of c, several program instances have a part of K
+// each, and their sums are added in order.
 
 !view    = !tile.view<[?, ?], T>
 !words   = !tile.view<[?, ?], i32>

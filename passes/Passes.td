@@ -131,9 +131,9 @@ def TileInlinePrograms : Pass<"tile-inline-programs", "::mlir::ModuleOp"> {
 def TileShareLoops : Pass<"tile-share-loops", "::mlir::ModuleOp"> {
   let summary = "let instances share the iterations of loops whose states merge";
   let description = [{
-    Where an `scf.for` in the body of a kernel has the attribute `tile.combine`, which names the function that merges the
-    states of two parts of its iterations, and a row of a table applies (`StrategyTable.cpp`), it adds to each launch of
-    the kernel the form in which several instances share the iterations for a block of the result:
+    Where an `scf.for` in the body of a kernel has the attribute `tile.combine`, which names the function that merges
+    the states of two parts of its iterations, and a row of a table applies (`StrategyTable.cpp`), it adds to each
+    launch of the kernel the form in which several instances share the iterations for a block of the result:
 
     - a copy of the kernel, `_share`, whose grid has shares as its last number. An instance has a range of the
       iterations, of equal lengths but for the last ones, and stores its state, in the type that the loop carries, to an
@@ -145,9 +145,10 @@ def TileShareLoops : Pass<"tile-share-loops", "::mlir::ModuleOp"> {
       multiprocessors divided by that of blocks, limited by the number of iterations. The launch of the kernel has the
       opposite condition
 
-    A kernel that no program launches becomes a program on GPUs, with the kernel's name as an entry. Blocks of the copies
-    may be smaller than those of the kernel, as the table says, if their extents have the default block(): for results
-    of few rows, and for the launch that merges. On the CPU there are no shares unless a number is given (`shares=N`).
+    A kernel that no program launches becomes a program on GPUs, with the kernel's name as an entry. Blocks of the
+    copies may be smaller than those of the kernel, as the table says, if their extents have the default block(): for
+    results of few rows, and for the launch that merges. On the CPU there are no shares unless a number is given
+    (`shares=N`).
 
     The initial state of the loop must be neutral: merging it with a state gives that state. States are merged in one
     order, so that runs are bit-identical; the order of additions differs from that of the whole loop.

@@ -202,7 +202,7 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   auto bundle = compileOrFindEntry(entry, gpu, assemble);
   if (!bundle)
     return bundle.takeError();
-  llvm::Expected<GpuOperation> operation = 
+  llvm::Expected<GpuOperation> operation =
       GpuOperation::create(**device, *bundle, getEntryName(entry));
   if (!operation)
     return operation.takeError();

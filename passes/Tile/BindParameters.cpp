@@ -67,8 +67,7 @@ std::string tilewright::toString(const Bindings &bindings) {
 }
 
 std::string tilewright::describe(Operation *kernelOrProgram) {
-  bool isKernel =
-      isa<KernelOp>(kernelOrProgram) || kernelOrProgram->hasAttr(programOfKernelName);
+  bool isKernel = isa<KernelOp>(kernelOrProgram) || kernelOrProgram->hasAttr(programOfKernelName);
   return (isKernel ? "kernel @" : "program @") + getEntryName(kernelOrProgram).str();
 }
 

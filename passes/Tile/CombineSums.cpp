@@ -77,8 +77,8 @@ struct TileCombineSumsPass : tilewright::impl::TileCombineSumsBase<TileCombineSu
   using TileCombineSumsBase::TileCombineSumsBase;
 
   void runOnOperation() override {
-    FailureOr<SumStrategies> strategies = SumStrategies::parse(
-        sums.getValue(), [&] { return emitError(getOperation().getLoc()); });
+    FailureOr<SumStrategies> strategies =
+        SumStrategies::parse(sums.getValue(), [&] { return emitError(getOperation().getLoc()); });
     if (failed(strategies))
       return signalPassFailure();
     StringRef apart = strategies->apart, order = strategies->order;

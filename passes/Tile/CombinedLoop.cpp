@@ -232,13 +232,12 @@ KernelOp CombinedLoop::writeShare() const {
   };
   Value iterations = divideUp(length, step);
   Value each = divideUp(iterations, shares);
-  Value first = arith::MinSIOp::create(b, loc, arith::MulIOp::create(b, loc, number, each),
-                                       iterations);
+  Value first =
+      arith::MinSIOp::create(b, loc, arith::MulIOp::create(b, loc, number, each), iterations);
   Value last =
       arith::MinSIOp::create(b, loc, arith::AddIOp::create(b, loc, first, each), iterations);
   auto at = [&](Value iteration) -> Value {
-    return arith::AddIOp::create(b, loc, lower,
-                                 arith::MulIOp::create(b, loc, iteration, step));
+    return arith::AddIOp::create(b, loc, lower, arith::MulIOp::create(b, loc, iteration, step));
   };
   Value upper = arith::MinSIOp::create(b, loc, at(last), own.getUpperBound());
   own.setLowerBound(at(first));
@@ -248,8 +247,8 @@ KernelOp CombinedLoop::writeShare() const {
   auto ownStore = cast<StoreOp>(map.lookup(StoreOp(store).getOperation()));
   auto [indices, fixed] = getPlace(ownStore, number);
   b.setInsertionPointAfter(own);
-  StoreOp kept = StoreOp::create(b, loc, own.getResult(0), states, indices, fixed,
-                                 DenseI64ArrayAttr());
+  StoreOp kept =
+      StoreOp::create(b, loc, own.getResult(0), states, indices, fixed, DenseI64ArrayAttr());
   // What the kernel makes of the state.
   ownStore.erase();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
@@ -286,9 +285,9 @@ KernelOp CombinedLoop::writeMerge() const {
   }
   Value merged = outer.getRegionIterArg(0);
   for (auto [share, part] : llvm::zip_equal(numbers, loaded)) {
-    Value next = func::CallOp::create(b, loc, combine, TypeRange(getStateType()),
-                                      ValueRange{merged, part})
-                     .getResult(0);
+    Value next =
+        func::CallOp::create(b, loc, combine, TypeRange(getStateType()), ValueRange{merged, part})
+            .getResult(0);
     if (share != numbers.front()) { // which always exists
       Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, share, shares);
       next = arith::SelectOp::create(b, loc, exists, next, merged);

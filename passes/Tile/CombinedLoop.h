@@ -25,8 +25,8 @@ struct CombinedLoop {
 
   mlir::scf::ForOp loop;
   tile::KernelOp kernel;
-  tile::StoreOp store;       ///< of the result
-  mlir::BlockArgument view;  ///< the argument of the kernel that it stores to
+  tile::StoreOp store;      ///< of the result
+  mlir::BlockArgument view; ///< the argument of the kernel that it stores to
   mlir::FlatSymbolRefAttr combine;
 
   mlir::Type getStateType() const { return state().getType(); }

@@ -24,18 +24,17 @@ Operation *tilewright::findEntryByName(ModuleOp module, StringRef name) {
 
 ProgramOp tilewright::makeProgramOf(KernelOp kernel, StringRef symbol, Attribute ofKernel) {
   OpBuilder b(kernel);
-  auto program =
-      ProgramOp::create(b, kernel.getLoc(), b.getStringAttr(symbol), kernel.getParamsAttr(),
-                        kernel.getConstraintsAttr(), kernel.getArgNamesAttr(),
-                        kernel.getArgOptionalAttr(), kernel.getBindingsAttr(),
-                        kernel.getArgDefaultsAttr(), kernel.getArgConditionsAttr());
+  auto program = ProgramOp::create(
+      b, kernel.getLoc(), b.getStringAttr(symbol), kernel.getParamsAttr(),
+      kernel.getConstraintsAttr(), kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(),
+      kernel.getBindingsAttr(), kernel.getArgDefaultsAttr(), kernel.getArgConditionsAttr());
   program->setAttr(programOfKernelName, ofKernel);
   Block &body = program.getBody().emplaceBlock();
   for (BlockArgument argument : kernel.getArgs())
     body.addArgument(argument.getType(), argument.getLoc());
   b.setInsertionPointToStart(&body);
-  LaunchOp::create(b, kernel.getLoc(), kernel.getSymName(), body.getArguments(),
-                   b.getArrayAttr({}), b.getArrayAttr({}), ExprAttr(), ArrayAttr());
+  LaunchOp::create(b, kernel.getLoc(), kernel.getSymName(), body.getArguments(), b.getArrayAttr({}),
+                   b.getArrayAttr({}), ExprAttr(), ArrayAttr());
   kernel.removeArgDefaultsAttr();
   return program;
 }

@@ -151,8 +151,8 @@ public:
       ofMerge.push_back(getAtMost(blocks[0], choice.row->rowsOfMerge));
     add(merge, ofMerge, condition);
     if (fits)
-      isWhole = call(Function::Select,
-                     {fits, isWhole, given ? given : ExprAttr::getFlag(context, true)});
+      isWhole =
+          call(Function::Select, {fits, isWhole, given ? given : ExprAttr::getFlag(context, true)});
     launch.setConditionAttr(isWhole);
   }
 
@@ -178,7 +178,8 @@ private:
     ExprAttr extent = names.getExtent(own);
     return extent ? extent
                   : names.get(makeDim(
-                        context, cast<StringAttr>(KernelOp(kernel).getArgNames()[of.view.getArgNumber()]),
+                        context,
+                        cast<StringAttr>(KernelOp(kernel).getArgNames()[of.view.getArgNumber()]),
                         dim));
   }
 
@@ -241,8 +242,8 @@ struct TileShareLoopsPass : tilewright::impl::TileShareLoopsBase<TileShareLoopsP
   using TileShareLoopsBase::TileShareLoopsBase;
 
   void runOnOperation() override {
-    FailureOr<SumStrategies> strategies = SumStrategies::parse(
-        sums.getValue(), [&] { return emitError(getOperation().getLoc()); });
+    FailureOr<SumStrategies> strategies =
+        SumStrategies::parse(sums.getValue(), [&] { return emitError(getOperation().getLoc()); });
     if (failed(strategies))
       return signalPassFailure();
     SmallVector<scf::ForOp> loops;
@@ -284,8 +285,8 @@ private:
     });
     // Targets of a bundle have forms of one program, so a kernel becomes one for all GPUs.
     if (launches.empty()) {
-      auto program = makeProgramOf(kernel, (kernel.getSymName() + "_launches").str(),
-                                   kernel.getSymNameAttr());
+      auto program =
+          makeProgramOf(kernel, (kernel.getSymName() + "_launches").str(), kernel.getSymNameAttr());
       symbols->insert(program);
       launches.push_back(*program.getBody().getOps<LaunchOp>().begin());
     }
@@ -303,8 +304,7 @@ private:
         for (auto [written, what] : {std::pair(part, "a share of the iterations of its loop"),
                                      std::pair(merge, "the merge of shares of a loop")}) {
           symbols->insert(written);
-          std::string by =
-              choice.shares ? "as given" : "by the table: " + describe(*choice.row);
+          std::string by = choice.shares ? "as given" : "by the table: " + describe(*choice.row);
           written->setAttr(strategyAttrName,
                            StringAttr::get(&getContext(), std::string(what) + ", " + by));
         }

@@ -40,7 +40,12 @@ static constexpr SharesRow sharesRows[] = {
     // take as long as a whole one; eight iterations fill the ring of copies. The blocks for few
     // rows: an operand of few rows is read often, from the L2, and the other once, from memory;
     // half of the columns halve the states (128 rows of 4096 columns by 8 shares: 17 MB).
-    {"roles", 16, /*most=*/16, /*iterations=*/8, /*rowsOfMerge=*/8, {{64, 64, 128}, {128, 128, 128}}},
+    {"roles",
+     16,
+     /*most=*/16,
+     /*iterations=*/8,
+     /*rowsOfMerge=*/8,
+     {{64, 64, 128}, {128, 128, 128}}},
 };
 
 const SharesRow *tilewright::findSharesRow(llvm::StringRef target) {

@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace tilewright;
 
-FailureOr<SumStrategies>
-SumStrategies::parse(StringRef text, llvm::function_ref<InFlightDiagnostic()> emitError) {
+FailureOr<SumStrategies> SumStrategies::parse(StringRef text,
+                                              llvm::function_ref<InFlightDiagnostic()> emitError) {
   SumStrategies result;
   SmallVector<StringRef> strategies;
   text.split(strategies, ',');
