@@ -27,7 +27,8 @@
 //   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64 and 64.
 //
 // The difference of digit and zero, and its product with the scale, are in f32; the product is rounded to T. Sums are
-// in f32, and the result is rounded once.
+// in f32, and the result is rounded once. If there are few blocks of c, several program instances have a part of K
+// each, and their sums are added in order.
 
 !view    = !tile.view<[?, ?], T>
 !words   = !tile.view<[?, ?], i32>
@@ -38,6 +39,12 @@
 !c       = !tile.tile<[BLOCK_M, BLOCK_N], f32>
 !row     = !tile.tile<[BLOCK_N], T>
 !row_f32 = !tile.tile<[BLOCK_N], f32>
+
+// The products of two parts of K, as one.
+func.func private @add_parts(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
 
 tile.kernel @int4_matmul
     params(T: type in [f16, bf16], SCALE_ROWS: int = 128, BLOCK_M: int = 64, BLOCK_N: int = 64, let PART: int = 64)
@@ -89,7 +96,7 @@ tile.kernel @int4_matmul
       scf.yield %product : !c
     }
     scf.yield %sum_new : !c
-  }
+  } {tile.combine = @add_parts}
   %rounded = tile.cast %sum : !c -> !tile.tile<[BLOCK_M, BLOCK_N], T>
   tile.store %rounded, %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
 }

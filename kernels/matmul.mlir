@@ -21,7 +21,8 @@
 //   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance.
 //   BLOCK_K            Columns of a in an iteration. The compiler chooses the defaults of the blocks.
 //
-// The result is rounded once, when it is stored. Runs are bit-identical.
+// The result is rounded once, when it is stored. Runs are bit-identical. If there are few blocks of c, several program
+// instances have a part of K each, and their sums, in ACC, are added in order.
 
 tile.link "lib/activation.mlir"
 
@@ -29,6 +30,12 @@ tile.link "lib/activation.mlir"
 !b   = !tile.tile<[BLOCK_K, BLOCK_N], T>
 !c   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !acc = !tile.param<ACC>
+
+// The products of two parts of K, as one.
+func.func private @add_parts(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
 
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
@@ -52,7 +59,7 @@ tile.kernel @matmul
     %b_tile = tile.load %b[%k, %n] : !tile.view<[?, ?], T> -> !b
     %sum_new = tile.dot %a_tile, %b_tile, %sum_old : !a, !b -> !c
     scf.yield %sum_new : !c
-  }
+  } {tile.combine = @add_parts}
 
   %alpha_acc = tile.cast %alpha : f32 -> !acc
   %scaled = tile.expr %sum * full(%alpha_acc) : !c

@@ -128,6 +128,70 @@ def TileInlinePrograms : Pass<"tile-inline-programs", "::mlir::ModuleOp"> {
   }];
 }
 
+def TileShareLoops : Pass<"tile-share-loops", "::mlir::ModuleOp"> {
+  let summary = "let instances share the iterations of loops whose states merge";
+  let description = [{
+    Where an `scf.for` in the body of a kernel has the attribute `tile.combine`, which names the function that merges
+    the states of two parts of its iterations, and a row of a table applies (`StrategyTable.cpp`), it adds to each
+    launch of the kernel the form in which several instances share the iterations for a block of the result:
+
+    - a copy of the kernel, `_share`, whose grid has shares as its last number. An instance has a range of the
+      iterations, of equal lengths but for the last ones, and stores its state, in the type that the loop carries, to an
+      array
+    - the array, a workspace [shares, extents of the result]
+    - a copy of the kernel, `_merge`, that merges the states of the array, in order of shares, in place of the loop, and
+      then does what the kernel does with the state
+    - launches of these, under a condition over the launch: that there are two shares or more. Their number is that of
+      multiprocessors divided by that of blocks, limited by the number of iterations. The launch of the kernel has the
+      opposite condition
+
+    A kernel that no program launches becomes a program on GPUs, with the kernel's name as an entry. Blocks of the
+    copies may be smaller than those of the kernel, as the table says, if their extents have the default block(): for
+    results of few rows, and for the launch that merges. On the CPU there are no shares unless a number is given
+    (`shares=N`).
+
+    The initial state of the loop must be neutral: merging it with a state gives that state. States are merged in one
+    order, so that runs are bit-identical; the order of additions differs from that of the whole loop.
+
+    Before:
+    ```mlir
+    tile.kernel @product ... grid(%m = ceildiv(dim(c, 0), BLOCK)) {
+      %sum = scf.for %k = %c0 to %depth step %step iter_args(%old = %zero) -> (!c) : i32 {
+        ...
+      } {tile.combine = @add}
+      tile.store %sum, %c[...]
+    }
+    ```
+    After, in `@product_share` and `@product_merge`:
+    ```mlir
+    %sum = scf.for %k = %begin to %end step %step iter_args(%old = %zero) -> (!c) : i32 { ... }
+    tile.store %sum, %states[%share, ...]
+
+    %sum = scf.for %share = %c0 to %shares step %c4 iter_args(%old = %zero) -> (!c) : i32 {
+      %state = tile.load %states[%share, ...]
+      %new = func.call @add(%old, %state)
+      ...
+    }
+    tile.store %sum, %c[...]
+    ```
+
+    The loop must carry a single tile of two dimensions, and the kernel must have one store, in its body, to an argument
+    that is always there, of what it makes of the state, at a place that is known before the loop. Else a remark says
+    why there are no shares. The attribute is removed.
+
+    Not its job: to prove that the function merges states; to share a `tile.for_blocks`.
+
+    Errors:
+    - a strategy as for tile-combine-sums; a number of shares that is not from 1 to 64
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::scf::SCFDialect"];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
+    Option<"sums", "sums", "std::string", /*default=*/"\"auto\"",
+           "shares=N: so many shares wherever possible, or none if N is 1; others are for tile-combine-sums">,
+  ];
+}
+
 def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
   let summary = "replace calls by what they call";
   let description = [{
@@ -257,7 +321,8 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
 
     Errors:
     - a body that reads one of its sums other than to add to it
-    - a strategy that is not one of `auto`, `whole`, `apart`, `ordered` and `unordered`
+    - a strategy that is not one of `auto`, `whole`, `apart`, `ordered`, `unordered` and `shares=N`, which is for
+      tile-share-loops
     - `adds_in_order()` outside of a program
     - where instances may add in order: a contribution outside of an ascending `tile.for_blocks`, or inside of it in
       another loop or in a branch that no parameter takes; of a tile without two dimensions, or that is not whole rows

@@ -41,6 +41,11 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   link.source = options.source;
   manager.addPass(createTileLink(std::move(link)));
   manager.addPass(createTileInlinePrograms());
+  // Before calls are inlined, since what merges states is one. The forms are kernels of their own.
+  TileShareLoopsOptions shares;
+  shares.target = options.target;
+  shares.sums = options.sums;
+  manager.addPass(createTileShareLoops(std::move(shares)));
   manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 
   manager.addPass(createTileBindTarget({options.target}));

@@ -7,6 +7,7 @@
 
 #include "runtime/Checksum.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -247,9 +248,10 @@ Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
 
 std::string Bundle::compileCommand(const std::string &entry, const Params &params,
                                    const std::string &arch) const {
-  bool isProgram = false;
-  for (const ProgramSpec &program : content.programs)
-    isProgram |= program.name == entry;
+  auto isNamed = [&](const auto &spec) { return spec.name == entry; };
+  // A program that launches a kernel of its name was made of the kernel.
+  bool isProgram = std::any_of(content.programs.begin(), content.programs.end(), isNamed) &&
+                   std::none_of(content.kernels.begin(), content.kernels.end(), isNamed);
   std::string command = "tilewrightc " + (content.source.empty() ? "FILE" : content.source) +
                         (isProgram ? " --program=" : " --kernel=") + entry;
   for (const auto &param : params) {

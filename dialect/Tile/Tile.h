@@ -47,6 +47,9 @@ inline constexpr llvm::StringLiteral kBaseAttrName = "tile.base";
 /// On an scf.for: it is unrolled when parameters are bound.
 inline constexpr llvm::StringLiteral kUnrollAttrName = "tile.unroll";
 
+/// On an scf.for: the function that merges the states of two parts of its iterations.
+inline constexpr llvm::StringLiteral kCombineAttrName = "tile.combine";
+
 /// One dimension of a tile or view: a name, an extent, or neither (`?` of a view).
 struct Dim {
   int64_t extent = mlir::ShapedType::kDynamic;

@@ -231,6 +231,38 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
   return error << " on " << op->getName();
 }
 
+/// The function takes two states of the loop and returns one. tile-link finds those of other files.
+static LogicalResult verifyCombine(Operation *op, Attribute value) {
+  auto symbol = dyn_cast<FlatSymbolRefAttr>(value);
+  if (op->getName().getStringRef() != "scf.for" || !symbol)
+    return op->emitError() << "'" << kCombineAttrName
+                           << "' must be on an scf.for and name a function, but got " << value
+                           << " on " << op->getName();
+  if (op->getNumResults() == 0)
+    return op->emitError() << "a loop with '" << kCombineAttrName
+                           << "' must carry values, but got none; leave out the attribute";
+  SymbolTableCollection symbols;
+  auto module = op->getParentOfType<ModuleOp>();
+  if (!module || mayBeLinked(op, symbol, symbols))
+    return success();
+  auto function = symbols.lookupSymbolIn<func::FuncOp>(module, symbol);
+  if (!function)
+    return op->emitError() << "merges states by @" << symbol.getValue()
+                           << ", which is no function of the module; define it, or link its file";
+  SmallVector<Type> states(op->getResultTypes());
+  states.append(op->result_type_begin(), op->result_type_end());
+  auto needed = FunctionType::get(op->getContext(), states, op->getResultTypes());
+  if (function.getFunctionType() == needed)
+    return success();
+  InFlightDiagnostic error = op->emitError()
+                             << "merges states by @" << symbol.getValue()
+                             << ", which must take two states and return one, that is " << needed
+                             << ", but got " << function.getFunctionType()
+                             << "; change the types of the function";
+  error.attachNote(function.getLoc()) << "the function";
+  return error;
+}
+
 /// On a capture: along the last dimension, no element is less than the previous one.
 static constexpr llvm::StringLiteral kAscendingAttrName = "tile.ascending";
 
@@ -251,6 +283,8 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << "' must be on a module, with a list of names, but got "
                            << attribute.getValue() << " on " << op->getName();
   }
+  if (name == kCombineAttrName)
+    return verifyCombine(op, attribute.getValue());
   if (name == kUnboundedAttrName) {
     if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
       return success();
@@ -267,7 +301,8 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return op->emitError() << "has the attribute '" << name << "', but the tile dialect has only '"
                            << kReplaceableAttrName << "', '" << kReplacedAttrName << "', '"
                            << kBaseAttrName << "', '" << kUnboundedAttrName << "', '"
-                           << kUnrollAttrName << "' and '" << kAscendingAttrName << "'";
+                           << kUnrollAttrName << "', '" << kCombineAttrName << "' and '"
+                           << kAscendingAttrName << "'";
   if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "

@@ -14,6 +14,7 @@
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/Timeline.h"
 #include "passes/Tgpu/Notes.h"
+#include "passes/Tile/ProgramOfKernel.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -244,7 +245,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
   runtime::ProgramSpec spec;
   runtime::FormSpec form;
   form.target = target;
-  spec.name = program.getSymName().str();
+  spec.name = getEntryName(program).str();
   spec.params = toParams(program.getBindings());
   auto captures = program->getParentOfType<ModuleOp>().getOps<tile::CaptureOp>();
   auto arguments = makeArguments(program, llvm::to_vector(captures));

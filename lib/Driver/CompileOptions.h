@@ -39,11 +39,13 @@ struct CompileOptions {
                    "Maximum length of the loops for which blocks are chosen; 0: any length"),
                llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)),
         sums("sums",
-             llvm::cl::desc("How instances of a GPU add to sums, up to one of each pair, with a "
+             llvm::cl::desc("How instances of a GPU add to sums, up to one of each kind, with a "
                             "comma: auto (by the table of strategies); the terms of "
                             "tile.accumulate whole, or apart wherever it is possible; those of "
-                            "tile.contribute ordered or unordered"),
-             llvm::cl::init("auto"), llvm::cl::value_desc("auto|whole|apart|ordered|unordered"),
+                            "tile.contribute ordered or unordered; loops that tile.combine marks "
+                            "in N shares (1: none)"),
+             llvm::cl::init("auto"),
+             llvm::cl::value_desc("auto|whole|apart|ordered|unordered|shares=N"),
              llvm::cl::cat(category)) {}
 
   CompileRequest request() const {

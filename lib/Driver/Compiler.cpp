@@ -71,7 +71,7 @@ OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef bu
 
 Operation *findEntry(ModuleOp module, llvm::StringRef name) {
   if (!name.empty()) {
-    Operation *op = SymbolTable::lookupSymbolIn(module, name);
+    Operation *op = findEntryByName(module, name);
     return isa_and_present<tile::KernelOp, tgpu::KernelOp, tile::ProgramOp>(op) ? op : nullptr;
   }
   llvm::DenseSet<mlir::StringAttr> launched;
@@ -243,7 +243,7 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
     return nullptr;
 
   TilePipelineOptions bound = options;
-  bound.entry = SymbolTable::getSymbolName(entry).str();
+  bound.entry = getEntryName(entry).str();
   bindTarget(entry, bound);
   bound.blocks = findBlocksFile(options.blocks);
   PassManager manager(module->getContext(), ModuleOp::getOperationName());

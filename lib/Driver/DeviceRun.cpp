@@ -11,6 +11,7 @@
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 #include "lib/Support/MakeError.h"
+#include "passes/Tile/ProgramOfKernel.h"
 #include "runtime/Timeline.h"
 #include "runtime/TimelineFormat.h"
 
@@ -201,7 +202,8 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   auto bundle = compileOrFindEntry(entry, gpu, assemble);
   if (!bundle)
     return bundle.takeError();
-  llvm::Expected<GpuOperation> operation = GpuOperation::create(**device, *bundle, nameOf(entry));
+  llvm::Expected<GpuOperation> operation =
+      GpuOperation::create(**device, *bundle, getEntryName(entry));
   if (!operation)
     return operation.takeError();
   if (options.checksIndices)

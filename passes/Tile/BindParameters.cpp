@@ -5,6 +5,8 @@
 
 #include "passes/Tile/BindParameters.h"
 
+#include "passes/Tile/ProgramOfKernel.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -65,8 +67,8 @@ std::string tilewright::toString(const Bindings &bindings) {
 }
 
 std::string tilewright::describe(Operation *kernelOrProgram) {
-  return (isa<KernelOp>(kernelOrProgram) ? "kernel @" : "program @") +
-         SymbolTable::getSymbolName(kernelOrProgram).str();
+  bool isKernel = isa<KernelOp>(kernelOrProgram) || kernelOrProgram->hasAttr(programOfKernelName);
+  return (isKernel ? "kernel @" : "program @") + getEntryName(kernelOrProgram).str();
 }
 
 std::string tilewright::suggest(StringRef name, ArrayRef<StringRef> candidates,
@@ -331,9 +333,12 @@ Operation *tilewright::findEntry(ModuleOp module, StringRef name, bool explain) 
       continue;
     StringAttr symbol = SymbolTable::getSymbolName(&op);
     all.push_back(symbol);
-    if (name.empty() ? !launched.contains(symbol) : symbol == name)
+    if (name.empty() && !launched.contains(symbol))
       candidates.push_back(&op);
   }
+  if (Operation *named = name.empty() ? nullptr : findEntryByName(module, name))
+    if (isa<KernelOp, ProgramOp>(named))
+      candidates.push_back(named);
   if (candidates.size() == 1)
     return candidates.front();
   if (!explain)

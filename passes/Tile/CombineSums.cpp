@@ -11,6 +11,7 @@
 #include "passes/Tile/DivideSum.h"
 #include "passes/Tile/OrderSum.h"
 #include "passes/Tile/StoredSum.h"
+#include "passes/Tile/SumStrategies.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -76,21 +77,11 @@ struct TileCombineSumsPass : tilewright::impl::TileCombineSumsBase<TileCombineSu
   using TileCombineSumsBase::TileCombineSumsBase;
 
   void runOnOperation() override {
-    StringRef apart = "auto", order = "auto";
-    SmallVector<StringRef> strategies;
-    StringRef(sums.getValue()).split(strategies, ',');
-    for (StringRef strategy : strategies) {
-      if (strategy == "whole" || strategy == "apart") {
-        apart = strategy;
-      } else if (strategy == "ordered" || strategy == "unordered") {
-        order = strategy;
-      } else if (strategy != "auto") {
-        emitError(getOperation().getLoc())
-            << "strategies of sums must be auto, whole, apart, ordered or unordered, but got '"
-            << strategy << "'";
-        return signalPassFailure();
-      }
-    }
+    FailureOr<SumStrategies> strategies =
+        SumStrategies::parse(sums.getValue(), [&] { return emitError(getOperation().getLoc()); });
+    if (failed(strategies))
+      return signalPassFailure();
+    StringRef apart = strategies->apart, order = strategies->order;
     // tile-to-tgpu rejects unknown targets.
     const Target *chip = Target::find(target.getValue());
     multiprocessors = chip ? chip->multiprocessors : Target::getMostMultiprocessors();

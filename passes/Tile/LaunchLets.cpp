@@ -17,9 +17,9 @@ using namespace tilewright::tile;
 
 namespace {
 
-class Expander {
+class LetExpander {
 public:
-  explicit Expander(ProgramOp program) : program(program), signature(program) {
+  explicit LetExpander(ProgramOp program) : program(program), signature(program) {
     for (auto param : signature.params.getAsRange<ParamDeclAttr>()) {
       if (isOfLaunch(signature, param))
         lets[param.getName()] = param.getDefaultValue();
@@ -90,7 +90,7 @@ private:
 
 LogicalResult tilewright::expandLaunchLets(ModuleOp module) {
   for (auto program : module.getOps<ProgramOp>())
-    if (failed(Expander(program).run()))
+    if (failed(LetExpander(program).run()))
       return failure();
   return success();
 }

@@ -6,13 +6,25 @@
 #ifndef TILEWRIGHT_PASSES_TILE_PROGRAMOFKERNEL_H
 #define TILEWRIGHT_PASSES_TILE_PROGRAMOFKERNEL_H
 
-#include "llvm/ADT/StringRef.h"
+#include "dialect/Tile/Tile.h"
 
 namespace tilewright {
 
-/// On a program that takes the place and the name of a kernel, which has become several launches.
-/// The kernel's name as an entry selects it.
+/// On a program that takes the place of a kernel, which has become several launches. The value is
+/// the name of the kernel, by which an entry selects the program, if that is still the name of one
+/// of the kernels that it launches; else a unit, and the program has the name.
 inline constexpr llvm::StringLiteral programOfKernelName = "of_kernel";
+
+/// The name by which callers know a kernel or a program.
+llvm::StringRef getEntryName(mlir::Operation *kernelOrProgram);
+
+/// The kernel or program that callers know by this name; null if there is none.
+mlir::Operation *findEntryByName(mlir::ModuleOp module, llvm::StringRef name);
+
+/// Before the kernel, a program with its parameters and arguments that launches it. The kernel
+/// keeps its constraints.
+tile::ProgramOp makeProgramOf(tile::KernelOp kernel, llvm::StringRef symbol,
+                              mlir::Attribute ofKernel);
 
 } // namespace tilewright
 

@@ -35,6 +35,29 @@ static constexpr OrderRow orderRows[] = {
      /*listedRows=*/1024, /*listedSequences=*/256},
 };
 
+static constexpr SharesRow sharesRows[] = {
+    // Not measured. One block for each multiprocessor, since the last bits of a second round would
+    // take as long as a whole one; eight iterations fill the ring of copies. The blocks for few
+    // rows: an operand of few rows is read often, from the L2, and the other once, from memory;
+    // half of the columns halve the states (128 rows of 4096 columns by 8 shares: 17 MB).
+    {"roles",
+     16,
+     /*most=*/16,
+     /*iterations=*/8,
+     /*rowsOfMerge=*/8,
+     {{64, 64, 128}, {128, 128, 128}}},
+};
+
+const SharesRow *tilewright::findSharesRow(llvm::StringRef target) {
+  const Target *chip = Target::find(target);
+  for (const SharesRow &row : sharesRows)
+    if (row.target == target || (row.target == "roles" && chip && chip->hasRoles()))
+      return &row;
+  return nullptr;
+}
+
+const SharesRow *tilewright::getAnySharesRow() { return sharesRows; }
+
 const OrderRow *tilewright::findOrderRow(llvm::StringRef target) {
   const Target *chip = Target::find(target);
   for (const OrderRow &row : orderRows)
@@ -139,4 +162,17 @@ ExprAttr tilewright::getApartCondition(const ApartRow &row, int64_t multiprocess
         {instances, w(Function::Max, {w(row.halves * multiprocessors / 2), ofTerms})});
   return w.all(
       {w(Function::Greater, {terms, w(1)}), w(Function::Select, {isEven, isLonger, areFew})});
+}
+
+ExprAttr tilewright::getShares(const SharesRow &row, int64_t multiprocessors, ExprAttr blocks,
+                               ExprAttr iterations) {
+  Writer w{blocks.getContext()};
+  ExprAttr free = w(Function::FloorDiv, {w(multiprocessors), w(Function::Max, {blocks, w(1)})});
+  ExprAttr ofLength = w(Function::FloorDiv, {iterations, w(row.iterations)});
+  ExprAttr shares = w(Function::Min, {w(Function::Min, {free, ofLength}), w(row.most)});
+  return w(Function::Max, {shares, w(1)});
+}
+
+std::string tilewright::describe(const SharesRow &row) {
+  return row.target.str() + ", up to " + std::to_string(row.bits) + " bits";
 }

@@ -45,6 +45,33 @@ struct OrderRow {
   int64_t listedRows, listedSequences; ///< at least, of a sequence on average; at most
 };
 
+/// When instances share the iterations of a loop whose states merge (`tile.combine`).
+struct SharesRow {
+  llvm::StringLiteral target; ///< "roles" (of base/Target), or a name of base/Target
+  int64_t bits;               ///< of an element of the loop's products: maximum
+  int64_t most;               ///< shares
+  int64_t iterations;         ///< of a share, at least
+  int64_t rowsOfMerge;        ///< of a block of the launch that merges: maximum
+  /// For results of at most `extent` rows, blocks of at most these rows and columns. With fewer
+  /// columns there are more blocks and fewer shares, whose states take less memory.
+  struct Blocks {
+    int64_t extent, rows, columns;
+  } few[2];
+};
+
+/// The row for a target; null if loops have no shares there.
+const SharesRow *findSharesRow(llvm::StringRef target);
+/// For targets without a row where a number of shares is asked for.
+const SharesRow *getAnySharesRow();
+
+/// The number of shares for that many blocks of results and iterations of the loop, which is 1 if
+/// the loop is not to be shared.
+tile::ExprAttr getShares(const SharesRow &row, int64_t multiprocessors, tile::ExprAttr blocks,
+                         tile::ExprAttr iterations);
+
+/// "roles, up to 16 bits".
+std::string describe(const SharesRow &row);
+
 /// The row for a target; null if sums are never in order there.
 const OrderRow *findOrderRow(llvm::StringRef target);
 /// For targets without a row where this form is asked for: its limits do not count then.

@@ -246,20 +246,8 @@ private:
     symbols->remove(kernel);
     kernel.setSymName(name + "_blocks");
     symbols->insert(kernel);
-    auto program = ProgramOp::create(
-        b, kernel.getLoc(), b.getStringAttr(name), kernel.getParamsAttr(),
-        kernel.getConstraintsAttr(), kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(),
-        kernel.getBindingsAttr(), kernel.getArgDefaultsAttr(), kernel.getArgConditionsAttr());
-    program->setAttr(programOfKernelName, b.getUnitAttr());
-    symbols->insert(program);
-    Block &body = program.getBody().emplaceBlock();
-    for (BlockArgument argument : kernel.getArgs())
-      body.addArgument(argument.getType(), argument.getLoc());
-    b.setInsertionPointToStart(&body);
-    LaunchOp::create(b, kernel.getLoc(), kernel.getSymName(), body.getArguments(),
-                     b.getArrayAttr({}), b.getArrayAttr({}), ExprAttr(), ArrayAttr());
+    symbols->insert(makeProgramOf(kernel, name, b.getUnitAttr()));
     kernel.setConstraintsAttr(b.getArrayAttr({}));
-    kernel.removeArgDefaultsAttr();
   }
 
   void addLaunch(LaunchOp launch, unsigned argument, ViewType turned, KernelOp transpose) {

@@ -508,14 +508,13 @@ const StridedArray &KernelCall::array(const std::string &name) const {
   return found->second.array;
 }
 
-bool KernelCall::runTwice() {
-  if (!run())
+bool KernelCall::runTwice(RunSettings settings) {
+  if (!run(settings))
     return false;
   std::map<std::string, std::vector<uint8_t>> first;
   for (const auto &[name, bound] : arrays)
     if (!bound.isInput)
       first[name] = bound.array.readBytes();
-  RunSettings settings;
   settings.threads = 3;
   if (!run(settings))
     return false;

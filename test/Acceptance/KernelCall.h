@@ -72,7 +72,7 @@ public:
   /// False after a failure of the test.
   bool run(RunSettings settings = {});
   /// Runs again with another number of threads: all outputs must be bitwise equal.
-  bool runTwice();
+  bool runTwice(RunSettings settings = {});
 
   std::vector<double> read(const std::string &name) const { return array(name).read(); }
   std::vector<uint8_t> readBytes(const std::string &name) const { return array(name).readBytes(); }

@@ -56,7 +56,7 @@ Layout transposedLayout(int64_t rows) {
 }
 
 void checkMatmul(const MatmulProblem &p, MatmulTypes types, const char *activation, bool withBias,
-                 bool isTransposed, Params blocks, uint64_t seed) {
+                 bool isTransposed, Params blocks, uint64_t seed, const char *sums = "auto") {
   auto [type, output] = types;
   double deviation = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(p.K, 1)));
   std::vector<double> a = normals(p.M * p.K, 3 * seed, type);
@@ -75,7 +75,9 @@ void checkMatmul(const MatmulProblem &p, MatmulTypes types, const char *activati
     call.input("bias", elementType(output), {p.N}, bias);
   call.output("c", elementType(output), {p.M, p.N});
   call.scalar("alpha", p.alpha);
-  call.runTwice();
+  RunSettings settings;
+  settings.sums = sums;
+  call.runTwice(settings);
 
   LayerResult ref =
       matmul(p, a, b, bias, Precision::reference(), {RoundoffModel::All, output, output});
@@ -104,6 +106,22 @@ TEST_P(Matmul, EveryEpilogue) {
         checkMatmul(problem, GetParam(), name, withBias, seed % 3 == 1, blocks, seed);
         ++seed;
       }
+}
+
+/// Parts of K, more of them than iterations, too, whose sums are added.
+TEST_P(Matmul, SharesOfK) {
+  uint64_t seed = 101;
+  for (const char *sums : {"shares=2", "shares=3", "shares=7"})
+    for (Sizes size : {Sizes{1, 1, 1}, {60, 200, 257}, {130, 70, 300}, {33, 5, 0}, {0, 4, 5}}) {
+      MatmulProblem problem;
+      problem.M = size.M;
+      problem.N = size.N;
+      problem.K = size.K;
+      problem.alpha = 0.5;
+      problem.activation = Activation::Silu;
+      checkMatmul(problem, GetParam(), "silu", /*withBias=*/true, seed % 2, {}, seed, sums);
+      ++seed;
+    }
 }
 
 class Swiglu : public ::testing::TestWithParam<Type> {};

@@ -418,7 +418,7 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll' and 'tile.ascending'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll', 'tile.combine' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
@@ -447,6 +447,56 @@ func.func private @unrolled_by(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {
   } {tile.unroll = 4}
   return
+}
+
+// -----
+
+func.func private @combined_by(%n: i32) {
+  // expected-error @+1 {{'tile.combine' must be on an scf.for and name a function, but got unit on scf.for}}
+  scf.for %i = %n to %n step %n : i32 {
+  } {tile.combine}
+  return
+}
+
+// -----
+
+func.func private @combined(%c: i1) {
+  // expected-error @+1 {{'tile.combine' must be on an scf.for and name a function, but got @combined on scf.if}}
+  scf.if %c {
+  } {tile.combine = @combined}
+  return
+}
+
+// -----
+
+func.func private @combined_nothing(%n: i32) {
+  // expected-error @+1 {{a loop with 'tile.combine' must carry values, but got none; leave out the attribute}}
+  scf.for %i = %n to %n step %n : i32 {
+  } {tile.combine = @combined_nothing}
+  return
+}
+
+// -----
+
+func.func private @combined_by_none(%n: i32) -> i32 {
+  // expected-error @+1 {{merges states by @none, which is no function of the module; define it, or link its file}}
+  %sum = scf.for %i = %n to %n step %n iter_args(%old = %n) -> (i32) : i32 {
+    scf.yield %old : i32
+  } {tile.combine = @none}
+  return %sum : i32
+}
+
+// -----
+
+// expected-note @+1 {{the function}}
+func.func private @merge(i32) -> i32
+
+func.func private @combined_by_other(%n: i32) -> i32 {
+  // expected-error @+1 {{merges states by @merge, which must take two states and return one, that is '(i32, i32) -> i32', but got '(i32) -> i32'; change the types of the function}}
+  %sum = scf.for %i = %n to %n step %n iter_args(%old = %n) -> (i32) : i32 {
+    scf.yield %old : i32
+  } {tile.combine = @merge}
+  return %sum : i32
 }
 
 // -----

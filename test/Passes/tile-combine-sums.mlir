@@ -7,7 +7,7 @@
 // RUN: tilewright-opt %t/kernel.mlir --tile-combine-sums="target=sm_90a sums=whole" | FileCheck %s --check-prefix=WHOLE --implicit-check-not=_apart
 // RUN: tilewright-opt %t/kernel.mlir --tile-combine-sums 2>&1 | FileCheck %s --check-prefix=WHOLE --implicit-check-not=_apart --implicit-check-not=remark
 // RUN: not tilewright-opt %t/kernel.mlir --tile-combine-sums="sums=some" 2>&1 | FileCheck %s --check-prefix=STRATEGY
-// STRATEGY: error: strategies of sums must be auto, whole, apart, ordered or unordered, but got 'some'
+// STRATEGY: error: strategies of sums must be auto, whole, apart, ordered, unordered or shares=N, but got 'some'
 
 //--- kernel.mlir
 !view = !tile.view<[?, ?, ?, D], T>

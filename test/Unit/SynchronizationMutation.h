@@ -48,8 +48,9 @@ struct Kernel {
   bool isOnlyReached = false;
   std::vector<std::string> schedule = {};
   /// --sums. With "auto", a backward has two kernels for keys, one of which adds the terms of
-  /// single heads, not only the one that processes all heads that share a head of K.
-  std::string sums = "whole,unordered";
+  /// single heads, not only the one that processes all heads that share a head of K, and a product
+  /// has kernels for shares of its loop.
+  std::string sums = "whole,unordered,shares=1";
 };
 inline void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 

@@ -414,6 +414,14 @@ Kernel latentBytes() {
   return kernel;
 }
 
+/// Shares of a product, with the blocks for results of up to 64, up to 128, and more rows.
+Kernel sharedProduct() {
+  Kernel kernel = {"matmul_shares", "matmul", "sm_90a", {{"T", "f16"}}, 0, {40, 136, 328}, {}, 0};
+  kernel.launches = {{{100, 136, 328}}, {{136, 264, 328}}};
+  kernel.sums = "shares=2";
+  return kernel;
+}
+
 const std::vector<Kernel> kOtherKernels = {
     decode(),
     decodeBytes(),
@@ -425,6 +433,7 @@ const std::vector<Kernel> kOtherKernels = {
             withoutResult(kLaunches)),
     rolesOf("saving_probs", "attention_forward_saved_probs", kHalf, {}, 0, kScaledLaunches),
     {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    sharedProduct(),
     {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"int4", "int4_matmul", "sm_90a", {{"T", "f16"}}, 4, kProduct, {}, 0},
     {"grouped", "grouped_matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},

@@ -6,6 +6,7 @@
 #include "tools/tilewright-bench/BenchRunner.h"
 
 #include "lib/Driver/ToolSupport.h"
+#include "passes/Tile/ProgramOfKernel.h"
 
 #include "mlir/IR/SymbolTable.h"
 
@@ -151,7 +152,7 @@ llvm::Expected<std::unique_ptr<BenchRunner>> tilewright::createGpuRunner(KernelR
                                                                          const GpuOptions &options,
                                                                          CacheFlush *flush) {
   mlir::Operation *entry = kernel.getEntry();
-  llvm::StringRef name = mlir::SymbolTable::getSymbolName(entry).getValue();
+  llvm::StringRef name = getEntryName(entry);
   const Target *target = Target::find(options.target);
   const runtime::DeviceInfo &info = device.getInfo();
   bool assemble = !target || target->cubinServes(info.major, info.minor);

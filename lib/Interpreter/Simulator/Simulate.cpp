@@ -10,6 +10,7 @@
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
 #include "lib/Interpreter/TgpuKernels.h"
 #include "lib/Interpreter/Watch.h"
+#include "passes/Tile/ProgramOfKernel.h"
 
 #include <cstring>
 
@@ -202,7 +203,7 @@ SimulatedModule::~SimulatedModule() = default;
 
 LogicalResult SimulatedModule::run(StringRef entry, const llvm::StringMap<Argument> &arguments,
                                    const SimulationOptions &options) {
-  Operation *found = SymbolTable::lookupSymbolIn(*impl->copy, entry);
+  Operation *found = findEntryByName(*impl->copy, entry);
   if (!found)
     return impl->module.emitError() << "has no kernel or program @" << entry;
   Snapshot inputs(arguments);

@@ -1,0 +1,307 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: rm -rf %t && split-file %s %t
+// RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a" | FileCheck %t/kernel.mlir --implicit-check-not=tile.combine
+// RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a sums=shares=3" | FileCheck %t/kernel.mlir --check-prefix=GIVEN
+// No shares: on the CPU, where no row applies, or as given. A kernel becomes a program on all GPUs.
+// RUN: tilewright-opt %t/kernel.mlir --tile-share-loops 2>&1 | FileCheck %t/kernel.mlir --check-prefix=CPU --implicit-check-not=_share --implicit-check-not=tile.combine --implicit-check-not=remark
+// RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_80" | FileCheck %t/kernel.mlir --check-prefix=NONE --implicit-check-not=_share
+// RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a sums=whole,shares=1" | FileCheck %t/kernel.mlir --check-prefix=NONE --implicit-check-not=_share
+// RUN: tilewright-opt %t/remarks.mlir --split-input-file --tile-share-loops="target=sm_90a" --verify-diagnostics
+// RUN: not tilewright-opt %t/kernel.mlir --tile-share-loops="sums=shares=65" 2>&1 | FileCheck %t/kernel.mlir --check-prefix=MANY
+// RUN: not tilewright-opt %t/kernel.mlir --tile-combine-sums="sums=shares=x" 2>&1 | FileCheck %t/kernel.mlir --check-prefix=TEXT
+
+//--- kernel.mlir
+// MANY: error: the shares of a loop must be from 1 to 64, but got '65'
+// TEXT: error: the shares of a loop must be from 1 to 64, but got 'x'
+
+!view = !tile.view<[?, ?], T>
+!c = !tile.tile<[ROWS, COLUMNS], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+// CPU-NOT: tile.program
+// CPU: tile.kernel @product
+// CPU-NOT: tile.kernel
+// NONE: tile.program @product_launches
+// NONE: attributes {of_kernel = "product"} {
+// NONE-NEXT: tile.launch @product(%a, %b, %row, %c) : !tile.view
+
+// The program has a form for results of up to 64 rows, up to 128, and more. Shares are multiprocessors by blocks, as far as
+// there are iterations.
+// CHECK-LABEL: tile.program @product_launches
+// CHECK-NEXT: params(T: type, COLUMNS: int = block(), ROWS: int = block(), STEP: int = 64)
+// CHECK-NEXT: require(dim(c, 0) == dim(a, 0))
+// CHECK: attributes {of_kernel = "product"} {
+// CHECK: %[[STATES:.*]] = tile.workspace [select(and(bits(T) <= 16, select(dim(c, 0) <= 64,
+// CHECK-SAME: max(min(min(floordiv(132, max(ceildiv(dim(c, 0), min(ROWS, 64)) * ceildiv(dim(c, 1), min(COLUMNS, 128)), 1)), floordiv(ceildiv(dim(a, 1), STEP), 8)), 16), 1)
+// CHECK-SAME: > 1), {{.*}} 0), dim(c, 0), ceildiv(dim(c, 1), 16) * 16] : !tile.view<[?, ?, ?], f32>
+// CHECK: tile.launch @product(%a, %b, %row, %c){{ +}}when (select(bits(T) <= 16, not({{.*}} > 1), true))
+// CHECK: tile.launch @product_share(%a, %b, %row, %c, %[[STATES]]) with (ROWS = min(ROWS, 64), COLUMNS = min(COLUMNS, 128)){{ +}}when ({{.*}} > 1), dim(c, 0) <= 64))
+// CHECK: tile.launch @product_share(%a, %b, %row, %c, %[[STATES]]) with (ROWS = min(ROWS, 128), COLUMNS = min(COLUMNS, 128)){{ +}}when ({{.*}} > 1), and(not(dim(c, 0) <= 64), dim(c, 0) <= 128)))
+// CHECK: tile.launch @product_share(%a, %b, %row, %c, %[[STATES]]){{ +}}when ({{.*}} > 1), and(not(dim(c, 0) <= 64), not(dim(c, 0) <= 128))))
+// CHECK: tile.launch @product_merge(%a, %b, %row, %c, %[[STATES]]) with (ROWS = min(ROWS, 8)){{ +}}when (
+
+// GIVEN-LABEL: tile.program @product_launches
+// GIVEN: tile.workspace [select(3 > 1, 3, 0), dim(c, 0),
+// GIVEN: tile.launch @product_share(
+// GIVEN: tile.launch @product_merge(
+// GIVEN: strategy = "a share of the iterations of its loop, as given"
+
+// CHECK-LABEL: tile.kernel @product
+// CHECK: require(dim(c, 0) == dim(a, 0))
+// CHECK: scf.for
+
+// An instance for each share has a range of the iterations.
+// CHECK-LABEL: tile.kernel @product_share
+// CHECK-NOT: require
+// CHECK: (%a: {{.*}}, %c: {{.*}}, %states: !tile.view<[?, ?, ?], f32>)
+// CHECK: grid(%m = ceildiv(dim(c, 0), ROWS), %n = ceildiv(dim(c, 1), COLUMNS), %share = dim(states, 0)) attributes {strategy = "a share of the iterations of its loop, by the table: roles, up to 16 bits"}
+// CHECK: %[[STEP:.*]] = tile.param STEP : i32
+// CHECK: %[[DEPTH:.*]] = tile.dim %a, 1
+// CHECK: %[[SHARES:.*]] = tile.dim %states, 0
+// CHECK: %[[ITERATIONS:.*]] = arith.divsi %{{.*}}, %[[STEP]]
+// CHECK: %[[EACH:.*]] = arith.divsi %{{.*}}, %[[SHARES]]
+// CHECK: %[[BEFORE:.*]] = arith.muli %share, %[[EACH]]
+// CHECK: %[[FIRST:.*]] = arith.minsi %[[BEFORE]], %[[ITERATIONS]]
+// CHECK: %[[NEXT:.*]] = arith.addi %[[FIRST]], %[[EACH]]
+// CHECK: %[[END:.*]] = arith.minsi %[[NEXT]], %[[ITERATIONS]]
+// CHECK: arith.muli %[[END]], %[[STEP]]
+// CHECK: %[[UPPER:.*]] = arith.minsi %{{.*}}, %[[DEPTH]]
+// CHECK: arith.muli %[[FIRST]], %[[STEP]]
+// CHECK: %[[STATE:.*]] = scf.for %{{.*}} = %{{.*}} to %[[UPPER]] step %[[STEP]]
+// CHECK: tile.store %[[STATE]], %states[%share, %{{.*}}, %{{.*}}]
+// CHECK-NOT: tile.store
+
+// States are merged in order, four at a time, and the kernel continues with the result.
+// CHECK-LABEL: tile.kernel @product_merge
+// CHECK: grid(%m = ceildiv(dim(c, 0), ROWS), %n = ceildiv(dim(c, 1), COLUMNS)) attributes {strategy = "the merge of shares of a loop
+// CHECK: %[[ALL:.*]] = tile.dim %states, 0
+// CHECK: %[[MERGED:.*]] = scf.for %[[SHARE:.*]] = %{{.*}} to %[[ALL]] step %{{.*}} iter_args(%[[OLD:.*]] = %{{.*}})
+// CHECK: %[[S0:.*]] = tile.load %states[%[[SHARE]], %{{.*}}, %{{.*}}]
+// CHECK: %[[S1:.*]] = tile.load %states[
+// CHECK: tile.load %states[
+// CHECK: tile.load %states[
+// CHECK: %[[M0:.*]] = func.call @merge(%[[OLD]], %[[S0]])
+// CHECK: %[[M1:.*]] = func.call @merge(%[[M0]], %[[S1]])
+// CHECK: arith.select %{{.*}}, %[[M1]], %[[M0]]
+// CHECK: %[[ROW:.*]] = tile.load %row[
+// CHECK: tile.expand %[[ROW]]
+// CHECK: arith.addf %[[MERGED]],
+// CHECK: tile.store %{{.*}}, %c[
+tile.kernel @product
+    params(T: type, COLUMNS: int = block(), ROWS: int = block(), STEP: int = 64)
+    require(dim(c, 0) == dim(a, 0))
+    (%a: !view, %b: !view, %row: !tile.view<[?], f32>, %c: !tile.view<[?, ?], f32>)
+    grid(%m = ceildiv(dim(c, 0), ROWS), %n = ceildiv(dim(c, 1), COLUMNS)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.param ROWS : i32
+  %columns = tile.param COLUMNS : i32
+  %step = tile.param STEP : i32
+  %i = arith.muli %m, %rows : i32
+  %j = arith.muli %n, %columns : i32
+  %depth = tile.dim %a, 1 : !view
+  %zero = tile.constant 0.0 : !c
+  %sum = scf.for %k = %c0 to %depth step %step iter_args(%old = %zero) -> (!c) : i32 {
+    %a_tile = tile.load %a[%i, %k] : !view -> !tile.tile<[ROWS, STEP], T>
+    %b_tile = tile.load %b[%k, %j] : !view -> !tile.tile<[STEP, COLUMNS], T>
+    %new = tile.dot %a_tile, %b_tile, %old : !tile.tile<[ROWS, STEP], T>, !tile.tile<[STEP, COLUMNS], T> -> !c
+    scf.yield %new : !c
+  } {tile.combine = @merge}
+  %row_tile = tile.load %row[%j] : !tile.view<[?], f32> -> !tile.tile<[COLUMNS], f32>
+  %row_each = tile.expand %row_tile dim 0 : !tile.tile<[COLUMNS], f32> -> !c
+  %all = arith.addf %sum, %row_each : !c
+  tile.store %all, %c[%i, %j] : !c, !tile.view<[?, ?], f32>
+}
+
+//--- remarks.mlir
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.kernel @branch(%x: !view, %c: !view, %n: i32) grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = tile.constant 0.0 : !c
+  %is_any = arith.cmpi sgt, %n, %c0 : i32
+  %result = scf.if %is_any -> (!c) {
+    // expected-remark @+1 {{has no shares: it is not in the body of a kernel}}
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+      scf.yield %old : !c
+    } {tile.combine = @merge}
+    scf.yield %sum : !c
+  } else {
+    scf.yield %zero : !c
+  }
+  tile.store %result, %c[0, 0] : !c, !view
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+
+func.func private @add(%a: i32, %b: i32) -> i32 {
+  %sum = arith.addi %a, %b : i32
+  return %sum : i32
+}
+
+tile.kernel @scalar(%c: !view, %n: i32) grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // expected-remark @+1 {{has no shares: it does not carry a single tile of two dimensions, by an i32}}
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %c0) -> (i32) : i32 {
+    scf.yield %old : i32
+  } {tile.combine = @add}
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.kernel @twice(%c: !view, %d: !view) grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %n = tile.dim %c, 1 : !view
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: its kernel has not exactly one store, in its body, and one such loop}}
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    scf.yield %old : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[0, 0] : !c, !view
+  tile.store %sum, %d[0, 0] : !c, !view
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.kernel @part(%c: !view) grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %n = tile.dim %c, 1 : !view
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: what is made of it is not stored to an argument, in its own shape}}
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    scf.yield %old : !c
+  } {tile.combine = @merge}
+  %part = tile.subview %c dim 0 from %c1 size %n : !view
+  tile.store %sum, %part[0, 0] : !c, !view
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.kernel @behind(%c: !view) grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %n = tile.dim %c, 1 : !view
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: the place of its result is computed behind it}}
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    scf.yield %old : !c
+  } {tile.combine = @merge}
+  %row = arith.addi %m, %c1 : i32
+  tile.store %sum, %c[%row, 0] : !c, !view
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.kernel @range(%c: !view, %n: i32) grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: its iterations are not from 0 to an expression over the program}}
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    scf.yield %old : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[0, 0] : !c, !view
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], ACC>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.program @program(%c: !tile.view<[?, ?], f32>) {
+  tile.launch @types(%c) with (T = f32) : !tile.view<[?, ?], f32>
+}
+
+tile.kernel @types params(T: type, let ACC: type = accumulator(T)) (%c: !tile.view<[?, ?], T>)
+    grid(%m = ceildiv(dim(c, 0), 8)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %n = tile.dim %c, 1 : !tile.view<[?, ?], T>
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: the program has no parameter 'ACC' with the value of the kernel's, the type of states}}
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    scf.yield %old : !c
+  } {tile.combine = @merge}
+  %rounded = tile.cast %sum : !c -> !tile.tile<[8, 8], T>
+  tile.store %rounded, %c[0, 0] : !tile.tile<[8, 8], T>, !tile.view<[?, ?], T>
+}
+
+// -----
+
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[8, 8], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.program @program(%c: !view, %n: i32) {
+  tile.launch @grid(%c, %n) : !view, i32
+}
+
+tile.kernel @grid(%c: !view, %n: i32) grid(%m = n) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %depth = tile.dim %c, 1 : !view
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: the grid, or an extent of the result, is no expression over the program}}
+  %sum = scf.for %k = %c0 to %depth step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    scf.yield %old : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[0, 0] : !c, !view
+}
