@@ -33,7 +33,11 @@ void RoleWriter::writeBlock(Block &block) {
     if (computes() && llvm::is_contained(readsAhead, &op))
       continue;
     b.setLoc(op.getLoc());
-    if (role == Role::Load)
+    if (role == Role::Gather)
+      writeForGather(op);
+    else if (gatherOps.contains(&op))
+      continue;
+    else if (role == Role::Load)
       writeForLoad(op);
     else if (role == Role::Reduce)
       writeForReduce(op);
@@ -167,6 +171,8 @@ void RoleWriter::writeZeros(Operation *op) {
 const RolePart *RoleWriter::getPart() {
   if (role == Role::Load)
     return &slice.load;
+  if (role == Role::Gather)
+    return &slice.gather;
   if (!computes())
     return &slice.reduce;
   if (!slice.split)
@@ -195,7 +201,7 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
     if (position == 0) {
       if (channel.empty)
         AcquireOp::create(b, channel.empty, uses[i]);
-      ExpectOp::create(b, channel.full, uses[i], channel.group->getBytes());
+      ExpectOp::create(b, channel.full, uses[i], channel.group->getCopiedBytes());
     }
     SmallVector<Value> indices = getAll(copy.getIndices());
     SmallVector<int64_t> staticIndices(copy.getStaticIndices());
@@ -259,7 +265,7 @@ void RoleWriter::writeForCompute(Operation &op) {
     for (auto [j, copy] : llvm::enumerate(channel.group->copies))
       map.map(CopyAsyncOp(copy).getBuffer(), getSlot(i, j));
   }
-  if (has(&op))
+  if (has(&op) && !readGathered(op))
     writeOp(op);
   handOver(op);
   for (auto [i, channel] : llvm::enumerate(channels)) {

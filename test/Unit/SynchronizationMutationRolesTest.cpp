@@ -337,6 +337,15 @@ Kernel decodeBytes() {
   return kernel;
 }
 
+/// With a factor for each key and value, which two more warps gather.
+Kernel decodeByToken() {
+  Kernel kernel = decodeBytes();
+  kernel.label = "decode_by_token";
+  kernel.params = {{"T", "bf16"},  {"D", "128"},        {"CACHE", "e4m3"}, {"BY_TOKEN", "true"},
+                   {"GROUP", "2"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}};
+  return kernel;
+}
+
 /// The same of listed blocks.
 Kernel decodeLists() {
   Kernel kernel = decode();
@@ -417,6 +426,7 @@ Kernel latentBytes() {
 const std::vector<Kernel> kOtherKernels = {
     decode(),
     decodeBytes(),
+    decodeByToken(),
     decodeLists(),
     latentDecode(),
     latentBytes(),
