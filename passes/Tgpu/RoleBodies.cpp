@@ -236,13 +236,26 @@ static bool isOperandOfTile(Operation &op) {
          llvm::any_of(write.getBuffer().getUsers(), llvm::IsaPred<WgmmaOp>);
 }
 
+/// Whether warps have met, and have not accessed shared memory since: the barriers before and after
+/// a copy are one where another role copies.
+static bool followsSync(ImplicitLocOpBuilder &b) {
+  Block *block = b.getInsertionBlock();
+  for (Operation &op : llvm::reverse(llvm::make_range(block->begin(), b.getInsertionPoint()))) {
+    if (isa<SyncOp>(op))
+      return true;
+    if (!isMemoryEffectFree(&op) && !isa<WaitOp>(op))
+      return false;
+  }
+  return false;
+}
+
 void RoleWriter::writeForCompute(Operation &op) {
   if (isa<CopyAsyncOp, CopyCommitOp, CopyWaitOp>(op))
     return;
   if (isa<AllocOp>(op)) // allocations are outside of roles and exist already
     return;
   if (auto sync = dyn_cast<SyncOp>(op)) {
-    if (barrier && !isHeadOfRound(sync))
+    if (barrier && !isHeadOfRound(sync) && !followsSync(b))
       SyncOp::create(b, barrier);
     return;
   }

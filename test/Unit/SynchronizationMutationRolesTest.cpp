@@ -397,8 +397,8 @@ Kernel latentDecode() {
 }
 
 const char *const kBothOperands =
-    "of an operand that is written directly before the other operand of the same product, whose "
-    "fence and barrier order both; or one of two barriers that begin an iteration";
+    "of a part of the queries that is written directly before the next one, whose fence and "
+    "barrier order both";
 
 /// Latent rows of 8 bits, with factors and columns of 16 bits beside them.
 Kernel latentBytes() {
@@ -418,7 +418,7 @@ Kernel latentBytes() {
                    0,
                    few,
                    {{"tgpu.sync", kBothOperands}, {"tgpu.fence_async", kBothOperands}},
-                   31};
+                   7};
   kernel.launches = launchesOfLatentRows(few);
   return kernel;
 }
