@@ -33,7 +33,7 @@ each. The reference of prefill is that of rows evenly taken from each sequence.
 The cases `append T<new keys>` write to pages, by themselves or (halves, pairs) with rotary embedding of keys and queries;
 `append + decode <case>` are a whole step in one graph. They have sides of their own (gpubench/append.py). So do the cases
 `cascade <sequences> <shared keys> + <own keys>`, of sequences that share their first keys (gpubench/cascade.py). The cases
-`mla H<heads> B<sequences> S<keys>` and `... 2 rows` are of multi-head latent attention (gpubench/mla.py), and those of
+`mla H<heads> B<sequences> S<keys>`, `... 2 rows` and `mla bytes ...` are of latent attention (gpubench/mla.py), and those of
 `sparse B<sequences> S<keys> <blocks> x 64` of blocks of keys that are chosen (gpubench/sparse.py).
 """
 

@@ -305,21 +305,22 @@ tile.kernel @attention_mla_decode_bytes_part
     %x = tile.select %keep, %base2, %masked_out : !keep, !s
     %p, %max_new, %sum_new, %rescale = func.call @softmax_of_block(%x, %max_old, %sum_old)
         : (!s, !row, !row) -> (!s, !row, !row, !row)
+    // All parts of P before the first product: one barrier serves them.
     %p_0 = func.call @p_by_token(%p, %by_0) : (!s, !by) -> !s
     %p_tile_0 = tile.cast %p_0 : !s -> !p
-    %acc_0_kept = func.call @rescaled(%rescale, %acc_0_old) : (!row, !o) -> !o
-    %acc_0_new = tile.dot %p_tile_0, %k_0, %acc_0_kept : !p, !k_part -> !o
     %p_1 = func.call @p_by_token(%p, %by_1) : (!s, !by) -> !s
     %p_tile_1 = tile.cast %p_1 : !s -> !p
-    %acc_1_kept = func.call @rescaled(%rescale, %acc_1_old) : (!row, !o) -> !o
-    %acc_1_new = tile.dot %p_tile_1, %k_1, %acc_1_kept : !p, !k_part -> !o
     %p_2 = func.call @p_by_token(%p, %by_2) : (!s, !by) -> !s
     %p_tile_2 = tile.cast %p_2 : !s -> !p
-    %acc_2_kept = func.call @rescaled(%rescale, %acc_2_old) : (!row, !o) -> !o
-    %acc_2_new = tile.dot %p_tile_2, %k_2, %acc_2_kept : !p, !k_part -> !o
     %p_3 = func.call @p_by_token(%p, %by_3) : (!s, !by) -> !s
     %p_tile_3 = tile.cast %p_3 : !s -> !p
+    %acc_0_kept = func.call @rescaled(%rescale, %acc_0_old) : (!row, !o) -> !o
+    %acc_1_kept = func.call @rescaled(%rescale, %acc_1_old) : (!row, !o) -> !o
+    %acc_2_kept = func.call @rescaled(%rescale, %acc_2_old) : (!row, !o) -> !o
     %acc_3_kept = func.call @rescaled(%rescale, %acc_3_old) : (!row, !o) -> !o
+    %acc_0_new = tile.dot %p_tile_0, %k_0, %acc_0_kept : !p, !k_part -> !o
+    %acc_1_new = tile.dot %p_tile_1, %k_1, %acc_1_kept : !p, !k_part -> !o
+    %acc_2_new = tile.dot %p_tile_2, %k_2, %acc_2_kept : !p, !k_part -> !o
     %acc_3_new = tile.dot %p_tile_3, %k_3, %acc_3_kept : !p, !k_part -> !o
     tile.yield %max_new, %sum_new, %acc_0_new, %acc_1_new, %acc_2_new, %acc_3_new : !row, !row, !o, !o, !o, !o
   }

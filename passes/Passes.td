@@ -1303,6 +1303,12 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), stores tile 0 instead of
     adding it, ends the turn when the sum is in memory, and tiles are taken by `tgpu.take_tile .. all`.
 
+    Rows that an iteration gathers (`tile.gather` of a tile of rank 1), at indices that it computes from its number,
+    scalars and views that the kernel does not write, such as a factor for each key of a cache in pages, become the role
+    "gather" of two warps. It computes the indices, gathers the rows before it acquires a slot, writes them, and arrives
+    at the barriers of the copies that the loop reads first. Equal gathers in both sides of a branch are one. They
+    remain in `compute` with `reduce_stages`, `compute_roles` = 2, or fewer than 40 registers for `load`.
+
     Work in addition to the instances (`tile.spread`) becomes the role "spread", which consists of the warps that would
     otherwise be idle. It does not follow the tiles of the other roles: it executes the block's share of the work
     (`tgpu.share`), and waits for the sums that it reads (`tgpu.await_turn .. last`). It uses no shared memory. It

@@ -1,6 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Cases of bench/serving.py of multi-head latent attention: bf16, a cache of rows of 576 columns in pages of 64 rows, of which
-512 are the value."""
+512 are the value: in bf16, or e4m3 with a factor for each 128 of them."""
 
 import math
 
@@ -8,6 +8,7 @@ from gpubench.append import Program
 from gpubench.graphs import graph_of, time_graphs
 
 DIM, VALUE_DIM, ROWS = 576, 512, 64
+SPANS, LARGEST = 4, 448  # factors of a row, and the largest e4m3
 ERROR = 0.006
 CHECKED = 4  # sequences
 ROTATED_BYTES = 200e6  # several times the L2
@@ -24,6 +25,13 @@ class Copy:
         pages = math.ceil(case.keys / ROWS)
         self.q = normal(case.batch, case.queries, case.heads, DIM)  # as a projection writes them
         self.k = normal(case.batch * pages, ROWS, 1, DIM)
+        if case.is_bytes:
+            spans = self.k[..., :VALUE_DIM].float().view(-1, SPANS, VALUE_DIM // SPANS)
+            self.scales = spans.abs().amax(-1) / LARGEST
+            self.bytes = (spans / self.scales[..., None]).to(torch.float8_e4m3fn).view(-1, ROWS, 1, VALUE_DIM)
+            self.rope = self.k[..., VALUE_DIM:].contiguous()
+            latent = self.bytes.float().view(-1, SPANS, VALUE_DIM // SPANS) * self.scales[..., None]
+            self.k = torch.cat((latent.view(-1, ROWS, 1, VALUE_DIM), self.rope.float()), -1)  # what the reference reads
         self.table = torch.randperm(case.batch * pages, device="cuda").int().view(case.batch, pages)
         self.lengths = torch.full((case.batch,), case.keys, dtype=torch.int32, device="cuda")
         self.o = torch.full((case.batch, case.queries, case.heads, VALUE_DIM), math.nan, device="cuda", dtype=torch.bfloat16)
@@ -43,15 +51,17 @@ class Copy:
 
 
 class MlaCase:
-    """Sides: `ours`, and `flashmla` if the package flash_mla is installed."""
+    """Sides: `ours`, and for a cache of bf16 `flashmla` if the package flash_mla is installed."""
 
-    def __init__(self, heads, batch, keys, queries=1):
-        self.heads, self.batch, self.keys, self.queries = heads, batch, keys, queries
-        self.name = f"mla H{heads} B{batch} S{keys // 1024}k" + (f" {queries} rows" if queries > 1 else "")
+    def __init__(self, heads, batch, keys, queries=1, is_bytes=False):
+        self.heads, self.batch, self.keys, self.queries, self.is_bytes = heads, batch, keys, queries, is_bytes
+        self.name = f"mla {'bytes ' if is_bytes else ''}H{heads} B{batch} S{keys // 1024}k" + (
+            f" {queries} rows" if queries > 1 else "")
 
     @property
     def bytes(self):
-        return self.batch * self.keys * DIM * 2
+        of_row = VALUE_DIM + SPANS * 4 + (DIM - VALUE_DIM) * 2 if self.is_bytes else DIM * 2
+        return self.batch * self.keys * of_row
 
     @property
     def flops(self):
@@ -61,12 +71,17 @@ class MlaCase:
         params = {"D": DIM, "DV": VALUE_DIM, "T": "bf16", "GROUP": self.heads, "PAGE_ROWS": ROWS, "CAUSAL": "bottom_right"}
         values = {"q": copy.q.transpose(1, 2), "k_pages": copy.k, "o": copy.o.transpose(1, 2), "lse": copy.lse,
                   "block_table": copy.table, "seq_lens": copy.lengths, "scale": 1 / math.sqrt(DIM)}
-        launch = program.call(params, values, "attention_mla_decode", f"attention_mla_decode H{self.heads}")
+        name = "attention_mla_decode" + ("_bytes" if self.is_bytes else "")
+        if self.is_bytes:
+            values |= {"k_pages": copy.bytes, "rope_pages": copy.rope, "k_scales": copy.scales}
+        launch = program.call(params, values, name, f"{name} H{self.heads}")
 
         def ours():
             launch()
             return copy.o, copy.lse
         sides = {"ours": ours}
+        if self.is_bytes:
+            return sides
         try:
             from flash_mla import flash_mla_with_kvcache, get_mla_metadata
         except ImportError:
@@ -97,4 +112,4 @@ class MlaCase:
 
 
 MLA_CASES = [MlaCase(128, 64, 8192), MlaCase(128, 1, 16384), MlaCase(128, 128, 4096), MlaCase(128, 64, 8192, 2),
-             MlaCase(16, 64, 8192)]
+             MlaCase(16, 64, 8192), MlaCase(16, 64, 8192, is_bytes=True), MlaCase(128, 64, 8192, is_bytes=True)]

@@ -60,17 +60,15 @@ func.func private @dropped(%max: !row, %octave: !acc) -> !row {
   return %result : !row
 }
 
-// The same for the state of a row: its sum is relative to the maximum.
-func.func private @dropped_state(%max: !row, %given: !row, %octave: !acc) -> (!row, !row) {
-  %fp8 = tile.param bits(T) == 8 : i1
-  %first, %first_sum = scf.if %fp8 -> (!row, !row) {
-    %below = func.call @dropped(%max, %octave) : (!row, !acc) -> !row
-    %products = tile.expr %given * exp2((%max - %below) / full(%octave)) : !row
-    scf.yield %below, %products : !row, !row
-  } else {
-    scf.yield %max, %given : !row, !row
-  }
-  return %first, %first_sum : !row, !row
+// The same for the state of all rows, as numbers: without a sink, the compiler sees that the sum is zero. The sum is
+// relative to the maximum.
+func.func private @dropped_state(%max: !acc, %given: !acc, %octave: !acc) -> (!acc, !acc) {
+  %drop = func.call @drop(%octave) : (!acc) -> !acc
+  %below = tile.expr %max - %drop : !acc
+  %product = tile.expr %given * exp2((%max - %below) / %octave) : !acc
+  %first = tile.expr select(param(bits(T) == 8), %below, %max) : !acc
+  %first_sum = tile.expr select(param(bits(T) == 8), %product, %given) : !acc
+  return %first, %first_sum : !acc, !acc
 }
 
 // The state of the rows of a head before the first key. A sink counts as a key without a value.
@@ -83,9 +81,9 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %first_max = tile.expr min(max(%own, %lowest), %highest) : !acc
   %octave = tile.expr select(NATURAL, ln2, 1) : !acc
   %no_o = tile.constant 0 : !o
-  %no_max = tile.full %first_max : !row
-  %no_sum = tile.full %sink_weight : !row
-  %max, %sum = func.call @dropped_state(%no_max, %no_sum, %octave) : (!row, !row, !acc) -> (!row, !row)
+  %first, %first_sum = func.call @dropped_state(%first_max, %sink_weight, %octave) : (!acc, !acc, !acc) -> (!acc, !acc)
+  %max = tile.full %first : !row
+  %sum = tile.full %first_sum : !row
   return %max, %sum, %no_o : !row, !row, !o
 }
 

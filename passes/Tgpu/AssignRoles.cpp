@@ -18,12 +18,16 @@
 // (RoleHandover.cpp). The slots of copies that both read are empty when the warps of both have
 // read them.
 //
+// A row that iterations gather at indices known ahead comes from warps that compute the indices; it
+// shares the barriers of the copies that are read first (RoleGather.cpp).
+//
 // Work in addition to the instances of a kernel (tile.spread) gets another role, of warps that
 // would otherwise be idle.
 //
 // Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 
 #include "passes/Passes.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RoleWriter.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
@@ -50,6 +54,10 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
         return signalPassFailure();
       if (schedule.getReduceStages() == 0)
         slice->reductions.clear();
+      // The warps that gather have as many registers as the one that copies.
+      if (schedule.getComputeRoles() > 1 ||
+          schedule.getLoadRegisters() < RegisterLimits::ofDeepLoadRole)
+        slice->dropGathers();
       if (schedule.getComputeRoles() > 1) {
         slice->split = ComputeSplit::get(kernel);
         if (!slice->split || slice->spread) {

@@ -29,8 +29,14 @@ Operation *getAllocation(Value buffer) {
   return isa_and_nonnull<AllocOp, AllocRingOp>(op) ? op : nullptr;
 }
 
-/// Whether the operation makes earlier writes visible to other threads.
-bool isBarrier(Operation *op) { return isa<SyncOp, SignalOp, ArriveOp, AnyOp>(op); }
+/// Whether the operation makes earlier writes visible to other threads that may read them. Threads
+/// that acquire a slot only write it.
+bool isBarrier(Operation *op) {
+  if (auto arrive = dyn_cast<ArriveOp>(op))
+    return !llvm::all_of(arrive.getBarriers().getUsers(),
+                         [](Operation *user) { return isa<ArriveOp, AcquireOp>(user); });
+  return isa<SyncOp, SignalOp, AnyOp>(op);
+}
 
 class FenceInserter {
 public:

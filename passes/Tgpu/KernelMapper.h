@@ -126,6 +126,12 @@ private:
   /// products of the same block, so that one barrier serves all such tiles; for products of inner
   /// loops, so that it is written once.
   mlir::LogicalResult putForDots(mlir::Value value);
+  /// Whether one product takes a converted tile from registers, and another one from shared memory.
+  bool isReadBothWays(mlir::Value value);
+  /// Whether wgmma takes operand a from registers.
+  bool isAccumulator(tile::DotOp op, mlir::Attribute layout);
+  /// Writes the operands of a product by wgmma, and those of later products that exist already.
+  mlir::LogicalResult putForWgmma(tile::DotOp op);
   /// Whether mma.sync reads the operand from registers in its present layout.
   bool isReadFromRegisters(tile::DotOp op, unsigned operand);
   /// Waits for the copies in flight.

@@ -257,6 +257,22 @@ bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
   return isAccumulator || LayoutInference::isRematerialized(value);
 }
 
+/// Whether one product by wgmma takes a converted tile from registers, and another one, which reads
+/// its columns, from shared memory. It is written as soon as it is converted: held until the second
+/// product, the tiles of several loads exceed the registers.
+bool KernelMapper::isReadBothWays(Value value) {
+  bool fromRegisters = false, fromShared = false;
+  for (OpOperand &use : value.getUses()) {
+    auto dot = dyn_cast<tile::DotOp>(use.getOwner());
+    if (!dot || !isa<WgmmaAttr>(layouts.get(dot.getResult())) || !layouts.getWgmma(dot) ||
+        dot->getBlock() != value.getParentBlock())
+      return false;
+    bool isA = use.getOperandNumber() == 0 && !dot.getTransposeA();
+    (isA && layouts.get(value) == layouts.get(dot.getResult()) ? fromRegisters : fromShared) = true;
+  }
+  return fromRegisters && fromShared && getConvertedLoad(value);
+}
+
 LogicalResult KernelMapper::putForDots(Value value) {
   if (!LayoutInference::isTile(value) || LayoutInference::isStaged(value) ||
       LayoutInference::isRematerialized(value))
@@ -266,6 +282,13 @@ LogicalResult KernelMapper::putForDots(Value value) {
     unsigned operand = use.getOperandNumber();
     if (!dot || operand > 1)
       continue;
+    if (operand == 0 && dot.getTransposeA() && isReadBothWays(value)) {
+      SharedType buffer = getOperandBuffer(dot, operand);
+      if (!buffer)
+        return failure();
+      putInShared(value, buffer);
+      continue;
+    }
     bool isInner = dot->getBlock() != value.getParentBlock();
     // An accumulator's layout serves as operand a without conversion. Multiply-adds and wgmma of
     // the same block write their operands at the product.
@@ -305,23 +328,59 @@ FailureOr<Value> KernelMapper::getOperand(tile::DotOp op, unsigned operand, MmaA
   return Value(ReadOp::create(b, resultType, source, transpose));
 }
 
+bool KernelMapper::isAccumulator(tile::DotOp op, Attribute layout) {
+  Value lhs = op.getLhs();
+  return !LayoutInference::isStaged(lhs) && !op.getTransposeA() &&
+         (isReadBothWays(lhs) || !inShared.contains({lhs, getOperandBuffer(op, 0)})) &&
+         cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
+}
+
+LogicalResult KernelMapper::putForWgmma(tile::DotOp op) {
+  bool writes = false;
+  for (Operation *next = op; next; next = next->getNextNode()) {
+    auto dot = dyn_cast<tile::DotOp>(next);
+    if (!dot || !layouts.getWgmma(dot) || !isa<WgmmaAttr>(layouts.get(dot.getResult())))
+      continue;
+    for (unsigned operand : {0, 1}) {
+      Value value = dot->getOperand(operand);
+      SharedType buffer = getOperandBuffer(dot, operand);
+      if (!buffer)
+        return failure();
+      // Values behind the product may have been mapped, too, in another form of the iteration.
+      Operation *def = value.getDefiningOp();
+      bool isBehind = def && def->getBlock() == op->getBlock() && !def->isBeforeInBlock(op);
+      bool exists = !isBehind && map.contains(value) && !LayoutInference::isStaged(value) &&
+                    !inShared.contains({value, buffer});
+      if (!exists || (operand == 0 && isAccumulator(dot, layouts.get(dot.getResult()))))
+        continue;
+      writes |= dot == op;
+      if (writes)
+        putInShared(value, buffer);
+    }
+    // Nothing is gained without a barrier.
+    if (dot == op && !writes)
+      return success();
+  }
+  return success();
+}
+
 LogicalResult KernelMapper::mapWgmma(tile::DotOp op, WgmmaAttr layout) {
   SharedType types[] = {getOperandBuffer(op, 0), getOperandBuffer(op, 1)};
   if (!types[0] || !types[1])
     return failure();
   Value lhs = op.getLhs(), rhs = op.getRhs();
-  bool isAccumulator = !LayoutInference::isStaged(lhs) && !op.getTransposeA() &&
-                       !inShared.contains({lhs, types[0]}) &&
-                       cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
+  bool fromRegisters = isAccumulator(op, layout);
+  if (failed(putForWgmma(op)))
+    return failure();
   auto operandLayout = OperandAttr::get(op.getContext(), MatrixOperand::A, layout);
-  if (op.getInterleaved() && !isAccumulator)
+  if (op.getInterleaved() && !fromRegisters)
     return op.emitError()
            << "operand a of an interleaved product must be computed from a product of "
               "the same rows, in registers, but got "
            << getType(lhs);
   Value a = op.getInterleaved() ? ConvertOp::create(this->b, getType(lhs.getType(), operandLayout),
                                                     map.lookup(lhs), Value(), /*interleaved=*/true)
-            : isAccumulator     ? getTile(lhs, operandLayout)
+            : fromRegisters     ? getTile(lhs, operandLayout)
                                 : getInShared(lhs, types[0]);
   Value b = getInShared(rhs, types[1]);
   waitForCopies();

@@ -42,6 +42,8 @@ public:
     if (aheadWait)
       readRowsUsedWith(nullptr);
     for (Product *product : first) {
+      if (isFromRegisters(*product))
+        waitForOperands();
       if (!isEmitted.contains(product->op))
         emit(product->op);
       if (!aheadWait && product == first.front())
@@ -179,6 +181,7 @@ private:
       isEmitted.insert(product->commit);
       sequence.push_back({product->commit, 1});
       issued.push_back(product);
+      writeOperand(*product);
     }
     if (!isa<WgmmaWaitOp, ReadOp>(op))
       return;
@@ -188,6 +191,32 @@ private:
           llvm::all_of(getBefore(arrive),
                        [&](Operation *user) { return isEmitted.contains(user); }))
         emit(arrive);
+  }
+
+  static bool isFromRegisters(Product &product) {
+    return isa<RankedTensorType>(product.op.getA().getType());
+  }
+
+  /// Operands a in registers are live until their products end: at most those of two products that
+  /// this iteration waits for. While the next one is read and converted, the older one ends.
+  void waitForOperands() {
+    constexpr size_t most = 2;
+    SmallVector<Product *> pending;
+    for (Product *product : issued)
+      if (isFromRegisters(*product) && !isOnlyYielded(product->wait) &&
+          !isEmitted.contains(product->wait))
+        pending.push_back(product);
+    if (pending.size() >= most)
+      emit(pending[pending.size() - most]->wait);
+  }
+
+  /// Writes an operand a in registers that later products read from shared memory: its registers
+  /// are free when this product has ended.
+  void writeOperand(Product &product) {
+    auto convert = product.op.getA().getDefiningOp<ConvertOp>();
+    for (auto write : body->getOps<WriteSharedOp>())
+      if (convert && write.getValue() == convert.getSource() && !dependsOnProduct(write))
+        emit(write);
   }
 
   /// Reads the rows that are used together with the result of a product (issued in this iteration

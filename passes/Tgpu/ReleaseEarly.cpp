@@ -34,10 +34,10 @@ Value getRoot(Value buffer) {
   return slot ? slot.getRing() : buffer;
 }
 
-/// The buffers that copies fill after acquiring these barriers, and the barriers at which the
-/// copies arrive; nothing if these are not known.
+/// The buffers that copies, or a role that gathers, fill after acquiring these barriers, and the
+/// barriers at which the copies arrive; nothing if these are not known.
 Buffers getGuarded(Value barriers) {
-  Buffers buffers;
+  Buffers buffers, rows;
   for (Operation *user : barriers.getUsers()) {
     auto acquire = dyn_cast<AcquireOp>(user);
     if (!acquire)
@@ -46,8 +46,13 @@ Buffers getGuarded(Value barriers) {
       if (auto load = dyn_cast<TmaLoadOp>(op); load && load.getUse() == acquire.getUse()) {
         buffers.insert(getRoot(load.getBuffer()));
         buffers.insert(load.getBarriers());
+      } else if (auto write = dyn_cast<WriteSharedOp>(op)) {
+        rows.insert(getRoot(write.getBuffer()));
       }
   }
+  // Rows that arrive with copies. Without copies, other threads of a role that computes write.
+  if (!buffers.empty())
+    buffers.insert_range(rows);
   return buffers;
 }
 

@@ -33,7 +33,11 @@ void RoleWriter::writeBlock(Block &block) {
     if (computes() && llvm::is_contained(readsAhead, &op))
       continue;
     b.setLoc(op.getLoc());
-    if (role == Role::Load)
+    if (role == Role::Gather)
+      writeForGather(op);
+    else if (gatherOps.contains(&op))
+      continue;
+    else if (role == Role::Load)
       writeForLoad(op);
     else if (role == Role::Reduce)
       writeForReduce(op);
@@ -167,6 +171,8 @@ void RoleWriter::writeZeros(Operation *op) {
 const RolePart *RoleWriter::getPart() {
   if (role == Role::Load)
     return &slice.load;
+  if (role == Role::Gather)
+    return &slice.gather;
   if (!computes())
     return &slice.reduce;
   if (!slice.split)
@@ -195,7 +201,7 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
     if (position == 0) {
       if (channel.empty)
         AcquireOp::create(b, channel.empty, uses[i]);
-      ExpectOp::create(b, channel.full, uses[i], channel.group->getBytes());
+      ExpectOp::create(b, channel.full, uses[i], channel.group->getCopiedBytes());
     }
     SmallVector<Value> indices = getAll(copy.getIndices());
     SmallVector<int64_t> staticIndices(copy.getStaticIndices());
@@ -230,13 +236,26 @@ static bool isOperandOfTile(Operation &op) {
          llvm::any_of(write.getBuffer().getUsers(), llvm::IsaPred<WgmmaOp>);
 }
 
+/// Whether warps have met, and have not accessed shared memory since: the barriers before and after
+/// a copy are one where another role copies.
+static bool followsSync(ImplicitLocOpBuilder &b) {
+  Block *block = b.getInsertionBlock();
+  for (Operation &op : llvm::reverse(llvm::make_range(block->begin(), b.getInsertionPoint()))) {
+    if (isa<SyncOp>(op))
+      return true;
+    if (!isMemoryEffectFree(&op) && !isa<WaitOp>(op))
+      return false;
+  }
+  return false;
+}
+
 void RoleWriter::writeForCompute(Operation &op) {
   if (isa<CopyAsyncOp, CopyCommitOp, CopyWaitOp>(op))
     return;
   if (isa<AllocOp>(op)) // allocations are outside of roles and exist already
     return;
   if (auto sync = dyn_cast<SyncOp>(op)) {
-    if (barrier && !isHeadOfRound(sync))
+    if (barrier && !isHeadOfRound(sync) && !followsSync(b))
       SyncOp::create(b, barrier);
     return;
   }
@@ -259,7 +278,7 @@ void RoleWriter::writeForCompute(Operation &op) {
     for (auto [j, copy] : llvm::enumerate(channel.group->copies))
       map.map(CopyAsyncOp(copy).getBuffer(), getSlot(i, j));
   }
-  if (has(&op))
+  if (has(&op) && !readGathered(op))
     writeOp(op);
   handOver(op);
   for (auto [i, channel] : llvm::enumerate(channels)) {

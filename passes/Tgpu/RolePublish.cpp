@@ -201,7 +201,7 @@ void RoleWriter::makeTileRing() {
   int64_t words = llvm::alignTo(1 + published.size(), wordsOfChunk);
   auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
   int64_t receivers = getComputeRoles() * old.getWarps() + (slice.reductions.empty() ? 0 : 1) +
-                      (hasScheduler() ? 1 : 0);
+                      (slice.hasGathers() ? gatherWarps + 0 : 0) + (hasScheduler() ? 1 : 0);
   tileRing = makeRing(slot, stages, /*always=*/true);
   tileFull = makeBarriers(stages, 1);
   tileEmpty = makeBarriers(stages, receivers);

@@ -22,6 +22,13 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 int64_t CopyGroup::getBytes() const {
+  int64_t bytes = getCopiedBytes();
+  for (const GatheredRow &row : gathers)
+    bytes += tgpu::getBytes(row.slot);
+  return bytes;
+}
+
+int64_t CopyGroup::getCopiedBytes() const {
   int64_t bytes = 0;
   for (CopyAsyncOp copy : copies)
     bytes += tgpu::getBytes(cast<SharedType>(copy.getBuffer().getType()));
@@ -233,6 +240,8 @@ public:
       return FailureOr<RoleSlice>(reject(kernel, "it has no copy"));
     part = &slice.reduce;
     kernel.walk([&](AtomicAddOp op) { addReduction(op); });
+    if (slice.reductions.empty() && !slice.spread)
+      addGathers();
     return std::move(slice);
   }
 
@@ -299,7 +308,7 @@ private:
         group->lastUse = last;
       return success();
     }
-    slice.groups.push_back({{copy}, copy->getBlock(), first, last, reader});
+    slice.groups.push_back({{copy}, copy->getBlock(), first, last, reader, {}});
     return success();
   }
 
@@ -368,6 +377,66 @@ private:
         return;
       }
     slice.reductions.push_back({{add}, slot, tensorMap, isTransposed});
+  }
+
+  /// Rows that loops of copies gather can be gathered by another role. Backwards, so that what only
+  /// other gathers read, such as numbers of pages, is not added.
+  void addGathers() {
+    SmallVector<tile::GatherOp> ops;
+    kernel.walk([&](tile::GatherOp op) { ops.push_back(op); });
+    llvm::DenseSet<Operation *> moved;
+    for (tile::GatherOp op : llvm::reverse(ops)) {
+      bool isIndex =
+          llvm::all_of(op->getUsers(), [&](Operation *user) { return moved.contains(user); });
+      if (!isIndex)
+        addGather(op, moved);
+    }
+  }
+
+  void addGather(tile::GatherOp op, llvm::DenseSet<Operation *> &moved) {
+    auto loop = op->getParentOfType<scf::ForOp>();
+    CopyGroup *first = nullptr;
+    for (CopyGroup &group : slice.groups)
+      if (loop && group.block == loop.getBody() &&
+          (!first || comesBefore(group.reader, first->reader)))
+        first = &group;
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    constexpr int64_t chunkBits = 128;
+    if (!first || type.getRank() != 1 || type.getElementType().isInteger(1) ||
+        type.getNumElements() * getElementBits(type.getElementType()) % chunkBits != 0)
+      return;
+    FailureOr<GatherSlice> own = GatherSlice::get(op, written);
+    if (failed(own))
+      return;
+    RolePart before = slice.gather;
+    part = &slice.gather;
+    part->ops.insert(loop);
+    worklist.append({getFirstOfAll(loop.getLowerBound()), loop.getUpperBound(), loop.getStep()});
+    needParents(loop);
+    // What sides of a branch compute is computed again.
+    SetVector<Value> scalars(own->scalars);
+    for (size_t i = 0; i < scalars.size(); ++i) {
+      Operation *def = scalars[i].getDefiningOp();
+      if (def && loop->isProperAncestor(def) && def->getBlock() != loop.getBody())
+        scalars.insert_range(def->getOperands());
+      else
+        worklist.push_back(scalars[i]);
+    }
+    bool explains = std::exchange(explain, false);
+    bool isKnown = succeeded(close());
+    explain = explains;
+    worklist.clear();
+    if (!isKnown) {
+      slice.gather = std::move(before);
+      return;
+    }
+    moved.insert_range(own->tiles);
+    for (GatheredRow &row : first->gathers)
+      if (areSameGathers(row.ops.front(), op))
+        return row.ops.push_back(op);
+    auto slot = SharedType::get(op.getContext(), type.getShape(), type.getElementType(),
+                                tgpu::Swizzle::None);
+    first->gathers.push_back({{op}, slot, {}});
   }
 
   /// Whether instances access this memory, through this view or an alias, other than by additions.

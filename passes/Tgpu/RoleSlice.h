@@ -8,13 +8,22 @@
 #define TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Tile.h"
 #include "passes/Tgpu/ComputeSplit.h"
 #include "passes/Tgpu/SpreadWork.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace tilewright::tgpu {
+
+/// A tile of one row that an iteration gathers, at indices that do not depend on carried values.
+struct GatheredRow {
+  llvm::SmallVector<tile::GatherOp> ops; ///< of the same elements: one in each side of a branch
+  SharedType slot;
+  mlir::Value gathered; ///< by the role that gathers, once tgpu-assign-roles has detached it
+};
 
 /// Copies of one block whose buffers have the same first reader: they arrive at one barrier. A row
 /// joins the last group of tiles that is read before it.
@@ -25,8 +34,11 @@ struct CopyGroup {
   /// use. The use of a product ends at its wait.
   mlir::Operation *firstUse = nullptr, *lastUse = nullptr;
   mlir::Operation *reader = nullptr; ///< the first operation that reads a buffer
+  /// Rows that arrive at the barrier, too, from a role that gathers.
+  llvm::SmallVector<GatheredRow> gathers;
 
-  int64_t getBytes() const; ///< of one slot of each of its rings
+  int64_t getCopiedBytes() const; ///< of one slot of each copy
+  int64_t getBytes() const;       ///< of one slot of each of its rings
   /// The loop in whose iterations the copies are made; null for copies made once per tile.
   mlir::scf::ForOp getLoop() const;
 };
@@ -44,7 +56,8 @@ struct RoleSlice {
   llvm::SmallVector<Reduction> reductions;
   std::optional<SpreadWork> spread;
   std::optional<ComputeSplit> split; ///< set if the compute role is divided
-  RolePart load, reduce;             ///< operations that these roles share with compute
+  /// Operations that these roles share with compute.
+  RolePart load, reduce, gather;
   /// Conditions that the reduce role cannot compute and that are rarely false. The role assumes
   /// that they hold; the compute role sends zeros if they do not.
   llvm::DenseSet<mlir::Operation *> assumed;
@@ -54,6 +67,15 @@ struct RoleSlice {
     return llvm::any_of(reductions, [](const Reduction &reduction) {
       return llvm::any_of(reduction.ops, [](AtomicAddOp add) { return bool(add.getNumber()); });
     });
+  }
+
+  bool hasGathers() const {
+    return llvm::any_of(groups, [](const CopyGroup &group) { return !group.gathers.empty(); });
+  }
+  /// Gathered rows stay in the compute role.
+  void dropGathers() {
+    for (CopyGroup &group : groups)
+      group.gathers.clear();
   }
 
   /// All copies of the kernel. Fails if TMA, or a separate role, cannot make some of them;
@@ -87,6 +109,18 @@ TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer,
                            std::string *why = nullptr) {
   return getTensorMap(kernel, access, access.getDims(), buffer, why);
 }
+
+/// The operations on tiles by which an iteration computes a gathered row and its indices, operands
+/// first, and the scalars that these read. Fails if another role could not compute them.
+struct GatherSlice {
+  llvm::SetVector<mlir::Operation *> tiles;
+  llvm::SetVector<mlir::Value> scalars;
+
+  static mlir::FailureOr<GatherSlice> get(tile::GatherOp gather, const WrittenViews &written);
+};
+
+/// Whether two gathers read the same elements.
+bool areSameGathers(tile::GatherOp x, tile::GatherOp y);
 
 /// The values that an operation and its regions read.
 llvm::SetVector<mlir::Value> getInputs(mlir::Operation *op);

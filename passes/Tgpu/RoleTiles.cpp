@@ -35,7 +35,7 @@ void RoleWriter::writeRole() {
 }
 
 void RoleWriter::finishTile() {
-  if (role == Role::Load)
+  if (role == Role::Load || role == Role::Gather)
     lendSlots();
   else if (computes())
     giveSlotsBack();
@@ -44,10 +44,11 @@ void RoleWriter::finishTile() {
 /// Lends slots after all copies of a tile.
 void RoleWriter::lendSlots() {
   for (auto [i, channel] : llvm::enumerate(channels)) {
-    if (!channel.lends)
+    if (!channel.lends || !channel.concerns(role))
       continue;
     AcquireOp::create(b, channel.empty, uses[i]);
-    ArriveOp::create(b, channel.full, uses[i], ArriveScope::Role);
+    ArriveOp::create(b, channel.full, uses[i],
+                     role == Role::Load ? ArriveScope::Role : ArriveScope::Warp);
     uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
   }
 }

@@ -57,6 +57,7 @@ static void orderByUse(KernelOp kernel, ArrayRef<CopyGroup> groups) {
 }
 
 void RoleWriter::run() {
+  detachGathers();
   orderByUse(old, slice.groups);
   makeKernel();
   for (const CopyGroup &group : slice.groups)
@@ -236,7 +237,9 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
     // readers of a slot.
     channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
-  channel.full = makeBarriers(stages, 1);
+  for (const GatheredRow &row : group.gathers)
+    channel.rings.push_back(makeRing(row.slot, stages, /*always=*/true));
+  channel.full = makeBarriers(stages, group.gathers.empty() ? 1 : 1 + gatherWarps);
   findUses(channel);
   int64_t readers = channel.concerns(Role::Compute) + channel.concerns(Role::Second);
   // Buffers that are copied once and for one tile are never overwritten.
@@ -266,15 +269,21 @@ void RoleWriter::makeRoles() {
   int64_t warps = old.getWarps();
   SmallVector<StringRef> names{"load", "idle", "compute"};
   SmallVector<int64_t> counts{1, moreWarps - 1, warps};
-  auto addWarp = [&](StringRef name) {
+  auto addWarps = [&](StringRef name, int64_t count) {
     names.insert(names.end() - 2, name);
-    counts.insert(counts.end() - 2, 1);
-    --*(counts.end() - 2);
+    counts.insert(counts.end() - 2, count);
+    *(counts.end() - 2) -= count;
   };
   if (reduces)
-    addWarp("reduce");
+    addWarps("reduce", 1);
+  if (slice.hasGathers())
+    addWarps("gather", gatherWarps);
   if (hasScheduler())
-    addWarp("schedule");
+    addWarps("schedule", 1);
+  if (*(counts.end() - 2) == 0) { // no warp is idle
+    names.erase(names.end() - 2);
+    counts.erase(counts.end() - 2);
+  }
   if (slice.spread) { // no warp is idle
     names[names.size() - 2] = "spread";
     spreadWarps = counts[counts.size() - 2];
@@ -295,6 +304,7 @@ void RoleWriter::makeRoles() {
     role = llvm::StringSwitch<Role>(name)
                .Case("load", Role::Load)
                .Case("reduce", Role::Reduce)
+               .Case("gather", Role::Gather)
                .Case("schedule", Role::Schedule)
                .Case("spread", Role::Spread)
                .Case("compute_2", Role::Second)

@@ -25,6 +25,9 @@ public:
   /// one that takes tiles; if there is a tile.spread, the others execute most of it. Registers are
   /// assigned to whole warpgroups, so the remaining warps of their warpgroup are idle.
   static constexpr int64_t moreWarps = 4;
+  /// Of these, the warps that gather rows: with one, indices of 128 keys would take as long as the
+  /// products of a block of 8-bit keys.
+  static constexpr int64_t gatherWarps = 2;
 
   RoleWriter(KernelOp kernel, RoleScheduleAttr schedule, RoleSlice slice)
       : old(kernel), schedule(schedule), slice(std::move(slice)), written(kernel),
@@ -33,7 +36,7 @@ public:
   void run();
 
 private:
-  enum class Role { Load, Reduce, Schedule, Spread, Compute, Second };
+  enum class Role { Load, Reduce, Gather, Schedule, Spread, Compute, Second };
 
   /// A ring between two roles, and its barriers in the new kernel.
   struct Channel {
@@ -43,8 +46,10 @@ private:
     /// Of the group: the operations of its block with the first and the last use of its buffers by
     /// the first and by the second role that computes; null without uses.
     std::pair<mlir::Operation *, mlir::Operation *> usesOf[2];
-    mlir::Value full, empty;                    ///< `empty` is null if slots are used only once
-    llvm::SmallVector<mlir::Value> maps, rings; ///< one per copy; one stage: a plain buffer
+    mlir::Value full, empty;             ///< `empty` is null if slots are used only once
+    llvm::SmallVector<mlir::Value> maps; ///< one per copy
+    /// One per copy, then one per gathered row; one stage: a plain buffer.
+    llvm::SmallVector<mlir::Value> rings;
 
     /// A tile ends with a use of the ring without a copy (tgpu.lend_slot).
     bool lends = false;
@@ -53,6 +58,8 @@ private:
       if (role == Role::Compute || role == Role::Second)
         return group ? usesOf[role == Role::Second].first != nullptr
                      : handover || role == Role::Compute;
+      if (role == Role::Gather)
+        return group && !group->gathers.empty();
       return role == (group ? Role::Load : Role::Reduce) && !handover;
     }
     bool isUsedIn(mlir::Operation *op) const;
@@ -182,6 +189,16 @@ private:
   /// After an operation: writes its results to the rings of the second role, or reads them.
   void handOver(mlir::Operation &op);
 
+  //===--- RoleGather.cpp: rows that another role gathers --------------------===//
+
+  /// In the old kernel: puts the operations that gather rows in front of the operations that read
+  /// these, and removes them from there.
+  void detachGathers();
+  void detachGather(CopyGroup &group, GatheredRow &row, mlir::IRMapping &clones);
+  void writeForGather(mlir::Operation &op);
+  /// In a role that computes: reads a row from its slot, if another role gathers it.
+  bool readGathered(mlir::Operation &op);
+
   //===--- RoleSpread.cpp: tile.spread ---------------------------------------===//
 
   void writeSpread();
@@ -217,6 +234,8 @@ private:
   mlir::Value blocks;      ///< of the grid
   Role role = Role::Compute;
   llvm::SmallVector<Scratch> scratch;
+  llvm::DenseSet<mlir::Operation *> gatherOps; ///< of the old kernel, for the role that gathers
+  llvm::DenseMap<mlir::Block *, mlir::Operation *> lastGathers; ///< the last of them in a loop
   llvm::SmallVector<mlir::Value> uses; ///< current use count of each channel and scratch
 };
 

@@ -135,3 +135,35 @@ tgpu.kernel @roles target "sm_90a" warps 5 (%o: !view, %flag: i1) grid(%b = 1) {
       tgpu.arrive %full[%c1] per warp : !tgpu.barriers<1>
     }
 }
+
+// -----
+
+!tile = !tgpu.shared<128x64xbf16, b128>
+!acc = tensor<128x64xbf16, #tgpu.wgmma<1>>
+
+// An arrival that other threads wait for publishes the write. One that they acquire lets them write, not read.
+// CHECK-LABEL: tgpu.kernel @arrivals
+// CHECK:         tgpu.write
+// CHECK-NEXT:    tgpu.arrive %[[EMPTY:[0-9]+]]
+// CHECK-NEXT:    tgpu.fence_async
+// CHECK-NEXT:    tgpu.arrive %[[FULL:[0-9]+]]
+tgpu.kernel @arrivals target "sm_90a" warps 8 (%o: !tile.view<[?, 64], bf16>) grid(%b = 1) {
+  %map = tgpu.tensor_map %o : !tile.view<[?, 64], bf16> -> !tgpu.tensor_map<128x64xbf16, b128>
+  %x = tgpu.alloc : !tile
+  %empty = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+  %full = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+  %c0 = arith.constant 0 : i32
+  tgpu.roles
+    role "stores" warps 4 registers 40 {
+      tgpu.acquire %empty[%c0] : !tgpu.barriers<1>
+      tgpu.wait %full[%c0] : !tgpu.barriers<1>
+      tgpu.tma_store %x, %map[0, 0] : !tile, !tgpu.tensor_map<128x64xbf16, b128>
+    }
+    role "compute" warps 4 registers 232 {
+      %zero = arith.constant 0.0 : bf16
+      %zeros = tile.full %zero : !acc
+      tgpu.write %zeros, %x : !acc, !tile
+      tgpu.arrive %empty[%c0] per warp : !tgpu.barriers<1>
+      tgpu.arrive %full[%c0] per warp : !tgpu.barriers<1>
+    }
+}

@@ -70,6 +70,44 @@ tile.kernel @operand_b(%q: !rows, %k: !bytes, %o: !out, %keys: i32) grid(%i = 1)
   tile.store %acc, %o[0, 0] : tensor<64x64xf32>, !out
 }
 
+// One product reads the keys' rows from registers, another one their columns from shared memory: they are written as soon as
+// they have been converted. What products behind the first of the latter read is written before it, if it exists, and one
+// barrier serves all.
+// CHECK-LABEL: tgpu.kernel @both_ways
+// CHECK:         scf.for
+// CHECK:           %[[K8:.*]] = tgpu.read %{{.*}} -> tensor<64x128xf8E4M3FN, #tgpu.wgmma<1>>
+// CHECK-NEXT:      %[[K16:.*]] = tile.cast %[[K8]]
+// CHECK-NEXT:      tgpu.write %[[K16]], %[[COLUMNS:.*]] : {{.*}}!tgpu.shared<64x128xf16, b128>
+// CHECK-NEXT:      %[[A:.*]] = tgpu.convert %[[K16]]
+// CHECK-NEXT:      %[[S:.*]] = tgpu.wgmma %[[A]],
+// CHECK:           tgpu.write %{{.*}}, %[[P:.*]] : tensor<64x16xf16, #tgpu.wgmma<1>>
+// CHECK-NEXT:      tgpu.write %{{.*}}, %[[P2:.*]] : tensor<64x16xf16, #tgpu.wgmma<1>>
+// CHECK-NEXT:      tgpu.sync
+// CHECK-NEXT:      tgpu.wgmma %[[COLUMNS]], %[[P]] transpose_a
+// CHECK-NOT:       tgpu.sync
+// CHECK:           tgpu.wgmma %[[COLUMNS]], %[[P2]] transpose_a
+tile.kernel @both_ways(%q: !tile.view<[?, 128], f16>, %k: !tile.view<[?, 128], f8E4M3FN>, %o: !tile.view<[?, 128], f32>,
+                       %keys: i32) grid(%i = 1) attributes {tgpu.transpose_few_rows} {
+  %c0 = arith.constant 0 : i32
+  %c16 = arith.constant 16 : i32
+  %none = arith.constant dense<0.0> : tensor<16x128xf32>
+  %q_tile = tile.load %q[0, 0] : !tile.view<[?, 128], f16> -> tensor<16x128xf16>
+  %acc:2 = tile.for_blocks %n in (%c0 to %keys) against (%c0 to %c16) keep %keep : tensor<16x64xi1>
+      iter_args(%acc_old = %none : tensor<16x128xf32>, %acc_old_2 = %none : tensor<16x128xf32>) {
+    %k_bytes = tile.load %k[%n, 0] : !tile.view<[?, 128], f8E4M3FN> -> tensor<64x128xf8E4M3FN>
+    %k_tile = tile.cast %k_bytes : tensor<64x128xf8E4M3FN> -> tensor<64x128xf16>
+    %s = tile.dot %q_tile, %k_tile transpose_b : tensor<16x128xf16>, tensor<64x128xf16> -> tensor<16x64xf32>
+    %p = tile.cast %s : tensor<16x64xf32> -> tensor<16x64xf16>
+    %twice = arith.addf %s, %s : tensor<16x64xf32>
+    %p_2 = tile.cast %twice : tensor<16x64xf32> -> tensor<16x64xf16>
+    %acc_new = tile.dot %p, %k_tile, %acc_old : tensor<16x64xf16>, tensor<64x128xf16> -> tensor<16x128xf32>
+    %acc_new_2 = tile.dot %p_2, %k_tile, %acc_old_2 : tensor<16x64xf16>, tensor<64x128xf16> -> tensor<16x128xf32>
+    tile.yield %acc_new, %acc_new_2 : tensor<16x128xf32>, tensor<16x128xf32>
+  }
+  tile.store %acc#0, %o[0, 0] : tensor<16x128xf32>, !tile.view<[?, 128], f32>
+  tile.store %acc#1, %o[16, 0] : tensor<16x128xf32>, !tile.view<[?, 128], f32>
+}
+
 // Another use of the converted tile, or a use of the bytes, keeps the load in registers.
 // CHECK-LABEL: tgpu.kernel @other_uses
 // CHECK-NOT:     tgpu.copy_async %k

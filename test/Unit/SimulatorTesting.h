@@ -217,8 +217,8 @@ struct CallExtents {
   llvm::SmallVector<int64_t> shapeInDecode(llvm::StringRef name) const {
     if (name == "rope_pages")
       return {rows * pagesOfSequence(), pageRows, keyHeads, ropeDepth};
-    if (name == "k_scales") // of latent rows: four factors of each
-      return {rows * pagesOfSequence() * pageRows, 4};
+    if (name.ends_with("_scales")) // of latent rows: four factors of each
+      return {rows * pagesOfSequence() * pageRows, ropeDepth > 0 ? 4 : keyHeads};
     if (name.ends_with("_pages"))
       return {rows * pagesOfSequence(), pageRows, keyHeads, depth};
     if (name == "block_table")

@@ -337,6 +337,15 @@ Kernel decodeBytes() {
   return kernel;
 }
 
+/// With a factor for each key and value, which two more warps gather.
+Kernel decodeByToken() {
+  Kernel kernel = decodeBytes();
+  kernel.label = "decode_by_token";
+  kernel.params = {{"T", "bf16"},  {"D", "128"},        {"CACHE", "e4m3"}, {"BY_TOKEN", "true"},
+                   {"GROUP", "2"}, {"PAGE_ROWS", "16"}, {"SPLITS", "2"}};
+  return kernel;
+}
+
 /// The same of listed blocks.
 Kernel decodeLists() {
   Kernel kernel = decode();
@@ -388,8 +397,8 @@ Kernel latentDecode() {
 }
 
 const char *const kBothOperands =
-    "of an operand that is written directly before the other operand of the same product, whose "
-    "fence and barrier order both; or one of two barriers that begin an iteration";
+    "of a part of the queries that is written directly before the next one, whose fence and "
+    "barrier order both";
 
 /// Latent rows of 8 bits, with factors and columns of 16 bits beside them.
 Kernel latentBytes() {
@@ -409,7 +418,7 @@ Kernel latentBytes() {
                    0,
                    few,
                    {{"tgpu.sync", kBothOperands}, {"tgpu.fence_async", kBothOperands}},
-                   31};
+                   7};
   kernel.launches = launchesOfLatentRows(few);
   return kernel;
 }
@@ -425,6 +434,7 @@ Kernel sharedProduct() {
 const std::vector<Kernel> kOtherKernels = {
     decode(),
     decodeBytes(),
+    decodeByToken(),
     decodeLists(),
     latentDecode(),
     latentBytes(),
