@@ -41,6 +41,7 @@
 //
 // Algorithm: Yang, Kautz and Hatamizadeh, Gated delta networks, 2024; the inverse as in lib/triangular.mlir.
 
+tile.link "lib/decay.mlir"
 tile.link "lib/triangular.mlir"
 
 !k_view     = !tile.view<[?, ?, ?, D], T>
@@ -60,17 +61,6 @@ tile.link "lib/triangular.mlir"
 !state   = !tile.tile<[DP, BLOCK_V], ACC>
 !state_t = !tile.tile<[DP, BLOCK_V], T>
 !acc     = !tile.param<ACC>
-
-func.func private @unit_lower_inverse(%x: !s) -> !s
-
-// exp(G[i] - G[j])
-func.func private @decays(%sums: !row) -> !s {
-  %of_row = tile.expand %sums dim 1 : !row -> !s
-  %of_column = tile.expand %sums dim 0 : !row -> !s
-  %difference = arith.subf %of_row, %of_column : !s
-  %decays = math.exp %difference : !s
-  return %decays : !s
-}
 
 tile.program @gated_delta_rule
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],

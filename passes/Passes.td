@@ -510,10 +510,13 @@ def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
 }
 
 def TileDropDebug : Pass<"tile-drop-debug", "::mlir::ModuleOp"> {
-  let summary = "remove tile.print and tile.assert";
+  let summary = "remove tile.print and tile.assert, or prepare them for the simulator";
   let description = [{
-    Removes the operations that only the CPU device executes, and the operations without effects whose results only they
-    used. The pipeline runs it for GPUs.
+    Removes the operations that no GPU executes, and the operations without effects whose results only they used. The
+    pipeline runs it for GPUs.
+
+    With `keep`, for the simulator, a `tile.print` of a kernel gets the ids of the grid as operands, which its attribute
+    `instance` names: a thread block may execute several instances later.
 
     Before:
     ```mlir
@@ -527,6 +530,7 @@ def TileDropDebug : Pass<"tile-drop-debug", "::mlir::ModuleOp"> {
 
     Errors: none; a warning for each operation that it removes
   }];
+  let options = [Option<"keep", "keep", "bool", "false", "keep them, for the simulator">];
 }
 
 def TileCheckDebug : Pass<"tile-check-debug", "::mlir::ModuleOp"> {
@@ -1399,6 +1403,33 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::tilewright::tile::TileDialect"];
+}
+
+def TgpuShareSpread : Pass<"tgpu-share-spread", "::mlir::ModuleOp"> {
+  let summary = "let each block execute its share of a kernel's additional work after its own instance";
+  let description = [{
+    Replaces a `tile.spread` that no role executes (tgpu-assign-roles) by a loop over the numbers of the block: block i
+    of n executes i, i + n and so on. The loop is one of all warps, so its body may contain whatever the kernel's body
+    may.
+
+    Before:
+    ```mlir
+    tile.spread %m to %count { ... }
+    ```
+    After, in a grid of one dimension:
+    ```mlir
+    %blocks = tgpu.grid_extent 0 : i32
+    scf.for %m = %block to %count step %blocks : i32 { ... }
+    ```
+
+    Not its job: pipelining the copies of the loop.
+
+    Errors:
+    - a `tile.spread` in a branch, which blocks may not take
+    - one with `tile.await`: a block that waits may keep those that it waits for from starting
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::tilewright::tgpu::TgpuDialect"];
 }
 
 def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {

@@ -83,7 +83,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // After folding has removed what a flag excludes, before any pass that looks for patterns, which
   // must not depend on what only shows values.
   if (options.target != "cpu")
-    manager.addPass(createTileDropDebug());
+    manager.addPass(createTileDropDebug({options.keepDebug}));
   manager.addPass(createTileCheckDebug());
   manager.addPass(createTileExpandComposites());
   // After folding: the branches that remain read no argument whose condition is false.
@@ -140,6 +140,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   // Before tgpu-clone-segments: the role that copies keeps one loop over all blocks. Rings of
   // tgpu-pipeline-copies exist by now, too, and continue across the segments.
   manager.addPass(createTgpuAssignRoles());
+  manager.addPass(createTgpuShareSpread());
   // Before tgpu-clone-segments, so that only the usual case is split into segments.
   manager.addPass(createTgpuUnswitchLoops());
   manager.addPass(createTgpuSkipIdleRounds());

@@ -35,7 +35,7 @@ EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 HELPERS = {
     "BindParameters": "tile-specialize", "ApplyBindings": "tile-specialize", "ConstantEvaluator": "tile-specialize",
     "LinkLibraries": "tile-link", "LinkSymbols": "tile-link", "PaddedWidth": "tile-bind-target",
-    "BlockTable": "tile-choose-blocks", "LoopStructure": "tile-choose-blocks", "LoopSteps": "tile-unroll",
+    "BlockTable": "tile-choose-blocks", "BlockRowsFromJson": "tile-choose-blocks", "LoopStructure": "tile-choose-blocks", "LoopSteps": "tile-unroll",
     "ScalarGradients": "tile-differentiate", "CaptureGradients": "tile-differentiate",
     "Derivatives": "tile-differentiate", "GradientSums": "tile-differentiate",
     "KernelMapper": "tile-to-tgpu", "MapDot": "tile-to-tgpu", "MapBlockLoop": "tile-to-tgpu",
@@ -99,8 +99,10 @@ def parts_of(text):
     """The rule, the part "but got", and the remedy."""
     rule, found, remedy = text, "", ""
     # A "but the" without a comma is an exception of the rule: "along a dimension but the innermost".
-    if match := re.match(r"(.*?),? (but got\b.*)$", text) or re.match(r"(.*?), (but (?:it|there|the|this)\b.*)$", text):
+    if match := re.match(r"(.*?),? (but got\b.*)$", text) or re.match(r"(.*?), (but (?:its?|there|the|this|is)\b.*)$", text):
         rule, found = match[1].rstrip(" ,"), match[2]
+    elif match := re.match(r"(.*\bcannot be [^:]*): (…)$", text):    # the cause, which is an error of its own
+        rule, found = match[1], match[2]
     whole = found or rule
     before, semicolon, after = whole.rpartition("; ")
     if semicolon:

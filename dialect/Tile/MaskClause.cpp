@@ -30,7 +30,9 @@ ParseResult MaskClause::parse(OpAsmParser &parser, OperationState &result, Parse
       slot = &block;
     if (slot) {
       if (*slot >= 0)
-        return parser.emitError(operandLoc, "'against' and 'block' may each be given once");
+        return parser.emitError(operandLoc,
+                                "'against' and 'block' may each be given once, but got '")
+               << (slot == &against ? "against" : "block") << "' twice";
       *slot = position;
     } else if (parser.parseOperand(parsed.operands.emplace_back())) {
       return failure();
@@ -50,7 +52,10 @@ ParseResult MaskClause::parse(OpAsmParser &parser, OperationState &result, Parse
     return failure();
   if (against < 0 || block < 0)
     return parser.emitError(loc, "the mask function must be given both positions, 'against' and "
-                                 "'block'");
+                                 "'block', but got ")
+           << (against >= 0 ? "only 'against'"
+               : block >= 0 ? "only 'block'"
+                            : "neither");
   Builder &builder = parser.getBuilder();
   result.addAttribute("mask", FlatSymbolRefAttr::get(symbol));
   result.addAttribute("against_position", builder.getI64IntegerAttr(against));
@@ -104,7 +109,7 @@ void MaskClause::print(OpAsmPrinter &printer) const {
 LogicalResult MaskClause::verify() const {
   if (!mask) {
     if (ranges || condition || !operands.empty() || against != 0 || block != 1)
-      return op->emitOpError("has a part of a 'where' clause, but no mask function");
+      return op->emitOpError("must have a mask function for its 'where' clause, but got none");
     return success();
   }
   if (against == block || against < 0 || block < 0 || against >= getCount() || block >= getCount())
@@ -118,7 +123,8 @@ LogicalResult MaskClause::verifySymbolUses(SymbolTableCollection &symbols) const
     return success();
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, mask);
   if (!function)
-    return op->emitOpError() << "masks by " << mask << ", which is not a function in this module";
+    return op->emitOpError() << "must mask by a function of this module, but got " << mask
+                             << "; define it, or link the file that does";
   FunctionType type = function.getFunctionType();
   auto *context = op->getContext();
   SmallVector<Type> wanted;
@@ -140,8 +146,9 @@ LogicalResult MaskClause::verifySymbolUses(SymbolTableCollection &symbols) const
   // Operands: four bounds and the mask's other operands; results: four bounds and a flag; see
   // tile-analyze-masks.
   if (!derived || derived.getNumArguments() != operands.size() + 4 || derived.getNumResults() != 5)
-    return op->emitOpError() << "needs ranges " << ranges
-                             << " in the form that tile-analyze-masks generates";
+    return op->emitOpError()
+           << "needs ranges in the form that tile-analyze-masks generates, but got " << ranges
+           << "; omit them: the pass adds them";
   return success();
 }
 

@@ -108,7 +108,7 @@ public:
       current->values = llvm::SaturatingAdd(current->values, shape.values);
     }
     if (shape.depth > maxNesting)
-      return "aliases are nested deeper than 256";
+      return "aliases may be nested 256 levels deep but got more";
     return values > mostValues ? "aliases may stand for 1048576 values but got more" : nullptr;
   }
 

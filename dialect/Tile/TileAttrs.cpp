@@ -4,6 +4,7 @@
 // Attributes of the tile dialect: the expression grammar and declarations of parameters.
 
 #include "dialect/Tile/TileExpr.h"
+#include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileParsing.h"
 
 #include "mlir/IR/Builders.h"
@@ -73,7 +74,8 @@ public:
   ParseResult parseComparison(ExprAttr &result) {
     if (depth >= kMaxDepth)
       return parser.emitError(parser.getCurrentLocation(), "an expression may be nested at most ")
-             << kMaxDepth << " levels deep";
+             << kMaxDepth
+             << " levels deep, but got more; name parts of it by derived parameters (let)";
     ++depth;
     ParseResult parsed = parseComparisonUnbounded(result);
     --depth;
@@ -159,7 +161,8 @@ private:
       return success();
     if (*end == '%' && StringRef(at, end - at).contains('\n')) // the next operation
       return parser.emitError(SMLoc::getFromPointer(at),
-                              "expected ':' and a type after the expression, such as ': i32'");
+                              "expected ':' and a type after the expression, but got the next "
+                              "operation; write a type such as ': i32'");
     for (auto [symbol, function] : functions)
       if (std::strncmp(end, symbol.data(), symbol.size()) == 0)
         return parser.emitError(SMLoc::getFromPointer(end), "there is no '")
@@ -194,7 +197,9 @@ private:
     }
     StringRef name;
     if (failed(parser.parseOptionalKeyword(&name)))
-      return parser.emitError(loc, "expected an integer, a name, a string or '(' in an expression");
+      return parser.emitError(
+                 loc, "expected an integer, a name, a string or '(' in an expression, but got ")
+             << getToken(loc);
     if (getTypeBySpelling(ctx, name)) {
       result = ExprAttr::getType(ctx, name);
       return success();
@@ -241,7 +246,8 @@ private:
     if (++operations <= kMaxOperations)
       return success();
     return parser.emitError(parser.getCurrentLocation(), "an expression may hold at most ")
-           << kMaxOperations << " of '+', '-' and '*'";
+           << kMaxOperations
+           << " of '+', '-' and '*', but got more; name parts of it by derived parameters (let)";
   }
 
   ExprAttr call(StringRef function, ArrayRef<ExprAttr> operands) {
@@ -332,7 +338,7 @@ static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &
       return failure();
     if (isReservedName(name))
       return parser.emitError(nameLoc, "'")
-             << name << "' is a literal or a type and cannot name a parameter";
+             << name << "' is a literal or a type and cannot name a parameter; choose another name";
     names.push_back(name);
   } while (succeeded(parser.parseOptionalComma()));
   if (parser.parseColon())
@@ -364,7 +370,8 @@ static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &
       if (parseValue(value))
         return failure();
       if (!value.isConstant())
-        return parser.emitError(loc, "an allowed value of a parameter must be a literal");
+        return parser.emitError(loc, "an allowed value of a parameter must be a literal, but got '")
+               << tile::toString(value) << "'";
       return checkLiteral(loc, value, "an allowed value");
     };
     if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAllowed))
@@ -372,7 +379,7 @@ static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &
   }
   if (*kind == ParamKind::Enum && allowed.empty())
     return parser.emitError(kindLoc, "enum parameter '")
-           << name << "' must list its values: in [\"a\", \"b\"]";
+           << name << "' must list its values, but got none; write them as in [\"a\", \"b\"]";
   ExprAttr defaultValue;
   if (succeeded(parser.parseOptionalEqual())) {
     SMLoc loc = parser.getCurrentLocation();
@@ -380,12 +387,13 @@ static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &
       return failure();
     if (defaultValue.isConstant() && !allowed.empty() && !llvm::is_contained(allowed, defaultValue))
       return parser.emitError(loc, "the default of parameter '")
-             << name << "' must be one of its allowed values";
+             << name << "' must be one of its allowed values, but got '"
+             << tile::toString(defaultValue) << "'";
   }
   if (isDerived && !defaultValue)
     return parser.emitError(kindLoc, "derived parameter '")
-           << name << "' must have a value: let " << name << ": " << stringifyParamKind(*kind)
-           << " = ...";
+           << name << "' must have a value, but got none; write let " << name << ": "
+           << stringifyParamKind(*kind) << " = ...";
   for (StringRef each : names)
     decls.push_back(
         ParamDeclAttr::get(parser.getContext(), each, *kind, allowed, defaultValue, isDerived));

@@ -18,6 +18,16 @@ static bool readsParam(Type type, StringRef name) {
          });
 }
 
+std::string tilewright::tile::listNames(ArrayAttr names) {
+  std::string list;
+  for (Attribute each : names) {
+    auto param = dyn_cast<ParamDeclAttr>(each);
+    list += list.empty() ? "it has " : ", ";
+    list += param ? param.getName() : cast<StringAttr>(each).getValue();
+  }
+  return list.empty() ? "it has none" : list;
+}
+
 FailureOr<SmallVector<Value>> tilewright::tile::matchByName(Operation *op, const Signature &callee,
                                                             OperandRange args, ArrayAttr names) {
   Signature caller(op->getParentOp());
@@ -29,7 +39,7 @@ FailureOr<SmallVector<Value>> tilewright::tile::matchByName(Operation *op, const
   for (auto [name, value] : llvm::zip(names.getAsRange<StringAttr>(), args)) {
     if (callee.findArg(name.getValue()) < 0)
       return op->emitOpError() << "passes '" << name.getValue() << "', which is not an argument of "
-                               << described;
+                               << described << "; " << listNames(callee.argNames);
     given[name.getValue()] = value;
   }
   SmallVector<Value> values;
@@ -86,9 +96,10 @@ static LogicalResult checkWith(CallOp call, const Signature &callee, const Signa
       return call.emitOpError() << "binds '" << name << "' of program @" << call.getProgram();
     };
     if (!param)
-      return reject() << ", which is not a parameter of it";
+      return reject() << ", which is not a parameter of it; " << listNames(callee.params);
     if (param.getDerived())
-      return reject() << ", but a derived parameter (let) cannot be bound";
+      return reject() << ", but a derived parameter (let) cannot be bound; bind those that it is "
+                         "computed from";
     auto reads = [&](Type type) { return readsParam(type, name); };
     if (llvm::any_of(callee.body->getArgumentTypes(), reads) ||
         llvm::any_of(callee.body->getOps<WorkspaceOp>(),
@@ -108,7 +119,8 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto program = symbols.lookupNearestSymbolFrom<ProgramOp>(*this, getProgramAttr());
   if (!program)
-    return emitOpError() << "calls @" << getProgram() << ", which is not a program in this module";
+    return emitOpError() << "must call a program of this module, but got @" << getProgram()
+                         << "; define it, or link the file that does";
   if (failed(matchArguments(program)) ||
       failed(checkWith(*this, Signature(program), Signature((*this)->getParentOp()))))
     return failure();

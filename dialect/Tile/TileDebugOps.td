@@ -12,8 +12,8 @@ def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
   let summary = "write values to the standard error stream";
   let description = [{
     One line with the kernel, its grid ids, the text and scalars; tiles follow, one row of the last dimension a line.
-    Instances that run at the same time write in any order, one line or tile at a time. The CPU device does so; code
-    for GPUs, and hence the simulator, leaves it out, with a warning.
+    Instances that run at the same time write in any order, one line or tile at a time. The CPU device and the simulator
+    do so; code for GPUs leaves it out, with a warning.
 
     Preconditions: none. Postconditions: none.
 
@@ -24,14 +24,18 @@ def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
   }];
   let arguments = (ins StrAttr:$text, Variadic<Tile_TileOrScalar>:$values);
   let assemblyFormat = "$text ($values^ `:` type($values))? attr-dict";
+  let extraClassDeclaration = [{
+    /// Discardable, of tile-drop-debug: the names of the grid ids that the first values are.
+    static llvm::StringRef getInstanceName() { return "instance"; }
+  }];
 }
 
 def Tile_AssertOp : Tile_Op<"assert", [MemoryEffects<[MemWrite]>]> {
   let summary = "end the run with an error unless a condition holds";
   let description = [{
     The condition is an `i1`, or a tile of `i1` that must be true everywhere. The error has the message, the place in
-    the source, the grid ids, and of a tile the first element that is false. The CPU device checks it; code for GPUs,
-    and hence the simulator, leaves it out, with a warning.
+    the source, the grid ids (on the simulator those of the thread block), and of a tile the first element that is
+    false. The CPU device and the simulator check it; code for GPUs leaves it out, with a warning.
 
     Preconditions: none. Postconditions: the condition holds, where it is checked.
 

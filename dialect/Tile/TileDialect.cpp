@@ -45,7 +45,8 @@ static ParseResult rejectUnknown(OpAsmParser &parser, OperationState &state) {
       nearest = known.getStringRef();
     }
   if (nearest.empty())
-    return parser.emitError(parser.getNameLoc(), "is unknown");
+    return parser.emitError(parser.getNameLoc(),
+                            "is unknown; docs/reference lists the operations of its dialect");
   return parser.emitError(parser.getNameLoc(), "is unknown; did you mean '") << nearest << "'?";
 }
 

@@ -119,19 +119,21 @@ private:
       if (arg >= 0)
         return error() << "may read parameters only, but got the argument '" << name << "'";
       return error() << "names '" << name << "', which is not a parameter of @"
-                     << SymbolTable::getSymbolName(signature->op).getValue();
+                     << SymbolTable::getSymbolName(signature->op).getValue() << "; "
+                     << listNames(signature->params);
     }
     Type type = arg < 0 ? getCaptureType(name) : signature->getArgType(arg);
     if (!type)
       return error() << "names '" << name << "', which is neither a parameter nor an argument of @"
-                     << SymbolTable::getSymbolName(signature->op).getValue();
+                     << SymbolTable::getSymbolName(signature->op).getValue()
+                     << "; declare it there, or correct the name";
     if (isa<ViewType>(type))
       return error() << "uses the view '" << name << "' as a number; write dim(" << name
                      << ", position) for an extent";
     if (isa<FloatType>(type) && scope == ExprScope::Constraint)
       return ExprKind::Float;
     if (!isa<IntegerType>(type))
-      return error() << "may read integer scalars only, but '" << name << "' is of type " << type;
+      return error() << "may read integer scalars only, but got '" << name << "' of type " << type;
     return type.isInteger(1) ? ExprKind::Flag : ExprKind::Int;
   }
 
@@ -144,10 +146,10 @@ private:
     Type type = arg < 0 ? getCaptureType(name) : signature->getArgType(arg);
     auto view = dyn_cast_or_null<ViewType>(type);
     if (!view)
-      return error() << "takes dim of '" << name << "', which is not a view among the arguments";
+      return error() << "may take dim of views among the arguments only, but got '" << name << "'";
     if (expr.getValue() < 0 || expr.getValue() >= view.getRank())
       return error() << "takes dim(" << name << ", " << expr.getValue() << "), but '" << name
-                     << "' has rank " << view.getRank();
+                     << "' has rank " << view.getRank() << "; dimensions are counted from 0";
     return ExprKind::Int;
   }
 
@@ -175,7 +177,8 @@ private:
     }
     if (isChosenBlock(expr))
       return error() << "uses " << expr.getName() << "() in an expression, but " << expr.getName()
-                     << "() must be the whole default of an integer parameter";
+                     << "() must be the whole default of an integer parameter; declare one, and "
+                        "name it here";
     if (function == expr::Function::SmCount && !readsArguments())
       return error() << "may read parameters only, but got sm_count()";
     bool isQuoted = !kinds.empty() && kinds.front() == expr::Kind::Enum;
@@ -183,7 +186,8 @@ private:
         scope == ExprScope::Default || scope == ExprScope::Constraint || scope == ExprScope::Let;
     if (function == expr::Function::Replaced && (!mayAsk || !isQuoted))
       return error() << "uses replaced(), but replaced() is allowed in constraints and defaults "
-                        "only and takes a quoted function name, such as replaced(\"mask_mod\")";
+                        "only and takes a quoted function name; write replaced(\"mask_mod\") in "
+                        "the default of a flag, and name the flag here";
     expr::CallKind call = expr::checkCall(function, kinds.data());
     if (!call.rejection.empty())
       return error() << call.rejection;
@@ -213,7 +217,7 @@ private:
                        << (rank == 1   ? " of rank 1"
                            : rank == 2 ? " of rank 2"
                                        : "")
-                       << " among the arguments";
+                       << " among the arguments, but got '" << toString(operand) << "'";
       return success();
     };
     ArrayRef<ExprAttr> operands = expr.getOperands();
@@ -246,7 +250,9 @@ private:
       ParamDeclAttr param = signature->findParam(name.getName());
       if (param && !llvm::is_contained(param.getAllowed(), value))
         return error() << "compares parameter '" << param.getName() << "' with \""
-                       << value.getName() << "\", which is not one of its values";
+                       << value.getName()
+                       << "\", which is not one of its values; it is declared as "
+                       << toString(param);
     }
     return success();
   }
@@ -323,7 +329,8 @@ static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute>
   auto add = [&](StringRef name, StringRef kind) -> LogicalResult {
     if (isReservedName(name))
       return signature.op->emitOpError()
-             << kind << " '" << name << "' must not have the name of a literal or a type";
+             << kind << " '" << name
+             << "' must not have the name of a literal or a type; rename it";
     auto [it, inserted] = seen.try_emplace(name, kind);
     if (inserted)
       return success();
@@ -399,7 +406,8 @@ static LogicalResult verifyTypeNames(const Signature &signature, Operation *wher
     ParamDeclAttr param = signature.findParam(name);
     if (!param)
       return where->emitOpError() << "uses type " << type << ", but '" << name
-                                  << "' is not a parameter of @" << kernel;
+                                  << "' is not a parameter of @" << kernel
+                                  << "; declare it there, or correct the name";
     if (param.getKind() != wanted)
       return where->emitOpError() << "uses type " << type << ", which needs '" << name
                                   << "' to be a parameter of kind " << stringifyParamKind(wanted)
@@ -432,8 +440,8 @@ static LogicalResult verifyDefault(const Signature &signature, StringAttr name, 
                                        << "' must be " << rule << ", but got " << value;
   };
   if (isa<ViewType>(type))
-    return signature.op->emitOpError() << "only scalars may have a default, but argument '"
-                                       << name.getValue() << "' is of type " << type;
+    return signature.op->emitOpError() << "only scalars may have a default, but got argument '"
+                                       << name.getValue() << "' of type " << type;
   if (isa<FloatType>(type))
     return isa<FloatAttr>(value) ? success() : reject("a float");
   auto integer = dyn_cast<IntegerAttr>(value);
@@ -492,8 +500,9 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
       return op->emitOpError() << "argument '" << name.getValue()
                                << "' must be a view or a scalar, but got " << type;
     if (signature.argOptional[i] && !isa<ViewType>(type))
-      return op->emitOpError() << "only views may be optional, but argument '" << name.getValue()
-                               << "' is of type " << type;
+      return op->emitOpError() << "only views may be optional, but got argument '"
+                               << name.getValue() << "' of type " << type
+                               << "; give a scalar a default instead";
     if (failed(verifyDefault(signature, name, type)))
       return failure();
     if (ExprAttr condition = signature.getArgCondition(name)) {

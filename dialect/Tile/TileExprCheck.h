@@ -57,6 +57,9 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>> matchByName(mlir::Operation *op,
                                                             mlir::OperandRange args,
                                                             mlir::ArrayAttr names);
 
+/// "it has a, b" or "it has none", for a list of names or of parameters.
+std::string listNames(mlir::ArrayAttr names);
+
 /// Whether the names of a call or launch are as many strings as arguments, and no two are the same.
 mlir::LogicalResult verifyArgumentNames(mlir::Operation *op, mlir::OperandRange args,
                                         mlir::ArrayAttr names);

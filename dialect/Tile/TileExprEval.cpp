@@ -91,13 +91,15 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
   using expr::Function;
   Function function = getFunction(expr);
   if (isChosenBlock(expr))
-    return makeError(expr.getName(), "() is chosen by tile-choose-blocks, which has not run");
+    return makeError(expr.getName(),
+                     "() is chosen by tile-choose-blocks, which has not run; run that pass first");
   if (function == Function::Replaced && environment.replaced)
     return ExprAttr::getFlag(context, environment.replaced(expr.getOperands().front().getName()));
   if (function == Function::Replaced)
     return expr;
   if (expr::isOfTarget(function))
-    return makeError(expr.getName(), "() is bound by tile-bind-target, which has not run");
+    return makeError(expr.getName(),
+                     "() is bound by tile-bind-target, which has not run; run that pass first");
   if (function == Function::SmCount)
     return environment.smCount ? ExprAttr::getInt(context, *environment.smCount) : expr;
 

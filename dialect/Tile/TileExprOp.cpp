@@ -46,7 +46,7 @@ public:
   ParseResult parseComparison(NodePtr &result) {
     if (depth >= kMaxDepth)
       return parser.emitError(parser.getCurrentLocation(), "a formula may be nested at most ")
-             << kMaxDepth << " levels deep";
+             << kMaxDepth << " levels deep, but got more; name parts of it by another tile.expr";
     ++depth;
     ParseResult parsed = parseComparisonUnbounded(result);
     --depth;
@@ -56,7 +56,8 @@ public:
 private:
   ParseResult make(NodePtr &result, SMLoc loc, StringRef word, NodePtr a = {}, NodePtr b = {}) {
     if (++nodes > kMaxNodes)
-      return parser.emitError(loc, "a formula may have at most ") << kMaxNodes << " operations";
+      return parser.emitError(loc, "a formula may have at most ")
+             << kMaxNodes << " operations, but got more; name parts of it by another tile.expr";
     auto node = std::make_unique<Node>();
     node->loc = loc;
     node->word = word;
@@ -337,8 +338,9 @@ private:
     }
     SmallVector<Dim> dims = getDims(type);
     if (node.dim < 0 || node.dim >= static_cast<int64_t>(dims.size()) || dims.size() < 2)
-      return reject(node) << "dimension " << node.dim << " must be one of " << type
-                          << ", of which another remains";
+      return reject(node)
+             << "must reduce one dimension of a tile and leave another, but got dimension "
+             << node.dim << " of " << type;
     dims.erase(dims.begin() + node.dim);
     Type source =
         makeTile(b.getContext(), dims, getElementType(type), !isa<RankedTensorType>(type));

@@ -279,7 +279,7 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
                                  DictionaryAttr defaults, DictionaryAttr conditions,
                                  ArrayAttr gridNames, ArrayAttr grid) {
   if (SymbolTable::getSymbolName(op).empty())
-    return op->emitOpError("needs a name");
+    return op->emitOpError("needs a name, but got an empty one");
   auto all = [](ArrayAttr list, auto predicate) { return llvm::all_of(list, predicate); };
   auto isName = [](Attribute a) {
     auto name = dyn_cast<StringAttr>(a);
@@ -305,7 +305,8 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
   size_t expected = argNames.size() + (grid ? grid.size() : 0);
   Region &body = op->getRegion(0);
   if (body.empty() || body.front().getNumArguments() != expected)
-    return op->emitOpError() << "needs a body with " << expected << " block arguments";
+    return op->emitOpError() << "needs a body with " << expected << " block arguments, but got "
+                             << (body.empty() ? 0 : body.front().getNumArguments());
   return success();
 }
 
@@ -426,7 +427,7 @@ LogicalResult WorkspaceOp::verify() {
   for (Attribute extent : getExtents()) {
     auto expr = dyn_cast<ExprAttr>(extent);
     if (!expr)
-      return emitOpError("extents must be expressions");
+      return emitOpError("extents must be expressions, but got ") << extent;
     if (failed(
             checkExprKind(*this, expr, &signature, ExprScope::Launch, "an extent", ExprKind::Int)))
       return failure();
@@ -474,14 +475,16 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto kernel = dyn_cast_or_null<KernelOp>(symbol);
   if (!kernel)
-    return emitOpError() << "launches @" << getKernel() << ", which is not a kernel in this module";
+    return emitOpError() << "must launch a kernel of this module, but got @" << getKernel()
+                         << "; define it, or link the file that does";
   Signature callee(kernel), caller((*this)->getParentOp());
   if (getArgNames()) {
     if (failed(matchByName(*this, callee, getArgs(), *getArgNames())))
       return failure();
   } else if (getArgs().size() != callee.argNames.size()) {
-    return emitOpError() << "passes " << getArgs().size() << " arguments, but kernel @"
-                         << getKernel() << " takes " << callee.argNames.size();
+    return emitOpError() << "must pass " << callee.argNames.size() << " arguments to kernel @"
+                         << getKernel() << ", but got " << getArgs().size() << "; "
+                         << listNames(callee.argNames);
   } else {
     for (auto [i, value] : llvm::enumerate(getArgs()))
       if (failed(checkArgument(*this, callee, i, value)))
@@ -493,10 +496,12 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     // A bound kernel has no parameters left, and its launches no 'with' clause.
     if (!param)
       return emitOpError() << "binds '" << paramName << "', which is not a parameter of kernel @"
-                           << getKernel();
+                           << getKernel() << "; " << listNames(callee.params);
     if (param.getDerived())
-      return emitOpError() << "binds '" << paramName << "' of kernel @" << getKernel()
-                           << ", but a derived parameter (let) cannot be bound";
+      return emitOpError()
+             << "binds '" << paramName << "' of kernel @" << getKernel()
+             << ", but a derived parameter (let) cannot be bound; bind those that it is "
+                "computed from";
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     std::string what = ("the value of '" + paramName + "'").str();
     if (failed(checkExprKind(*this, cast<ExprAttr>(value), &caller, ExprScope::Parameters, what,
@@ -516,7 +521,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult ParamOp::verify() {
   ExprKind wanted = getResult().getType().isInteger(1) ? ExprKind::Flag : ExprKind::Int;
   if (!(*this)->getParentOfType<KernelOp>() && !(*this)->getParentOfType<func::FuncOp>())
-    return emitOpError("is allowed in kernels and functions only");
+    return emitOpError("is allowed in kernels and functions only; a program binds parameters in "
+                       "the 'with' clauses of its launches");
   return checkParameterExpr(*this, getExpr(), "its expression", wanted);
 }
 

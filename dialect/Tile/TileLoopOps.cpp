@@ -93,7 +93,8 @@ static ParseResult parseCondition(OpAsmParser &parser, OperationState &result, S
   if (parseWhenClause(parser, condition))
     return failure();
   if (!condition)
-    return parser.emitError(loc, "expected 'when (FLAG)' after '") << keyword << "'";
+    return parser.emitError(loc, "expected 'when (FLAG)' after '")
+           << keyword << "', but got " << getToken(loc);
   result.addAttribute(name, condition);
   return success();
 }
@@ -172,7 +173,7 @@ LogicalResult AccumulateOp::verify() {
     return emitOpError("needs a sum; use scf.for for a loop without sums");
   for (auto [i, init] : llvm::enumerate(getInitArgs())) {
     if (!isTile(init.getType()) || !isa<FloatType, ParamType>(getElementType(init.getType())))
-      return emitOpError() << "adds to tiles of floats, but sum " << i << " has the type "
+      return emitOpError() << "adds to tiles of floats, but got sum " << i << " of type "
                            << init.getType();
     auto zero = init.getDefiningOp<ConstantOp>();
     auto number = zero ? dyn_cast<FloatAttr>(zero.getValue()) : FloatAttr();
@@ -193,7 +194,8 @@ LogicalResult AccumulateOp::verifyRegions() {
   if (body.getNumArguments() != inits.size() + 1 ||
       !body.getArgument(0).getType().isSignlessInteger(32) ||
       TypeRange(body.getArgumentTypes()).drop_front() != inits)
-    return emitOpError("needs a body that takes a number (i32) and its sums");
+    return emitOpError("needs a body that takes a number (i32) and its sums, but got (")
+           << body.getArgumentTypes() << ")";
   if (body.getTerminator()->getOperandTypes() != inits || getResultTypes() != inits)
     return emitOpError() << "must yield and return tiles of the types of its sums, (" << inits
                          << "), but yields (" << body.getTerminator()->getOperandTypes() << ")";
@@ -224,17 +226,19 @@ void SpreadOp::print(OpAsmPrinter &printer) {
 LogicalResult SpreadOp::verify() {
   Block &body = getBody().front();
   if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isSignlessInteger(32))
-    return emitOpError("needs a body that takes a number (i32)");
+    return emitOpError("needs a body that takes a number (i32), but got (")
+           << body.getArgumentTypes() << ")";
   if (body.getTerminator()->getNumOperands() != 0)
-    return emitOpError("must not yield values");
+    return emitOpError("must not yield values, but got ")
+           << body.getTerminator()->getOperandTypes();
   // Branches on parameters may enclose it.
   Operation *parent = (*this)->getParentOp();
   while (isa<scf::IfOp>(parent))
     parent = parent->getParentOp();
   if (isa<SymbolOpInterface>(parent))
     return success();
-  return emitOpError() << "must not be nested in operations other than scf.if, but is inside '"
-                       << parent->getName() << "'";
+  return emitOpError() << "may be nested in scf.if only, but got '" << parent->getName()
+                       << "' around it; move it out of that";
 }
 
 void SpreadOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
@@ -338,7 +342,8 @@ void ForBlocksOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn s
 LogicalResult ForBlocksOp::verify() {
   if (static_cast<bool>(getList()) != static_cast<bool>(getCount()) ||
       (!getList() && (!getListIndices().empty() || getListSpanAttr() || getListConditionAttr())))
-    return emitOpError("needs a list with its indices and its count, or none of them");
+    return emitOpError("needs a list with its indices and its count, or none of them, but got "
+                       "a part of these");
   if (getList()) {
     if (failed(checkParameterExpr(*this, getListSpanAttr(), "'each' of its list", ExprKind::Int)) ||
         failed(checkParameterExpr(*this, getListConditionAttr(), "the condition of its list",
@@ -361,7 +366,8 @@ LogicalResult ForBlocksOp::verifyRegions() {
   if (body.getNumArguments() != 2 + getInitArgs().size() ||
       !body.getArgument(0).getType().isSignlessInteger(32))
     return emitOpError("needs a body that takes the block (i32), the mask tile and one value for "
-                       "each initial value");
+                       "each initial value, but got (")
+           << body.getArgumentTypes() << ")";
   Type keep = body.getArgument(1).getType();
   if (!isTile(keep) || getRank(keep) != 2 || !getElementType(keep).isInteger(1))
     return emitOpError() << "keep must be a tile of i1 of rank 2, but got " << keep;

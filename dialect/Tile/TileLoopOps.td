@@ -160,7 +160,8 @@ def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">,
   let description = [{
     The body runs once for each number from 0 to %count - 1, in any order, while instances of the kernel run. An
     instance of the launch may execute any share of the numbers. So a kernel can use what other instances have finished
-    (`tile.await`) without a further launch. On a GPU, roles of each thread block execute its share.
+    (`tile.await`) without a further launch. On a GPU, each thread block executes its share: by a role if the kernel has
+    roles, else after its own instance, by all of its warps.
 
     Preconditions: %count is the same in all instances, and not negative. Instances do not write what the body reads,
     except what the body awaits. The kernel adds what the body awaits before `tile.spread` (`tile.atomic_add`).
@@ -180,8 +181,8 @@ def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">,
     Errors:
     - inside of anything but a kernel
     - an addition in order, inside or after it, to %turns that its body awaits
-    - on a GPU: a kernel without roles; a body that does more than load a tile, convert it element by element, and
-      store it, under conditions on scalars
+    - on a GPU: a branch around it; with `tile.await`, a kernel without roles, which a kernel is also if the body does
+      more than load a tile, convert it element by element, and store it, under conditions on scalars
   }];
   let arguments = (ins I32:$count);
   let regions = (region SizedRegion<1>:$body);

@@ -127,8 +127,8 @@ LogicalResult AtOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
   if (!capture)
-    return emitOpError() << "reads @" << *getCapture()
-                         << ", which is not a tile.capture in this module";
+    return emitOpError() << "must read a tile.capture of this module, but got @" << *getCapture()
+                         << "; declare it by tile.capture @" << *getCapture();
   if (!mayBecomeEqual(getElementType(capture.getType()), getResult().getType()))
     return emitOpError() << "reads an element of @" << *getCapture() << ", which is "
                          << capture.getType() << ", but its result is " << getResult().getType();
@@ -148,8 +148,8 @@ void AtOp::getEffects(Effects &effects) {
 static LogicalResult verifyDimension(Operation *op, int64_t dim, int64_t rank, StringRef what) {
   if (dim >= 0 && dim < rank)
     return success();
-  return op->emitOpError() << "dimension " << dim << " is beyond the rank of its " << what << ", "
-                           << rank;
+  return op->emitOpError() << "must name one of the " << rank << " dimensions of its " << what
+                           << ", counted from 0, but got " << dim;
 }
 
 LogicalResult SubviewOp::verify() {
@@ -157,8 +157,8 @@ LogicalResult SubviewOp::verify() {
   if (failed(verifyDimension(*this, getDim(), getRank(type), "view")))
     return failure();
   if (!getDims(type)[getDim()].isUnknown())
-    return emitOpError() << "restricts dimension " << getDim() << " of " << type
-                         << ", which must be '?' since its extent changes";
+    return emitOpError() << "restricts dimension " << getDim()
+                         << ", which must be '?' since its extent changes, but got " << type;
   return checkParameterExpr(*this, getConditionAttr(), "the condition of a part", ExprKind::Flag);
 }
 
@@ -235,8 +235,8 @@ LogicalResult RepeatOp::verify() {
   if (failed(verifyDimension(*this, getDim(), getRank(type), "view")))
     return failure();
   if (!getDims(type)[getDim()].isUnknown())
-    return emitOpError() << "repeats an element along dimension " << getDim() << " of " << type
-                         << ", which must be '?' since its extent changes";
+    return emitOpError() << "repeats an element along dimension " << getDim()
+                         << ", which must be '?' since its extent changes, but got " << type;
   return success();
 }
 
@@ -259,8 +259,8 @@ LogicalResult tilewright::tile::verifyAccess(Operation *op, Type viewType, Opera
   if (failed(verifyIndexCount(op, viewRank, indices, staticIndices)))
     return failure();
   if (tileRank > viewRank)
-    return op->emitOpError() << "tile of rank " << tileRank
-                             << " does not fit a view of lower rank, " << viewRank;
+    return op->emitOpError() << "needs a tile of at most rank " << viewRank
+                             << ", that of its view, but got rank " << tileRank;
   if (dims) {
     if (static_cast<int64_t>(dims->size()) != tileRank)
       return op->emitOpError()
@@ -296,8 +296,8 @@ static LogicalResult verifyAlong(Operation *op, Type viewType, Type tileType, Ty
   SmallVector<int64_t> tileDims = getTileDims(dims, getRank(tileType), getRank(viewType));
   auto *position = llvm::find(tileDims, along);
   if (position == tileDims.end())
-    return op->emitOpError() << "indexes along dimension " << along
-                             << ", which is not a dimension of the tile";
+    return op->emitOpError() << "must index along a dimension of the tile, one of [" << tileDims
+                             << "], but got " << along;
   Dim length = getDims(tileType)[position - tileDims.begin()];
   if (getRank(atType) != 1 || !getElementType(atType).isInteger(32) || getDims(atType)[0] != length)
     return op->emitOpError() << "indices must be a tile of " << printDims(length)
@@ -335,7 +335,7 @@ LogicalResult tilewright::tile::verifyTurn(Operation *op, Type turnsType, Operan
 LogicalResult AwaitOp::verify() {
   if (!(*this)->getParentOfType<SpreadOp>())
     return emitOpError("is allowed only inside tile.spread, since instances that wait for each "
-                       "other may deadlock");
+                       "other may deadlock; move it into one");
   return verifyTurn(*this, getTurns().getType(), getIndices(), getStaticIndices());
 }
 

@@ -20,7 +20,7 @@ static bool coversRows(LoadOp load) {
 
 LogicalResult PagedOp::verify() {
   if (!getTable() && (!getTableIndices().empty() || getEachAttr() || getConditionAttr()))
-    return emitOpError("has indices, 'each' or 'when', but no table");
+    return emitOpError("must have a table for its indices, 'each' or 'when', but got none");
   if (getTable()) {
     int64_t rank = getRank(getTable().getType()), wanted = getTableIndices().size() + 1;
     if (rank != wanted || !getElementType(getTable().getType()).isInteger(32))
@@ -56,7 +56,7 @@ LogicalResult PagedOp::verify() {
       continue;
     InFlightDiagnostic diagnostic = emitOpError()
                                     << "result may be used by 'tile.load' along dimension 0 and by "
-                                       "'tile.dim' only, but is used by '"
+                                       "'tile.dim' only, but got '"
                                     << user->getName() << "'";
     diagnostic.attachNote(user->getLoc()) << "this use";
     return diagnostic;

@@ -7,6 +7,9 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -15,6 +18,21 @@ using namespace mlir;
 using namespace tilewright::tile;
 
 namespace tilewright::tile {
+
+std::string getToken(SMLoc loc) {
+  // The parser's text ends with a NUL.
+  StringRef text(loc.getPointer());
+  if (text.empty())
+    return "the end of the text";
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.' || c == '$'; };
+  constexpr size_t longest = 40;
+  size_t start = StringRef("%@!#^").contains(text.front()) ? 1 : 0;
+  size_t length = start + text.drop_front(start).take_while(isWord).size();
+  if (text.front() == '"')
+    length = std::min(text.find_first_of("\"\n", 1), text.size() - 1) + 1;
+  return ("'" + text.take_front(std::min(std::max<size_t>(length, 1), longest)).rtrim() + "'")
+      .str();
+}
 
 ParseResult parseExpr(OpAsmParser &parser, ExprAttr &expr) { return parseExprText(parser, expr); }
 void printExpr(OpAsmPrinter &printer, Operation *, ExprAttr expr) {
@@ -147,7 +165,9 @@ ParseResult parseReduceKind(OpAsmParser &parser, ReduceKindAttr &kind) {
   SMLoc loc = parser.getCurrentLocation();
   StringRef word;
   if (failed(parser.parseOptionalKeyword(&word)) || !symbolizeReduceKind(word))
-    return parser.emitError(loc, "the kind of a reduction must be add, mul, max, min, and or or");
+    return parser.emitError(
+               loc, "the kind of a reduction must be add, mul, max, min, and or or, but got ")
+           << getToken(loc);
   kind = ReduceKindAttr::get(parser.getContext(), *symbolizeReduceKind(word));
   return success();
 }
@@ -244,9 +264,9 @@ static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result
     return parser.emitError(loc, "the type of the result must be written, but got only ") << source;
   SmallVector<Dim> dims = getDims(source);
   if (!infer(dims))
-    return parser.emitError(loc, "the result type must be inferable from the operand type, but "
-                                 "names dimensions that ")
-           << source << " does not have";
+    return parser.emitError(loc, "the operation must name dimensions of its operand, so that the "
+                                 "result type can be inferred, but got ")
+           << source;
   result = makeTile(parser.getContext(), dims, getElementType(source), !tensor);
   return success();
 }

@@ -16,6 +16,9 @@ namespace tilewright::tile {
 mlir::ParseResult parseExprText(mlir::AsmParser &parser, ExprAttr &expr);
 void printExprText(llvm::raw_ostream &os, ExprAttr expr);
 
+/// What stands at the place, for "but got": a quoted word, string or mark of the source.
+std::string getToken(llvm::SMLoc loc);
+
 /// `let? NAME, ...: kind (in [value, ...])? (= default)?`
 mlir::ParseResult parseParamDecls(mlir::AsmParser &parser,
                                   llvm::SmallVectorImpl<ParamDeclAttr> &decls);

@@ -23,7 +23,8 @@ static ParseResult parseFlag(OpAsmParser &parser, ExprAttr &condition, StringRef
   if (parseWhenClause(parser, condition))
     return failure();
   if (!condition)
-    return parser.emitError(loc, "expected 'when (FLAG)' after '") << keyword << "'";
+    return parser.emitError(loc, "expected 'when (FLAG)' after '")
+           << keyword << "', but got " << getToken(loc);
   return success();
 }
 
@@ -158,7 +159,10 @@ LogicalResult AnyOrderOp::verify() {
                        "of numbers, but got ")
            << (getList() ? "both" : "neither");
   if (!getList())
-    return getConditionAttr() ? emitOpError("takes 'when' only behind 'listed'") : success();
+    return getConditionAttr()
+               ? emitOpError("takes 'when' only behind 'listed', but got it without a "
+                             "list; use 'of' in a branch")
+               : success();
   auto list = dyn_cast<ViewType>(getList().getType());
   if (!list || list.getRank() != 1 || !list.getElementType().isInteger(32))
     return emitOpError("needs a list that is a view of i32 with one dimension, but got ")

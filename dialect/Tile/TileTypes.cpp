@@ -4,6 +4,7 @@
 // Parsing, printing and verification of the types of the tile dialect.
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileParsing.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -42,7 +43,8 @@ FloatType ParamType::scaleElementBitwidth(unsigned) const { return {}; }
 LogicalResult ParamType::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name) {
   if (!isReservedName(name))
     return success();
-  return emitError() << "'" << name << "' is a literal or a type and cannot name a parameter";
+  return emitError() << "'" << name
+                     << "' is a literal or a type and cannot name a parameter; choose another name";
 }
 
 //===----------------------------------------------------------------------===//
@@ -84,7 +86,8 @@ static ParseResult parseDim(AsmParser &parser, bool allowUnknown, Body &body) {
   std::string name;
   if (isFlag || failed(parser.parseOptionalKeywordOrString(&name)))
     return parser.emitError(loc, "expected a dimension: an integer")
-           << (allowUnknown ? ", '?'" : "") << " or the name of a parameter";
+           << (allowUnknown ? ", '?'" : "") << " or the name of a parameter, but got "
+           << getToken(loc);
   body.shape.push_back(ShapedType::kDynamic);
   body.symbols.push_back(parser.getBuilder().getStringAttr(name));
   return success();
@@ -105,7 +108,9 @@ static FailureOr<Body> parseBody(AsmParser &parser, bool allowUnknown) {
     std::string name;
     SMLoc loc = parser.getCurrentLocation();
     if (failed(parser.parseOptionalKeywordOrString(&name)))
-      return parser.emitError(loc, "expected an element type or the name of a type parameter");
+      return parser.emitError(loc,
+                              "expected an element type or the name of a type parameter, but got ")
+             << getToken(loc);
     body.elementType = getTypeBySpelling(parser.getContext(), name); // e4m3, e5m2
     if (!body.elementType)
       body.elementType = parser.getChecked<ParamType>(loc, parser.getContext(), name);

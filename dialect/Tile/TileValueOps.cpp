@@ -17,7 +17,8 @@ using namespace tilewright::tile;
 LogicalResult tilewright::tile::verifyTileDimension(Operation *op, int64_t dim, int64_t rank) {
   if (dim >= 0 && dim < rank)
     return success();
-  return op->emitOpError() << "dimension " << dim << " is beyond the rank, " << rank;
+  return op->emitOpError() << "must name one of " << rank << " dimensions, counted from 0, but got "
+                           << dim;
 }
 
 LogicalResult tilewright::tile::verifyResultElements(Operation *op, Type expected, Type actual) {
@@ -245,11 +246,12 @@ static LogicalResult verifyMapped(Operation *op, FlatSymbolRefAttr symbol, Opera
   StringRef name = symbol.getValue();
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
   if (!function)
-    return op->emitOpError() << "applies @" << name << ", which is not a function in this module";
+    return op->emitOpError() << "must apply a function of this module, but got @" << name
+                             << "; define it, or link the file that does";
   FunctionType type = function.getFunctionType();
   if (type.getNumInputs() != operands.size())
-    return op->emitOpError() << "passes " << operands.size() << " operands, but @" << name
-                             << " takes " << type.getNumInputs();
+    return op->emitOpError() << "must pass " << type.getNumInputs() << " operands to @" << name
+                             << ", but got " << operands.size();
   for (auto [i, operand] : llvm::enumerate(operands))
     if (!mayBecomeEqual(type.getInput(i), getElementType(operand.getType())))
       return op->emitOpError() << "operand " << i << " of @" << name << " is " << type.getInput(i)
@@ -288,8 +290,8 @@ LogicalResult MapGradientOp::verify() {
                          << ", but there are " << getArgs().size() << " operands, counted from 0";
   Type operand = getElementType(getArgs()[getWrt()].getType());
   if (!isa<FloatType, ParamType>(operand))
-    return emitOpError() << "differentiates with respect to a float, but operand " << getWrt()
-                         << " has elements of " << operand;
+    return emitOpError() << "differentiates with respect to a float, but got operand " << getWrt()
+                         << " of " << operand << " elements";
   if (getElementType(result) != operand)
     return emitOpError() << "result must have the elements of operand " << getWrt() << ", "
                          << operand << ", but got " << getElementType(result);
@@ -306,7 +308,9 @@ LogicalResult MapGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult AddGradientsOp::verify() {
   if (ExprAttr condition = getExactConditionAttr()) {
     if (!getExact())
-      return emitOpError("'when' requires 'exact'");
+      return emitOpError(
+          "'when' requires 'exact', but got it alone; remove it, or write 'exact' before "
+          "it");
     if (failed(checkParameterExpr(*this, condition, "the condition of 'exact'", ExprKind::Flag)))
       return failure();
   }

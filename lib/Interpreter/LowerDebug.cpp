@@ -64,14 +64,25 @@ void write(const std::string &text) {
 LogicalResult lower(Lowering &lowering, tile::PrintOp op) {
   auto kernel = op->getParentOfType<tile::KernelOp>();
   std::string head = ("@" + kernel.getSymName()).str();
+  // In a mapped kernel the ids are values of the operation: its grid has other ones.
+  auto names = op->getAttrOfType<ArrayAttr>(tile::PrintOp::getInstanceName());
+  ValueRange values = op.getValues(), instance = kernel.getGridIds();
+  if (names && names.size() <= values.size()) {
+    instance = values.take_front(names.size());
+    values = values.drop_front(names.size());
+  } else {
+    names = kernel.getGridNames();
+  }
   llvm::SmallVector<std::pair<std::string, Slot>> ids;
-  for (auto [name, id] : llvm::zip_equal(kernel.getGridNames(), kernel.getGridIds()))
-    ids.emplace_back(cast<StringAttr>(name).getValue().str(), lowering.slotOf(id));
+  for (auto [name, id] : llvm::zip(names.getAsRange<StringAttr>(), instance))
+    ids.emplace_back(name.getValue().str(), lowering.slotOf(id));
   llvm::SmallVector<Shown> all;
-  for (Value value : op.getValues())
+  for (Value value : values)
     all.push_back({lowering.slotOf(value), lowering.storage(value), tile::isTile(value.getType()),
                    llvm::SmallVector<int64_t, 4>(lowering.shapeOf(value))});
   lowering.emitFunction(op, [=, text = op.getText().str()](Frame &frame) {
+    if (!frame.prints)
+      return true;
     std::string out = head;
     for (const auto &[name, slot] : ids)
       out += " " + name + " = " + std::to_string(frame.values[slot].scalar.i32);

@@ -259,10 +259,9 @@ std::optional<ComputeSplit> ComputeSplit::get(KernelOp kernel) {
       stores.push_back(store);
     }
     auto convert = dyn_cast<ConvertOp>(op);
-    bool isOther =
-        isa<AtomicAddOp, tile::ScatterAddOp, tile::AddAtOp, tile::SpreadOp, AnyOp, WriteSharedOp>(
-            op) ||
-        (convert && convert.getScratch()) || readsWritten(op, written);
+    bool isOther = isa<AtomicAddOp, tile::ScatterAddOp, tile::AddAtOp, tile::SpreadOp,
+                       tile::PrintOp, tile::AssertOp, AnyOp, WriteSharedOp>(op) ||
+                   (convert && convert.getScratch()) || readsWritten(op, written);
     return isOther ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (effects.wasInterrupted() || isOrdered || stores.size() < 2)

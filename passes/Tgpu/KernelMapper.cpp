@@ -280,6 +280,14 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         noteStart(add, mapped);
         return success();
       })
+      .Case<tile::PrintOp, tile::AssertOp>([&](Operation *debug) {
+        waitForCopies();
+        IRMapping local = map;
+        for (Value operand : debug->getOperands())
+          local.map(operand, LayoutInference::isTile(operand) ? get(operand) : map.lookup(operand));
+        b.clone(*debug, local);
+        return success();
+      })
       .Case([&](scf::ForOp loop) { return mapFor(loop); })
       .Case([&](scf::IfOp branch) { return mapIf(branch); })
       .Case([&](tile::SpreadOp spread) { return mapSpread(spread); })

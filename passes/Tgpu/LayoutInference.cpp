@@ -402,8 +402,8 @@ LogicalResult LayoutInference::visit(Operation *op) {
     return success();
   }
   if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicAddOp, tile::GatherOp, tile::ScatterAddOp,
-          tile::TransposeOp, tile::SliceOp, tile::FullOp, tile::IotaOp, arith::ConstantOp,
-          scf::YieldOp, tile::YieldOp>(op)) {
+          tile::TransposeOp, tile::SliceOp, tile::FullOp, tile::IotaOp, tile::PrintOp,
+          tile::AssertOp, arith::ConstantOp, scf::YieldOp, tile::YieldOp>(op)) {
     for (Value value : op->getOperands())
       classOf(value);
     for (Value value : op->getResults())

@@ -108,34 +108,8 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   }
 
 private:
-  /// No role took the work.
-  static void explainSpread(tile::SpreadOp op) {
-    InFlightDiagnostic error = op.emitOpError("requires a separate role, ");
-    auto kernel = op->getParentOfType<KernelOp>();
-    const Target &target = getTargetOf(kernel);
-    Operation *parent = op->getParentOp();
-    if (!target.hasRoles())
-      error << "on " << Target::getNamesWithRoles() << ", but got " << StringRef(target.name)
-            << "; use such a target, or a separate kernel";
-    else if (!isa<KernelOp>(parent))
-      error << "which does not have the '" << parent->getName()
-            << "' around it; move it to the body of the kernel, or use a separate kernel";
-    else if (!kernel.walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted())
-      error << "but got a kernel without products by wgmma, which has no roles; use a separate "
-               "kernel";
-    else
-      error << "but got a kernel without roles; use blocks for which it has them (--report names "
-               "what prevents them), or a separate kernel";
-  }
-
   /// Ordered additions by all warps could deadlock, since blocks start in any order.
   static LogicalResult checkOrderedAdditions(KernelOp kernel) {
-    WalkResult spread = kernel.walk([](tile::SpreadOp op) {
-      explainSpread(op);
-      return WalkResult::interrupt();
-    });
-    if (spread.wasInterrupted())
-      return failure();
     WalkResult result = kernel.walk([](AtomicAddOp add) {
       if (!add.getNumber())
         return WalkResult::advance();

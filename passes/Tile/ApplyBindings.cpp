@@ -149,8 +149,8 @@ private:
       }
       shape.push_back(extent);
       if (!isView && (llvm::MulOverflow(elements, extent, elements) || elements > maxExtent)) {
-        emitError() << "has a tile of more than " << maxExtent << " elements: " << type << " with "
-                    << toString(bindings);
+        emitError() << "must have tiles of at most " << maxExtent << " elements, but got " << type
+                    << " with " << toString(bindings);
         return type;
       }
     }

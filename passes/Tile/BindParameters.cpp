@@ -155,7 +155,7 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
     if (decl.getDerived())
       return op->emitError("parameter '")
              << name << "' of " << describe(op) << " must not be bound: it is derived, "
-             << tile::toString(decl);
+             << tile::toString(decl) << "; bind those that it is computed from";
     ExprAttr value = parseValue(op->getContext(), decl.getKind(), text);
     // Only what a list names may be i8, which has no arithmetic.
     if (value && decl.getAllowed().empty() && decl.getKind() == ParamKind::Type &&
@@ -347,7 +347,8 @@ Operation *tilewright::findEntry(ModuleOp module, StringRef name, bool explain) 
   if (all.empty())
     emitError(module.getLoc(), "expected a module with a kernel or a program, but there is none");
   else if (name.empty())
-    emitError(module.getLoc(), "one kernel or program must be chosen by name") << list;
+    emitError(module.getLoc(), "one kernel or program must be chosen by name, but got none")
+        << list;
   else
     emitError(module.getLoc(), "expected the name of a kernel or program, but got '")
         << name << "'" << suggest(name, all, list);

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tilewright {
@@ -22,7 +23,12 @@ enum class MaskKind {
   Ascending ///< like Some, but reads ascending captures: bounds of rows come from memory
 };
 
-/// "any", "none", "some" or "ascending".
+/// The spellings in JSON and in the attribute `blocks`.
+inline constexpr std::pair<const char *, MaskKind> maskKinds[] = {
+    {"any", MaskKind::Any},
+    {"none", MaskKind::None},
+    {"some", MaskKind::Some},
+    {"ascending", MaskKind::Ascending}};
 llvm::StringRef getName(MaskKind kind);
 
 /// The number of operations that a random number counts as.

@@ -392,7 +392,9 @@ LogicalResult ProgramRewriter::run() {
       return sums.first.emitOpError()
              << "needs a program that launches its kernel, to clear or convert the gradient of "
                 "capture @"
-             << cast<CaptureOp>(sums.arguments.front().first).getSymName();
+             << cast<CaptureOp>(sums.arguments.front().first).getSymName()
+             << ", but got none; write a program with tile.launch @"
+             << cast<KernelOp>(kernel).getSymName();
   for (ProgramOp program : SmallVector<ProgramOp>(module.getOps<ProgramOp>()))
     if (failed(rewriteProgram(program)))
       return failure();

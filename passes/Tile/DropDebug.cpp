@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-drop-debug: removes what only the CPU device executes. Passes then see the code of a kernel
-// as if it had never been there, so that it cannot change what they choose.
+// tile-drop-debug: removes what no GPU executes. Passes then see the code of a kernel as if it had
+// never been there, so that it cannot change what they choose. For the simulator it is kept.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -25,19 +25,35 @@ struct TileDropDebugPass : tilewright::impl::TileDropDebugBase<TileDropDebugPass
   using TileDropDebugBase::TileDropDebugBase;
 
   void runOnOperation() override {
+    if (keep) {
+      getOperation()->walk([](PrintOp op) { addInstance(op); });
+      return;
+    }
     SmallVector<Operation *> found;
     getOperation()->walk([&](Operation *op) {
       if (isa<PrintOp, AssertOp>(op))
         found.push_back(op);
     });
     for (Operation *op : found) {
-      op->emitWarning() << "'" << op->getName()
-                        << "' is left out of code for GPUs; run the kernel on the CPU device";
+      op->emitWarning()
+          << "'" << op->getName()
+          << "' is left out of code for GPUs; run the kernel on the CPU device or the simulator";
       eraseWithOperands(op);
     }
   }
 
 private:
+  /// The ids come before the values.
+  static void addInstance(PrintOp op) {
+    auto kernel = op->getParentOfType<KernelOp>();
+    if (!kernel)
+      return; // tile-check-debug rejects it
+    SmallVector<Value> values(kernel.getGridIds());
+    llvm::append_range(values, op.getValues());
+    op.getValuesMutable().assign(values);
+    op->setAttr(PrintOp::getInstanceName(), kernel.getGridNamesAttr());
+  }
+
   /// What only the operation used would still count as a user for the passes that follow.
   static void eraseWithOperands(Operation *op) {
     llvm::SetVector<Operation *> pending;

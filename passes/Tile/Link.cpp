@@ -266,8 +266,9 @@ LogicalResult Linker::classify(File &file) {
     return success();
   }
   return emitError(file.module->getLoc())
-         << "a linked file must replace a function, but '" << file.path << "' defines "
-         << listNames(defined) << " and the module lets files replace " << listNames(replaceable);
+         << "a linked file must replace a function of the module, which lets files replace "
+         << listNames(replaceable) << ", but got '" << file.path << "', which defines "
+         << listNames(defined) << "; rename its function, or link it by tile.link";
 }
 
 /// A name resolves to the file's definition, else to the module's, never to another file's.

@@ -354,6 +354,7 @@ LogicalResult LibraryLinker::rejectCall(func::CallOp call) {
 LogicalResult LibraryLinker::declare() {
   if (failed(load(root, rootFile)))
     return failure();
+  bool isValid = true;
   for (auto [name, op] : getMentions(root)) {
     if (symbols.lookup(name))
       continue;
@@ -367,10 +368,11 @@ LogicalResult LibraryLinker::declare() {
       root.push_back(declaration);
       symbols.insert(declaration);
     } else if (auto call = dyn_cast<func::CallOp>(op); call && !*found) {
-      return rejectCall(call);
+      (void)rejectCall(call);
+      isValid = false;
     }
   }
-  return success();
+  return success(isValid);
 }
 
 } // namespace
@@ -413,7 +415,8 @@ OwningOpRef<ModuleOp> tilewright::readModule(StringRef path, Location loc) {
   }
   OwningOpRef<ModuleOp> module = parse(std::move(*buffer), loc.getContext());
   if (!module)
-    emitError(loc) << "cannot link '" << path << "', which is not a module";
+    emitError(loc) << "cannot link '" << path
+                   << "', which is not a module; correct the errors above";
   return module;
 }
 

@@ -105,11 +105,11 @@ private:
     if (!isNumber)
       return reject(op, "adds in order only from a position that is the result of "
                         "'tile.any_order ... of' times the number of positions (arith.muli), since "
-                        "instances start in the order of their turns");
+                        "instances start in the order of their turns; compute it so");
     if (sum.listed) {
       auto list = dyn_cast<BlockArgument>(sum.listed.getList());
       if (!list || list.getOwner() != &kernel.getBody().front())
-        return reject(sum.listed, "needs a list that is an argument of the kernel");
+        return reject(sum.listed, "needs a list that is an argument of the kernel; pass it as one");
     }
     if (sum.order->getParentOp() != kernel || (sum.listed && sum.listed->getParentOp() != kernel))
       return reject(sum.order->getParentOp() != kernel ? sum.order : sum.listed,
@@ -124,7 +124,8 @@ private:
   /// A place has a counter for all of its columns.
   LogicalResult checkPlaces() {
     if (getRank(op.getValue().getType()) != 2 || op.getStaticIndices().size() < 2)
-      return reject(op, "adds in order only tiles with two dimensions");
+      return reject(op, "adds in order only tiles with two dimensions, but got ")
+             << op.getValue().getType();
     int64_t rank = getRank(op.getView().getType());
     SmallVector<int64_t> dims(op.getDims().value_or(ArrayRef<int64_t>{rank - 2, rank - 1}));
     bool isTransposed = dims[0] == rank - 1 && dims[1] == rank - 2;

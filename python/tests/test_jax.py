@@ -157,7 +157,7 @@ class Kernels(unittest.TestCase):
             softmax(normal(6, 41, 2), scale=1.0)
         with self.assertRaisesRegex(TypeError, "'row_softmax' needs argument 'scale'"):
             softmax(x)
-        with self.assertRaisesRegex(TypeError, "'row_softmax' has no further input 'z'; its inputs are x, scale"):
+        with self.assertRaisesRegex(TypeError, "'row_softmax' has no argument 'z'; its arguments are x, scale"):
             softmax(x, z=1.0)
         with self.assertRaisesRegex(ValueError, "outputs must name arguments that 'row_softmax' writes, y, but got 'x'"):
             tilewright.jax.kernel("row_softmax", T="f32", outputs={"x": (1, 1)})

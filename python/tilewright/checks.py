@@ -74,6 +74,14 @@ def param_text(value):
     return value if isinstance(value, str) else str(flag).lower() if flag is not None else None if number is None else str(number)
 
 
+def kernel_param(name, value, kind, types):
+    """The text of a value of a kernel's parameter; `kind` is that of a type, else None. Raises ValueError."""
+    text = kind or param_text(value)
+    if text is None:
+        raise ValueError(f"parameter '{name}' must be an integer, a bool, a string or {types}, but got {shown(value)}")
+    return text
+
+
 def shown(x):
     """x in the text of an error. A tensor is described, since it may be large, or on a device."""
     if hasattr(x, "data_ptr") and hasattr(x, "device"):

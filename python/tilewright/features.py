@@ -5,6 +5,7 @@ import torch
 
 from tilewright import checks
 from tilewright.checks import shown
+from tilewright.links import Links, check_bias_type, check_heads, missing_dims
 from tilewright.tensors import check_dense, check_device, check_integers
 
 
@@ -87,17 +88,8 @@ def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
 
 
 def _pairs_of(name, x, shape):
-    """Returns x as a tensor with the four dimensions [B, Hq, Sq, Skv], of which each may have the extent 1. Raises
-    ValueError if its shape cannot be broadcast to that of the pairs."""
-    if x.dim() > 4:
-        raise ValueError(f"{name} must have at most the four dimensions [batch, heads, queries, keys], but got shape "
-                         f"{list(x.shape)}")
-    x = x[(None,) * (4 - x.dim())]
-    wanted = (shape.batch, shape.heads, shape.queries, shape.keys)
-    for extent, full in zip(x.shape, wanted):
-        if full is not None and extent != full and extent != 1:
-            raise ValueError(f"{name} must have extents of {list(wanted)} or 1, but got shape {list(x.shape)}")
-    return x
+    """Returns x as a tensor with the four dimensions [B, Hq, Sq, Skv], of which each may have the extent 1."""
+    return x[(None,) * missing_dims(name, x.shape, (shape.batch, shape.heads, shape.queries, shape.keys))]
 
 
 def _per_head(name, x, shape, rank):
@@ -106,9 +98,7 @@ def _per_head(name, x, shape, rank):
         raise ValueError(f"{name} must be a tensor of floats, one for each head, but got {shown(x)}")
     check_dense(name, x)
     check_device(name, x, shape.device)
-    allowed = [(shape.heads,), (shape.batch, shape.heads)][:rank]
-    if tuple(x.shape) not in allowed:
-        raise ValueError(f"{name} must have shape {' or '.join(str(list(s)) for s in allowed)}, but got {list(x.shape)}")
+    check_heads(name, x.shape, shape, rank)
     return x.float()
 
 
@@ -145,35 +135,36 @@ def _lists_of(mask):
     return mask[0], mask[1], checks.sizes_of(mask[2] if len(mask) == 3 else 128)
 
 
-class Features:
+class Features(Links):
     """The modifier files that a call of attention links, in link order, and the values of their captures."""
 
     def __init__(self, shape, dtype):
-        self.shape, self.dtype, self.files, self.captures = shape, dtype, [], {}
+        super().__init__(shape)
+        self.dtype = dtype
         self.lists = {}  # lists of blocks: kernel arguments by name, and block sizes
 
-    def link(self, file, **captures):
-        self.files.append(file)
-        self.captures.update(captures)
+    def for_all(self, per_head):
+        return per_head.expand(self.shape.batch, self.shape.heads)
 
-    def add_softcap(self, softcap):
-        cap = checks.softcap_of(softcap)
-        if cap is not None:
-            self.link("softcap", softcap=cap)
+    def capture_of(self, name, value):
+        device = None
+        if isinstance(value, torch.Tensor):
+            check_dense(f"capture '{name}'", value)
+            device = str(value.device)
+        return checks.capture_of(name, value, device, str(self.shape.device))
 
     def add_bias(self, name, bias):
         check_dense(name, bias)
-        if bias.dtype != self.dtype:
-            raise ValueError(f"{name} must have the type of q, {self.dtype}, but got {bias.dtype}; convert it with .to()")
+        check_bias_type(name, bias.dtype, self.dtype, "to")
         check_device(name, bias, self.shape.device)
-        self.link("bias", bias=_pairs_of(name, bias, self.shape))
+        self.link_bias(_pairs_of(name, bias, self.shape))
 
     def add_mask(self, mask):
         """Adds attn_mask with PyTorch's semantics: True keeps a pair, floats are added to the scores."""
         check_dense("attn_mask", mask)
         if mask.dtype == torch.bool:
             check_device("attn_mask", mask, self.shape.device)
-            self.link("mask", mask=_pairs_of("attn_mask", mask, self.shape))
+            self.link_mask(_pairs_of("attn_mask", mask, self.shape))
         elif "bias" in self.captures:
             raise ValueError("attn_mask must be of bool where there is a bias, but got "
                              f"{shown(mask)}; add the two")
@@ -189,13 +180,7 @@ class Features:
         self.link("tree_bits", tree_bits=bits, tree_begin=self.shape.shift())
 
     def add_alibi(self, slopes, from_corner):
-        slopes = _per_head("alibi_slopes", slopes, self.shape, 2)
-        shifted = from_corner and self.shape.has_shift()
-        if slopes.dim() == 1 and not shifted:
-            self.link("alibi", slopes=slopes)
-        else:
-            shift = self.shape.shift() if shifted else self.shape.no_shift()
-            self.link("alibi_aligned", alibi_slopes=slopes.expand(self.shape.batch, self.shape.heads), alibi_shift=shift)
+        self.link_alibi(_per_head("alibi_slopes", slopes, self.shape, 2), from_corner)
 
     def add_used_lengths(self, seqused_q, seqused_k):
         """Adds seqused_q, seqused_k, or both; if one is None, all rows of that side are used. Call it before add_alibi
@@ -204,23 +189,7 @@ class Features:
             if x is not None:
                 check_integers(name, x, self.shape.device, (self.shape.batch,))
         given = seqused_q, seqused_k
-        self.shape.used = tuple(self.shape.rows(of) if x is None else x for of, x in zip("qk", given))
-        self.link("used_lengths", seqused_q=self.shape.used[0], seqused_k=self.shape.used[1])
-
-    def align_to_corner(self, mode, left, right):
-        """Aligns a causal mask and a window to the bottom right corner, by files where the kernel uses a different one.
-        Returns the causal mode and the window of the kernel."""
-        if self.shape.used and mode != "none":
-            mode, right = ("none", 0) if self.shape.has_shift() else ("top_left", right)
-        if mode == "none" and (left, right) != (-1, -1) and self.shape.has_shift():
-            self.add_window(left, right)
-            left = right = -1
-        return mode, left, right
-
-    def add_window(self, left, right):
-        """Adds a window aligned to the bottom right corner, for calls where the window of the kernel starts at the top
-        left corner."""
-        self.link("window_aligned", window_shift=self.shape.shift(), aligned_left=left, aligned_right=right)
+        self.link_used_lengths(*(self.shape.rows(of) if x is None else x for of, x in zip("qk", given)))
 
     def add_dropout(self, p, generator):
         """Draws the seed and the offset as tensors on the device of q. A replayed CUDA graph then draws new ones, and the
@@ -230,7 +199,7 @@ class Features:
         if generator is not None and generator.device.type != self.shape.device.type:
             raise ValueError(f"generator must be on the device of q, {self.shape.device}, but got {generator.device}")
         drawn = torch.randint(0, 2**62, (2,), dtype=torch.int64, device=self.shape.device, generator=generator)
-        self.link("dropout", dropout=p, dropout_seed=drawn[:1], dropout_offset=drawn[1:])
+        self.link_dropout(p, drawn[:1], drawn[1:])
 
     def add_block_mask(self, mask):
         counts, indices, sizes = _lists_of(mask)
@@ -250,28 +219,7 @@ class Features:
         self.lists = {"kv_indices": indices, "kv_num_blocks": counts, "LIST_BLOCK_M": sizes[0], "LIST_BLOCK_N": sizes[1]}
 
     def add_sinks(self, sinks):
-        self.link("sink", sinks=_per_head("sinks", sinks, self.shape, 1))
-
-    def add_files(self, modifier, captures):
-        """Adds the caller's files after those of keyword arguments."""
-        text = checks.modifier_text(modifier)
-        names = text.split(checks.SEPARATOR) if text else []
-        twice = [name for name in names if name in self.files]
-        if twice:
-            raise ValueError(f"modifier must not name '{twice[0]}', which an argument of attention links already")
-        if captures is not None and not isinstance(captures, dict):
-            raise ValueError(f"captures must be a dict of values by name, but got {type(captures).__name__}")
-        if captures and not names:
-            raise ValueError(f"captures must belong to a modifier, but got {', '.join(captures)} without one")
-        for name, value in (captures or {}).items():
-            if name in self.captures:
-                raise ValueError(f"captures must not hold '{name}', which an argument of attention gives already")
-            device = None
-            if isinstance(value, torch.Tensor):
-                check_dense(f"capture '{name}'", value)
-                device = str(value.device)
-            self.captures[name] = checks.capture_of(name, value, device, str(self.shape.device))
-        self.files += names
+        self.link_sinks(_per_head("sinks", sinks, self.shape, 1))
 
     def arguments(self):
         """The modifier, tensors, floats, integers and names that the operators of tilewright.ops take."""

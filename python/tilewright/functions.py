@@ -7,7 +7,6 @@
 
 import hashlib
 import os
-from difflib import get_close_matches
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
@@ -31,12 +30,8 @@ _kernels: Dict[str, "Kernel"] = {}  # by their names in graphs
 
 
 def _text_of(name, value):
-    if isinstance(value, torch.dtype):
-        return runtime.TORCH_TYPES.get(str(value), str(value))
-    text = checks.param_text(value)
-    if text is None:
-        raise ValueError(f"parameter '{name}' must be an integer, a bool, a string or a torch.dtype, but got {checks.shown(value)}")
-    return text
+    kind = runtime.TORCH_TYPES.get(str(value), str(value)) if isinstance(value, torch.dtype) else None
+    return checks.kernel_param(name, value, kind, "a torch.dtype")
 
 
 def _signature(code: KernelChoice) -> Signature:
@@ -116,15 +111,13 @@ class Kernel:
 
     def _rules_of(self, outputs):
         """The shape rules, {name: rule}, and the names of the arguments that a call allocates if it does not get them."""
-        written = [argument.name for argument in self.signature.arguments if argument.is_written]
+        written = [argument.name for argument in self.signature.written()]
         wanted = [name for name in written if not self._arguments[name].may_be_absent]
         if outputs is None:
             return {}, tuple(wanted)
         rules = dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys((outputs,) if isinstance(outputs, str) else outputs)
         for name, rule in rules.items():
-            if name not in written:
-                raise ValueError(f"outputs must name arguments that '{self.signature.name}' writes, {', '.join(written)}, but got "
-                                 f"{name!r}")
+            self.signature.check_output(name)
             if not (rule is None or callable(rule) or (isinstance(rule, str) and rule in self._arguments)
                     or (isinstance(rule, (tuple, list)) and all(checks.integer_of(n) is not None for n in rule))):
                 raise ValueError(f"the shape of '{name}' in outputs must be a tuple of integers, the name of an argument with this "
@@ -134,18 +127,7 @@ class Kernel:
 
     def _named(self, positional, named):
         """The values that are given, {name: value}, without those that are None."""
-        names = self.signature.names()
-        if len(positional) > len(names):
-            raise TypeError(f"'{self.signature.name}' has {len(names)} arguments, {', '.join(names)}, but got {len(positional)}")
-        values = dict(zip(names, positional))
-        for name, value in named.items():
-            if name not in names:
-                close = get_close_matches(name, names, 1)
-                raise TypeError(f"'{self.signature.name}' has no argument '{name}'"
-                                + (f"; did you mean '{close[0]}'?" if close else f"; its arguments are {', '.join(names)}"))
-            if name in values:
-                raise TypeError(f"'{self.signature.name}' got argument '{name}' twice, by position and by name")
-            values[name] = value
+        values = self.signature.bind(positional, named, self.signature.names())
         return {name: value for name, value in values.items() if value is not None}
 
     def _check_view(self, argument: Argument, x, first):
@@ -186,7 +168,7 @@ class Kernel:
             value = values.get(argument.name)
             if value is None:
                 if not argument.may_be_absent and argument.name not in self._wanted:
-                    raise TypeError(f"'{self.signature.name}' needs argument '{argument.name}'")
+                    self.signature.reject_missing(argument)
             elif argument.extents is None:
                 checked[argument.name] = self._number(argument, value)
             else:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from tilewright import checks, compiler, jax_calls, places
+from tilewright import checks, compiler, jax_calls, links, places
 from tilewright.choice import Choice, KernelChoice, takes_score_gradient
 from tilewright.jax_calls import Buffer, Call
 from tilewright.runtime import TilewrightError, type_of
@@ -119,16 +119,12 @@ def _attention_backward(static, residuals, cotangents):
 _attention.defvjp(_attention_forward, _attention_backward, symbolic_zeros=True)
 
 
-class _Features:
-    """The files that a call links, in order, and the values of their captures: arrays, integers and floats."""
+class _Shape:
+    """The sizes of a call, for links.Links."""
 
     def __init__(self, batch, heads, queries, keys):
         self.batch, self.heads, self.queries, self.keys = batch, heads, queries, keys
-        self.files, self.captures, self.used = [], {}, None
-
-    def link(self, file, **captures):
-        self.files.append(file)
-        self.captures.update(captures)
+        self.used = None
 
     def same_for_all(self, number):
         return jnp.full((self.batch,), number, jnp.int32)
@@ -139,17 +135,25 @@ class _Features:
     def shift(self):
         return self.used[1] - self.used[0] if self.used else self.same_for_all(self.keys - self.queries)
 
+    def no_shift(self):
+        return self.same_for_all(0)
+
+
+class _Features(links.Links):
+    """The files that a call links, in order, and the values of their captures: arrays, integers and floats."""
+
+    def for_all(self, per_head):
+        return jnp.broadcast_to(per_head, (self.shape.batch, self.shape.heads))
+
+    def capture_of(self, name, value):
+        return value if getattr(value, "ndim", 0) else checks.capture_of(name, value, None, None)
+
     def pairs_of(self, name, x):
-        """x with four dimensions, each of which may be 1. Raises ValueError if it cannot be broadcast to the pairs."""
-        wanted = (self.batch, self.heads, self.queries, self.keys)
-        x = x[(None,) * (4 - x.ndim)] if x.ndim < 4 else x
-        if x.ndim != 4 or any(n not in (1, full) for n, full in zip(x.shape, wanted)):
-            raise ValueError(f"{name} must have extents of {list(wanted)} or 1, but got shape {list(x.shape)}")
-        return x
+        return x[(None,) * links.missing_dims(name, x.shape, (self.shape.batch, self.shape.heads, self.shape.queries,
+                                                              self.shape.keys))]
 
     def per_head(self, name, x):
-        if jnp.shape(x) != (self.heads,):
-            raise ValueError(f"{name} must have shape [{self.heads}], but got {list(jnp.shape(x))}")
+        links.check_heads(name, jnp.shape(x), self.shape)
         return jnp.asarray(x, jnp.float32)
 
 
@@ -161,55 +165,32 @@ def _lengths(name, x, batch):
 
 def _features(shape, dtype, mode, left, right, align, softcap, bias, mask, alibi_slopes, sinks, query_lengths, key_lengths,
               dropout_p, dropout_key, modifier, captures):
-    asked = _Features(*shape)
-    cap = checks.softcap_of(softcap)
-    if cap is not None:
-        asked.link("softcap", softcap=cap)
+    asked = _Features(_Shape(*shape))
+    from_corner = align == "bottom_right"
+    asked.add_softcap(softcap)
     if bias is not None:
-        if jnp.result_type(bias) != dtype:
-            raise ValueError(f"bias must have the type of q, {dtype}, but got {jnp.result_type(bias)}; convert it with .astype()")
-        asked.link("bias", bias=asked.pairs_of("bias", bias))
+        links.check_bias_type("bias", jnp.result_type(bias), dtype, "astype")
+        asked.link_bias(asked.pairs_of("bias", bias))
     if mask is not None:
         if mask.dtype != jnp.bool_:
             raise ValueError(f"mask must be of bool, but got {mask.dtype}; add floats to the scores by bias")
-        asked.link("mask", mask=asked.pairs_of("mask", mask))
+        asked.link_mask(asked.pairs_of("mask", mask))
     if query_lengths is not None or key_lengths is not None:
-        asked.used = tuple(asked.same_for_all(rows) if x is None else _lengths(name, x, shape[0]) for name, x, rows in (
-            ("query_seq_lengths", query_lengths, asked.queries), ("key_value_seq_lengths", key_lengths, asked.keys)))
-        asked.link("used_lengths", seqused_q=asked.used[0], seqused_k=asked.used[1])
+        asked.link_used_lengths(*(asked.shape.same_for_all(rows) if x is None else _lengths(name, x, shape[0]) for name, x, rows in (
+            ("query_seq_lengths", query_lengths, asked.shape.queries), ("key_value_seq_lengths", key_lengths, asked.shape.keys))))
     if alibi_slopes is not None:
-        slopes, shifted = asked.per_head("alibi_slopes", alibi_slopes), align == "bottom_right" and asked.has_shift()
-        if shifted:
-            asked.link("alibi_aligned", alibi_slopes=jnp.broadcast_to(slopes, (asked.batch, asked.heads)),
-                       alibi_shift=asked.shift())
-        else:
-            asked.link("alibi", slopes=slopes)
-    if align == "bottom_right":
-        if asked.used and mode != "none":
-            mode, right = "none", 0
-        if mode == "none" and (left, right) != (-1, -1) and asked.has_shift():
-            asked.link("window_aligned", window_shift=asked.shift(), aligned_left=left, aligned_right=right)
-            left = right = -1
+        asked.link_alibi(asked.per_head("alibi_slopes", alibi_slopes), from_corner)
+    if from_corner:
+        mode, left, right = asked.align_to_corner(mode, left, right)
     p = checks.dropout_of(dropout_p)
     if p > 0:
         if dropout_key is None:
             raise ValueError("dropout_key must be a key of jax.random where dropout_p is positive, but got none")
         bits = jax.random.bits(dropout_key, (2, 2), jnp.uint32) >> jnp.uint32(2)
-        asked.link("dropout", dropout=p, dropout_seed=bits[0], dropout_offset=bits[1])
+        asked.link_dropout(p, bits[0], bits[1])
     if sinks is not None:
-        asked.link("sink", sinks=asked.per_head("sinks", sinks))
-    text = checks.modifier_text(modifier)
-    names = text.split(checks.SEPARATOR) if text else []
-    twice = [name for name in names if name in asked.files]
-    if twice:
-        raise ValueError(f"modifier must not name '{twice[0]}', which an argument of attention links already")
-    if captures and not names:
-        raise ValueError(f"captures must belong to a modifier, but got {', '.join(captures)} without one")
-    for name, value in (captures or {}).items():
-        if name in asked.captures:
-            raise ValueError(f"captures must not hold '{name}', which an argument of attention gives already")
-        asked.captures[name] = value if getattr(value, "ndim", 0) else checks.capture_of(name, value, None, None)
-    asked.files += names
+        asked.link_sinks(asked.per_head("sinks", sinks))
+    asked.add_files(modifier, captures)
     return asked, mode, left, right
 
 
@@ -294,28 +275,20 @@ class _Kernel:
         self.signature = signature_of(data, choice.program)
         self._choice = choice._replace(name=self.signature.name)
         self._outputs = {name: tuple(shape) for name, shape in (outputs or {}).items()}
-        written = [argument for argument in self.signature.arguments if argument.is_written]
+        written = self.signature.written()
         self._results = [each for each in written if not each.may_be_absent or each.name in self._outputs]
         for name in self._outputs:
-            if name not in [each.name for each in written]:
-                raise ValueError(f"outputs must name arguments that '{self.signature.name}' writes, "
-                                 f"{', '.join(each.name for each in written)}, but got {name!r}")
+            self.signature.check_output(name)
 
     def __call__(self, *positional, **named):
         inputs = [argument for argument in self.signature.arguments if not argument.is_written]
-        names = [argument.name for argument in inputs]
-        if len(positional) > len(names):
-            raise TypeError(f"'{self.signature.name}' has {len(names)} inputs, {', '.join(names)}, but got {len(positional)}")
-        for name in named:
-            if name not in names or name in names[:len(positional)]:
-                raise TypeError(f"'{self.signature.name}' has no further input '{name}'; its inputs are {', '.join(names)}")
-        values = {**dict(zip(names, positional)), **named}
+        values = self.signature.bind(positional, named, [argument.name for argument in inputs])
         arrays, scalars = {}, {}
         for argument in inputs:
             value = values.get(argument.name)
             if value is None:
                 if not argument.may_be_absent:
-                    raise TypeError(f"'{self.signature.name}' needs argument '{argument.name}'")
+                    self.signature.reject_missing(argument)
             elif argument.extents is None:
                 scalars[argument.name] = checks.capture_of(argument.name, value, None, None)
             else:
@@ -349,6 +322,14 @@ def _dtype_of(kind):
     return jnp.dtype(names[kind])
 
 
+def _type_name(value):
+    """The name of a type among the parameters of a kernel, or None if the value is none."""
+    try:
+        return None if isinstance(value, (str, bool, int)) else type_of(numpy.dtype(value))
+    except TypeError:
+        return None
+
+
 def kernel(file, program=None, with_=None, *, outputs=None, **params):
     """Compiles a kernel or program, and returns a function of arrays and numbers, in the order of the file or by name, that
     returns the arrays that it writes: one, or a tuple.
@@ -363,15 +344,7 @@ def kernel(file, program=None, with_=None, *, outputs=None, **params):
     combine two kernels by jax.custom_vjp."""
     path = places.kernel_file(file)
     linked = tuple(map(os.path.abspath, checks.modifier_files(checks.modifier_text(with_))))
-    texts = {}
-    for name, value in params.items():
-        try:
-            kind = None if isinstance(value, (str, bool, int)) else type_of(numpy.dtype(value))
-        except TypeError:
-            kind = None
-        texts[name] = kind or checks.param_text(value)
-        if texts[name] is None:
-            raise ValueError(f"parameter '{name}' must be an integer, a bool, a string or a dtype, but got {value!r}")
+    texts = {name: checks.kernel_param(name, value, _type_name(value), "a dtype") for name, value in params.items()}
     choice = KernelChoice(path, linked, program, program or "", tuple(sorted(texts.items())))
     try:
         return _Kernel(choice, outputs)

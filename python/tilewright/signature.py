@@ -4,6 +4,7 @@ shapes of results that follow from its conditions. Does not need PyTorch."""
 
 import json
 import struct
+from difflib import get_close_matches
 from typing import NamedTuple, Optional, Tuple
 
 
@@ -29,6 +30,34 @@ class Signature(NamedTuple):
 
     def names(self):
         return [argument.name for argument in self.arguments]
+
+    def written(self):
+        """The arguments that it writes."""
+        return [argument for argument in self.arguments if argument.is_written]
+
+    def check_output(self, name):
+        """Raises ValueError if the name in `outputs` is not that of an argument that it writes."""
+        names = [argument.name for argument in self.written()]
+        if name not in names:
+            raise ValueError(f"outputs must name arguments that '{self.name}' writes, {', '.join(names)}, but got {name!r}")
+
+    def bind(self, positional, named, names):
+        """The values of a call by name; `names` are those of the arguments that it may have, in order. Raises TypeError."""
+        if len(positional) > len(names):
+            raise TypeError(f"'{self.name}' has {len(names)} arguments, {', '.join(names)}, but got {len(positional)}")
+        values = dict(zip(names, positional))
+        for name, value in named.items():
+            if name not in names:
+                close = get_close_matches(name, names, 1)
+                raise TypeError(f"'{self.name}' has no argument '{name}'"
+                                + (f"; did you mean '{close[0]}'?" if close else f"; its arguments are {', '.join(names)}"))
+            if name in values:
+                raise TypeError(f"'{self.name}' got argument '{name}' twice, by position and by name")
+            values[name] = value
+        return values
+
+    def reject_missing(self, argument):
+        raise TypeError(f"'{self.name}' needs argument '{argument.name}'")
 
 
 def _argument(item):

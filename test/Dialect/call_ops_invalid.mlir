@@ -4,7 +4,7 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 tile.program @callee_is_kernel () {
-  // expected-error @+1 {{calls @k, which is not a program in this module}}
+  // expected-error @+1 {{must call a program of this module, but got @k; define it, or link the file that does}}
   tile.call @k()
 }
 tile.kernel @k () grid(%i = 1) {}
@@ -60,7 +60,7 @@ tile.program @callee params(A: int) () {}
 // -----
 
 tile.program @derived () {
-  // expected-error @+1 {{binds 'A' of program @callee, but a derived parameter (let) cannot be bound}}
+  // expected-error @+1 {{binds 'A' of program @callee, but a derived parameter (let) cannot be bound; bind those that it is computed from}}
   tile.call @callee() with (A = 1)
 }
 tile.program @callee params(let A: int = 2) () {}

@@ -4,14 +4,14 @@
 // RUN: tilewright-opt %s --split-input-file --verify-diagnostics
 
 func.func @extremum_dim(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dimension 2 is beyond the rank, 2}}
+  // expected-error @+1 {{must name one of 2 dimensions, counted from 0, but got 2}}
   %0, %1 = tile.argmax %x dim 2 : tensor<4x8xf32> -> tensor<4xf32>, tensor<4xi32>
 }
 
 // -----
 
 func.func @extremum_inferred(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
+  // expected-error @+1 {{the operation must name dimensions of its operand, so that the result type can be inferred, but got 'tensor<4x8xf32>'}}
   %0, %1 = tile.argmin %x dim 2 : tensor<4x8xf32>
 }
 
@@ -46,7 +46,7 @@ func.func @extremum_flags(%x: tensor<4x8xi1>) {
 // -----
 
 func.func @largest_dim(%x: tensor<8xf32>) {
-  // expected-error @+1 {{dimension 1 is beyond the rank, 1}}
+  // expected-error @+1 {{must name one of 1 dimensions, counted from 0, but got 1}}
   %0, %1 = tile.top_k %x dim 1 : tensor<8xf32> -> tensor<2xf32>
 }
 
@@ -95,7 +95,7 @@ func.func @largest_flags(%x: tensor<8xi1>) {
 // -----
 
 func.func @concat_dim(%x: tensor<4xf32>) {
-  // expected-error @+1 {{dimension 1 is beyond the rank, 1}}
+  // expected-error @+1 {{must name one of 1 dimensions, counted from 0, but got 1}}
   %0 = tile.concat %x, %x dim 1 : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
 }
 
@@ -130,7 +130,7 @@ func.func @concat_sum(%x: tensor<4xf32>) {
 // -----
 
 func.func @insert_dim(%x: tensor<4xf32>, %y: tensor<8xf32>, %i: i32) {
-  // expected-error @+1 {{dimension 1 is beyond the rank, 1}}
+  // expected-error @+1 {{must name one of 1 dimensions, counted from 0, but got 1}}
   %0 = tile.insert %x into %y dim 1 from %i : tensor<4xf32> -> tensor<8xf32>
 }
 

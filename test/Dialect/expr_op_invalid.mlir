@@ -82,7 +82,7 @@ func.func @full_of_scalars(%x: f32) {
 // -----
 
 func.func @expand_beyond(%x: tensor<8xf32>) {
-  // expected-error @+1 {{dimension 2 must be one of 'tensor<4x8xf32>', of which another remains}}
+  // expected-error @+1 {{must reduce one dimension of a tile and leave another, but got dimension 2 of 'tensor<4x8xf32>'}}
   %0 = tile.expr expand(%x, 2) : tensor<4x8xf32>
 }
 
@@ -96,7 +96,7 @@ func.func @type(%x: vector<4xf32>) {
 // -----
 
 func.func @too_deep(%x: f32) {
-  // expected-error @+1 {{a formula may be nested at most 64 levels deep}}
+  // expected-error @+1 {{a formula may be nested at most 64 levels deep, but got more; name parts of it by another tile.expr}}
   %0 = tile.expr ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((%x)))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))) : f32
 }
 

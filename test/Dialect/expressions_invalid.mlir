@@ -11,22 +11,22 @@ func.func @unknown_function() {
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'ascending', which requires a view of i32 or i64 of rank 1 among the arguments}}
+// expected-error @+1 {{a constraint uses 'ascending', which requires a view of i32 or i64 of rank 1 among the arguments, but got 'x'}}
 tile.kernel @of_floats require(ascending(x)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'within', which requires a view of i32 or i64 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within', which requires a view of i32 or i64 among the arguments, but got 'n'}}
 tile.kernel @of_a_scalar require(within(n, 0, 1)) (%n: i32) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 or i64 of rank 2 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 or i64 of rank 2 among the arguments, but got 'x'}}
 tile.kernel @of_a_vector require(within_first(x, 0, 1, x, 1)) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 or i64 of rank 1 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 or i64 of rank 1 among the arguments, but got '4'}}
 tile.kernel @of_no_counts require(within_first(x, 0, 1, 4, 1)) (%x: !tile.view<[?, ?], i32>) grid(%i = 1) {}
 
 // -----
@@ -61,7 +61,7 @@ func.func @too_many_operands() {
 // -----
 
 func.func @no_value() {
-  // expected-error @+1 {{expected an integer, a name, a string or '(' in an expression}}
+  // expected-error @+1 {{expected an integer, a name, a string or '(' in an expression, but got ':'}}
   %0 = tile.param A + : i32
 }
 
@@ -96,7 +96,7 @@ func.func private @infix_in_attribute() attributes {a = #tile.expr<A < B>}
 // -----
 
 func.func @nesting() {
-  // expected-error @+3 {{an expression may be nested at most 64 levels deep}}
+  // expected-error @+3 {{an expression may be nested at most 64 levels deep, but got more; name parts of it by derived parameters (let)}}
   %0 = tile.param
       ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((
       A
@@ -106,7 +106,7 @@ func.func @nesting() {
 
 // -----
 
-// expected-error @+1 {{'true' is a literal or a type and cannot name a parameter}}
+// expected-error @+1 {{'true' is a literal or a type and cannot name a parameter; choose another name}}
 func.func private @literal_as_name() attributes {a = #tile.param_decl<true: flag>}
 
 // -----
@@ -116,7 +116,7 @@ func.func private @several_names() attributes {a = #tile.param_decl<A, B: flag>}
 
 // -----
 
-// expected-error @+1 {{'e4m3' is a literal or a type and cannot name a parameter}}
+// expected-error @+1 {{'e4m3' is a literal or a type and cannot name a parameter; choose another name}}
 func.func private @type_as_name() attributes {a = #tile.param_decl<e4m3: type>}
 
 // -----
@@ -126,7 +126,7 @@ func.func private @unknown_kind() attributes {a = #tile.param_decl<A: float>}
 
 // -----
 
-// expected-error @+1 {{enum parameter 'MODE' must list its values: in ["a", "b"]}}
+// expected-error @+1 {{enum parameter 'MODE' must list its values, but got none; write them as in ["a", "b"]}}
 func.func private @enum_without_values() attributes {a = #tile.param_decl<MODE: enum>}
 
 // -----
@@ -136,7 +136,7 @@ func.func private @allowed_of_other_kind() attributes {a = #tile.param_decl<A: i
 
 // -----
 
-// expected-error @+1 {{an allowed value of a parameter must be a literal}}
+// expected-error @+1 {{an allowed value of a parameter must be a literal, but got 'B'}}
 func.func private @allowed_expression() attributes {a = #tile.param_decl<A: int in [B]>}
 
 // -----
@@ -146,7 +146,7 @@ func.func private @default_of_other_kind() attributes {a = #tile.param_decl<MODE
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' must be one of its allowed values}}
+// expected-error @+1 {{the default of parameter 'A' must be one of its allowed values, but got '32'}}
 func.func private @default_not_allowed() attributes {a = #tile.param_decl<A: int in [64, 128] = 32>}
 
 // -----
@@ -188,22 +188,22 @@ tile.kernel @comment params(A: int, B: int = A // the same
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' uses block() in an expression, but block() must be the whole default of an integer parameter}}
+// expected-error @+1 {{the default of parameter 'A' uses block() in an expression, but block() must be the whole default of an integer parameter; declare one, and name it here}}
 tile.kernel @part params(A: int = 2 * block()) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' uses block() in an expression, but block() must be the whole default of an integer parameter}}
+// expected-error @+1 {{the default of parameter 'A' uses block() in an expression, but block() must be the whole default of an integer parameter; declare one, and name it here}}
 tile.kernel @derived params(let A: int = block()) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint uses block() in an expression, but block() must be the whole default of an integer parameter}}
+// expected-error @+1 {{a constraint uses block() in an expression, but block() must be the whole default of an integer parameter; declare one, and name it here}}
 tile.kernel @elsewhere params(A: int) require(A == block()) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' uses block_in() in an expression, but block_in() must be the whole default of an integer parameter}}
+// expected-error @+1 {{the default of parameter 'A' uses block_in() in an expression, but block_in() must be the whole default of an integer parameter; declare one, and name it here}}
 tile.kernel @part_in params(A: int = 2 * block_in(64)) () grid(%i = 1) {}
 
 // -----
@@ -213,15 +213,20 @@ tile.kernel @kind_in params(P: flag, A: int = block_in(P)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint takes dim(y, 1), but 'y' has rank 1}}
+// expected-error @+1 {{a constraint takes dim(y, 1), but 'y' has rank 1; dimensions are counted from 0}}
 tile.kernel @same_dims_rank require(same_dims(x, y, 0, 1)) (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint takes dim of 'n', which is not a view among the arguments}}
+// expected-error @+1 {{a constraint may take dim of views among the arguments only, but got 'n'}}
 tile.kernel @same_dims_scalar require(same_dims(x, n, 0)) (%x: !tile.view<[?], f32>, %n: i32) grid(%i = 1) {}
 
 // -----
 
 // expected-error @+1 {{expected ','}}
 tile.kernel @same_dims_of_none require(same_dims(x, y)) (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+2 {{expected an integer, a name, a string or '(' in an expression, but got the end of the text}}
+tile.kernel @k params(B: int =

@@ -36,7 +36,7 @@
 
 // -----
 
-// expected-error @+1 {{needs a body with 1 block arguments}}
+// expected-error @+1 {{needs a body with 1 block arguments, but got 0}}
 "tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0:}) : () -> ()
 
 // -----
@@ -56,13 +56,13 @@
 
 // -----
 
-// expected-error @+1 {{needs a body with 0 block arguments}}
+// expected-error @+1 {{needs a body with 0 block arguments, but got 1}}
 "tile.program"() <{sym_name = "p", params = [], constraints = [], arg_names = [], arg_optional = array<i1>}> ({^bb0(%x: i32):}) : () -> ()
 
 // -----
 
 tile.program @p () {
-  // expected-error @+1 {{extents must be expressions}}
+  // expected-error @+1 {{extents must be expressions, but got 1 : i64}}
   %0 = "tile.workspace"() <{extents = [1]}> : () -> !tile.view<[?], f32>
 }
 
@@ -116,7 +116,7 @@ func.func @loop_with_empty_block(%n: i32) {
 // -----
 
 func.func @loop_without_arguments(%n: i32) {
-  // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value}}
+  // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value, but got ()}}
   "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()
@@ -125,7 +125,7 @@ func.func @loop_without_arguments(%n: i32) {
 // -----
 
 func.func @loop_over_index(%n: i32) {
-  // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value}}
+  // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value, but got ('index', 'tensor<4x4xi1>')}}
   "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: index, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
@@ -145,7 +145,7 @@ func.func @loop_without_terminator(%n: i32) {
 // -----
 
 func.func @count_without_list(%n: i32) {
-  // expected-error @+1 {{needs a list with its indices and its count, or none of them}}
+  // expected-error @+1 {{needs a list with its indices and its count, or none of them, but got a part of these}}
   "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
@@ -155,7 +155,7 @@ func.func @count_without_list(%n: i32) {
 // -----
 
 func.func @indices_without_list(%n: i32) {
-  // expected-error @+1 {{needs a list with its indices and its count, or none of them}}
+  // expected-error @+1 {{needs a list with its indices and its count, or none of them, but got a part of these}}
   "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
@@ -176,7 +176,7 @@ func.func @ascending_with_condition(%n: i32, %down: i1) {
 // -----
 
 func.func @ranges_without_mask(%n: i32) {
-  // expected-error @+1 {{has a part of a 'where' clause, but no mask function}}
+  // expected-error @+1 {{must have a mask function for its 'where' clause, but got none}}
   "tile.for_blocks"(%n, %n, %n, %n) <{ranges = @r, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%b: i32, %keep: tensor<4x4xi1>):
     "tile.yield"() : () -> ()
@@ -206,14 +206,14 @@ func.func @equal_positions(%n: i32) {
 // -----
 
 func.func @kept_operands_without_mask(%n: i32) {
-  // expected-error @+1 {{'tile.kept_range' op has a part of a 'where' clause, but no mask function}}
+  // expected-error @+1 {{must have a mask function for its 'where' clause, but got none}}
   %0:2 = "tile.kept_range"(%n, %n, %n, %n, %n) : (i32, i32, i32, i32, i32) -> (i32, i32)
 }
 
 // -----
 
 func.func @kept_condition_without_mask(%n: i32) {
-  // expected-error @+1 {{has a part of a 'where' clause, but no mask function}}
+  // expected-error @+1 {{must have a mask function for its 'where' clause, but got none}}
   %0:2 = "tile.kept_range"(%n, %n, %n, %n) <{mask_condition = #tile.expr<1>}> : (i32, i32, i32, i32) -> (i32, i32)
 }
 

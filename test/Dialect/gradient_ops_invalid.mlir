@@ -16,7 +16,7 @@ func.func @beyond(%s: tensor<8xf32>, %i: i32) {
 
 func.func private @f(%s: f32, %i: i32) -> f32
 func.func @integer(%s: tensor<8xf32>, %i: i32) {
-  // expected-error @+1 {{differentiates with respect to a float, but operand 1 has elements of 'i32'}}
+  // expected-error @+1 {{differentiates with respect to a float, but got operand 1 of 'i32' elements}}
   %0 = tile.map_gradient @f(%s, %i) wrt 1 seed %s : tensor<8xf32> : (tensor<8xf32>, i32) -> tensor<8xi32>
   return
 }
@@ -78,7 +78,7 @@ func.func @scalars(%s: f32, %seed: tensor<8xf32>) {
 // -----
 
 func.func @unknown(%s: tensor<8xf32>) {
-  // expected-error @+1 {{applies @g, which is not a function in this module}}
+  // expected-error @+1 {{must apply a function of this module, but got @g; define it, or link the file that does}}
   %0 = tile.map_gradient @g(%s) wrt 0 seed %s : tensor<8xf32> : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -87,7 +87,7 @@ func.func @unknown(%s: tensor<8xf32>) {
 
 func.func private @f(%s: f32) -> f32
 func.func @count(%s: tensor<8xf32>) {
-  // expected-error @+1 {{passes 2 operands, but @f takes 1}}
+  // expected-error @+1 {{must pass 1 operands to @f, but got 2}}
   %0 = tile.map_gradient @f(%s, %s) wrt 0 seed %s : tensor<8xf32> : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -181,14 +181,14 @@ func.func @exact_elements(%x: tensor<8xf16>, %v: !tile.view<[?, 13], i64>, %i: i
 
 // A constraint may read the extents of a captured view, but no other properties of captures.
 tile.capture @scale : f32
-// expected-error @+1 {{takes dim of 'scale', which is not a view among the arguments}}
+// expected-error @+1 {{a constraint may take dim of views among the arguments only, but got 'scale'}}
 tile.program @scalar_capture require(dim(x, 0) == dim(scale, 0)) (%x: !tile.view<[?], f32>) {
 }
 
 // -----
 
 tile.capture @table : !tile.view<[?], f32>
-// expected-error @+1 {{takes dim(table, 1), but 'table' has rank 1}}
+// expected-error @+1 {{takes dim(table, 1), but 'table' has rank 1; dimensions are counted from 0}}
 tile.program @beyond_capture require(dim(x, 0) == dim(table, 1)) (%x: !tile.view<[?], f32>) {
 }
 
@@ -196,7 +196,7 @@ tile.program @beyond_capture require(dim(x, 0) == dim(table, 1)) (%x: !tile.view
 
 tile.capture @table : !tile.view<[?], f32>
 tile.program @in_workspace (%x: !tile.view<[?], f32>) {
-  // expected-error @+1 {{takes dim of 'table', which is not a view among the arguments}}
+  // expected-error @+1 {{an extent may take dim of views among the arguments only, but got 'table'}}
   %w = tile.workspace [dim(table, 0)] : !tile.view<[?], f32>
 }
 
@@ -213,7 +213,7 @@ tile.kernel @exact_kind params(P: int) (%x: f32) grid(%i = 1) {
 
 func.func private @f(%s: f32) -> f32
 func.func @condition_without_exact(%x: f32, %t: tensor<8xf32>) {
-  // expected-error @+1 {{'when' requires 'exact'}}
+  // expected-error @+1 {{'when' requires 'exact', but got it alone; remove it, or write 'exact' before it}}
   "tile.add_gradients"(%x, %t) <{function = @f, exact_condition = #tile.expr<true>}> : (f32, tensor<8xf32>) -> ()
   return
 }

@@ -26,7 +26,7 @@ tile.kernel @argument_and_id (%x: i32) grid(%x = 1) {}
 
 // -----
 
-// expected-error @+1 {{argument 'false' must not have the name of a literal or a type}}
+// expected-error @+1 {{argument 'false' must not have the name of a literal or a type; rename it}}
 tile.kernel @literal_as_name (%false: i32) grid(%i = 1) {}
 
 // -----
@@ -41,18 +41,18 @@ tile.kernel @no_word_as_id () grid(%a.b = 1) {}
 
 // -----
 
-// expected-error @+1 {{'tile.kernel' op needs a name}}
+// expected-error @+1 {{'tile.kernel' op needs a name, but got an empty one}}
 tile.kernel @"" () grid(%i = 1) {}
 
 // -----
 
 // Types.
-// expected-error @+1 {{uses type '!tile.view<[?, D], f32>', but 'D' is not a parameter of @unknown_dimension}}
+// expected-error @+1 {{uses type '!tile.view<[?, D], f32>', but 'D' is not a parameter of @unknown_dimension; declare it there, or correct the name}}
 tile.kernel @unknown_dimension (%x: !tile.view<[?, D], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{uses type '!tile.view<[?], T>', but 'T' is not a parameter of @unknown_element}}
+// expected-error @+1 {{uses type '!tile.view<[?], T>', but 'T' is not a parameter of @unknown_element; declare it there, or correct the name}}
 tile.kernel @unknown_element (%x: !tile.view<[?], T>) grid(%i = 1) {}
 
 // -----
@@ -68,7 +68,7 @@ tile.kernel @integer_as_type params(D: int) (%x: !tile.param<D>) grid(%i = 1) {}
 // -----
 
 tile.kernel @unknown_in_body params(M: int) (%x: !tile.view<[?], f32>) grid(%i = 1) {
-  // expected-error @+1 {{uses type '!tile.tile<[N], f32>', but 'N' is not a parameter of @unknown_in_body}}
+  // expected-error @+1 {{uses type '!tile.tile<[N], f32>', but 'N' is not a parameter of @unknown_in_body; declare it there, or correct the name}}
   %0 = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
 }
 
@@ -76,14 +76,14 @@ tile.kernel @unknown_in_body params(M: int) (%x: !tile.view<[?], f32>) grid(%i =
 
 // Also inside another type.
 tile.kernel @unknown_in_tensor (%x: f32) grid(%i = 1) {
-  // expected-error @+1 {{uses type 'tensor<4x!tile.param<T>>', but 'T' is not a parameter of @unknown_in_tensor}}
+  // expected-error @+1 {{uses type 'tensor<4x!tile.param<T>>', but 'T' is not a parameter of @unknown_in_tensor; declare it there, or correct the name}}
   %0 = builtin.unrealized_conversion_cast %x : f32 to tensor<4x!tile.param<T>>
 }
 
 // -----
 
 tile.kernel @unknown_in_loop params(M: int) (%n: i32) grid(%i = 1) {
-  // expected-error @+1 {{uses type '!tile.tile<[M, N], i1>', but 'N' is not a parameter of @unknown_in_loop}}
+  // expected-error @+1 {{uses type '!tile.tile<[M, N], i1>', but 'N' is not a parameter of @unknown_in_loop; declare it there, or correct the name}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : !tile.tile<[M, N], i1> {}
 }
 
@@ -133,12 +133,12 @@ tile.kernel @cycle_of_one params(A: int = B, B: int = B) () grid(%i = 1) {}
 // -----
 
 // Constraints.
-// expected-error @+1 {{a constraint names 'B', which is neither a parameter nor an argument of @unknown_in_constraint}}
+// expected-error @+1 {{a constraint names 'B', which is neither a parameter nor an argument of @unknown_in_constraint; declare it there, or correct the name}}
 tile.kernel @unknown_in_constraint params(A: int) require(A < B) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint takes dim(x, 1), but 'x' has rank 1}}
+// expected-error @+1 {{a constraint takes dim(x, 1), but 'x' has rank 1; dimensions are counted from 0}}
 tile.kernel @rank_in_constraint require(dim(x, 1) == 4) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
@@ -195,7 +195,7 @@ tile.kernel @tile_argument (%x: !tile.tile<[4], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{only views may be optional, but argument 'n' is of type 'i32'}}
+// expected-error @+1 {{only views may be optional, but got argument 'n' of type 'i32'; give a scalar a default instead}}
 tile.kernel @optional_scalar (%n: optional i32) grid(%i = 1) {}
 
 // -----
@@ -206,7 +206,7 @@ tile.kernel @no_grid () grid() {}
 
 // -----
 
-// expected-error @+1 {{a grid extent names 'm', which is neither a parameter nor an argument of @unknown_in_grid}}
+// expected-error @+1 {{a grid extent names 'm', which is neither a parameter nor an argument of @unknown_in_grid; declare it there, or correct the name}}
 tile.kernel @unknown_in_grid (%n: i32) grid(%i = m) {}
 
 // -----
@@ -216,7 +216,7 @@ tile.kernel @view_as_number (%x: !tile.view<[?], f32>) grid(%i = x) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent may read integer scalars only, but 'f' is of type 'f32'}}
+// expected-error @+1 {{a grid extent may read integer scalars only, but got 'f' of type 'f32'}}
 tile.kernel @float_in_grid (%f: f32) grid(%i = f) {}
 
 // -----
@@ -226,28 +226,28 @@ tile.kernel @flag_as_extent (%f: i1) grid(%i = f) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent takes dim of 'n', which is not a view among the arguments}}
+// expected-error @+1 {{a grid extent may take dim of views among the arguments only, but got 'n'}}
 tile.kernel @extent_of_scalar (%n: i32) grid(%i = dim(n, 0)) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent takes dim of 'y', which is not a view among the arguments}}
+// expected-error @+1 {{a grid extent may take dim of views among the arguments only, but got 'y'}}
 tile.kernel @extent_of_unknown (%n: i32) grid(%i = dim(y, 0)) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent takes dim(x, 2), but 'x' has rank 2}}
+// expected-error @+1 {{a grid extent takes dim(x, 2), but 'x' has rank 2; dimensions are counted from 0}}
 tile.kernel @extent_beyond_rank (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, 2)) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent takes dim(x, -1), but 'x' has rank 2}}
+// expected-error @+1 {{a grid extent takes dim(x, -1), but 'x' has rank 2; dimensions are counted from 0}}
 tile.kernel @negative_position (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, -1)) {}
 
 // -----
 
 // Values of parameters.
-// expected-error @+1 {{'tile.param' op is allowed in kernels and functions only}}
+// expected-error @+1 {{'tile.param' op is allowed in kernels and functions only; a program binds parameters in the 'with' clauses of its launches}}
 %0 = tile.param A : i32
 
 // -----
@@ -340,7 +340,7 @@ tile.kernel @isolated (%x: !tile.view<[?], f32>) grid(%i = 1) {
 // -----
 
 // Derived parameters.
-// expected-error @+1 {{derived parameter 'DP' must have a value: let DP: int = ...}}
+// expected-error @+1 {{derived parameter 'DP' must have a value, but got none; write let DP: int = ...}}
 tile.kernel @without_value params(D: int, let DP: int) () grid(%i = 1) {}
 
 // -----
@@ -356,7 +356,7 @@ tile.kernel @derived_cycle params(let A: int = B, let B: int = A) () grid(%i = 1
 // -----
 
 // Defaults of scalars.
-// expected-error @+1 {{only scalars may have a default, but argument 'x' is of type '!tile.view<[?], f32>'}}
+// expected-error @+1 {{only scalars may have a default, but got argument 'x' of type '!tile.view<[?], f32>'}}
 tile.kernel @view_with_default (%x: !tile.view<[?], f32> = 1) grid(%i = 1) {}
 
 // -----
@@ -566,7 +566,7 @@ tile.link "lib/../x.mlir"
 
 // -----
 
-// expected-error @+1 {{must name a file in the folder of this one or below}}
+// expected-error @+1 {{must name a file in the folder of this one or below, but got "lib\..\x.mlir"; move the file there, or name one of the compiler's library, such as "lib/attention.mlir"}}
 tile.link "lib\\..\\x.mlir"
 
 // -----

@@ -28,7 +28,7 @@ func.func @keep_scalar(%n: i32) {
 
 // The mask function.
 func.func @unknown_mask(%n: i32) {
-  // expected-error @+1 {{masks by @f, which is not a function in this module}}
+  // expected-error @+1 {{must mask by a function of this module, but got @f; define it, or link the file that does}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block)
       keep %keep : tensor<4x4xi1> {}
   return
@@ -57,7 +57,7 @@ func.func @mask_operands(%n: i32, %x: f32) {
 // -----
 
 func.func @without_block(%n: i32) {
-  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block'}}
+  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block', but got only 'against'}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against)
       keep %keep : tensor<4x4xi1> {}
 }
@@ -65,7 +65,7 @@ func.func @without_block(%n: i32) {
 // -----
 
 func.func @without_against(%n: i32) {
-  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block'}}
+  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block', but got only 'block'}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(%n, block : i32)
       keep %keep : tensor<4x4xi1> {}
 }
@@ -73,7 +73,7 @@ func.func @without_against(%n: i32) {
 // -----
 
 func.func @position_twice(%n: i32) {
-  // expected-error @+1 {{'against' and 'block' may each be given once}}
+  // expected-error @+1 {{'against' and 'block' may each be given once, but got 'block' twice}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block, block)
       keep %keep : tensor<4x4xi1> {}
 }
@@ -83,7 +83,7 @@ func.func @position_twice(%n: i32) {
 func.func private @f(i32, i32) -> i1
 func.func private @r(i32, i32) -> i1
 func.func @ranges(%n: i32) {
-  // expected-error @+1 {{needs ranges @r in the form that tile-analyze-masks generates}}
+  // expected-error @+1 {{needs ranges in the form that tile-analyze-masks generates, but got @r; omit them: the pass adds them}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block) ranges @r
       keep %keep : tensor<4x4xi1> {}
   return
@@ -206,7 +206,7 @@ tile.kernel @mask_condition_kind params(P: int) () grid(%i = 1) {
 
 // tile.kept_range.
 func.func @kept_unknown_mask(%n: i32) {
-  // expected-error @+1 {{'tile.kept_range' op masks by @f, which is not a function in this module}}
+  // expected-error @+1 {{must mask by a function of this module, but got @f; define it, or link the file that does}}
   %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, block)
   return
 }
@@ -232,14 +232,14 @@ func.func @kept_mask_operands(%n: i32, %x: f32) {
 // -----
 
 func.func @kept_without_block(%n: i32) {
-  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block'}}
+  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block', but got only 'against'}}
   %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against)
 }
 
 // -----
 
 func.func @kept_position_twice(%n: i32) {
-  // expected-error @+1 {{'against' and 'block' may each be given once}}
+  // expected-error @+1 {{'against' and 'block' may each be given once, but got 'against' twice}}
   %0, %1 = tile.kept_range in (%n to %n) against (%n to %n) where @f(against, block, against)
 }
 
@@ -272,7 +272,7 @@ tile.kernel @kept_condition_kind params(P: int) () grid(%i = 1) {
 // tile.spread.
 func.func @spread_in_loop(%n: i32) {
   scf.for %i = %n to %n step %n : i32 {
-    // expected-error @+1 {{'tile.spread' op must not be nested in operations other than scf.if, but is inside 'scf.for'}}
+    // expected-error @+1 {{may be nested in scf.if only, but got 'scf.for' around it; move it out of that}}
     tile.spread %m to %n {}
   }
   return
@@ -283,7 +283,7 @@ func.func @spread_in_loop(%n: i32) {
 func.func @spread_in_loop_in_branch(%n: i32, %c: i1) {
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
     scf.if %c {
-      // expected-error @+1 {{must not be nested in operations other than scf.if, but is inside 'tile.for_blocks'}}
+      // expected-error @+1 {{may be nested in scf.if only, but got 'tile.for_blocks' around it; move it out of that}}
       tile.spread %m to %n {}
     }
   }
@@ -294,7 +294,7 @@ func.func @spread_in_loop_in_branch(%n: i32, %c: i1) {
 
 func.func @spread_in_spread(%n: i32) {
   tile.spread %m to %n {
-    // expected-error @+1 {{must not be nested in operations other than scf.if, but is inside 'tile.spread'}}
+    // expected-error @+1 {{may be nested in scf.if only, but got 'tile.spread' around it; move it out of that}}
     tile.spread %l to %n {}
   }
   return
@@ -303,7 +303,7 @@ func.func @spread_in_spread(%n: i32) {
 // -----
 
 func.func @spread_yields(%n: i32) {
-  // expected-error @+1 {{'tile.spread' op must not yield values}}
+  // expected-error @+1 {{'tile.spread' op must not yield values, but got 'i32'}}
   tile.spread %m to %n {
     tile.yield %m : i32
   }
@@ -313,7 +313,7 @@ func.func @spread_yields(%n: i32) {
 // -----
 
 func.func @spread_number(%n: i32) {
-  // expected-error @+1 {{'tile.spread' op needs a body that takes a number (i32)}}
+  // expected-error @+1 {{'tile.spread' op needs a body that takes a number (i32), but got ('i64')}}
   "tile.spread"(%n) ({
   ^bb0(%m: i64):
     "tile.yield"() : () -> ()
@@ -324,7 +324,7 @@ func.func @spread_number(%n: i32) {
 // -----
 
 func.func @spread_without_number(%n: i32) {
-  // expected-error @+1 {{'tile.spread' op needs a body that takes a number (i32)}}
+  // expected-error @+1 {{'tile.spread' op needs a body that takes a number (i32), but got ()}}
   "tile.spread"(%n) ({
     "tile.yield"() : () -> ()
   }) : (i32) -> ()
@@ -410,7 +410,7 @@ tile.kernel @accumulate_nothing params() (%n: i32) grid(%i = 1) {
 
 tile.kernel @accumulate_scalar params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : f32
-  // expected-error @+1 {{adds to tiles of floats, but sum 0 has the type 'f32'}}
+  // expected-error @+1 {{adds to tiles of floats, but got sum 0 of type 'f32'}}
   %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : f32) {
     tile.yield %old : f32
   }
@@ -421,7 +421,7 @@ tile.kernel @accumulate_scalar params() (%n: i32) grid(%i = 1) {
 tile.kernel @accumulate_integers params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
   %none = tile.constant 0 : tensor<4x4xi32>
-  // expected-error @+1 {{adds to tiles of floats, but sum 1 has the type 'tensor<4x4xi32>'}}
+  // expected-error @+1 {{adds to tiles of floats, but got sum 1 of type 'tensor<4x4xi32>'}}
   %a, %b = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>, %count = %none : tensor<4x4xi32>) {
     tile.yield %old, %count : tensor<4x4xf32>, tensor<4x4xi32>
   }
@@ -482,7 +482,7 @@ tile.kernel @accumulate_even_kind params(P: int) (%n: i32) grid(%i = 1) {
 
 tile.kernel @accumulate_apart_of_argument params() (%x: !tile.view<[?], f32>, %n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
-  // expected-error @+1 {{'apart when'}}
+  // expected-error @+1 {{'apart when' may read parameters only, but got dim(x, 0)}}
   %a = tile.accumulate %h of %i each %n apart when (dim(x, 0) > 4) iter_args(%old = %zero : tensor<4x4xf32>) {
     tile.yield %old : tensor<4x4xf32>
   }
@@ -492,7 +492,7 @@ tile.kernel @accumulate_apart_of_argument params() (%x: !tile.view<[?], f32>, %n
 
 tile.kernel @accumulate_without_when params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
-  // expected-error @+1 {{expected 'when (FLAG)' after 'apart'}}
+  // expected-error @+1 {{expected 'when (FLAG)' after 'apart', but got 'iter_args'}}
   %a = tile.accumulate %h of %i each %n apart iter_args(%old = %zero : tensor<4x4xf32>) {
     tile.yield %old : tensor<4x4xf32>
   }
@@ -502,7 +502,7 @@ tile.kernel @accumulate_without_when params() (%n: i32) grid(%i = 1) {
 
 tile.kernel @accumulate_malformed params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
-  // expected-error @+1 {{needs a body that takes a number (i32) and its sums}}
+  // expected-error @+1 {{needs a body that takes a number (i32) and its sums, but got ('tensor<4x4xf32>')}}
   %a = "tile.accumulate"(%i, %n, %zero) ({
   ^bb0(%old: tensor<4x4xf32>):
     tile.yield %old : tensor<4x4xf32>

@@ -49,7 +49,7 @@ func.func @at_neither() {
 // -----
 
 func.func @at_unknown() {
-  // expected-error @+1 {{reads @c, which is not a tile.capture in this module}}
+  // expected-error @+1 {{must read a tile.capture of this module, but got @c; declare it by tile.capture @c}}
   %0 = tile.at @c : f32
   return
 }
@@ -58,7 +58,7 @@ func.func @at_unknown() {
 
 func.func private @c()
 func.func @at_function() {
-  // expected-error @+1 {{reads @c, which is not a tile.capture in this module}}
+  // expected-error @+1 {{must read a tile.capture of this module, but got @c; declare it by tile.capture @c}}
   %0 = tile.at @c : f32
   return
 }
@@ -101,14 +101,14 @@ func.func @malformed_indices(%x: !tile.view<[?], f32>) {
 
 // Views.
 func.func @subview_rank(%x: !tile.view<[?], f32>, %i: i32) {
-  // expected-error @+1 {{dimension 1 is beyond the rank of its view, 1}}
+  // expected-error @+1 {{must name one of the 1 dimensions of its view, counted from 0, but got 1}}
   %0 = tile.subview %x dim 1 from %i size %i : !tile.view<[?], f32>
 }
 
 // -----
 
 func.func @subview_of_fixed(%x: !tile.view<[?, D], f32>, %i: i32) {
-  // expected-error @+1 {{restricts dimension 1 of '!tile.view<[?, D], f32>', which must be '?' since its extent changes}}
+  // expected-error @+1 {{restricts dimension 1, which must be '?' since its extent changes, but got '!tile.view<[?, D], f32>'}}
   %0 = tile.subview %x dim 1 from %i size %i : !tile.view<[?, D], f32>
 }
 
@@ -129,14 +129,14 @@ func.func @subview_condition(%x: !tile.view<[?], f32>, %i: i32) {
 // -----
 
 func.func @repeat_rank(%x: !tile.view<[?], f32>, %i: i32, %c: i1) {
-  // expected-error @+1 {{dimension 1 is beyond the rank of its view, 1}}
+  // expected-error @+1 {{must name one of the 1 dimensions of its view, counted from 0, but got 1}}
   %0 = tile.repeat %x dim 1 at %i when %c : !tile.view<[?], f32>
 }
 
 // -----
 
 func.func @repeat_of_fixed(%x: !tile.view<[?, D], f32>, %i: i32, %c: i1) {
-  // expected-error @+1 {{repeats an element along dimension 1 of '!tile.view<[?, D], f32>', which must be '?' since its extent changes}}
+  // expected-error @+1 {{repeats an element along dimension 1, which must be '?' since its extent changes, but got '!tile.view<[?, D], f32>'}}
   %0 = tile.repeat %x dim 1 at %i when %c : !tile.view<[?, D], f32>
 }
 
@@ -169,7 +169,7 @@ func.func @captured_type() {
 // -----
 
 func.func @dim_rank(%x: !tile.view<[?], f32>) {
-  // expected-error @+1 {{dimension -1 is beyond the rank of its view, 1}}
+  // expected-error @+1 {{must name one of the 1 dimensions of its view, counted from 0, but got -1}}
   %0 = tile.dim %x, -1 : !tile.view<[?], f32>
 }
 
@@ -191,7 +191,7 @@ func.func @load_beyond_i32(%x: !tile.view<[?], f32>) {
 // -----
 
 func.func @load_rank(%x: !tile.view<[?], f32>) {
-  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  // expected-error @+1 {{needs a tile of at most rank 1, that of its view, but got rank 2}}
   %0 = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[4, 4], f32>
 }
 
@@ -205,7 +205,7 @@ func.func @load_number_of_dims(%x: !tile.view<[?, ?], f32>) {
 // -----
 
 func.func @load_dims_out_of_range(%x: !tile.view<[?, ?], f32>) {
-  // expected-error @+1 {{dimension 2 is beyond the rank of its view, 2}}
+  // expected-error @+1 {{must name one of the 2 dimensions of its view, counted from 0, but got 2}}
   %0 = tile.load %x[0, 0] dims [2] : !tile.view<[?, ?], f32> -> !tile.tile<[4], f32>
 }
 
@@ -248,7 +248,7 @@ func.func @store_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>) {
 // -----
 
 func.func @store_rank(%t: tensor<4x4xf32>, %x: !tile.view<[?], f32>) {
-  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  // expected-error @+1 {{needs a tile of at most rank 1, that of its view, but got rank 2}}
   tile.store %t, %x[0] : tensor<4x4xf32>, !tile.view<[?], f32>
 }
 
@@ -398,7 +398,7 @@ func.func @gather_number_of_indices(%x: !tile.view<[?, ?], f32>, %at: !tile.tile
 
 // The tile runs along the last dimension.
 func.func @gather_along(%x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
-  // expected-error @+1 {{indexes along dimension 0, which is not a dimension of the tile}}
+  // expected-error @+1 {{must index along a dimension of the tile, one of [1], but got 0}}
   %0 = tile.gather %x[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, tensor<4xi32> -> tensor<4xf32>
 }
 
@@ -406,7 +406,7 @@ func.func @gather_along(%x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
 
 // Scattered additions.
 func.func @scatter_rank(%t: tensor<4x4xf32>, %x: !tile.view<[?], f32>, %at: tensor<4xi32>) {
-  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  // expected-error @+1 {{needs a tile of at most rank 1, that of its view, but got rank 2}}
   tile.scatter_add %t, %x[0] along 0 at %at : tensor<4x4xf32>, !tile.view<[?], f32>, tensor<4xi32>
 }
 
@@ -420,7 +420,7 @@ func.func @scatter_elements(%t: tensor<4xf8E5M2>, %x: !tile.view<[?], f8E5M2>, %
 // -----
 
 func.func @scatter_along(%t: tensor<4xf32>, %x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
-  // expected-error @+1 {{indexes along dimension 7, which is not a dimension of the tile}}
+  // expected-error @+1 {{must index along a dimension of the tile, one of [1], but got 7}}
   tile.scatter_add %t, %x[0, 0] along 7 at %at : tensor<4xf32>, !tile.view<[?, ?], f32>, tensor<4xi32>
 }
 
@@ -459,7 +459,7 @@ func.func @dim_of_a_scalar() {
 
 tile.capture @x : !tile.view<[?], f32>
 func.func @dim_beyond_the_capture() {
-  // expected-error @+1 {{dimension 1 is beyond the rank of its capture, 1}}
+  // expected-error @+1 {{must name one of the 1 dimensions of its capture, counted from 0, but got 1}}
   %0 = tile.dim @x, 1
   return
 }
@@ -523,7 +523,7 @@ func.func @paged_without_each(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?
 // -----
 
 func.func @paged_without_table(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
-  // expected-error @+1 {{has indices, 'each' or 'when', but no table}}
+  // expected-error @+1 {{must have a table for its indices, 'each' or 'when', but got none}}
   %0 = "tile.paged"(%x, %b, %b, %b) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 1>}> : (!tile.view<[?, ?, 64], f32>, i32, i32, i32) -> !tile.view<[?, 64], f32>
 }
 
@@ -537,7 +537,7 @@ func.func @paged_condition(%x: !tile.view<[?, ?, 64], f32>, %t: !tile.view<[?, ?
 // -----
 
 func.func @paged_use(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
-  // expected-error @+1 {{result may be used by 'tile.load' along dimension 0 and by 'tile.dim' only, but is used by 'tile.at'}}
+  // expected-error @+1 {{result may be used by 'tile.load' along dimension 0 and by 'tile.dim' only, but got 'tile.at'}}
   %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[?, 64], f32>
   // expected-note @+1 {{this use}}
   %1 = tile.at %0[%b, 3] : !tile.view<[?, 64], f32>
@@ -546,7 +546,7 @@ func.func @paged_use(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
 // -----
 
 func.func @paged_one_row(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
-  // expected-error @+1 {{result may be used by 'tile.load' along dimension 0 and by 'tile.dim' only, but is used by 'tile.load'}}
+  // expected-error @+1 {{result may be used by 'tile.load' along dimension 0 and by 'tile.dim' only, but got 'tile.load'}}
   %0 = tile.paged %x page %b size %b : !tile.view<[?, ?, 64], f32> -> !tile.view<[?, 64], f32>
   // expected-note @+1 {{this use}}
   %1 = tile.load %0[%b, 0] : !tile.view<[?, 64], f32> -> !tile.tile<[64], f32>

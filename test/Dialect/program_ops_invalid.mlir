@@ -18,12 +18,12 @@ tile.program @same_names params(A: int) (%A: i32) {}
 
 // -----
 
-// expected-error @+1 {{a constraint names 'B', which is neither a parameter nor an argument of @unknown_in_constraint}}
+// expected-error @+1 {{a constraint names 'B', which is neither a parameter nor an argument of @unknown_in_constraint; declare it there, or correct the name}}
 tile.program @unknown_in_constraint params(A: int) require(A < B) () {}
 
 // -----
 
-// expected-error @+1 {{'tile.program' op needs a name}}
+// expected-error @+1 {{'tile.program' op needs a name, but got an empty one}}
 tile.program @"" () {}
 
 // -----
@@ -44,7 +44,7 @@ tile.program @rank (%x: !tile.view<[?], f32>) {
 // -----
 
 tile.program @unknown_in_extent (%n: i32) {
-  // expected-error @+1 {{an extent names 'm', which is neither a parameter nor an argument of @unknown_in_extent}}
+  // expected-error @+1 {{an extent names 'm', which is neither a parameter nor an argument of @unknown_in_extent; declare it there, or correct the name}}
   %0 = tile.workspace [m] : !tile.view<[?], f32>
 }
 
@@ -58,7 +58,7 @@ tile.program @kind_of_extent (%n: i32) {
 // -----
 
 tile.program @unknown_type (%n: i32) {
-  // expected-error @+1 {{uses type '!tile.view<[D], f32>', but 'D' is not a parameter of @unknown_type}}
+  // expected-error @+1 {{uses type '!tile.view<[D], f32>', but 'D' is not a parameter of @unknown_type; declare it there, or correct the name}}
   %0 = tile.workspace [n] : !tile.view<[D], f32>
 }
 
@@ -80,7 +80,7 @@ tile.kernel @workspace_in_kernel () grid(%i = 1) {
 
 // Launches.
 tile.program @unknown_kernel () {
-  // expected-error @+1 {{launches @k, which is not a kernel in this module}}
+  // expected-error @+1 {{must launch a kernel of this module, but got @k; define it, or link the file that does}}
   tile.launch @k()
 }
 
@@ -88,7 +88,7 @@ tile.program @unknown_kernel () {
 
 func.func private @k()
 tile.program @function_as_kernel () {
-  // expected-error @+1 {{launches @k, which is not a kernel in this module}}
+  // expected-error @+1 {{must launch a kernel of this module, but got @k; define it, or link the file that does}}
   tile.launch @k()
 }
 
@@ -103,7 +103,7 @@ tile.kernel @k (%x: i32) grid(%i = 1) {
 
 tile.kernel @k (%x: i32) grid(%i = 1) {}
 tile.program @number_of_arguments (%y: i32) {
-  // expected-error @+1 {{passes 2 arguments, but kernel @k takes 1}}
+  // expected-error @+1 {{must pass 1 arguments to kernel @k, but got 2; it has x}}
   tile.launch @k(%y, %y) : i32, i32
 }
 
@@ -175,7 +175,7 @@ tile.program @absent_argument (%y: optional !tile.view<[?], f32>) {
 
 tile.kernel @k params(A: int) () grid(%i = 1) {}
 tile.program @unknown_in_with () {
-  // expected-error @+1 {{binds 'B', which is not a parameter of kernel @k}}
+  // expected-error @+1 {{binds 'B', which is not a parameter of kernel @k; it has A}}
   tile.launch @k() with (B = 1)
 }
 
@@ -183,7 +183,7 @@ tile.program @unknown_in_with () {
 
 tile.kernel @k params(let A: int = 2) () grid(%i = 1) {}
 tile.program @derived_in_with () {
-  // expected-error @+1 {{binds 'A' of kernel @k, but a derived parameter (let) cannot be bound}}
+  // expected-error @+1 {{binds 'A' of kernel @k, but a derived parameter (let) cannot be bound; bind those that it is computed from}}
   tile.launch @k() with (A = 1)
 }
 
@@ -223,7 +223,7 @@ tile.program @kind_of_condition (%n: i32) {
 
 tile.kernel @k () grid(%i = 1) {}
 tile.program @unknown_in_condition () {
-  // expected-error @+1 {{the condition of a launch names 'n', which is neither a parameter nor an argument of @unknown_in_condition}}
+  // expected-error @+1 {{the condition of a launch names 'n', which is neither a parameter nor an argument of @unknown_in_condition; declare it there, or correct the name}}
   tile.launch @k() when (n == 0)
 }
 

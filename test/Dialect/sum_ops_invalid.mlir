@@ -63,7 +63,7 @@ tile.kernel @k params(D: int, M: int, IN: flag = false) (%sums: !sums) grid(%i =
 tile.kernel @k params(D: int, M: int, IN: flag = false) (%sums: !sums) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %zero = tile.constant 0 : !t
-  // expected-error @+1 {{expected 'when (FLAG)' after 'banded'}}
+  // expected-error @+1 {{expected 'when (FLAG)' after 'banded', but got ':'}}
   tile.contribute %zero, %sums[0, 0] from %c0 of %c0 to %c0 each 1 in order if IN banded : !t, !sums
 }
 
@@ -74,7 +74,7 @@ tile.kernel @k params(D: int, M: int, IN: flag = false) (%sums: !sums) grid(%i =
 tile.kernel @k params(D: int, M: int, IN: flag = false) (%sums: !sums) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %zero = tile.constant 0 : !t
-  // expected-error @+1 {{'rows' takes dim of 'other', which is not a view among the arguments}}
+  // expected-error @+1 {{'rows' may take dim of views among the arguments only, but got 'other'}}
   tile.contribute %zero, %sums[0, 0] from %c0 of %c0 to %c0 each 1 in order if IN packed when (IN) rows (dim(other, 0)) sequences (1) : !t, !sums
 }
 
@@ -108,7 +108,7 @@ tile.kernel @k params(D: int) (%list: !tile.view<[?], i32>) grid(%i = 1) {
 // -----
 
 tile.kernel @k params(D: int, F: flag) (%list: !tile.view<[?], i32>) grid(%i = 1) {
-  // expected-error @+1 {{takes 'when' only behind 'listed'}}
+  // expected-error @+1 {{takes 'when' only behind 'listed', but got it without a list; use 'of' in a branch}}
   %number = tile.any_order %i of %i when (F)
 }
 

@@ -6,7 +6,7 @@
 
 // Registers and global memory: the rules of tile.load and tile.store hold.
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?], bf16>) grid(%i = 1) {
-  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  // expected-error @+1 {{needs a tile of at most rank 1, that of its view, but got rank 2}}
   %0 = tgpu.load %x[0] : !tile.view<[?], bf16> -> tensor<64x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>
 }
 
@@ -155,7 +155,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
-  // expected-error @+1 {{box must have the rank and elements of its view}}
+  // expected-error @+1 {{box must have the rank and elements of its view '!tile.view<[?, ?, 64], bf16>', but got '!tgpu.tensor_map<1x64x64xf16, b128>'}}
   %0 = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xf16, b128>
 }
 
@@ -431,6 +431,6 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) gri
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   %p = tile.paged %x page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
-  // expected-error @+1 {{buffer must consist of boxes of the map}}
+  // expected-error @+1 {{buffer must consist of boxes of the map, one for each of its panels (64x64 elements), but got '!tgpu.shared<64x64xbf16, b128>' and '!tgpu.tensor_map<1x48x1x64xbf16, b128, ragged 1>'}}
   tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x48x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
 }

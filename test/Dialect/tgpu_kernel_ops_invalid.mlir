@@ -89,7 +89,7 @@ tgpu.kernel @k target "sm_80" warps 4 require(dim(x, 0)) (%x: !tile.view<[?], f3
 
 // -----
 
-// expected-error @+1 {{a constraint takes dim of 'y', which is not a view among the arguments}}
+// expected-error @+1 {{a constraint may take dim of views among the arguments only, but got 'y'}}
 tgpu.kernel @k target "sm_80" warps 4 require(dim(y, 0) == 1) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----

@@ -54,7 +54,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
   %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{the result must have the layout by_thread<0> of the operand's layout}}
+  // expected-error @+1 {{the result must have the layout by_thread<0> of the operand's layout, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>'}}
   %0 = tgpu.thread_sum %c dim 0 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
 }
 
@@ -81,7 +81,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z = arith.constant 0.0 : f32
   %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
-  // expected-error @+1 {{is executed by 8 warps}}
+  // expected-error @+1 {{is executed by 8 warps, over which its tiles must be distributed, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>'}}
   %0 = tgpu.thread_sum %c dim 1 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
 }
 
@@ -372,7 +372,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<64x128xf32, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xf32, b128>
-  // expected-error @+1 {{operands of 'f32' must be contiguous along k}}
+  // expected-error @+1 {{operands of 'f32' must be contiguous along k (a as it is, b transposed); only 16-bit elements can be transposed}}
   %0 = tgpu.wgmma %a, %b transpose_a transpose_b : !tgpu.shared<64x128xf32, b128>, !tgpu.shared<64x64xf32, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 
@@ -417,7 +417,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %a = tgpu.alloc : !tgpu.shared<128x64xi32, b128>
   %b = tgpu.alloc : !tgpu.shared<64x64xi32, b128>
-  // expected-error @+1 {{operands of 'i32' must be contiguous along k}}
+  // expected-error @+1 {{operands of 'i32' must be contiguous along k (a as it is, b transposed); only 16-bit elements can be transposed}}
   %0 = tgpu.wgmma %a, %b : !tgpu.shared<128x64xi32, b128>, !tgpu.shared<64x64xi32, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 

@@ -213,48 +213,48 @@ func.func @mma(%x: !tgpu.shared<8x8xf32, none>) {
 // -----
 
 func.func @rank(%x: !tgpu.shared<64xf32, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<64xf32, #tgpu.mma<1, 1>>'}}
   %0 = tgpu.read %x : !tgpu.shared<64xf32, none> -> tensor<64xf32, #tgpu.mma<1, 1>>
 }
 
 // -----
 
 func.func @slice(%x: !tgpu.shared<12xf32, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<12xf32, #tgpu.slice<0, #tgpu.mma<1, 1>>>'}}
   %0 = tgpu.read %x : !tgpu.shared<12xf32, none> -> tensor<12xf32, #tgpu.slice<0, #tgpu.mma<1, 1>>>
 }
 
 // -----
 
 func.func @slice_rank(%x: !tgpu.shared<16x8xf32, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<16x8xf32, #tgpu.slice<0, #tgpu.mma<1, 1>>>'}}
   %0 = tgpu.read %x : !tgpu.shared<16x8xf32, none> -> tensor<16x8xf32, #tgpu.slice<0, #tgpu.mma<1, 1>>>
 }
 
 // -----
 
 func.func @operand_depth(%x: !tgpu.shared<16x8xbf16, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<16x8xbf16, #tgpu.operand<a, #tgpu.mma<1, 1>>>'}}
   %0 = tgpu.read %x : !tgpu.shared<16x8xbf16, none> -> tensor<16x8xbf16, #tgpu.operand<a, #tgpu.mma<1, 1>>>
 }
 
 // -----
 
 func.func @operand_width(%x: !tgpu.shared<16x8xf64, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<16x8xf64, #tgpu.operand<a, #tgpu.mma<1, 1>>>'}}
   %0 = tgpu.read %x : !tgpu.shared<16x8xf64, none> -> tensor<16x8xf64, #tgpu.operand<a, #tgpu.mma<1, 1>>>
 }
 
 // -----
 
 func.func @vector(%x: !tgpu.shared<6xf32, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<6xf32, #tgpu.blocked<4, lanes 32, warps 4, 1>>'}}
   %0 = tgpu.read %x : !tgpu.shared<6xf32, none> -> tensor<6xf32, #tgpu.blocked<4, lanes 32, warps 4, 1>>
 }
 
 // -----
 
 func.func @no_layout(%x: !tgpu.shared<8x8xf32, none>) {
-  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape)}}
+  // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<8x8xf32>'}}
   %0 = tgpu.read %x : !tgpu.shared<8x8xf32, none> -> tensor<8x8xf32>
 }

@@ -25,18 +25,18 @@ func.func private @beyond_i64(!tile.tile<[99999999999999999999], f32>)
 // -----
 
 // Only views may have unknown extents.
-// expected-error @+1 {{expected a dimension: an integer or the name of a parameter}}
+// expected-error @+1 {{expected a dimension: an integer or the name of a parameter, but got '?'}}
 func.func private @unknown_of_tile(!tile.tile<[?], f32>)
 
 // -----
 
-// expected-error @+1 {{expected a dimension: an integer, '?' or the name of a parameter}}
+// expected-error @+1 {{expected a dimension: an integer, '?' or the name of a parameter, but got '%n'}}
 func.func private @value_as_dimension(!tile.view<[%n], f32>)
 
 // -----
 
 // MLIR would parse the word as the integer 1.
-// expected-error @+1 {{expected a dimension: an integer or the name of a parameter}}
+// expected-error @+1 {{expected a dimension: an integer or the name of a parameter, but got 'true'}}
 func.func private @flag_as_dimension(!tile.tile<[true], f32>)
 
 // -----
@@ -56,28 +56,28 @@ func.func private @tile_of_tiles(!tile.tile<[4], !tile.tile<[4], f32>>)
 
 // -----
 
-// expected-error @+1 {{expected an element type or the name of a type parameter}}
+// expected-error @+1 {{expected an element type or the name of a type parameter, but got '4'}}
 func.func private @no_element(!tile.tile<[4], 4>)
 
 // -----
 
 // Without quotes, the parameter would be parsed as the type.
-// expected-error @+1 {{'f32' is a literal or a type and cannot name a parameter}}
+// expected-error @+1 {{'f32' is a literal or a type and cannot name a parameter; choose another name}}
 func.func private @type_as_name(!tile.param<f32>)
 
 // -----
 
-// expected-error @+1 {{'tensor' is a literal or a type and cannot name a parameter}}
+// expected-error @+1 {{'tensor' is a literal or a type and cannot name a parameter; choose another name}}
 func.func private @type_as_element_name(!tile.tile<[4], "tensor">)
 
 // -----
 
-// expected-error @+1 {{'i8' is a literal or a type and cannot name a parameter}}
+// expected-error @+1 {{'i8' is a literal or a type and cannot name a parameter; choose another name}}
 func.func private @integer_as_name(!tile.param<i8>)
 
 // -----
 
-// expected-error @+1 {{'true' is a literal or a type and cannot name a parameter}}
+// expected-error @+1 {{'true' is a literal or a type and cannot name a parameter; choose another name}}
 func.func private @literal_as_name(!tile.param<true>)
 
 // -----

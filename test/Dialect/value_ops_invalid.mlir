@@ -21,7 +21,7 @@ func.func @full_of_other_type(%x: f32) {
 
 // tile.iota.
 func.func @iota_rank(%n: i32) {
-  // expected-error @+1 {{dimension 1 is beyond the rank, 1}}
+  // expected-error @+1 {{must name one of 1 dimensions, counted from 0, but got 1}}
   %0 = tile.iota %n dim 1 : !tile.tile<[M], i32>
 }
 
@@ -43,7 +43,7 @@ func.func @expand_rank(%x: !tile.tile<[M], f32>) {
 // -----
 
 func.func @expand_dimension(%x: !tile.tile<[M], f32>) {
-  // expected-error @+1 {{dimension 2 is beyond the rank, 2}}
+  // expected-error @+1 {{must name one of 2 dimensions, counted from 0, but got 2}}
   %0 = tile.expand %x dim 2 : !tile.tile<[M], f32> -> !tile.tile<[M, N], f32>
 }
 
@@ -195,7 +195,7 @@ func.func @dot_interleaved(%x: tensor<4x24xf32>) {
 
 // tile.reduce.
 func.func @reduce_dimension(%x: !tile.tile<[M], f32>) {
-  // expected-error @+1 {{dimension -1 is beyond the rank, 1}}
+  // expected-error @+1 {{must name one of 1 dimensions, counted from 0, but got -1}}
   %0 = tile.reduce add %x dim -1 : !tile.tile<[M], f32> -> !tile.tile<[], f32>
 }
 
@@ -230,7 +230,7 @@ func.func @reduce_flags(%x: !tile.tile<[M], i1>) {
 // -----
 
 func.func @reduce_kind(%x: !tile.tile<[M], i1>) {
-  // expected-error @+1 {{the kind of a reduction must be add, mul, max, min, and or or}}
+  // expected-error @+1 {{the kind of a reduction must be add, mul, max, min, and or or, but got 'xor'}}
   %0 = tile.reduce xor %x dim 0 : !tile.tile<[M], i1> -> !tile.tile<[], i1>
 }
 
@@ -238,7 +238,7 @@ func.func @reduce_kind(%x: !tile.tile<[M], i1>) {
 
 // tile.map.
 func.func @map_unknown(%x: tensor<4xf32>) {
-  // expected-error @+1 {{applies @f, which is not a function in this module}}
+  // expected-error @+1 {{must apply a function of this module, but got @f; define it, or link the file that does}}
   %0 = tile.map @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -247,7 +247,7 @@ func.func @map_unknown(%x: tensor<4xf32>) {
 
 tile.capture @f : f32
 func.func @map_capture(%x: tensor<4xf32>) {
-  // expected-error @+1 {{applies @f, which is not a function in this module}}
+  // expected-error @+1 {{must apply a function of this module, but got @f; define it, or link the file that does}}
   %0 = tile.map @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -256,7 +256,7 @@ func.func @map_capture(%x: tensor<4xf32>) {
 
 func.func private @f(f32, i32) -> f32
 func.func @map_number(%x: tensor<4xf32>) {
-  // expected-error @+1 {{passes 1 operands, but @f takes 2}}
+  // expected-error @+1 {{must pass 2 operands to @f, but got 1}}
   %0 = tile.map @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -432,7 +432,7 @@ func.func @literal_word() {
 
 // tile.slice.
 func.func @slice_dim(%x: tensor<4x8xf32>, %i: i32) {
-  // expected-error @+1 {{dimension 2 is beyond the rank, 2}}
+  // expected-error @+1 {{must name one of 2 dimensions, counted from 0, but got 2}}
   %0 = tile.slice %x dim 2 from %i : tensor<4x8xf32> -> tensor<4x8xf32>
 }
 
@@ -468,14 +468,14 @@ func.func @slice_fill(%x: tensor<4x8xf32>, %i: i32) {
 
 // tile.scan.
 func.func @scan_kind(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the kind of a reduction must be}}
+  // expected-error @+1 {{the kind of a reduction must be add, mul, max, min, and or or, but got 'mean'}}
   %0 = tile.scan mean %x dim 0 : tensor<4x8xf32>
 }
 
 // -----
 
 func.func @scan_dim(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{dimension 2 is beyond the rank, 2}}
+  // expected-error @+1 {{must name one of 2 dimensions, counted from 0, but got 2}}
   %0 = tile.scan add %x dim 2 : tensor<4x8xf32>
 }
 
@@ -504,14 +504,14 @@ func.func @scan_types(%x: tensor<4x8xf32>) {
 
 // Result types that cannot be inferred.
 func.func @inferred_dim(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
+  // expected-error @+1 {{the operation must name dimensions of its operand, so that the result type can be inferred, but got 'tensor<4x8xf32>'}}
   %0 = tile.reduce add %x dim 2 : tensor<4x8xf32>
 }
 
 // -----
 
 func.func @inferred_permutation(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{the result type must be inferable from the operand type, but names dimensions that 'tensor<4x8xf32>' does not have}}
+  // expected-error @+1 {{the operation must name dimensions of its operand, so that the result type can be inferred, but got 'tensor<4x8xf32>'}}
   %0 = tile.transpose %x [0] : tensor<4x8xf32>
 }
 

@@ -9,7 +9,7 @@
 // RUN: tilewright-opt %t/converts.mlir --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences | sed '/ last : /d' | not tilewright-opt --tgpu-verify-sync 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: sed 's/, group = 8, dynamic = 1>/, group = 0>/' %t/converts.mlir | not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=GRID
 // RUN: tilewright-opt %t/other-work.mlir -split-input-file -verify-diagnostics --tgpu-assign-roles
-// RUN: tilewright-opt %t/without-roles.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
+// RUN: tilewright-opt %t/turns.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
 
 // EARLY: error: 'tgpu.load' op reads a sum to which other blocks may still add; tgpu.await_turn with 'last' must come before
 // EARLY: note: an addition
@@ -463,63 +463,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   }
 }
 
-//--- without-roles.mlir
-
-!view = !tile.view<[?, ?], f32>
-!t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
-tgpu.kernel @without_roles target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op requires a separate role, but got a kernel without products by wgmma, which has no roles; use a separate kernel}}
-  tile.spread %m to %n {
-    %0 = tgpu.load %o[%m, 0] : !view -> !t
-    tgpu.store %0, %y[%m, 0] : !t, !view
-  }
-}
-
-// -----
-
-!view = !tile.view<[?, ?], f32>
-!t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
-tgpu.kernel @older_target target "sm_80" warps 4 (%o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  // expected-error @+1 {{'tile.spread' op requires a separate role, on sm_90a, but got sm_80; use such a target, or a separate kernel}}
-  tile.spread %m to %n {
-    %0 = tgpu.load %o[%m, 0] : !view -> !t
-    tgpu.store %0, %y[%m, 0] : !t, !view
-  }
-}
-
-// -----
-
-!view = !tile.view<[?, ?], f32>
-!t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
-!x = !tgpu.shared<64x64xbf16, b128>
-!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
-tgpu.kernel @without_schedule target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: !view, %y: !view, %n: i32) grid(%i = 1) {
-  %b = tgpu.alloc : !x
-  %p = tgpu.wgmma %b, %b transpose_b : !x, !x -> !acc
-  tgpu.wgmma_commit
-  %new = tgpu.wgmma_wait pending 0, %p : !acc
-  // expected-error @+1 {{'tile.spread' op requires a separate role, but got a kernel without roles; use blocks for which it has them (--report names what prevents them), or a separate kernel}}
-  tile.spread %m to %n {
-    %0 = tgpu.load %o[%m, 0] : !view -> !t
-    tgpu.store %0, %y[%m, 0] : !t, !view
-  }
-}
-
-// -----
-
-!view = !tile.view<[?, ?], f32>
-!t = tensor<64x64xf32, #tgpu.blocked<4, lanes 16, warps 4, 1>>
-tgpu.kernel @in_branch target "sm_90a" warps 4 (%o: !view, %y: !view, %n: i32, %flag: i1) grid(%i = 1) {
-  scf.if %flag {
-    // expected-error @+1 {{'tile.spread' op requires a separate role, which does not have the 'scf.if' around it; move it to the body of the kernel, or use a separate kernel}}
-    tile.spread %m to %n {
-      %0 = tgpu.load %o[%m, 0] : !view -> !t
-      tgpu.store %0, %y[%m, 0] : !t, !view
-    }
-  }
-}
-
-// -----
+//--- turns.mlir
 
 // A role that waits for the last turn does not get a turn, and so has none to end.
 !turns = !tile.view<[?], i32>

@@ -37,7 +37,7 @@ tile.program @p params(N: int = 1) (%x: !tile.view<[?], f32>) {
   %w = tile.workspace [min(dim(x, 0), multiprocessors())] fill 0.0 : !tile.view<[?], f32>
   tile.launch @k(%w) with (SIZE = multiprocessors()) when (dim(x, 0) > multiprocessors()) : !tile.view<[?], f32>
 }
-// UNBOUND: error: {{.*}}multiprocessors() is bound by tile-bind-target, which has not run
+// UNBOUND: error: {{.*}}multiprocessors() is bound by tile-bind-target, which has not run; run that pass first
 
 //--- widths.mlir
 // HALF-ROLES: COLUMNS = 136 : i64

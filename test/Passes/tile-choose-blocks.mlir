@@ -126,7 +126,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // UNIT: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_80, but got 17
 // BAD-ROWS: error: block ROWS of kernel @weigh is for the rows of products and must be a multiple of 16 up to 256 on sm_90a, but got 72
 // MOST: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_90a, but got 264
-// UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
+// UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run; run that pass first
 // KEY: error: file of blocks '{{.*}}key.json': unknown key 'keys' of a row; expected one of structure, target, mask, bits, above, bytes, narrow, elements, length, captures, work, stateless, shared, rows, columns, step
 // FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
 // FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none, some or ascending, but got 'causal'

@@ -120,7 +120,7 @@ func.func private @score(%s: f32, %h: i32) -> f32 {
 }
 tile.kernel @kernel (%x: !tile.view<[?], f32>) grid(%h = 1) {
   %s = tile.load %x[0] : !tile.view<[?], f32> -> tensor<8xf32>
-  // expected-error @+1 {{needs a program that launches its kernel, to clear or convert the gradient of capture @table}}
+  // expected-error @+1 {{needs a program that launches its kernel, to clear or convert the gradient of capture @table, but got none; write a program with tile.launch @kernel}}
   tile.add_gradients @score(%s, %h) seed %s : tensor<8xf32> : (tensor<8xf32>, i32)
 }
 

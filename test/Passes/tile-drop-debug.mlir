@@ -19,10 +19,10 @@ tile.kernel @k(%x: !tile.view<[?], f32>, %n: i32) grid(%b = 1) {
   %c9 = arith.constant 9 : i32
   %more = arith.addi %n, %c9 : i32
   %fewer = arith.cmpi slt, %more, %c1 : i32
-  // expected-warning @+1 {{'tile.assert' is left out of code for GPUs; run the kernel on the CPU device}}
+  // expected-warning @+1 {{'tile.assert' is left out of code for GPUs; run the kernel on the CPU device or the simulator}}
   tile.assert %fewer, "few" : i1
   scf.if %less {
-    // expected-warning @+1 {{'tile.print' is left out of code for GPUs; run the kernel on the CPU device}}
+    // expected-warning @+1 {{'tile.print' is left out of code for GPUs; run the kernel on the CPU device or the simulator}}
     tile.print "t" %t : tensor<8xf32>
     tile.store %t, %x[0] : tensor<8xf32>, !tile.view<[?], f32>
   }

@@ -26,7 +26,7 @@ tile.kernel @p params(let N: int = dim(x, 0)) (%x: !v) grid(%i = 1) {
 // -----
 
 !v = !tile.view<[?], f32>
-// expected-error @+1 {{the default of parameter 'N' names 'rows', which is neither a parameter nor an argument of @p}}
+// expected-error @+1 {{the default of parameter 'N' names 'rows', which is neither a parameter nor an argument of @p; declare it there, or correct the name}}
 tile.program @p params(let N: int = rows) (%x: !v) {
 }
 

@@ -67,7 +67,7 @@
 // RUN: not tilewright-opt %t/mistyped.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISTYPED
 // MISTYPED: mistyped.mlir:2:1: error: {{.*}}function @twice must be declared as the linked file defines it, '(f32) -> f32', but got '(f64) -> f64'; correct the declaration
 // RUN: not tilewright-opt %t/absent.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ABSENT
-// ABSENT: absent.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'tile.map' op applies @thrice, which is not a function in this module
+// ABSENT: absent.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'tile.map' op must apply a function of this module, but got @thrice; define it, or link the file that does
 
 //--- main.mlir
 tile.link "lib/library.mlir"

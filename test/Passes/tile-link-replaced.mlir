@@ -106,7 +106,7 @@ tile.kernel @main params(let A: flag = replaced("score_mood")) (%x: !tile.view<[
 
 //--- errors.mlir
 
-// expected-error @+1 {{a constraint uses replaced(), but replaced() is allowed in constraints and defaults only and takes a quoted function name, such as replaced("mask_mod")}}
+// expected-error @+1 {{a constraint uses replaced(), but replaced() is allowed in constraints and defaults only and takes a quoted function name; write replaced("mask_mod") in the default of a flag, and name the flag here}}
 tile.kernel @name params(N: int) require(replaced(N)) () grid(%i = 1) {}
 
 // -----

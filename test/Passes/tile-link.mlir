@@ -58,11 +58,11 @@
 //
 // Incompatible definitions.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nothing.mlir' 2>&1 | FileCheck %s --check-prefix=NOTHING
-// NOTHING: nothing.mlir:{{.*}} error: a linked file must replace a function, but '{{.*}}nothing.mlir' defines @score_mood and the module lets files replace @score_mod, @mask_mod
+// NOTHING: nothing.mlir:{{.*}} error: a linked file must replace a function of the module, which lets files replace @score_mod, @mask_mod, but got '{{.*}}nothing.mlir', which defines @score_mood; rename its function, or link it by tile.link
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=KEPT
-// KEPT: kept.mlir:{{.*}} error: a linked file must replace a function, but '{{.*}}kept.mlir' defines @shared and the module lets files replace @score_mod, @mask_mod
+// KEPT: kept.mlir:{{.*}} error: a linked file must replace a function of the module, which lets files replace @score_mod, @mask_mod, but got '{{.*}}kept.mlir', which defines @shared; rename its function, or link it by tile.link
 // RUN: not tilewright-opt %t/kernel.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=CLOSED
-// CLOSED: error: a linked file must replace a function, but '{{.*}}kept.mlir' defines @shared and the module lets files replace nothing
+// CLOSED: error: a linked file must replace a function of the module, which lets files replace nothing, but got '{{.*}}kept.mlir', which defines @shared; rename its function, or link it by tile.link
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/unused.mlir' 2>&1 | FileCheck %s --check-prefix=UNUSED
 // UNUSED: unused.mlir:4:1: error: {{.*}}function @shared must replace a function or be called by one that does, but the module lets files replace @score_mod, @mask_mod; rename it or leave it out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/twice.mlir' 2>&1 | FileCheck %s --check-prefix=TWICE
@@ -74,7 +74,7 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/view.mlir' 2>&1 | FileCheck %s --check-prefix=VIEW
 // VIEW: error: {{.*}}capture @table must have the type of the module's, '!tile.view<[?], f32>', but got '!tile.view<[?, ?], f32>'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/clash.mlir' 2>&1 | FileCheck %s --check-prefix=CLASH
-// CLASH: error: a linked file must replace a function, but '{{.*}}clash.mlir' defines @main and the module lets
+// CLASH: error: a linked file must replace a function of the module, which lets files replace {{.*}}, but got '{{.*}}clash.mlir', which defines @main
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/capture.mlir' 2>&1 | FileCheck %s --check-prefix=CAPTURE
 // CAPTURE: capture.mlir:1:1: error: {{.*}}capture @shared must be a capture of the module, too, but got a function; rename it
 // CAPTURE: main.mlir:{{[0-9]+}}:1: note: the module's @shared

@@ -31,7 +31,7 @@
 // What only the CPU executes is removed for GPUs.
 // RUN: tilewright-opt %s --tile-pipeline='target=sm_90a' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=GPU
 // GPU:         cse
-// GPU-NEXT:    tile-drop-debug,
+// GPU-NEXT:    tile-drop-debug{keep=false},
 // GPU-NEXT:    tile-check-debug,
 // GPU-NEXT:    tile-expand-composites,
 //

@@ -51,7 +51,7 @@ tile.kernel @k params(D: int = 0) (%x: !tile.view<[?], f32>) grid(%i = 1) {
 // -----
 
 tile.kernel @k params(D: int = 65536) (%x: !tile.view<[?, ?], f32>) grid(%i = 1) {
-  // expected-error @+1 {{has a tile of more than 2147483647 elements: '!tile.tile<[D, D], f32>' with D = 65536}}
+  // expected-error @+1 {{must have tiles of at most 2147483647 elements, but got '!tile.tile<[D, D], f32>' with D = 65536}}
   %t = tile.load %x[0, 0] : !tile.view<[?, ?], f32> -> !tile.tile<[D, D], f32>
 }
 
@@ -112,7 +112,7 @@ func.func @score_mod(%x: f32) -> f32 {
 tile.kernel @k params(T: type = f64, ACC: type = accumulator(T)) () grid(%i = 1) {
   %zero = arith.constant 0.0 : !tile.param<ACC>
   %t = tile.full %zero : !tile.tile<[4], ACC>
-  // expected-error @+1 {{@score_mod}}
+  // expected-error @+1 {{@score_mod is 'f32', but got elements of 'f64'}}
   %m = tile.map @score_mod(%t) : (!tile.tile<[4], ACC>) -> !tile.tile<[4], ACC>
 }
 
@@ -186,7 +186,7 @@ module {
 
 // -----
 
-// expected-error @+1 {{one kernel or program must be chosen by name; the module has a, b}}
+// expected-error @+1 {{one kernel or program must be chosen by name, but got none; the module has a, b}}
 module {
   tile.kernel @a() grid(%i = 1) {}
   tile.kernel @b() grid(%i = 1) {}

@@ -275,13 +275,14 @@ struct CallExtents {
       return {(depth + group - 1) / group, keys};
     if (name == "c" || name == "y")
       return {rows, keys};
-    if (name.starts_with("state"))
+    if (name.starts_with("state") || name.starts_with("dstate"))
       return {batch, 2, depth, depth};
     if (name.ends_with("_document"))
       return {batch, name == "key_document" ? keys : rows};
     bool isOfKeys = !isOneSequence && (name == "k" || name == "v" || name == "dk" || name == "dv" ||
                                        name == "k1" || name == "k2");
-    bool isPacked = rank == 3 && name.size() <= 2 && name != "g"; // sequences in one dimension
+    bool isPacked =
+        rank == 3 && name.size() <= 2 && name != "g" && name != "dg"; // sequences in one dimension
     if (isPacked)
       return {isOfKeys ? keys : rows, isOfKeys ? keyHeads : 2, depth};
     if (rank == 2)

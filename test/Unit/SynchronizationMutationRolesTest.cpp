@@ -463,6 +463,14 @@ const std::vector<Kernel> kOtherKernels = {
      kWideSequence,
      {{"tgpu.sync", kHeadOfRound}},
      2},
+    {"delta_backward",
+     "gated_delta_rule_backward",
+     "sm_90a",
+     with(kHalf, {{"D", "128"}}),
+     8,
+     kWideSequence,
+     {{"tgpu.sync", kHeadOfRound}},
+     2},
 };
 
 INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,

@@ -6,6 +6,7 @@
 #include "tools/tilewright-lsp-server/GuardedInput.h"
 
 #include "dialect/Tile/TextInput.h"
+#include "tools/tilewright-lsp-server/LinkedDocuments.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -69,7 +70,8 @@ static void guardTexts(llvm::json::Value &value, std::string &reason) {
   }
 }
 
-std::string tilewright::guardMessage(llvm::StringRef json, std::string &reason) {
+std::string tilewright::guardMessage(llvm::StringRef json, LinkedDocuments &documents,
+                                     std::string &reason) {
   reason.clear();
   if (nestsTooDeep(json)) {
     reason = ("JSON is nested deeper than " + llvm::Twine(maxNesting)).str();
@@ -80,8 +82,9 @@ std::string tilewright::guardMessage(llvm::StringRef json, std::string &reason) 
     llvm::consumeError(value.takeError());
     return json.str(); // the server says so
   }
+  bool isCompleted = documents.complete(*value);
   guardTexts(*value, reason);
-  if (reason.empty())
+  if (reason.empty() && !isCompleted)
     return json.str();
   std::string text;
   llvm::raw_string_ostream(text) << *value;
@@ -93,7 +96,8 @@ namespace {
 /// Between the old standard input and the pipe.
 class Forwarder {
 public:
-  Forwarder(std::FILE *in, std::FILE *out) : in(in), out(out) {}
+  Forwarder(LinkedDocuments &documents, std::FILE *in, std::FILE *out)
+      : documents(documents), in(in), out(out) {}
 
   void forwardFramed() {
     std::string header, line;
@@ -150,7 +154,7 @@ private:
   }
   std::string guard(const std::string &message) {
     std::string reason;
-    std::string guarded = message.empty() ? message : guardMessage(message, reason);
+    std::string guarded = message.empty() ? message : guardMessage(message, documents, reason);
     if (!reason.empty())
       warn(reason);
     return guarded;
@@ -166,12 +170,13 @@ private:
     (void)!::write(STDERR_FILENO, line.data(), line.size());
   }
 
+  LinkedDocuments &documents;
   std::FILE *in, *out;
 };
 
 } // namespace
 
-bool tilewright::guardStandardInput(bool isDelimited) {
+bool tilewright::guardStandardInput(LinkedDocuments &documents, bool isDelimited) {
   int ends[2];
   int old = dup(STDIN_FILENO);
   if (old < 0 || pipe(ends) != 0 || dup2(ends[0], STDIN_FILENO) < 0)
@@ -181,8 +186,8 @@ bool tilewright::guardStandardInput(bool isDelimited) {
   if (!in || !out)
     return false;
   // Ends with the input; a server that is told to exit before does not wait for it.
-  std::thread([in, out, isDelimited] {
-    Forwarder forwarder(in, out);
+  std::thread([&documents, in, out, isDelimited] {
+    Forwarder forwarder(documents, in, out);
     isDelimited ? forwarder.forwardDelimited() : forwarder.forwardFramed();
     std::fclose(out);
   }).detach();

@@ -13,15 +13,19 @@
 
 namespace tilewright {
 
+class LinkedDocuments;
+
 /// Returns a message that is safe for the server. The text of a document that the parser cannot
 /// handle is replaced by a text that is rejected at the same line; a message that nests deeper than
 /// 256 is replaced by one without effect. `reason` describes the change; empty without a change.
-std::string guardMessage(llvm::StringRef json, std::string &reason);
+/// `documents` complete texts by what they link.
+std::string guardMessage(llvm::StringRef json, LinkedDocuments &documents, std::string &reason);
 
 /// Replaces standard input by a pipe, and starts a thread that copies the original input to it,
-/// message by message. `isDelimited`: messages are separated by lines "// -----", as in tests.
-/// Returns false if the system has no more pipes or threads.
-bool guardStandardInput(bool isDelimited);
+/// message by message; `documents` live as long as the process. `isDelimited`: messages are
+/// separated by lines "// -----", as in tests. Returns false if the system has no more pipes or
+/// threads.
+bool guardStandardInput(LinkedDocuments &documents, bool isDelimited);
 
 } // namespace tilewright
 

@@ -5,6 +5,7 @@
 
 #include "passes/Pipelines.h"
 #include "tools/tilewright-lsp-server/GuardedInput.h"
+#include "tools/tilewright-lsp-server/LinkedDocuments.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Support/LogicalResult.h"
@@ -22,7 +23,11 @@ int main(int argc, char **argv) {
     isDelimited |= option == "lit-test" || option == "input-style=delimited";
   }
   std::signal(SIGPIPE, SIG_IGN); // of the pipe that replaces standard input
-  if (!tilewright::guardStandardInput(isDelimited)) {
+  mlir::DialectRegistry registry;
+  tilewright::registerDialects(registry);
+  // Not destroyed: the thread that reads may outlive main.
+  auto *documents = new tilewright::LinkedDocuments(registry);
+  if (!tilewright::guardStandardInput(*documents, isDelimited)) {
     llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << "cannot make a pipe\n";
     return 1;
   }
@@ -31,7 +36,5 @@ int main(int argc, char **argv) {
       "\nEXAMPLES:\n\n  printf '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}\\n// "
       "-----\\n"
       "{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}\\n' | tilewright-lsp-server --lit-test\n");
-  mlir::DialectRegistry registry;
-  tilewright::registerDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

@@ -121,6 +121,7 @@ private:
     Machine machine(entry.plan, moment, options->seed + static_cast<uint64_t>(number),
                     options->mostSteps, grid.extents);
     frame.roundsLeft = options->mostSteps;
+    frame.prints = moment == options->moments.front();
     machine.executed = executed;
     machine.tileSeed = static_cast<int64_t>(options->seed);
     machine.block = machine.lastTile = number;

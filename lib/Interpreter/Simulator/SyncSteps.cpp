@@ -48,6 +48,7 @@ LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
       own.machine = &machine;
       own.context = &role.context;
       own.roundsLeft = frame.roundsLeft;
+      own.prints = frame.prints;
       role.context.name = code.name;
       role.context.firstWarp = first;
       role.context.numWarps = code.executing;

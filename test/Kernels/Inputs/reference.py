@@ -172,3 +172,46 @@ def gated_delta_rule(q, k, v, g, beta, state, scale):
         o[:, :, i] = scale * np.einsum("bhd,bhdv->bhv", query, state)
         of_o[:, :, i] = abs(scale) * np.einsum("bhd,bhdv->bhv", np.abs(query), terms)
     return o, state, of_o, terms
+
+
+def gated_delta_rule_backward(q, k, v, g, beta, state, do, dstate, scale):
+    """Returns the gradients of q, k, v, g, beta and the first state, and the sums of the magnitudes of their terms."""
+    group = v.shape[1] // max(q.shape[1], 1)
+    batch, heads, rows, _ = q.shape
+    q, k = (np.repeat(x, group, axis=1) for x in (q, k))
+    state, terms, steps = np.array(state), np.abs(state), []
+    for i in range(rows):
+        decay = np.exp(g[:, :, i])[..., None, None]
+        old, of_old, key = state, terms, k[:, :, i]
+        left = v[:, :, i] - np.einsum("bhd,bhdv->bhv", key, decay * old)
+        u = beta[:, :, i, None] * left
+        change = key[..., None] * u[:, :, None]
+        state, terms = decay * old + change, decay * of_old + np.abs(change)
+        steps.append((decay, old, of_old, left, u, state, terms))
+    names = ("dq", "dk", "dv", "dg", "dbeta")
+    grads, of_grads = ({name: np.zeros(x.shape) for name, x in zip(names, (q, k, v, g, beta))} for _ in range(2))
+    dstate, of_dstate = np.array(dstate), np.abs(dstate)
+    for i in reversed(range(rows)):
+        decay, old, of_old, left, u, new, of_new = steps[i]
+        key, query, out = k[:, :, i], q[:, :, i], scale * do[:, :, i]
+        dstate = dstate + query[..., None] * out[:, :, None]
+        of_dstate = of_dstate + np.abs(query[..., None] * out[:, :, None])
+        du = np.einsum("bhd,bhdv->bhv", key, dstate)
+        of_du = np.einsum("bhd,bhdv->bhv", np.abs(key), of_dstate)
+        dknown = -beta[:, :, i, None] * du
+        each = {"dq": (np.einsum("bhdv,bhv->bhd", new, out), np.einsum("bhdv,bhv->bhd", of_new, np.abs(out))),
+                "dk": (np.einsum("bhdv,bhv->bhd", dstate, u) + np.einsum("bhdv,bhv->bhd", decay * old, dknown),
+                       np.einsum("bhdv,bhv->bhd", of_dstate, np.abs(u)) +
+                       np.einsum("bhdv,bhv->bhd", decay * of_old, np.abs(dknown))),
+                "dv": (-dknown, beta[:, :, i, None] * of_du),
+                "dbeta": ((du * left).sum(-1), (of_du * np.abs(left)).sum(-1))}
+        dstate = dstate + key[..., None] * dknown[:, :, None]
+        of_dstate = of_dstate + np.abs(key[..., None] * dknown[:, :, None])
+        each["dg"] = (decay * dstate * old).sum((-2, -1)), (decay * of_dstate * of_old).sum((-2, -1))
+        dstate, of_dstate = decay * dstate, decay * of_dstate
+        for name, (value, magnitude) in each.items():
+            grads[name][:, :, i], of_grads[name][:, :, i] = value, magnitude
+    for list_of in (grads, of_grads):
+        for name in ("dq", "dk"):
+            list_of[name] = list_of[name].reshape(batch, heads, group, rows, list_of[name].shape[-1]).sum(2)
+    return {**grads, "dstate_in": dstate}, {**of_grads, "dstate_in": of_dstate}

@@ -20,7 +20,7 @@ ATTENTION = ["attention_forward", "attention_backward"]
 MASKED = ATTENTION + ["differential_attention", "attention_forward_saved_probs", "tanh_attention",
                       "tanh_attention_backward", "differential_attention_backward"]
 OTHERS = ["attention_decode", "attention_backward_saved_probs", "linear_attention",
-          "gated_delta_rule"]
+          "gated_delta_rule", "gated_delta_rule_backward"]
 WITHOUT_DEPTH = ["matmul", "grouped_matmul", "swiglu", "layer_norm", "rms_norm", "row_softmax",
                  "int4_matmul"]
 MASKS = ["none", "top_left", "bottom_right"]

@@ -1,0 +1,129 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Declarations of linked functions behind the texts of documents.
+
+#include "tools/tilewright-lsp-server/LinkedDocuments.h"
+
+#include "dialect/Tile/TextInput.h"
+#include "passes/Tile/LinkLibraries.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+/// Empty for a document that is no file.
+static std::string getPath(llvm::StringRef uri) {
+  std::string path;
+  if (!uri.consume_front("file://"))
+    return path;
+  for (; !uri.empty(); uri = uri.drop_front())
+    if (uri.front() == '%' && uri.size() > 2 && llvm::isHexDigit(uri[1]) &&
+        llvm::isHexDigit(uri[2])) {
+      path += static_cast<char>(llvm::hexFromNibbles(uri[1], uri[2]));
+      uri = uri.drop_front(2);
+    } else {
+      path += uri.front();
+    }
+  return path;
+}
+
+/// The offset of a position of the protocol, which counts units of UTF-16.
+static size_t getOffset(llvm::StringRef text, const llvm::json::Object *position) {
+  int64_t line = position ? position->getInteger("line").value_or(0) : 0;
+  int64_t units = position ? position->getInteger("character").value_or(0) : 0;
+  size_t at = 0;
+  for (; line > 0 && at < text.size(); --line)
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  while (units > 0 && at < text.size() && text[at] != '\n') {
+    auto lead = static_cast<unsigned char>(text[at]);
+    units -= lead >= 0xf0 ? 2 : 1;
+    for (++at; at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;)
+      ++at;
+  }
+  return at;
+}
+
+static void apply(std::string &text, const llvm::json::Object &change) {
+  std::optional<llvm::StringRef> replacement = change.getString("text");
+  if (!replacement)
+    return;
+  const llvm::json::Object *range = change.getObject("range");
+  if (!range) {
+    text = replacement->str();
+    return;
+  }
+  size_t begin = getOffset(text, range->getObject("start"));
+  size_t end = std::max(getOffset(text, range->getObject("end")), begin);
+  text.replace(begin, end - begin, replacement->str());
+}
+
+LinkedDocuments::LinkedDocuments(const DialectRegistry &registry)
+    : context(registry, MLIRContext::Threading::DISABLED) {}
+
+std::string LinkedDocuments::withDeclarations(llvm::StringRef text, llvm::StringRef uri) {
+  // Parts of a file are modules of their own, and a declaration moves the lines of the next one.
+  if (!text.contains("tile.link") || text.contains("// -----"))
+    return text.str();
+  ScopedDiagnosticHandler ignoreErrors(&context, [](Diagnostic &) { return success(); });
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(text);
+  if (failed(checkText(context, *buffer)))
+    return text.str();
+  auto sourceMgr = std::make_shared<llvm::SourceMgr>();
+  sourceMgr->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  auto module =
+      parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context, /*verifyAfterParse=*/false));
+  // A module that the text writes has its end before the end of the text.
+  auto place = module ? dyn_cast<FileLineColLoc>(module->getLoc()) : FileLineColLoc();
+  if (!module || !place || place.getLine() != 0)
+    return text.str();
+  llvm::DenseSet<Operation *> known;
+  for (Operation &op : *module->getBody())
+    known.insert(&op);
+  (void)declareLinked(*module, getPath(uri)); // the server reports what remains undeclared
+  std::string completed = text.str();
+  llvm::raw_string_ostream os(completed);
+  for (auto function : module->getOps<func::FuncOp>())
+    if (function.isDeclaration() && !known.contains(function))
+      os << '\n' << function;
+  os << '\n';
+  return completed;
+}
+
+bool LinkedDocuments::complete(llvm::json::Value &message) {
+  llvm::json::Object *object = message.getAsObject();
+  llvm::StringRef method = object ? object->getString("method").value_or("") : "";
+  llvm::json::Object *params = object ? object->getObject("params") : nullptr;
+  llvm::json::Object *document = params ? params->getObject("textDocument") : nullptr;
+  std::optional<llvm::StringRef> uri = document ? document->getString("uri") : std::nullopt;
+  if (!uri)
+    return false;
+  if (method == "textDocument/didClose")
+    texts.erase(*uri);
+  if (method == "textDocument/didOpen") {
+    std::optional<llvm::StringRef> text = document->getString("text");
+    if (!text)
+      return false;
+    texts[*uri] = text->str();
+    std::string completed = withDeclarations(*text, *uri);
+    (*document)["text"] = std::move(completed);
+    return true;
+  }
+  auto text = texts.find(*uri);
+  llvm::json::Array *changes = params->getArray("contentChanges");
+  if (method != "textDocument/didChange" || !changes || text == texts.end())
+    return false;
+  for (const llvm::json::Value &change : *changes)
+    if (const llvm::json::Object *each = change.getAsObject())
+      apply(text->second, *each);
+  *changes = llvm::json::Array{llvm::json::Object{{"text", withDeclarations(text->second, *uri)}}};
+  return true;
+}
