@@ -195,7 +195,7 @@ private:
                         llvm::all_of(op.getUsers(), [&](Operation *user) {
                           return user->getBlock() == body && second.contains(user);
                         });
-        if (!isUpdate || !isWide(op))
+        if (!isUpdate || !(isWide(op) || isFused(op)))
           continue;
         second.insert(&op);
         late.erase(&op);
@@ -205,6 +205,21 @@ private:
     copyWhereUsed();
     for (Operation &op : body->without_terminator())
       stages[&op] = second.contains(&op) ? 1 : 0;
+  }
+
+  /// Whether the operation rescales an accumulator and, executed directly before the additions that
+  /// read it, is one with them.
+  static bool isFused(Operation &op) {
+    auto mayContract = [](auto arithmetic) {
+      return arith::bitEnumContainsAny(arithmetic.getFastmath(), arith::FastMathFlags::contract);
+    };
+    auto product = dyn_cast<arith::MulFOp>(op);
+    auto type = product ? dyn_cast<RankedTensorType>(product.getType()) : RankedTensorType();
+    return type && isa_and_nonnull<WgmmaAttr>(type.getEncoding()) && mayContract(product) &&
+           llvm::all_of(op.getUsers(), [&](Operation *user) {
+             auto sum = dyn_cast<arith::AddFOp>(user);
+             return sum && mayContract(sum);
+           });
   }
 
   /// Whether deferring an operation is beneficial.
