@@ -60,18 +60,8 @@ func.func private @dropped(%max: !row, %octave: !acc) -> !row {
   return %result : !row
 }
 
-// The same for the state of all rows, as numbers: without a sink, the compiler sees that the sum is zero. The sum is
-// relative to the maximum.
-func.func private @dropped_state(%max: !acc, %given: !acc, %octave: !acc) -> (!acc, !acc) {
-  %drop = func.call @drop(%octave) : (!acc) -> !acc
-  %below = tile.expr %max - %drop : !acc
-  %product = tile.expr %given * exp2((%max - %below) / %octave) : !acc
-  %first = tile.expr select(param(bits(T) == 8), %below, %max) : !acc
-  %first_sum = tile.expr select(param(bits(T) == 8), %product, %given) : !acc
-  return %first, %first_sum : !acc, !acc
-}
-
-// The state of the rows of a head before the first key. A sink counts as a key without a value.
+// The state of the rows of a head before the first key. A sink counts as a key without a value. The sum is relative to
+// the maximum, so it follows the drop; as numbers, the compiler sees that it is zero without a sink.
 func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %sink = func.call @sink(%h) : (i32) -> !acc
   %sink_weight = tile.expr select(%sink == minus_inf, 0, 1) : !acc
@@ -81,7 +71,15 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %first_max = tile.expr min(max(%own, %lowest), %highest) : !acc
   %octave = tile.expr select(NATURAL, ln2, 1) : !acc
   %no_o = tile.constant 0 : !o
-  %first, %first_sum = func.call @dropped_state(%first_max, %sink_weight, %octave) : (!acc, !acc, !acc) -> (!acc, !acc)
+  %fp8 = tile.param bits(T) == 8 : i1
+  %first, %first_sum = scf.if %fp8 -> (!acc, !acc) {
+    %drop = func.call @drop(%octave) : (!acc) -> !acc
+    %below = tile.expr %first_max - %drop : !acc
+    %product = tile.expr %sink_weight * exp2((%first_max - %below) / %octave) : !acc
+    scf.yield %below, %product : !acc, !acc
+  } else {
+    scf.yield %first_max, %sink_weight : !acc, !acc
+  }
   %max = tile.full %first : !row
   %sum = tile.full %first_sum : !row
   return %max, %sum, %no_o : !row, !row, !o
