@@ -44,7 +44,7 @@
 //   D, DV     Widths of a key and of a value, at most 256. DV defaults to D. The padding of D reads as zero.
 //   T         Element type of the arrays: f16, bf16, f32 or f64. Sums have the type ACC: f64 for f64, else f32.
 //   BLOCK_N   Rows of a chunk: 16, 32 or 64; it need not be that of the forward. Default: 32, or 16 for f64.
-//   BLOCK_V   Columns of v and the state in a step, of which the last launch, which has more operands, takes at most 32.
+//   BLOCK_V   Columns of v and the state in a step; the last launch, which has more operands, takes at most 32.
 //             Default: 64, or 32 for f32 and f64.
 //
 // The inverse, states, U, Y and other operands of products are rounded to T; for T of 16 bits, operands of the products

@@ -61,8 +61,9 @@ Status capi::nullPointer(const char *what) {
 }
 
 Status capi::tooSmall(size_t size, size_t least, const char *what) {
-  return Status::failure("struct_size of " + std::string(what) + " is " + std::to_string(size) +
-                         ", less than " + std::to_string(least));
+  return Status::failure("struct_size of " + std::string(what) + " must be at least " +
+                         std::to_string(least) + ", but got " + std::to_string(size) +
+                         "; set it to sizeof of the struct");
 }
 
 Status capi::expectType(const tilewright_type &type, const char *what) {
@@ -119,7 +120,7 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
 
 static Status toArgument(const tilewright_argument &given, const char *what, Argument &argument) {
   if (given.view && given.scalar)
-    return Status::failure(std::string(what) + " is both a view and a scalar");
+    return Status::failure(std::string(what) + " must be a view or a scalar, but got both");
   if (!given.scalar)
     return toArgument(given.view, what, argument);
   if (Status status = expectType(given.scalar_type, what); !status)

@@ -27,8 +27,9 @@ Result<int> tilewright::runtime::countDevices(const DriverTable &driver) {
 Status tilewright::runtime::expectOrdinal(int ordinal, int count) {
   if (ordinal >= 0 && ordinal < count)
     return Status::success();
-  return Status::failure(Code::InvalidArgument, "there is no device " + std::to_string(ordinal) +
-                                                    ": the driver has " + std::to_string(count));
+  return Status::failure(Code::InvalidArgument,
+                         "the device must be one of the " + std::to_string(count) +
+                             " of the driver, counted from 0, but got " + std::to_string(ordinal));
 }
 
 Result<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, int ordinal) {

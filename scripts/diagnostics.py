@@ -99,8 +99,10 @@ def parts_of(text):
     """The rule, the part "but got", and the remedy."""
     rule, found, remedy = text, "", ""
     # A "but the" without a comma is an exception of the rule: "along a dimension but the innermost".
-    if match := re.match(r"(.*?),? (but got\b.*)$", text) or re.match(r"(.*?), (but (?:its?|there|the|this|is)\b.*)$", text):
+    if match := re.match(r"(.*?),? (but got\b.*)$", text) or re.match(r"(.*?), (but (?:its?|there|the|this|is|has)\b.*)$", text):
         rule, found = match[1].rstrip(" ,"), match[2]
+    elif match := re.match(r"(.*\S), which (must (?!not\b).*)$", text):    # the finding comes first
+        rule, found = match[2], match[1]
     elif match := re.match(r"(.*\bcannot be [^:]*): (…)$", text):    # the cause, which is an error of its own
         rule, found = match[1], match[2]
     whole = found or rule

@@ -81,9 +81,10 @@ std::vector<uint8_t> fromFortranOrder(const std::vector<uint8_t> &bytes,
 Result<NpyHeader> readHeader(const Source &source) {
   std::vector<uint8_t> prefix = readUpTo(source, 8);
   if (prefix.size() < magic.size() || std::memcmp(prefix.data(), magic.data(), magic.size()) != 0)
-    return Status::failure("not an .npy file: it does not begin with \\x93NUMPY");
+    return Status::failure(
+        "not an .npy file: it does not begin with \\x93NUMPY; write it by numpy.save");
   if (prefix.size() < 8)
-    return Status::failure("the file ends before its version");
+    return Status::failure("the file ends before its version; write it again");
   unsigned major = prefix[6], minor = prefix[7];
   if (major < 1 || major > 3 || minor != 0)
     return Status::failure("the .npy version must be 1.0, 2.0 or 3.0, but got " +
@@ -92,7 +93,7 @@ Result<NpyHeader> readHeader(const Source &source) {
   size_t lengthBytes = major == 1 ? 2 : 4;
   std::vector<uint8_t> lengthField = readUpTo(source, lengthBytes);
   if (lengthField.size() < lengthBytes)
-    return Status::failure("the file ends before the length of its header");
+    return Status::failure("the file ends before the length of its header; write it again");
   constexpr uint64_t maxHeader = 1 << 20;
   uint64_t headerLength = littleEndian(lengthField);
   if (headerLength > maxHeader)

@@ -66,11 +66,11 @@ bool hasField(const tilewright_compile_request &request, size_t end) {
 
 tilewright_compile_code read(const tilewright_compile_request *given, Request &request) {
   if (given->struct_size < firstRequestSize)
-    return invalid("struct_size of tilewright_compile_request is " +
-                   std::to_string(given->struct_size) + ", less than " +
-                   std::to_string(firstRequestSize));
+    return invalid("struct_size of tilewright_compile_request must be at least " +
+                   std::to_string(firstRequestSize) + ", but got " +
+                   std::to_string(given->struct_size) + "; set it to sizeof of the struct");
   if (!given->source)
-    return invalid("the request has no source");
+    return invalid("the request must have a source, but got null; give the text of a kernel file");
   if ((given->num_params && !given->params) || (given->num_with && !given->with) ||
       (given->num_targets && !given->targets))
     return invalid("a list of the request has a count, but is null");

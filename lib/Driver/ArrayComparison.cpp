@@ -5,6 +5,7 @@
 
 #include "lib/Driver/ArrayComparison.h"
 
+#include "base/Npy/NpyHeader.h"
 #include "lib/Support/MakeError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -103,7 +104,8 @@ llvm::Expected<ArrayDifference> tilewright::compareArrays(const HostArray &a, co
                                                           std::optional<Tolerance> tolerance) {
   ElementType typeA = a.getType(), typeB = b.getType();
   if (a.getShape() != b.getShape())
-    return makeError("results must have one shape");
+    return makeError("results must have one shape, but got " + printNpyShape(a.getShape().vec()) +
+                     " and " + printNpyShape(b.getShape().vec()));
   if (typeA != typeB && !(isFloat(typeA) && isFloat(typeB)))
     return makeError("results must both be floats, but got " + std::string(elementTypeName(typeA)) +
                      " and " + std::string(elementTypeName(typeB)));

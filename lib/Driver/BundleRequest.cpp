@@ -75,15 +75,18 @@ public:
 
   llvm::Expected<std::string> run() {
     if (!request.ptx.empty() && targets.size() * variants.size() > 1)
-      return llvm::createStringError("code can be given for one variant and one target only");
+      return llvm::createStringError(
+          "code can be given for one variant and one target only; make a bundle for each");
     if (isReady && targets.size() * variants.size() > 1)
-      return llvm::createStringError("a tgpu module is for one variant and one target only");
+      return llvm::createStringError(
+          "a tgpu module is for one variant and one target only; give one --target");
     runtime::BundleWriter writer;
     writer.manifest.producer = ("tilewrightc " + getVersion()).str();
     writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();
     for (size_t i = 0; i < variants.size(); ++i) {
       if (llvm::is_contained(llvm::ArrayRef(variants).take_front(i), variants[i]))
-        return llvm::createStringError("variant " + llvm::Twine(i + 1) + " occurs twice");
+        return llvm::createStringError("variant " + llvm::Twine(i + 1) +
+                                       " occurs twice; leave one out");
       std::string number =
           "variant " + std::to_string(i + 1) + " of " + std::to_string(variants.size());
       // For a device: one target after the other, until there is code.

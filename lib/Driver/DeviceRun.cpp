@@ -179,7 +179,7 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
     return std::make_unique<CpuRun>(entry, options);
   }
   if (options.f64)
-    return makeError("f64 precision is supported on the CPU only");
+    return makeError("f64 precision is supported on the CPU only; give --device=cpu");
   GpuOptions gpu = options.gpu;
   gpu.target = name.target;
   if (name.kind == DeviceName::Kind::Simulator) {

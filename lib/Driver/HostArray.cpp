@@ -68,7 +68,7 @@ llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape, llvm::ArrayRe
     if (strides[dim] < span)
       return makeError("elements must not share memory, but stride " + llvm::Twine(dim) + " is " +
                        llvm::Twine(strides[dim]) + " where at least " + llvm::Twine(span) +
-                       " is needed");
+                       " is needed; give a larger one");
     int64_t reach;
     if (llvm::MulOverflow(shape[dim] - 1, strides[dim], reach) ||
         llvm::AddOverflow(span, reach, span))

@@ -179,7 +179,8 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                      " is written, and --in discards the result; give it with --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
-    return makeError(describe(argument) + " cannot be random: random is only for float arrays");
+    return makeError(describe(argument) +
+                     " cannot be random: random is only for float arrays; give a file");
 
   auto inArgument = [&](llvm::Error error) {
     return makeError(describe(argument) + ": " + llvm::toString(std::move(error)));
@@ -270,7 +271,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (llvm::Error error = checkKind(**argument, asScalar))
       return error;
     if (!given.insert(name).second)
-      return makeError(describe(**argument) + " is given twice");
+      return makeError(describe(**argument) + " is given twice; leave one out");
     return argument;
   };
 
@@ -281,7 +282,8 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (!argument)
       return argument.takeError();
     if (!array.output.empty() && !outputs.insert(toOnePath(array.output)).second)
-      return makeError("two results would be written to '" + array.output + "'");
+      return makeError("two results would be written to '" + array.output +
+                       "'; name another file for one");
     arrayTargets.push_back(*argument);
   }
   for (const ScalarRequest &scalar : request.scalars) {
@@ -296,7 +298,8 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (!argument)
       return argument.takeError();
     if (llvm::none_of(request.arrays, [&](auto &array) { return array.name == entry.name; }))
-      return makeError("strides of '" + entry.name + "' are given, but not the array");
+      return makeError("strides of '" + entry.name +
+                       "' are given, but not the array; give it, too");
     if (!strides.try_emplace(entry.name, entry.strides).second)
       return makeError("strides of '" + entry.name + "' are given twice");
   }

@@ -126,7 +126,9 @@ std::string Reproducer::print() const {
 llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
   llvm::StringRef version = text.split('\n').first;
   if (!version.consume_front(magic))
-    return makeError("expected a reproducer, which begins with '" + magic + format + "'");
+    return makeError("expected a reproducer, which begins with '" + magic + format +
+                     "'; write one by "
+                     "tilewright-run --save-reproducer");
   if (version != format)
     return makeError("expected a reproducer of format " + format + " but got format " + version);
   Reproducer reproducer;

@@ -171,7 +171,7 @@ void DiagnosticPrinter::keepStandardInput(llvm::StringRef text) { impl->addText(
 
 llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind) {
   if (!request.kernel.empty() && !request.program.empty())
-    return makeError("--kernel and --program are mutually exclusive");
+    return makeError("--kernel and --program are mutually exclusive, but got both; leave one out");
   kind = !request.kernel.empty()    ? EntryKind::Kernel
          : !request.program.empty() ? EntryKind::Program
                                     : EntryKind::Any;

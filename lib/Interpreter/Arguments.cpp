@@ -107,7 +107,7 @@ FailureOr<BoundArgument> bind(const Declaration &declared, const Argument *argum
   }
   if (!argument) {
     if (!declared.isOptional) {
-      declared.entry->emitOpError() << "requires " << declared.role << ", which is missing";
+      declared.entry->emitOpError() << "requires " << declared.role << ", but got none";
       return failure();
     }
     auto view = cast<tile::ViewType>(declared.type);

@@ -111,7 +111,8 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
       static_cast<char *>(std::aligned_alloc(alignment, std::max(rounded, alignment))));
   view.data = memory.back().get();
   if (!view.data)
-    return op.emitOpError() << "needs " << bytes << " bytes, which cannot be allocated";
+    return op.emitOpError() << "needs " << bytes
+                            << " bytes, which cannot be allocated; give smaller arrays";
 
   if (std::optional<llvm::APFloat> fill = op.getFill()) {
     Storage storage = storageOf(view.type);

@@ -138,7 +138,7 @@ FailureOr<Grid> gridOf(const CompiledKernel &kernel, ArrayRef<BoundArgument> arg
     }
     grid.extents.push_back(*extent);
     if (llvm::MulOverflow(grid.points, *extent, grid.points)) {
-      op.emitOpError("has a grid of more than 2^63 points");
+      op.emitOpError("must have a grid of at most 2^63 points, but got more");
       return failure();
     }
   }

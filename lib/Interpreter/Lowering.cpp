@@ -311,7 +311,8 @@ LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee
   if (!function)
     return call->emitOpError() << "refers to " << callee << ", which is not a function";
   if (function.isExternal())
-    return call->emitOpError() << "refers to function " << callee << ", which has no body";
+    return call->emitOpError() << "refers to function " << callee
+                               << ", which has no body; define it";
   if (!function.getBody().hasOneBlock())
     return function.emitOpError() << "has several blocks, which is not supported by the CPU device";
   if (llvm::is_contained(callStack, function.getOperation()))
@@ -341,7 +342,9 @@ LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee
     return failure();
   for (OpOperand &operand : body.getTerminator()->getOpOperands()) {
     if (isView(operand.get()))
-      return function.emitOpError() << "returns a view, which is not supported by the CPU device";
+      return function.emitOpError()
+             << "returns a view, which is not supported by the CPU device; pass it as an "
+                "argument to what reads it";
     results.push_back(this->operand(operand));
   }
   return success();

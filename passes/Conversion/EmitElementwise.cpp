@@ -30,7 +30,9 @@ static LogicalResult emitConstant(KernelEmitter &e, arith::ConstantOp op) {
   TypedAttr value = op.getValue();
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     if (!dense.isSplat())
-      return op.emitError() << "a constant tile must have equal elements in all places";
+      return op.emitError()
+             << "a constant tile must have equal elements in all places; compute others, "
+                "such as by tile.iota";
     value = cast<TypedAttr>(dense.getSplatValue<Attribute>());
   }
   if (auto integer = dyn_cast<IntegerAttr>(value); integer && integer.getType() != element)

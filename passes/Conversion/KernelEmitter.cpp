@@ -219,12 +219,14 @@ LogicalResult KernelEmitter::inlineCall(Operation *call, StringRef callee,
                                         ArrayRef<Values> arguments, Values &results) {
   auto function = module.lookupSymbol<func::FuncOp>(callee);
   if (!function || function.isExternal())
-    return call->emitError() << "function '" << callee << "' has no body in the module";
+    return call->emitError()
+           << "function '" << callee
+           << "' has no body in the module; define it, or link the file that does";
   if (!function.getBody().hasOneBlock())
     return call->emitError() << "function '" << callee
                              << "' must have structured control flow (scf), but got branches";
   if (llvm::is_contained(callStack, callee))
-    return call->emitError() << "function '" << callee << "' must not be recursive";
+    return call->emitError() << "function '" << callee << "' must not be recursive; write a loop";
   if (callStack.size() == kMostNestedCalls)
     return call->emitError() << "calls are nested deeper than " << kMostNestedCalls
                              << "; run tile-inline-calls first";

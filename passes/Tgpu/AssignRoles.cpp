@@ -77,7 +77,8 @@ private:
   LogicalResult verify(KernelOp kernel, RoleScheduleAttr schedule) {
     if (!getTargetOf(kernel).hasRoles())
       return kernel.emitOpError() << "can be split into roles for target "
-                                  << Target::getNamesWithRoles() << " only";
+                                  << Target::getNamesWithRoles() << " only, but got "
+                                  << kernel.getTarget();
     constexpr int64_t unit = Target::warpsOfGroup;
     int64_t mostWarps =
         (Target::warpsOfBlock - RoleWriter::moreWarps) / schedule.getComputeRoles() / unit * unit;

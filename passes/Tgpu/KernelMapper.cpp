@@ -296,7 +296,9 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         if (isa<arith::ConstantOp>(op) && hasTile(op->getResults())) {
           if (isa<SplatElementsAttr>(cast<arith::ConstantOp>(op).getValue()))
             return success();
-          return op->emitError("a constant tile must have one value for all elements");
+          return op->emitError(
+              "a constant tile must have one value for all elements; compute others, such "
+              "as by tile.iota");
         }
         if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
           return mapElementwise(op);

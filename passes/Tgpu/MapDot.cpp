@@ -401,7 +401,8 @@ LogicalResult KernelMapper::mapDot(tile::DotOp op) {
     return mapWgmma(op, wgmma);
   if (op.getInterleaved())
     return op.emitError() << "an interleaved product must be one of wgmma, but " << target.name
-                          << " has the layout " << layout << " for its result";
+                          << " has the layout " << layout
+                          << " for its result; leave out 'interleaved'";
   Value acc;
   if (op.getAcc()) {
     acc = getTile(op.getAcc(), layout);

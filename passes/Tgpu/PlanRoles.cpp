@@ -309,7 +309,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   };
   const Target &target = getTargetOf(kernel);
   if (!target.hasRoles())
-    return reject("the target must be " + Target::getNamesWithRoles());
+    return reject("the target must be " + Target::getNamesWithRoles() + ", but got " +
+                  kernel.getTarget());
   if (warps % Target::warpsOfGroup != 0 || warps + loadWarps > Target::warpsOfBlock)
     return reject("the warps must be a multiple of 4, and at most 28, but there are " +
                   Twine(warps) + "; use tiles of 64 rows or more");

@@ -21,7 +21,7 @@ tgpu.kernel @scratch target "sm_80" warps 2 (%x: !tile.view<[?, ?], f32>) grid(%
 // -----
 
 func.func private @loops(%x: f32) -> f32 {
-  // expected-error @+1 {{function 'loops' must not be recursive}}
+  // expected-error @+1 {{function 'loops' must not be recursive; write a loop}}
   %y = func.call @loops(%x) : (f32) -> f32
   return %y : f32
 }

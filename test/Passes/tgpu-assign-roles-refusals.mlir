@@ -106,7 +106,7 @@ tgpu.kernel @nothing target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], 
 !view = !tile.view<[?, ?], bf16>
 !b = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.mma<4, 1>>
-// expected-error @+1 {{can be split into roles for target sm_90a only}}
+// expected-error @+1 {{can be split into roles for target sm_90a only, but got sm_80}}
 tgpu.kernel @older target "sm_80" warps 4 (%a: !view, %o: !tile.view<[?, ?], f32>, %n: i32) grid(%i = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 0>} {
   %b = tgpu.alloc : !b

@@ -315,11 +315,13 @@ TEST(CompilerApi, SaysWhatItRejects) {
   EXPECT_STREQ(tilewright_compiler_last_error(), "a list of the request has a count, but is null");
   request.request.source = nullptr;
   EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_compiler_last_error(), "the request has no source");
+  EXPECT_STREQ(tilewright_compiler_last_error(),
+               "the request must have a source, but got null; give the text of a kernel file");
   request.request.struct_size = 8;
   EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_compiler_last_error(),
-               "struct_size of tilewright_compile_request is 8, less than 88");
+               "struct_size of tilewright_compile_request must be at least 88, but got 8; set it "
+               "to sizeof of the struct");
   size_t size = 0;
   EXPECT_EQ(tilewright_compile(&request.request, nullptr, &size),
             TILEWRIGHT_COMPILE_INVALID_ARGUMENT);

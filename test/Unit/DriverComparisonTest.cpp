@@ -105,7 +105,7 @@ TEST(ArrayComparison, RejectsWhatCannotBeCompared) {
   };
   HostArray a = make(ElementType::F32, {2}, {1, 2}), b = make(ElementType::F32, {2, 1}, {1, 2});
   HostArray c = llvm::cantFail(HostArray::create(ElementType::I32, {2}));
-  EXPECT_EQ(rejection(a, b), "results must have one shape");
+  EXPECT_EQ(rejection(a, b), "results must have one shape, but got (2,) and (2, 1)");
   EXPECT_EQ(rejection(a, c), "results must both be floats, but got f32 and i32");
 }
 

@@ -369,7 +369,7 @@ func.func private @f(%x: f32) -> f32
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = func.call @f(%x) : (f32) -> f32
 })",
-              {}, "refers to function @f, which has no body");
+              {}, "refers to function @f, which has no body; define it");
   // tile-inline-calls removes such calls.
   expectError(R"(
 func.func private @f(%x: !tile.view<[?], f32>) -> i32 {

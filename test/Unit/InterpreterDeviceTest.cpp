@@ -50,8 +50,8 @@ TEST_F(DeviceTest, ArgumentsThatFit) {
 }
 
 TEST_F(DeviceTest, ArgumentsThatDoNotFit) {
-  expectError(source, without("x"), "requires argument 'x', which is missing");
-  expectError(source, without("slopes"), "requires capture 'slopes', which is missing");
+  expectError(source, without("x"), "requires argument 'x', but got none");
+  expectError(source, without("slopes"), "requires capture 'slopes', but got none");
   expectError(source, with("z", 1.0),
               "has no argument 'z'; it takes x, y, scale, n, on, seed, slopes");
   expectError(source, with("x", 1.0), "requires an array for argument 'x', but got a scalar");

@@ -153,13 +153,14 @@ TEST(Npy, RejectsWithAPreciseMessage) {
   std::string hugeHeader = fileOf("", "", 2);
   hugeHeader.replace(8, 4, "\xff\xff\xff\xff");
   const Rejection rejections[] = {
-      {"", "not an .npy file: it does not begin with \\x93NUMPY"},
-      {"PK\x03\x04 a zip file", "not an .npy file: it does not begin with \\x93NUMPY"},
-      {good.substr(0, 7), "the file ends before its version"},
+      {"", "not an .npy file: it does not begin with \\x93NUMPY; write it by numpy.save"},
+      {"PK\x03\x04 a zip file",
+       "not an .npy file: it does not begin with \\x93NUMPY; write it by numpy.save"},
+      {good.substr(0, 7), "the file ends before its version; write it again"},
       {fileOf("{}", "", 4), "the .npy version must be 1.0, 2.0 or 3.0, but got 4.0"},
       {std::string("\x93NUMPY\x01\x01", 8),
        "the .npy version must be 1.0, 2.0 or 3.0, but got 1.1"},
-      {good.substr(0, 9), "the file ends before the length of its header"},
+      {good.substr(0, 9), "the file ends before the length of its header; write it again"},
       {good.substr(0, 30), "the header is truncated: expected 62 bytes but got 20"},
       {hugeHeader, "the header must be at most 1048576 bytes long, but got 4294967295"},
       {withHeader("[1, 2]"), "the header must be a dictionary such as {'descr': '<f4', "

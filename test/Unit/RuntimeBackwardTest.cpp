@@ -482,7 +482,8 @@ TEST_F(BackwardCApi, Runs) {
 TEST_F(BackwardCApi, ChecksStructs) {
   desc.struct_size = 8;
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "struct_size of tilewright_attention_backward_desc is 8, less than 56");
+                   "struct_size of tilewright_attention_backward_desc must be at least 56, but got "
+                   "8; set it to sizeof of the struct");
   desc.struct_size = sizeof(desc);
   desc.type = tilewright_type(-1);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
@@ -504,7 +505,8 @@ TEST_F(BackwardCApi, ChecksStructs) {
                    TILEWRIGHT_INVALID_ARGUMENT, "plan and bytes must not be null");
   args.struct_size = 16;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "struct_size of tilewright_attention_backward_args is 16, less than 120");
+                   "struct_size of tilewright_attention_backward_args must be at least 120, but "
+                   "got 16; set it to sizeof of the struct");
   args.struct_size = sizeof(args);
   lse.rank = 9;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "lse has rank 9; the limit is 8");

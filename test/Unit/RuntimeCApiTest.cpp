@@ -450,14 +450,16 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'q' is given twice");
   list[7].name = "o";
   list[7].scalar = &scale;
-  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "o is both a view and a scalar");
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "o must be a view or a scalar, but got both");
   list[7].scalar = nullptr;
   list[4].scalar_type = tilewright_type(77);
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "scale has the unknown element type 77");
   list[4].scalar_type = TILEWRIGHT_F32;
   list[4].struct_size = 8;
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "struct_size of tilewright_argument is 8, less than 40");
+                   "struct_size of tilewright_argument must be at least 40, but got 8; set it to "
+                   "sizeof of the struct");
   EXPECT_C_FAILURE(tilewright_operation_run(operation, nullptr, 8, nullptr, 0, nullptr),
                    TILEWRIGHT_INVALID_ARGUMENT, "the list of arguments must not be null");
   tilewright_argument many[10];
@@ -471,7 +473,8 @@ TEST_F(CApi, ChecksStructs) {
   createPlan();
   q.struct_size = 3;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "struct_size of tilewright_view is 3, less than 40");
+                   "struct_size of tilewright_view must be at least 40, but got 3; set it to "
+                   "sizeof of the struct");
   q.struct_size = sizeof(q) + 64; // from a later version
   EXPECT_EQ(run(), TILEWRIGHT_OK);
   q.rank = 9;
@@ -485,7 +488,8 @@ TEST_F(CApi, ChecksStructs) {
   q.extents = qExtents;
   args.struct_size = 0;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "struct_size of tilewright_attention_forward_args is 0, less than 80");
+                   "struct_size of tilewright_attention_forward_args must be at least 80, but got "
+                   "0; set it to sizeof of the struct");
   args.struct_size = sizeof(args);
   EXPECT_C_FAILURE(tilewright_attention_forward_run(plan, nullptr, nullptr, 0, nullptr),
                    TILEWRIGHT_INVALID_ARGUMENT, "args must not be null");
@@ -508,7 +512,7 @@ TEST_F(CApi, ChecksNumbersOfDevicesAndFlags) {
   fake().numDevices = 2;
   EXPECT_EQ(sizeOn(1), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_C_FAILURE(sizeOn(2), TILEWRIGHT_INVALID_ARGUMENT,
-                   "there is no device 2: the driver has 2");
+                   "the device must be one of the 2 of the driver, counted from 0, but got 2");
   EXPECT_C_FAILURE(sizeOn(77), TILEWRIGHT_INVALID_ARGUMENT,
                    "device must be from 0 to 63, but got 77");
   EXPECT_C_FAILURE(sizeOn(-1), TILEWRIGHT_INVALID_ARGUMENT,

@@ -194,7 +194,8 @@ TEST_F(CacheFolderTest, TheCInterfaceShowsIt) {
   EXPECT_EQ(tilewright_cache_query(nullptr), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_last_error(), "cache must not be null");
   EXPECT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_last_error(), "struct_size of tilewright_cache is 0, less than 48");
+  EXPECT_STREQ(tilewright_last_error(), "struct_size of tilewright_cache must be at least 48, but "
+                                        "got 0; set it to sizeof of the struct");
   cache.struct_size = sizeof(cache);
   ASSERT_EQ(tilewright_cache_query(&cache), TILEWRIGHT_OK);
   EXPECT_EQ(cache.folder, path);

@@ -399,14 +399,15 @@ TEST_F(DecodePlan, ChecksViews) {
     *field = kept;
   }
   cache.struct_size = 8;
-  fails(TILEWRIGHT_INVALID_ARGUMENT, "struct_size of tilewright_kv_cache is 8, less than 56");
+  fails(TILEWRIGHT_INVALID_ARGUMENT, "struct_size of tilewright_kv_cache must be at least 56, but "
+                                     "got 8; set it to sizeof of the struct");
   cache.struct_size = sizeof(cache);
   args.cache = nullptr;
   fails(TILEWRIGHT_INVALID_ARGUMENT, "cache must not be null");
   args.cache = &cache;
   args.struct_size = 100;
-  fails(TILEWRIGHT_INVALID_ARGUMENT,
-        "struct_size of tilewright_attention_decode_args is 100, less than 120");
+  fails(TILEWRIGHT_INVALID_ARGUMENT, "struct_size of tilewright_attention_decode_args must be at "
+                                     "least 120, but got 100; set it to sizeof of the struct");
   args.struct_size = sizeof(args);
   EXPECT_EQ(run(), TILEWRIGHT_OK);
   EXPECT_EQ(fake().launches.size(), 1u);
@@ -510,7 +511,9 @@ TEST_F(DecodePlan, ChecksDescriptions) {
   refuses(desc.num_splits, -1,
           "the splits of decoding must be a number of parts, or 0 for any, but got -1", invalid);
   refuses(desc.struct_size, size_t(72),
-          "struct_size of tilewright_attention_decode_desc is 72, less than 80", invalid);
+          "struct_size of tilewright_attention_decode_desc must be at least 80, but got 72; set it "
+          "to sizeof of the struct",
+          invalid);
   EXPECT_C_FAILURE(tilewright_attention_decode_create(nullptr, &desc, &plan), invalid,
                    "bundle, desc and plan must not be null");
   desc.max_rows = 4;

@@ -168,9 +168,9 @@ TEST_F(Operations, UsesModulesOnOldDrivers) {
 TEST_F(Operations, RejectsDevicesAndDrivers) {
   Operation operation = create(scaleBundle());
   EXPECT_FAILURE(operation.prepare(3), Code::InvalidArgument,
-                 "there is no device 3: the driver has 3");
+                 "the device must be one of the 3 of the driver, counted from 0, but got 3");
   EXPECT_FAILURE(operation.prepare(-1), Code::InvalidArgument,
-                 "there is no device -1: the driver has 3");
+                 "the device must be one of the 3 of the driver, counted from 0, but got -1");
   fake().numDevices = 100;
   EXPECT_FAILURE(operation.prepare(64), Code::Unsupported,
                  "device 64 exceeds the limit of 64 devices");

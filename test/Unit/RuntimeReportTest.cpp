@@ -265,10 +265,12 @@ TEST_F(ReportsInC, AreOfADevice) {
   ASSERT_EQ(make(nullptr), TILEWRIGHT_OK) << tilewright_last_error();
   tilewright_run_info run = {};
   EXPECT_C_FAILURE(tilewright_report_run(report, &run), invalid,
-                   "struct_size of tilewright_run_info is 0, less than 72");
+                   "struct_size of tilewright_run_info must be at least 72, but got 0; set it to "
+                   "sizeof of the struct");
   tilewright_launch_info launch = {};
   EXPECT_C_FAILURE(tilewright_report_launch(report, 0, &launch), invalid,
-                   "struct_size of tilewright_launch_info is 0, less than 96");
+                   "struct_size of tilewright_launch_info must be at least 96, but got 0; set it "
+                   "to sizeof of the struct");
   launch.struct_size = sizeof(launch);
   EXPECT_C_FAILURE(tilewright_report_launch(report, 1, &launch), invalid,
                    "index must be less than the number of launches, 1, but got 1");
@@ -277,7 +279,9 @@ TEST_F(ReportsInC, AreOfADevice) {
   EXPECT_C_FAILURE(tilewright_report_launch(report, 0, nullptr), invalid,
                    "report and info must not be null");
   target.struct_size = 8;
-  EXPECT_C_FAILURE(make(&target), invalid, "struct_size of tilewright_target is 8, less than 24");
+  EXPECT_C_FAILURE(make(&target), invalid,
+                   "struct_size of tilewright_target must be at least 24, but got 8; set it to "
+                   "sizeof of the struct");
   EXPECT_C_FAILURE(tilewright_operation_report(nullptr, list, 4, 0, nullptr, &report), invalid,
                    "operation must not be null");
   EXPECT_C_FAILURE(tilewright_operation_report(operation, list, 4, 0, nullptr, nullptr), invalid,

@@ -134,6 +134,10 @@ inline constexpr const char *kMasks[] = {"none", "top_left", "bottom_right"};
 inline const std::string kFirstRound =
     "what is copied before a loop is waited for, fenced and followed by a barrier in its first "
     "round again, before it is read";
+inline const std::string kMergedGroups =
+    "copies that follow each other, each with a commit, are waited for together: the commit of the "
+    "second closes both. And the last round of a loop copies nothing ahead, so that where it is "
+    "the only one its commit closes nothing";
 inline const std::string kHeadOfRound =
     "a round that writes shared memory begins with a barrier; where a vote or the exchange of a "
     "tile is a barrier as well, it lies between the last read of each buffer and its next write";

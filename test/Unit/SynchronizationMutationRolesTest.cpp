@@ -469,8 +469,11 @@ const std::vector<Kernel> kOtherKernels = {
      with(kHalf, {{"D", "128"}}),
      8,
      kWideSequence,
-     {{"tgpu.sync", kHeadOfRound}},
-     2},
+     {{"tgpu.copy_commit", kMergedGroups},
+      {"tgpu.sync", kHeadOfRound + "; and each of several operands that a round exchanges has a "
+                                   "buffer and a barrier of its own: those of the others lie "
+                                   "between its last read and its next write"}},
+     8},
 };
 
 INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,

@@ -120,10 +120,6 @@ TEST_P(SynchronizationMutationTest, EverySynchronizationIsReachedAndMissed) {
               numUnreached, unchecked.c_str());
 }
 
-const std::string kMergedGroups =
-    "copies that follow each other, each with a commit, are waited for together: the commit of the "
-    "second closes both. And the last round of a loop copies nothing ahead, so that where it is "
-    "the only one its commit closes nothing";
 const std::string kNoWindow =
     "without a window no mask begins behind the first key (query) of the loop, so the first of the "
     "three parts of a block loop, that of masked blocks before the full ones, is empty; without "

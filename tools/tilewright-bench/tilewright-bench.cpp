@@ -138,7 +138,8 @@ llvm::Error addAttention(BenchCommandLine &options, const std::string &target,
   base.scale = 1.0 / std::sqrt(double(base.D));
   base.target = target;
   if (base.Hq % base.Hkv != 0)
-    return makeError("--heads must be a multiple of --kv-heads");
+    return makeError("--heads must be a multiple of --kv-heads, but got " +
+                     std::to_string(base.Hq) + " and " + std::to_string(base.Hkv));
   if (llvm::Error error = parseEach("--param", options.params, parseParam, base.params))
     return error;
   for (const std::string &direction : orDefault(options.directions, {"forward"})) {
