@@ -181,7 +181,7 @@ func.func @one_operand(%x: tensor<8x8xf32>) {
 // -----
 
 func.func @reduced_beyond(%x: tensor<8x8xf32>) {
-  // expected-error @+1 {{dimension 2 must be one of 'tensor<8x8xf32>', of which another remains}}
+  // expected-error @+1 {{must reduce one dimension of a tile and leave another, but got dimension 2 of 'tensor<8x8xf32>'}}
   %0 = tile.expr reduce add(%x, 2) : tensor<8xf32>
 }
 
