@@ -111,11 +111,8 @@ func.func private @stored(%x: !element, %by: f32) -> !stored {
     %limit = tile.param LIMIT : i32
     %most = arith.sitofp %limit : i32 to !acc
     %least = arith.negf %most : !acc
-    %x_acc = tile.cast %x : !element -> !acc
-    %by_acc = tile.cast %by : f32 -> !acc
-    %quotient = arith.divf %x_acc, %by_acc : !acc
-    %not_above = arith.minimumf %quotient, %most : !acc
-    %inside = arith.maximumf %not_above, %least : !acc
+    %quotient = tile.expr cast(%x) / cast(%by) : !acc
+    %inside = tile.expr max(min(%quotient, %most), %least) : !acc
     %is_integer = tile.param CACHE == i8 : i1
     %rounded = scf.if %is_integer -> (!stored) {
       %nearest = tile.cast %quotient saturate : !acc -> !stored
@@ -138,41 +135,21 @@ func.func private @factor_of(%largest: !acc) -> f32 {
   %one = arith.constant 1.0 : f32
   %limit = tile.param LIMIT : i32
   %most = arith.sitofp %limit : i32 to !acc
-  %quotient = arith.divf %largest, %most : !acc
-  %own = tile.cast %quotient : !acc -> f32
+  %own = tile.expr cast(%largest / %most) : f32
   %none = arith.constant 0.0 : f32
-  %is_zero = arith.cmpf oeq, %own, %none : f32
-  %factor = arith.select %is_zero, %one, %own : f32
-  return %factor : f32
+  tile.result select(%own == %none, %one, %own) : f32
 }
 
 // The factors of heads: those that are given, or with BY_TOKEN those of rows of these largest magnitudes.
 func.func private @factors_of_rows(%given: !by, %largest: !largest) -> !by {
-  %by_token = tile.param BY_TOKEN : i1
-  %factors = scf.if %by_token -> (!by) {
-    %own = tile.map @factor_of(%largest) : (!largest) -> !by
-    scf.yield %own : !by
-  } else {
-    scf.yield %given : !by
-  }
-  return %factors : !by
+  tile.result choose(BY_TOKEN, map @factor_of(%largest), %given) : !by
 }
 
 // With BY_TOKEN, the largest magnitudes of the columns of keys that are not rotated; else zeros.
 func.func private @largest_of_rest(%k: !rows, %n: i32, %h: i32) -> !largest {
-  %has_rest = tile.param and(BY_TOKEN, D > ROTARY) : i1
-  %largest = scf.if %has_rest -> (!largest) {
-    %rotary = tile.param ROTARY : i32
-    %rest = tile.load %k[%n, %h, %rotary] : !rows -> !rest
-    %rest_acc = tile.cast %rest : !rest -> !rest_acc
-    %sizes = math.absf %rest_acc : !rest_acc
-    %own = tile.reduce max %sizes dim 1 : !rest_acc -> !largest
-    scf.yield %own : !largest
-  } else {
-    %none = tile.constant 0.0 : !largest
-    scf.yield %none : !largest
-  }
-  return %largest : !largest
+  tile.result choose(param(and(BY_TOKEN, D > ROTARY)),
+      reduce max(abs(cast(load %k[%n, %h, ROTARY] : !rest)) : !rest_acc, 1),
+      0.0) : !largest
 }
 
 // With BY_TOKEN, writes the factors of a row of a page; none for a page that does not exist.
@@ -181,9 +158,7 @@ func.func private @store_factors(%by: !by, %scales: !scales, %pages: i32, %rows:
   scf.if %by_token {
     %none = arith.constant -1 : i32
     %is_page = arith.cmpi ult, %page, %pages : i32
-    %first = arith.muli %page, %rows : i32
-    %place = arith.addi %first, %row : i32
-    %slot = arith.select %is_page, %place, %none : i32
+    %slot = tile.expr select(%is_page, %page * %rows + %row, %none) : i32
     tile.store %by, %scales[%slot, %h] dims [1] : !by, !scales
   }
   return
@@ -194,8 +169,7 @@ func.func private @narrow(%x: i64) -> i32 {
   %bound = arith.constant 2147483648 : i64
   %fits = arith.cmpi ult, %x, %bound : i64
   %low = arith.trunci %x : i64 to i32
-  %valid = tile.expr select(%fits, %low, -1) : i32
-  return %valid : i32
+  tile.result select(%fits, %low, -1) : i32
 }
 
 // The last b with cu_seqlens[b] <= n, by bisection, and how many keys before n are at or behind cu_seqlens[b].
@@ -216,20 +190,16 @@ func.func private @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
     %new_high = arith.select %is_before, %high, %middle : i32
     scf.yield %new_low, %new_high : i32, i32
   }
-  %begin = tile.at %cu_seqlens[%b] : !numbers
-  %i = arith.subi %n, %begin : i32
-  return %b, %i : i32, i32
+  tile.result %b, %n - %cu_seqlens[%b] : i32, i32
 }
 
 // Of row n of `rows` ones, as many for each sequence: the number of the sequence, and that of the row within it.
 func.func private @row_of_sequence(%n: i32, %rows: i32, %seq_lens: !numbers) -> (i32, i32) {
-  %sequences = tile.dim %seq_lens, 0 : !numbers
-  %at_least_one = tile.expr max(%sequences, 1) : i32
+  %at_least_one = tile.expr max(dim(%seq_lens, 0), 1) : i32
   %share = arith.divui %rows, %at_least_one : i32
   %each = tile.expr max(%share, 1) : i32
   %b = arith.divui %n, %each : i32
-  %i = tile.expr %n - %b * %each : i32
-  return %b, %i : i32, i32
+  tile.result %b, %n - %b * %each : i32, i32
 }
 
 // Row `number` of pages of `rows` rows: the number of its page, and of the row in that. A negative number gives a page
@@ -237,8 +207,7 @@ func.func private @row_of_sequence(%n: i32, %rows: i32, %seq_lens: !numbers) -> 
 func.func private @place_of(%number: i32, %rows: i32) -> (i32, i32) {
   %at_least_one = tile.expr max(%rows, 1) : i32
   %page = arith.divui %number, %at_least_one : i32
-  %row = tile.expr %number - %page * %at_least_one : i32
-  return %page, %row : i32, i32
+  tile.result %page, %number - %page * %at_least_one : i32, i32
 }
 
 // The halves of rows at position p.
@@ -261,9 +230,7 @@ func.func private @rotate_halves(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !an
   %x1_s = arith.mulf %x1, %s : !half
   %y1 = arith.subf %x1_c, %x2_s : !half
   %y2 = arith.addf %x2_c, %x1_s : !half
-  %y1_t = tile.cast %y1 : !half -> !half_t
-  %y2_t = tile.cast %y2 : !half -> !half_t
-  return %y1_t, %y2_t : !half_t, !half_t
+  tile.result cast(%y1), cast(%y2) : !half_t, !half_t
 }
 
 // Rows at position p, of pairs of columns. Each column is read together with the other one of its pair.
@@ -288,8 +255,7 @@ func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !ang
   %signed_sin = tile.expr select(%is_odd, %sin_row, neg(%sin_row)) : !each
   %c = tile.expand %cos_row dim 0 : !each -> !both
   %s = tile.expand %signed_sin dim 0 : !each -> !both
-  %y_t = tile.expr %x_acc * %c + %other_acc * %s : !both -> !both_t
-  return %y_t : !both_t
+  tile.result cast(%x_acc * %c + %other_acc * %s) : !both_t
 }
 
 tile.kernel @attention_append
@@ -358,13 +324,8 @@ tile.kernel @attention_append
     scf.yield %ones, %ones : !by, !by
   }
 
-  %k_acc = tile.cast %k_tile : !k -> !k_acc
-  %k_sizes = math.absf %k_acc : !k_acc
-  %k_largest = tile.reduce max %k_sizes dim 1 : !k_acc -> !largest
-  %v_acc = tile.cast %v_tile : !v -> !v_acc
-  %v_sizes = math.absf %v_acc : !v_acc
-  %v_largest = tile.reduce max %v_sizes dim 1 : !v_acc -> !largest
-  %v_by = func.call @factors_of_rows(%v_heads_by, %v_largest) : (!by, !largest) -> !by
+  %k_largest = tile.expr reduce max(abs(cast(%k_tile)) : !k_acc, 1) : !largest
+  %v_by = tile.expr @factors_of_rows(%v_heads_by, reduce max(abs(cast(%v_tile)) : !v_acc, 1) : !largest) : !by
 
   %by_slot = tile.param SLOTS : i1
   %by_table = tile.param TABLE : i1
@@ -376,28 +337,22 @@ tile.kernel @attention_append
   %page, %row, %number = scf.if %by_slot -> (i32, i32, i32) {
     %slot = scf.if %wide -> (i32) {
       %given = tile.at %slots_i64[%n] : !wide
-      %narrow = func.call @narrow(%given) : (i64) -> i32
+      %narrow = tile.expr @narrow(%given) : i32
       scf.yield %narrow : i32
     } else {
       %given = tile.at %slots[%n] : !numbers
       scf.yield %given : i32
     }
-    %of_slot, %row_of_slot = func.call @place_of(%slot, %rows) : (i32, i32) -> (i32, i32)
+    %of_slot, %row_of_slot = tile.expr @place_of(%slot, %rows) : i32, i32
     scf.yield %of_slot, %row_of_slot, %c0 : i32, i32, i32
   } else {
-    %b, %i = scf.if %packed -> (i32, i32) {
-      %sequence, %behind_begin = func.call @sequence_of(%n, %cu_seqlens) : (i32, !numbers) -> (i32, i32)
-      scf.yield %sequence, %behind_begin : i32, i32
-    } else {
-      %sequence, %behind_begin = func.call @row_of_sequence(%n, %keys, %seq_lens) : (i32, i32, !numbers) -> (i32, i32)
-      scf.yield %sequence, %behind_begin : i32, i32
-    }
+    %b, %i = tile.expr choose(PACKED, @sequence_of(%n, %cu_seqlens), @row_of_sequence(%n, %keys, %seq_lens)) : i32, i32
     %before = tile.at %seq_lens[%b] : !numbers
     %p = arith.addi %before, %i : i32
     %sequences = tile.dim %seq_lens, 0 : !numbers
     %is_sequence = arith.cmpi ult, %b, %sequences : i32
     %page_of_b, %row_of_p = scf.if %by_table -> (i32, i32) {
-      %column, %row_in_page = func.call @place_of(%p, %rows) : (i32, i32) -> (i32, i32)
+      %column, %row_in_page = tile.expr @place_of(%p, %rows) : i32, i32
       %listed = tile.at %block_table[%b, %column] : !table
       %columns = tile.dim %block_table, 1 : !table
       %has_entry = arith.cmpi ult, %column, %columns : i32
@@ -414,13 +369,13 @@ tile.kernel @attention_append
   %pages = tile.dim %k_pages, 0 : !k_pages
   %rotates = tile.param ROTARY > 0 : i1
   scf.if %rotates {
-    %rest_largest = func.call @largest_of_rest(%k, %n, %h) : (!rows, i32, i32) -> !largest
+    %rest_largest = tile.expr @largest_of_rest(%k, %n, %h) : !largest
     %has_positions = tile.param POSITIONS : i1
     %by_sequence = tile.param BY_SEQUENCE : i1
     %p = scf.if %has_positions -> (i32) {
       %position = scf.if %wide -> (i32) {
         %given = tile.at %positions_i64[%n] : !wide
-        %narrow = func.call @narrow(%given) : (i64) -> i32
+        %narrow = tile.expr @narrow(%given) : i32
         scf.yield %narrow : i32
       } else {
         %given = tile.at %positions[%n] : !numbers
@@ -431,8 +386,7 @@ tile.kernel @attention_append
       scf.yield %number : i32
     }
     %p_q = scf.if %by_sequence -> (i32) {
-      %queries = tile.dim %q, 0 : !rows
-      %b, %i = func.call @row_of_sequence(%n, %queries, %seq_lens) : (i32, i32, !numbers) -> (i32, i32)
+      %b, %i = tile.expr @row_of_sequence(%n, dim(%q, 0), %seq_lens) : i32, i32
       %before = tile.at %seq_lens[%b] : !numbers
       %position = tile.expr %before + select(Q_FIRST, 0, %i) : i32
       scf.yield %position : i32
@@ -442,36 +396,24 @@ tile.kernel @attention_append
     %half = tile.param HALF : i32
     %pairs = tile.param PAIRS : i1
     %k_by = scf.if %pairs -> (!by) {
-      %k_both = func.call @rotate_pairs(%k, %n, %h, %p, %cos, %sin)
-          : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
-      %q_both = func.call @rotate_pairs(%q, %n, %h, %p_q, %cos, %sin)
-          : (!rows, i32, i32, i32, !angles, !angles) -> !both_t
-      %both_acc = tile.cast %k_both : !both_t -> !both
-      %both_sizes = math.absf %both_acc : !both
-      %both_largest = tile.reduce max %both_sizes dim 1 : !both -> !largest
-      %largest = arith.maximumf %both_largest, %rest_largest : !largest
-      %own_by = func.call @factors_of_rows(%k_heads_by, %largest) : (!by, !largest) -> !by
-      %both_by = tile.expand %own_by dim 1 : !by -> !both_by
-      %k_both_stored = tile.map @stored(%k_both, %both_by) : (!both_t, !both_by) -> !both_stored
+      %k_both = tile.expr @rotate_pairs(%k, %n, %h, %p, %cos, %sin) : !both_t
+      %q_both = tile.expr @rotate_pairs(%q, %n, %h, %p_q, %cos, %sin) : !both_t
+      %largest = tile.expr max(reduce max(abs(cast(%k_both)) : !both, 1), %rest_largest) : !largest
+      %own_by = tile.expr @factors_of_rows(%k_heads_by, %largest) : !by
+      %k_both_stored = tile.expr map @stored(%k_both, expand(%own_by, 1) : !both_by) : !both_stored
       tile.store %k_both_stored, %k_pages[%to, %row, %h, 0] : !both_stored, !k_pages
       tile.store %q_both, %q_out[%n, %h, 0] : !both_t, !rows
       scf.yield %own_by : !by
     } else {
-      %k1, %k2 = func.call @rotate_halves(%k, %n, %h, %p, %cos, %sin)
-          : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
-      %q1, %q2 = func.call @rotate_halves(%q, %n, %h, %p_q, %cos, %sin)
-          : (!rows, i32, i32, i32, !angles, !angles) -> (!half_t, !half_t)
+      %k1, %k2 = tile.expr @rotate_halves(%k, %n, %h, %p, %cos, %sin) : !half_t, !half_t
+      %q1, %q2 = tile.expr @rotate_halves(%q, %n, %h, %p_q, %cos, %sin) : !half_t, !half_t
       %k1_acc = tile.cast %k1 : !half_t -> !half
       %k2_acc = tile.cast %k2 : !half_t -> !half
-      %k1_sizes = math.absf %k1_acc : !half
-      %k2_sizes = math.absf %k2_acc : !half
-      %half_sizes = arith.maximumf %k1_sizes, %k2_sizes : !half
-      %half_largest = tile.reduce max %half_sizes dim 1 : !half -> !largest
-      %largest = arith.maximumf %half_largest, %rest_largest : !largest
-      %own_by = func.call @factors_of_rows(%k_heads_by, %largest) : (!by, !largest) -> !by
+      %largest = tile.expr max(reduce max(max(abs(%k1_acc), abs(%k2_acc)), 1), %rest_largest) : !largest
+      %own_by = tile.expr @factors_of_rows(%k_heads_by, %largest) : !by
       %half_by = tile.expand %own_by dim 1 : !by -> !half_by
-      %k1_stored = tile.map @stored(%k1, %half_by) : (!half_t, !half_by) -> !half_stored
-      %k2_stored = tile.map @stored(%k2, %half_by) : (!half_t, !half_by) -> !half_stored
+      %k1_stored = tile.expr map @stored(%k1, %half_by) : !half_stored
+      %k2_stored = tile.expr map @stored(%k2, %half_by) : !half_stored
       tile.store %k1_stored, %k_pages[%to, %row, %h, 0] : !half_stored, !k_pages
       tile.store %k2_stored, %k_pages[%to, %row, %h, %half] : !half_stored, !k_pages
       tile.store %q1, %q_out[%n, %h, 0] : !half_t, !rows
@@ -485,21 +427,18 @@ tile.kernel @attention_append
       %rotary = tile.param ROTARY : i32
       %k_rest = tile.load %k[%n, %h, %rotary] : !rows -> !rest
       %q_rest = tile.load %q[%n, %h, %rotary] : !rows -> !rest
-      %rest_by = tile.expand %k_by dim 1 : !by -> !rest_by
-      %k_rest_stored = tile.map @stored(%k_rest, %rest_by) : (!rest, !rest_by) -> !rest_stored
+      %k_rest_stored = tile.expr map @stored(%k_rest, expand(%k_by, 1) : !rest_by) : !rest_stored
       tile.store %k_rest_stored, %k_pages[%to, %row, %h, %rotary] : !rest_stored, !k_pages
       tile.store %q_rest, %q_out[%n, %h, %rotary] : !rest, !rows
     }
   } else {
-    %own_by = func.call @factors_of_rows(%k_heads_by, %k_largest) : (!by, !largest) -> !by
+    %own_by = tile.expr @factors_of_rows(%k_heads_by, %k_largest) : !by
     func.call @store_factors(%own_by, %k_scales, %pages, %rows, %to, %row, %h)
         : (!by, !scales, i32, i32, i32, i32, i32) -> ()
-    %by = tile.expand %own_by dim 1 : !by -> !k_by
-    %k_stored = tile.map @stored(%k_tile, %by) : (!k, !k_by) -> !k_stored
+    %k_stored = tile.expr map @stored(%k_tile, expand(%own_by, 1) : !k_by) : !k_stored
     tile.store %k_stored, %k_pages[%to, %row, %h, 0] : !k_stored, !k_pages
   }
-  %v_by_each = tile.expand %v_by dim 1 : !by -> !v_by
-  %v_stored = tile.map @stored(%v_tile, %v_by_each) : (!v, !v_by) -> !v_stored
+  %v_stored = tile.expr map @stored(%v_tile, expand(%v_by, 1) : !v_by) : !v_stored
   tile.store %v_stored, %v_pages[%to, %row, %h, 0] : !v_stored, !v_pages
   func.call @store_factors(%v_by, %v_scales, %pages, %rows, %to, %row, %h)
       : (!by, !scales, i32, i32, i32, i32, i32) -> ()
@@ -514,8 +453,7 @@ tile.kernel @attention_append
       %new = scf.if %packed -> (i32) {
         %next = tile.expr %n + 1 : i32
         %begin = tile.at %cu_seqlens[%n] : !numbers
-        %end = tile.at %cu_seqlens[%next] : !numbers
-        %count = arith.subi %end, %begin : i32
+        %count = tile.expr %cu_seqlens[%next] - %begin : i32
         scf.yield %count : i32
       } else {
         %each = arith.divui %keys, %lengths : i32
@@ -528,8 +466,7 @@ tile.kernel @attention_append
       } else {
         scf.yield %rows : i32
       }
-      %sum = tile.expr %before + min(%new, %room - %before) : i32
-      %sum_tile = tile.full %sum : !tile.tile<[1], i32>
+      %sum_tile = tile.expr full(%before + min(%new, %room - %before)) : !tile.tile<[1], i32>
       tile.store %sum_tile, %total_lens[%n] : !tile.tile<[1], i32>, !numbers
     }
   }

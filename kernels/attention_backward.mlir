@@ -66,26 +66,6 @@ tile.link "lib/pairs.mlir"
 tile.link "lib/score_gradients.mlir"
 tile.link "lib/softmax.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!dqk_view = !tile.view<[?, ?, ?, D], TO>
-!dv_view  = !tile.view<[?, ?, ?, DV], TO>
-!row_view = !tile.view<[?, ?, ?], ACC>
-!factor_view = !tile.view<[?, ?, ?], T>
-!sum_view = !tile.view<[?, ?, ?, D], ACC>
-!score_view = !tile.view<[?, ?, ?, ?], ACC>
-!cu_view  = !tile.view<[?], i32>
-!list_view  = !tile.view<[?, ?, ?, ?], i32>
-!count_view = !tile.view<[?, ?, ?], i32>
-!acc  = !tile.param<ACC>
-!pair = !tile.tile<[OWN, OTHER], ACC>
-!weight = !tile.tile<[OWN, OTHER], T>
-!held = !tile.tile<[OWN, OTHER], HELD>
-!keep = !tile.tile<[OWN, OTHER], i1>
-!pos  = !tile.tile<[OWN, OTHER], i32>
-!sum_v    = !tile.tile<[OWN, DVP], ACC>
-!own_row  = !tile.tile<[OWN], ACC>
-
 // Of the forward only. Declared, since a file that replaces @weight_mod may replace it.
 func.func private @weight_limit(!acc) -> !acc
 
@@ -114,14 +94,10 @@ tile.program @attention_backward
 // LSE in base 2, or with FACTORS LSE itself, and delta. The gradient of the sink.
 func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %lse: !own_row, %dlse: !own_row, %h: i32,
                               %x: i32) -> (!own_row, !own_row) {
-  %product = arith.mulf %o, %do : !sum_v
-  %sum = tile.reduce add %product dim 1 : !sum_v -> !own_row
-  %delta = arith.subf %sum, %dlse : !own_row
-  %natural = tile.map @lse_or_zero(%lse) : (!own_row) -> !own_row
-  %base2 = tile.map @base2_or_zero(%lse) : (!own_row) -> !own_row
-  %stays_natural = tile.param FACTORS : i1
-  %row = arith.select %stays_natural, %natural, %base2 : !own_row
-  %dsink = tile.map @sink_adjoint(%h, %delta, %natural) : (i32, !own_row, !own_row) -> !own_row
+  %delta = tile.expr reduce add(%o * %do, 1) - %dlse : !own_row
+  %natural = tile.expr map @lse_or_zero(%lse) : !own_row
+  %row = tile.expr select(FACTORS, %natural, map @base2_or_zero(%lse)) : !own_row
+  %dsink = tile.expr map @sink_adjoint(%h, %delta, %natural) : !own_row
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
     tile.add_gradients @sink(%h) seed %dsink : !own_row exact when (DETERMINISTIC) : (i32)
@@ -131,10 +107,10 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %lse: !own
 
 // The scaled scores, and P. Its exponent is at most 0, but for rounding, of which large scores have much: it is limited
 // to 0 except in 16 bits on a GPU, where that would be an instruction for each pair in a loop that has few.
-func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %i: !pos,
-                                 %j: !pos, %scale: !acc) -> (!pair, !pair) {
+func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32,
+                                 %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!pair, !pair) {
   %natural = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
-  %modified = tile.map @score_mod(%natural, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
+  %modified = tile.expr map @score_mod(%natural, %b, %h, %i, %j) : !pair
   %stays_natural = tile.param FACTORS : i1
   %below = scf.if %stays_natural -> (!pair) {
     %below_base2 = tile.expr (%modified - %lse) * log2e : !pair
@@ -146,55 +122,41 @@ func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: 
   }
   %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
   %plain = tile.expr exp2(select(%keep, %limited, minus_inf)) : !pair
-  %times = arith.mulf %plain, %factor : !pair
-  %p = arith.select %stays_natural, %times, %plain : !pair
-  return %natural, %p : !pair, !pair
+  tile.result %natural, select(%stays_natural, %plain * %factor, %plain) : !pair, !pair
 }
 
 // P with weights, and P * score_mod'(S), if EARLY: the gradient is linear in its seed, so dP is multiplied by it later.
-func.func private @pair_weights(%s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
-  %natural, %p = func.call @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale)
-      : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
-  %weighted = tile.map @weight_mod(%p, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
-  %w = tile.cast %weighted : !pair -> !weight
+func.func private @pair_weights(%s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
+                                %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
+  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair, !pair
+  %w = tile.expr cast(map @weight_mod(%p, %b, %h, %i, %j) : !pair) : !weight
   %g = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %p : !pair
-      : (!pair, i32, i32, !pos, !pos) -> !pair
-  %is_early = tile.param EARLY : i1
-  %early = arith.select %is_early, %g, %p : !pair
-  %held = tile.cast %early : !pair -> !held
-  return %w, %held : !weight, !held
+      : (!pair, i32, i32, !pair_pos, !pair_pos) -> !pair
+  tile.result %w, cast(select(EARLY, %g, %p) : !pair) : !weight, !held
 }
 
 func.func private @pair_gradients(
-    %held: !held, %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32,
-    %x: i32, %i: !pos, %j: !pos, %scale: !acc) -> !pair {
-  %natural, %p = func.call @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale)
-      : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
-  %weighted = tile.map @weight_mod(%dp, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
-  %centered = arith.subf %weighted, %delta fastmath<contract> : !pair
+    %held: !held, %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32,
+    %h: i32, %x: i32, %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> !pair {
+  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair, !pair
+  %centered = tile.expr map @weight_mod(%dp, %b, %h, %i, %j) - %delta fastmath<contract> : !pair
   %product = tile.expr cast(%held : !held) * %centered : !pair
   %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
-      : (!pair, i32, i32, !pos, !pos) -> !pair
-  %is_early = tile.param EARLY : i1
-  %ds = arith.select %is_early, %product, %late : !pair
-  return %ds : !pair
+      : (!pair, i32, i32, !pair_pos, !pair_pos) -> !pair
+  tile.result select(EARLY, %product, %late) : !pair
 }
 
 // The gradients of the captures of modifiers, of P that is rounded.
 func.func private @pair_captures(
-    %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
-    %i: !pos, %j: !pos, %scale: !acc) {
-  %natural, %p_exact = func.call @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale)
-      : (!pair, !pair, !pair, !keep, i32, i32, !pos, !pos, !acc) -> (!pair, !pair)
-  %weighted = tile.map @weight_mod(%dp, %b, %h, %i, %j) : (!pair, i32, i32, !pos, !pos) -> !pair
-  %centered = arith.subf %weighted, %delta fastmath<contract> : !pair
-  %p_rounded = tile.cast %p_exact : !pair -> !weight
-  %p = tile.cast %p_rounded : !weight -> !pair
+    %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
+    %i: !pair_pos, %j: !pair_pos, %scale: !acc) {
+  %natural, %p_exact = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair, !pair
+  %centered = tile.expr map @weight_mod(%dp, %b, %h, %i, %j) - %delta fastmath<contract> : !pair
+  %p = tile.expr cast(cast(%p_exact) : !weight) : !pair
   %dt = arith.mulf %p, %centered : !pair
   tile.add_gradients @score_mod(%natural, %b, %h, %i, %j) seed %dt : !pair exact when (DETERMINISTIC) once
-      : (!pair, i32, i32, !pos, !pos)
+      : (!pair, i32, i32, !pair_pos, !pair_pos)
   tile.add_gradients @weight_mod(%p, %b, %h, %i, %j) seed %dp : !pair exact when (DETERMINISTIC) once
-      : (!pair, i32, i32, !pos, !pos)
+      : (!pair, i32, i32, !pair_pos, !pair_pos)
   return
 }

@@ -26,24 +26,12 @@
 
 tile.link "lib/attention.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!p_view   = !tile.view<[?, ?, ?, ?], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
-
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
-!o   = !tile.tile<[BLOCK_M, DVP], T>
+!p_view = !tile.view<[?, ?, ?, ?], T>
 !dq  = !tile.tile<[BLOCK_M, DP], ACC>
 !dk  = !tile.tile<[BLOCK_N, DP], ACC>
 !dv  = !tile.tile<[BLOCK_N, DVP], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
 // Scores and their gradients, as queries x keys and transposed.
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
-!ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
 
 tile.program @attention_backward_saved_probs
@@ -71,9 +59,9 @@ tile.kernel @attention_backward_saved_probs_delta
     (%o: optional !v_view, %do: !v_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %m = tile.expr %bm * BLOCK_M : i32
-  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
-  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %product = tile.expr cast(%o_tile : !o) * cast(%do_tile : !o) : !tile.tile<[BLOCK_M, DVP], ACC>
+  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o_t
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
+  %product = tile.expr cast(%o_tile : !o_t) * cast(%do_tile : !o_t) : !tile.tile<[BLOCK_M, DVP], ACC>
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
   tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
 }
@@ -85,18 +73,16 @@ tile.kernel @attention_backward_saved_probs_delta_of_p
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %keys = tile.dim %v, 2 : !v_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %hk = tile.expr @key_head(%h, %q, %k) : i32
   %block_n = tile.param BLOCK_N : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %no_sum = tile.constant 0 : !row
-  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
   %sum = scf.for %n = %c0 to %keys step %block_n iter_args(%sum_old = %no_sum) -> (!row) : i32 {
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-    %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
-    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-    %product = tile.expr cast(%p_tile : !ds) * %dp : !s
-    %sum_block = tile.reduce add %product dim 1 : !s -> !row
-    %sum_new = arith.addf %sum_old, %sum_block : !row
+    %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !p
+    %dp = tile.dot %do_tile, %v_tile transpose_b : !o_t, !v -> !s
+    %sum_new = tile.expr %sum_old + reduce add(cast(%p_tile : !p) * %dp : !s, 1) : !row
     scf.yield %sum_new : !row
   }
   tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
@@ -111,9 +97,7 @@ tile.kernel @attention_backward_saved_probs_keys
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %queries = tile.dim %q, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
-  %group = arith.divsi %q_heads, %k_heads : i32
+  %group = tile.expr dim(%q, 1) / dim(%k, 1) : i32
   %first_head = arith.muli %hk, %group : i32
   %block_m = tile.param BLOCK_M : i32
   %n = tile.expr %bn * BLOCK_N : i32
@@ -126,14 +110,12 @@ tile.kernel @attention_backward_saved_probs_keys
     %dk_head, %dv_head = scf.for %m = %c0 to %queries step %block_m
         iter_args(%dk_old = %dk_heads, %dv_old = %dv_heads) -> (!dk, !dv) : i32 {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
-      %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+      %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
       // Load P transposed.
       %pt_tile = tile.load %p[%b, %h, %m, %n] dims [3, 2] : !p_view -> !dst
-      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
-      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-      %dpt_centered = tile.expr %dpt - expand(%delta_row, 0) : !st
+      %dpt_centered = tile.expr dot(%v_tile, %do_tile transpose_b) - expand(load %delta[%b, %h, %m], 0) : !st
       %dst_rounded = tile.expr cast(%pt_tile : !dst) * %dpt_centered : !st -> !dst
-      %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
+      %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o_t -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
       scf.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -154,22 +136,19 @@ tile.kernel @attention_backward_saved_probs_queries
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %keys = tile.dim %k, 2 : !qk_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %hk = tile.expr @key_head(%h, %q, %k) : i32
   %block_n = tile.param BLOCK_N : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %no_dq = tile.constant 0 : !dq
-  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-  %delta_each = tile.expand %delta_row dim 1 : !row -> !s
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
+  %delta_each = tile.expr expand(load %delta[%b, %h, %m], 1) : !s
 
   %dq_all = scf.for %n = %c0 to %keys step %block_n iter_args(%dq_old = %no_dq) -> (!dq) : i32 {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-    %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
-    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-    %dp_centered = arith.subf %dp, %delta_each : !s
-    %ds_rounded = tile.expr cast(%p_tile : !ds) * %dp_centered : !s -> !ds
-    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
+    %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !p
+    %dp_centered = tile.expr dot(%do_tile, %v_tile transpose_b) - %delta_each : !s
+    %dq_new = tile.expr dot(cast(cast(%p_tile : !p) * %dp_centered : !s) : !p, %k_tile, %dq_old) : !dq
     scf.yield %dq_new : !dq
   }
 

@@ -11,44 +11,30 @@
 //   v_pages       [P, R, Hkv, DV]      CACHE pages of values
 //   o             [B, Hq, Sq, DV]      T     result
 //   lse           [B, Hq, Sq]          ACC   result, optional
-//   block_table   [B, L]               i32   key j of sequence b is row j mod R of page block_table[b, j / R]; only
-//                                            with PAGE_ROWS
-//   seq_lens      [B]                  i32   keys of each sequence, at most L * R, or R
+//   seq_lens, block_table, leftpad, k_scales, v_scales   as in lib/cache.mlir; block_table only with PAGE_ROWS, leftpad
+//                                            with LEFTPAD, the scales with BY_TOKEN
+//   k_descale, v_descale  [B, Hkv]     f32   k_factors and v_factors of lib/cache.mlir, only with DESCALE
 //   cu_seqlens_q  [B + 1]              i32   only with PACKED, as in attention_forward.mlir
-//   leftpad       [B]                  i32   so many of the first keys of each sequence are padding, as in
-//                                            attention_forward.mlir; only with LEFTPAD
-//   kv_indices    [B or 1, Hkv or 1, 1, L]  i32  the numbers of the blocks of LIST_BLOCK_N keys that all queries of a
-//                                            sequence and a key head attend, each at most once. Numbers of blocks
-//                                            behind the keys are ignored. Only with LISTED
-//   kv_num_blocks [B or 1, Hkv or 1, 1]  i32  how many of the L entries count; only with LISTED
+//   kv_indices    [B or 1, Hkv or 1, 1, L], kv_num_blocks [B or 1, Hkv or 1, 1]   i32, only with LISTED: lists of the
+//                                            blocks of keys that all queries of a sequence and a key head attend
 //   first_keys, total_lens  [B]        i32   only with SHARD: the position of key 0 of the cache in the whole sequence,
 //                                            and under bottom_right the keys of the whole: see lib/spread.mlir
-//   k_descale, v_descale  [B, Hkv]     f32   factors of the keys and values of a sequence and a key head: the cache
-//                                            holds values divided by them. Only with DESCALE.
-//   k_scales, v_scales    [P * R, Hkv]  f32  the same of each key and value; row j of page p has its factors in row
-//                                            p * R + j. Only with BY_TOKEN: see lib/token_scales.mlir
 //   scale                              ACC, finite
 //   window_left, window_right          i32, >= -1, default -1: that side of the window is open. Other values require
 //                                      WINDOW.
 //
 // Parameters
 //   D, DV, T    As in attention_forward.mlir, but T has at least 16 bits.
-//   CACHE       The type of keys and values: T (default), e4m3, e5m2 or i8. Every value of these is one of f16.
-//   BY_TOKEN    Each key and value of a CACHE of 8 bits has a factor of its own, up to 1 for values if T has 16 bits.
-//               Default: false.
-//   DESCALE     Keys and values have factors. Default: whether CACHE has 8 bits, without BY_TOKEN.
+//   CACHE, BY_TOKEN, DESCALE, PAGE_ROWS, LEFTPAD   As in lib/cache.mlir.
 //   GROUP       Query heads that share a key head: Hq = GROUP * Hkv. Default: 1.
 //   ROWS        Sq is at most ROWS: 1 (default), 2, 4, 8 or 16. The queries of all heads of a group are the rows of one
 //               tile: GROUP * ROWS is at most 128.
 //   CAUSAL      none (default), top_left or bottom_right, as in attention_forward.mlir: bottom_right keeps
 //               j <= i + seq_lens[b] - Sq. A single query attends all keys then.
 //   WINDOW      As in attention_forward.mlir. Default: false.
-//   PAGE_ROWS   A divisor of R, the number of rows that one copy may take: 1, 8, 16, 32, 64 or 128. With 0, the
-//               default, there is no block table.
 //   PACKED      q, o and lse are [1, Hq, T, width], and sequence b has the queries cu_seqlens_q[b] ..
 //               cu_seqlens_q[b + 1] - 1. Where they are more than ROWS, they are left out, and rows of theirs and of no
 //               sequence are not written: attention_forward.mlir with ABOVE = ROWS writes them. Default: false.
-//   LEFTPAD     The first keys of sequences are padding: leftpad. Default: false.
 //   LISTED      Queries attend only keys of listed blocks: kv_indices, kv_num_blocks. Other keys are not read. Not with
 //               LEFTPAD. Default: false.
 //   LIST_BLOCK_N  Keys of a block of the lists: 16, 32, 64 (default), 128 or 256.
@@ -63,10 +49,7 @@
 //               few sequences have more parts.
 //   BLOCK_N     Keys of an iteration. With LISTED, a divisor of LIST_BLOCK_N.
 //
-// The host checks the lengths, and the page numbers of the keys within them; a device checks them on request. Without
-// the check, the kernel clamps a length to the keys that the table has room for, and a page that does not exist reads
-// as zeros. The kernel never reads rows beyond the end of a sequence; they may hold NaN. The order of dimensions in
-// memory is arbitrary, as strides are.
+// Lengths and page numbers are checked as lib/cache.mlir says. The order of dimensions in memory is arbitrary.
 //
 // A query that attends no key gets O = 0 and LSE = -inf (with mods/sink.mlir: the sink). Runs are bit-identical.
 //
@@ -82,59 +65,25 @@ tile.link "lib/quantized.mlir"
 tile.link "lib/spread.mlir"
 tile.link "lib/token_scales.mlir"
 
-!q_view   = !tile.view<[?, ?, ?, D], T>
-!o_view   = !tile.view<[?, ?, ?, DV], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
-!k_view   = !tile.view<[?, ?, ?, D], CACHE>
-!v_view   = !tile.view<[?, ?, ?, DV], CACHE>
-!k_rows   = !tile.view<[?, ?, D], CACHE>
-!v_rows   = !tile.view<[?, ?, DV], CACHE>
-!factors  = !tile.view<[?, ?], f32>
-!table    = !tile.view<[?, ?], i32>
-!lengths  = !tile.view<[?], i32>
-!list_view  = !tile.view<[?, ?, ?, ?], i32>
-!count_view = !tile.view<[?, ?, ?], i32>
-// Results of parts, by sequence, head, query and part.
-!o_parts   = !tile.view<[?, ?, ?, ?, DV], ACC>
-!lse_parts = !tile.view<[?, ?, ?, ?], ACC>
-
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!q_m = !tile.tile<[BLOCK_M, DP], MT>
-!k   = !tile.tile<[BLOCK_N, DP], MT>
-!v   = !tile.tile<[BLOCK_N, DVP], MT>
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p   = !tile.tile<[BLOCK_M, BLOCK_N], MT>
-!k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
-!v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
-!by   = !tile.tile<[BLOCK_N], f32>
-!o   = !tile.tile<[BLOCK_M, DVP], ACC>
-!o_t = !tile.tile<[BLOCK_M, DVP], T>
-!row = !tile.tile<[BLOCK_M], ACC>
+// Operands of products.
+!k = !tile.tile<[BLOCK_N, DP], MT>
+!v = !tile.tile<[BLOCK_N, DVP], MT>
+!p = !tile.tile<[BLOCK_M, BLOCK_N], MT>
 !row_i32 = !tile.tile<[BLOCK_M], i32>
-!acc = !tile.param<ACC>
 // Rows by head and query.
 !q_heads = !tile.tile<[HEADS, ROWS, DP], T>
 !o_heads = !tile.tile<[HEADS, ROWS, DVP], ACC>
 !o_t_heads = !tile.tile<[HEADS, ROWS, DVP], T>
 !row_heads = !tile.tile<[HEADS, ROWS], ACC>
-// Results of parts, of one query, and the columns of its result. Each column has the weights of all parts, so that no
-// number crosses columns.
-!merged  = !tile.tile<[MERGE, DVP], ACC>
-!merged_row = !tile.tile<[MERGE], ACC>
-!columns = !tile.tile<[DVP], ACC>
 
 tile.program @attention_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T,
-           BY_TOKEN: flag = false, DESCALE: flag = and(bits(CACHE) == 8, not(BY_TOKEN)), GROUP: int = 1,
-           ROWS: int in [1, 2, 4, 8, 16] = 1,
+           CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T, BY_TOKEN: flag = false,
+           DESCALE: flag = and(bits(CACHE) == 8, not(BY_TOKEN)), GROUP: int = 1, ROWS: int in [1, 2, 4, 8, 16] = 1,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED: flag = false, LEFTPAD: flag = false,
-           LISTED: flag = false, LIST_BLOCK_N: int in [0, 16, 32, 64, 128, 256] = select(LISTED, 64, 0),
-           SHARD: flag = false, RANKS: int = 1, RANK_KEYS: int = 1, SPLITS: int = 0,
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED, LEFTPAD, LISTED: flag = false,
+           LIST_BLOCK_N: int in [0, 16, 32, 64, 128, 256] = select(LISTED, 64, 0), SHARD: flag = false,
+           RANKS, RANK_KEYS: int = 1, SPLITS: int = 0, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                min(select(LISTED, LIST_BLOCK_N, 256),
@@ -144,9 +93,8 @@ tile.program @attention_decode
            let FEW: flag = and(and(GROUP * ROWS <= 32, mod(padded(DV), 64) == 0), BLOCK_N >= 64),
            let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
                                                   select(GROUP * ROWS <= 64, 64, 128)),
-                                     ceildiv(GROUP * ROWS, 16) * 16),
-           let ACC: type = accumulator(T), let CACHED: flag = true,
-           let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
+                                     ceildiv(GROUP * ROWS, 16) * 16), let ACC: type = accumulator(T),
+           let CACHED: flag = true, let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
            let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
            // Keys that a sequence may have, and that a part should have: 8,192 keys take long enough to hide the end of
            // a part behind others.
@@ -168,8 +116,7 @@ tile.program @attention_decode
             dim(q, 1) == GROUP * dim(k_pages, 2), or(PACKED, dim(q, 2) <= ROWS),
             mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0, same_dims(v_pages, k_pages, 0, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), dim(seq_lens, 0) == SEQUENCES,
-            or(PAGE_ROWS > 0, dim(k_pages, 0) == SEQUENCES),
-            or(PAGE_ROWS == 0, dim(block_table, 0) == SEQUENCES),
+            or(PAGE_ROWS > 0, dim(k_pages, 0) == SEQUENCES), or(PAGE_ROWS == 0, dim(block_table, 0) == SEQUENCES),
             or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)),
@@ -177,16 +124,15 @@ tile.program @attention_decode
             or(not(LISTED), and(LIST_BLOCK_N > 0, mod(LIST_BLOCK_N, BLOCK_N) == 0)),
             same_dims(kv_indices, kv_num_blocks, 0, 1, 2), dim(kv_num_blocks, 2) == 1,
             or(dim(kv_num_blocks, 0) == 1, dim(kv_num_blocks, 0) == SEQUENCES),
-            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(k_pages, 2)),
-            RANKS >= 1, RANK_KEYS >= 1, RANKS * RANK_KEYS <= 65536, or(SHARD, and(RANKS == 1, RANK_KEYS == 1)),
-            not(and(SHARD, LEFTPAD)), same_dims(first_keys, seq_lens, 0), same_dims(total_lens, seq_lens, 0),
-            within(first_keys, 0, 2147483647), within(total_lens, 0, 2147483647),
-            dim(k_descale, 0) == SEQUENCES, dim(k_descale, 1) == dim(k_pages, 2), same_dims(v_descale, k_descale, 0, 1),
-            or(not(BY_TOKEN), bits(CACHE) == 8), dim(k_scales, 0) == dim(k_pages, 0) * dim(k_pages, 1),
-            dim(k_scales, 1) == dim(k_pages, 2), same_dims(v_scales, k_scales, 0, 1),
-            select(WINDOW, window_left >= -1, window_left == -1),
+            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(k_pages, 2)), RANKS >= 1, RANK_KEYS >= 1,
+            RANKS * RANK_KEYS <= 65536, or(SHARD, and(RANKS == 1, RANK_KEYS == 1)), not(and(SHARD, LEFTPAD)),
+            same_dims(first_keys, seq_lens, 0), same_dims(total_lens, seq_lens, 0), within(first_keys, 0, 2147483647),
+            within(total_lens, 0, 2147483647), dim(k_descale, 0) == SEQUENCES, dim(k_descale, 1) == dim(k_pages, 2),
+            same_dims(v_descale, k_descale, 0, 1), or(not(BY_TOKEN), bits(CACHE) == 8),
+            dim(k_scales, 0) == dim(k_pages, 0) * dim(k_pages, 1), dim(k_scales, 1) == dim(k_pages, 2),
+            same_dims(v_scales, k_scales, 0, 1), select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
+    (%q: !qk_view, %k_pages: !k_cache, %v_pages: !v_cache, %o: !v_view, %lse: optional !row_view,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale, %v_descale: !factors when (DESCALE),
@@ -204,9 +150,8 @@ tile.program @attention_decode
 // are too many.
 func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i32, i32, i32) {
   %a = tile.expr select(PACKED, 0, %b) : i32
-  %begin, %given = func.call @rows_of(%b, %cu_seqlens_q, %all) : (i32, !lengths, i32) -> (i32, i32)
-  %queries = tile.expr select(and(PACKED, %given > ROWS), 0, %given) : i32
-  return %a, %begin, %queries : i32, i32, i32
+  %begin, %given = tile.expr @rows_of(%b, %cu_seqlens_q, %all) : i32, i32
+  tile.result %a, %begin, select(and(PACKED, %given > ROWS), 0, %given) : i32, i32, i32
 }
 
 // The keys of sequence b, the first one that is no padding and that a window may keep, how many iterations the keys
@@ -214,26 +159,24 @@ func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i
 // fewer than all, which takes no division.
 //
 // With LISTED, blocks are those of the list of key head hk, and parts begin with the first key.
-func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view, %block_table: !table,
+func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_cache, %block_table: !table,
                             %seq_lens: !lengths, %leftpad: !lengths, %kv_indices: !list_view,
                             %kv_num_blocks: !count_view, %first_keys: !lengths, %total_lens: !lengths,
                             %window_left: i32, %most: i32, %pairs: i32)
     -> (i32, i32, i32, i32) {
-  %page_rows = tile.dim %k_pages, 1 : !k_view
-  %all_keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
+  %all_keys = tile.expr @cached_keys(%b, dim(%k_pages, 1), %block_table, %seq_lens) : i32
   %keys = tile.expr select(and(PACKED, %queries == 0), 0, %all_keys) : i32
   %block_n = tile.param BLOCK_N : i32
-  %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
+  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32, i32
   %length = arith.subi %keys, %origin : i32
   // Windows, and keys behind padding, begin at whole iterations.
-  %shift = func.call @shift_in_whole(%b, %queries, %keys, %total_lens) : (i32, i32, i32, !lengths) -> i32
-  %first_key = func.call @first_key_of(%b, %first_keys) : (i32, !lengths) -> i32
+  %shift = tile.expr @shift_in_whole(%b, %queries, %keys, %total_lens) : i32
+  %first_key = tile.expr @first_key_of(%b, %first_keys) : i32
   // A side of more than all keys would wrap.
   %wanted_position = tile.expr %shift - %origin - min(%window_left, select(SHARD, %shift, %keys) + %queries) : i32
-  %wanted = func.call @key_not_behind(%wanted_position, %first_key) : (i32, i32) -> i32
+  %wanted = tile.expr @key_not_behind(%wanted_position, %first_key) : i32
   %is_open = tile.expr or(%window_left < 0, param(not(WINDOW))) : i32
-  %window_block = tile.expr min(max(%wanted, 0), %length) / BLOCK_N : i32
-  %of_window = tile.expr select(%is_open, 0, %window_block) : i32
+  %of_window = tile.expr select(%is_open, 0, min(max(%wanted, 0), %length) / BLOCK_N) : i32
   %first_block = tile.expr select(LEFTPAD, max(%of_window, (%padding - %origin) / BLOCK_N), %of_window) : i32
   %first = tile.expr %origin + %first_block * BLOCK_N : i32
   // Unsigned, since a signed division takes more instructions, and a first tile waits for all of them. No sum wraps: an
@@ -243,7 +186,7 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view,
   %blocks_behind = arith.subi %all_blocks, %first_block : i32
   %listed = tile.param LISTED : i1
   %blocks = scf.if %listed -> (i32) {
-    %list_b, %list_h = func.call @list_of_keys(%b, %hk, %kv_num_blocks) : (i32, i32, !count_view) -> (i32, i32)
+    %list_b, %list_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32, i32
     %given = tile.at %kv_num_blocks[%list_b, %list_h, 0] : !count_view
     %entries = tile.dim %kv_indices, 3 : !list_view
     %count = tile.expr min(max(%given, 0), %entries) : i32
@@ -253,28 +196,24 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_view,
     scf.yield %blocks_behind : i32
   }
   %first_own = tile.expr select(LISTED, 0, %first) : i32
-  %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
-  return %keys, %first_own, %blocks, %each : i32, i32, i32, i32
+  tile.result %keys, %first_own, %blocks, @blocks_of_part(%blocks, %most, %pairs) : i32, i32, i32, i32
 }
 
 // The first two indices of the list of a sequence and a key head. All share a dimension of extent 1.
 func.func private @list_of_keys(%b: i32, %hk: i32, %counts: !count_view) -> (i32, i32) {
   %batches = tile.dim %counts, 0 : !count_view
   %heads = tile.dim %counts, 1 : !count_view
-  %list_b = func.call @index_or_zero(%b, %batches) : (i32, i32) -> i32
-  %list_h = func.call @index_or_zero(%hk, %heads) : (i32, i32) -> i32
-  return %list_b, %list_h : i32, i32
+  tile.result @index_or_zero(%b, %batches), @index_or_zero(%hk, %heads) : i32, i32
 }
 
 // A part of the keys. The only part of a sequence is its result.
 tile.kernel @attention_decode_part
-    params(D: int, DV: int, T: type, CACHE: type, BY_TOKEN: flag, DESCALE: flag, GROUP: int, ROWS: int,
-           CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int, PACKED: flag,
-           LEFTPAD: flag, LISTED: flag, LIST_BLOCK_N: int, SHARD: flag, RANKS: int, RANK_KEYS: int, PART_KEYS: int,
-           PART_UNIT: int, BLOCK_M: int, BLOCK_N: int,
-           let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
-           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true,
-           let PAIR_SHARE: int = 2,
+    params(D, DV: int, T, CACHE: type, BY_TOKEN, DESCALE: flag, GROUP, ROWS: int,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int,
+           PACKED, LEFTPAD, LISTED: flag, LIST_BLOCK_N: int, SHARD: flag,
+           RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, BLOCK_M, BLOCK_N: int, let HEADS: int = floordiv(BLOCK_M, ROWS),
+           let HEAD_ROWS: int = ROWS, let DP: int = padded(D), let DVP: int = padded(DV),
+           let ACC: type = accumulator(T), let CACHED: flag = true, let PAIR_SHARE: int = 2,
            // The type of products. f16 has the values of 8 bits, which take four times as long to convert to bf16.
            let SCALED: flag = and(bits(CACHE) == 8, T == bf16), let MT: type = select(SCALED, f16, T),
            let UNIT: int = select(bits(MT) == 16, 256, 1),
@@ -282,33 +221,24 @@ tile.kernel @attention_decode_part
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
-    (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
+    (%q: !qk_view, %k_pages: !k_cache, %v_pages: !v_cache, %o: !v_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale, %v_descale: !factors when (DESCALE),
      %k_scales, %v_scales: !factors when (BY_TOKEN), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc,
-     %window_left, %window_right: i32)
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc, %window_left, %window_right: i32)
     grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
-  %elements = tile.dim %q, 0 : !q_view
-  %packed_sequences = tile.dim %o_parts, 0 : !o_parts
-  %sequences = tile.expr select(PACKED, %packed_sequences, %elements) : i32
-  %all_queries = tile.dim %q, 2 : !q_view
-  %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
-      : (i32, !lengths, i32) -> (i32, i32, i32)
-  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !q_view
-  %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
+  %sequences = tile.expr select(PACKED, dim(%o_parts, 0), dim(%q, 0)) : i32
+  %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%q, 2)) : i32, i32, i32
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
+  %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
-  %key_heads = tile.dim %k_pages, 2 : !k_view
-  %pairs = arith.muli %sequences, %key_heads : i32
-  %keys, %first, %blocks, %each = func.call @parts_of(
-      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys,
-      %total_lens, %window_left, %most, %pairs)
-      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, !lengths, !lengths, i32, i32, i32)
-      -> (i32, i32, i32, i32)
+  %pairs = tile.expr %sequences * dim(%k_pages, 2) : i32
+  %keys, %first, %blocks, %each = tile.expr @parts_of(%b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad,
+      %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most, %pairs) : i32, i32, i32, i32
   %keys_each = tile.expr %each * BLOCK_N : i32
   %blocks_before = arith.muli %part, %each : i32
   %begin_of_part = tile.expr %first + %blocks_before * BLOCK_N : i32
@@ -318,55 +248,40 @@ tile.kernel @attention_decode_part
   %begin = tile.expr select(LISTED, 0, %begin_of_part) : i32
   %end = tile.expr select(LISTED, %keys, %end_of_part) : i32
   %list_b, %list_h, %count = scf.if %listed -> (i32, i32, i32) {
-    %own_b, %own_h = func.call @list_of_keys(%b, %hk, %kv_num_blocks) : (i32, i32, !count_view) -> (i32, i32)
+    %own_b, %own_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32, i32
     %entries = tile.expr min(max(%blocks - %blocks_before, 0), %each) : i32
     scf.yield %own_b, %own_h, %entries : i32, i32, i32
   } else {
     scf.yield %c0, %c0, %c0 : i32, i32, i32
   }
   %list = tile.subview %kv_indices dim 3 from %blocks_before size %count : !list_view
-  %shift = func.call @shift_in_whole(%b, %queries, %keys, %total_lens) : (i32, i32, i32, !lengths) -> i32
-  %first_key = func.call @first_key_of(%b, %first_keys) : (i32, !lengths) -> i32
-  %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !lengths, i32) -> (i32, i32)
-  %is_shard = tile.param SHARD : i1
-  %offset = arith.select %is_shard, %first_key, %padding : i32
+  %shift = tile.expr @shift_in_whole(%b, %queries, %keys, %total_lens) : i32
+  %first_key = tile.expr @first_key_of(%b, %first_keys) : i32
+  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32, i32
+  %offset = tile.expr select(SHARD, %first_key, %padding) : i32
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
-      : !k_view, !table -> !k_rows
+      : !k_cache, !table -> !k_rows
   %v = tile.paged %v_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
-      : !v_view, !table -> !v_rows
-  %k_by = tile.at %k_descale[%b, %hk] : !factors
-  %scale_all = tile.expr select(DESCALE, %scale * cast(%k_by : f32), %scale) : !acc
+      : !v_cache, !table -> !v_rows
+  %scale_all = tile.expr select(DESCALE, %scale * cast(%k_descale[%b, %hk] : f32), %scale) : !acc
   // The heads of the group. Further rows of the tile are queries of other heads, or zero, and are not stored; they
   // attend as others do, so that only the last keys need a mask.
   %h = tile.expr %hk * GROUP : i32
   %one_query = tile.param ROWS == 1 : i1
   %q_tile = scf.if %one_query -> (!q) {
-    %of_heads = tile.load %q_part[%a, %h, 0, 0] dims [1, 3] : !q_view -> !q
+    %of_heads = tile.load %q_part[%a, %h, 0, 0] dims [1, 3] : !qk_view -> !q
     scf.yield %of_heads : !q
   } else {
-    %of_queries = tile.load %q_part[%a, %h, 0, 0] : !q_view -> !q_heads
+    %of_queries = tile.load %q_part[%a, %h, 0, 0] : !qk_view -> !q_heads
     %rows = tile.reshape %of_queries : !q_heads -> !q
     scf.yield %rows : !q
   }
-  %q_own, %scales = func.call @queries_of_products(%q_tile, %scale_all) : (!q, !acc) -> (!q_m, !row)
-  %with_sinks = tile.param SINKS : i1
+  %q_own, %scales = tile.expr @queries_of_products(%q_tile, %scale_all) : !q_m, !row
   %is_first = tile.expr %part == 0 : i32
   %no_sinks = tile.constant minus_inf : !row
-  %sinks = scf.if %with_sinks -> (!row) {
-    %number = tile.iota %c0 dim 0 : !row_i32
-    %own = tile.map @sink_of_row(%h, %number) : (i32, !row_i32) -> !row
-    %of_part = arith.select %is_first, %own, %no_sinks : !row
-    scf.yield %of_part : !row
-  } else {
-    scf.yield %no_sinks : !row
-  }
-  %no_max, %no_sum, %no_o = scf.if %with_sinks -> (!row, !row, !o) {
-    %max_0, %sum_0, %acc_0 = func.call @before_keys_of(%sinks) : (!row) -> (!row, !row, !o)
-    scf.yield %max_0, %sum_0, %acc_0 : !row, !row, !o
-  } else {
-    %max_0, %sum_0, %acc_0 = func.call @no_keys() : () -> (!row, !row, !o)
-    scf.yield %max_0, %sum_0, %acc_0 : !row, !row, !o
-  }
+  %sinks = tile.expr choose(SINKS, select(%is_first, map @sink_of_row(%h, iota(%c0, 0) : !row_i32), %no_sinks),
+      %no_sinks) : !row
+  %no_max, %no_sum, %no_o = tile.expr choose(SINKS, @before_keys_of(%sinks), @no_keys()) : !row, !row, !o
 
   %tile_rows = tile.param BLOCK_M : i32
   %max, %sum, %acc = tile.for_blocks %n in (%begin to %end
@@ -376,48 +291,36 @@ tile.kernel @attention_decode_part
           when (MASKED)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_token, %v_token = func.call @factors_of_tokens(
-        %n, %keys, %b, %hk, %k_pages, %block_table, %k_scales, %v_scales)
-        : (i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
+    %k_token, %v_token = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k_pages, %block_table, %k_scales, %v_scales)
+        : !by, !by
     %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
     %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
-    %k_tile = tile.cast %k_stored : !k_stored -> !k
-    %products = tile.dot %q_own, %k_tile transpose_b : !q_m, !k -> !s
-    %products_own = func.call @products_by_token(%products, %k_token) : (!s, !by) -> !s
-    %scale_each = tile.full %scale_all : !s
-    %scales_own = tile.expr select(SCALED, expand(%scales, 1), %scale_each) : !s
+    %products_own = tile.expr @products_by_token(dot(%q_own, cast(%k_stored) : !k transpose_b) : !s, %k_token) : !s
+    %scales_own = tile.expr select(SCALED, expand(%scales, 1), full(%scale_all)) : !s
     %rows = tile.iota %c0 dim 0 : !pos
-    %numbers = tile.iota %n dim 1 : !pos
-    %positions = tile.map @key_in_whole(%numbers, %first_key) : (!pos, i32) -> !pos
-    %p, %max_new, %sum_new, %acc_kept = func.call @p_of_pairs(
-        %products_own, %scales_own, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %positions)
-        : (!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
-    %p_own = func.call @p_by_token(%p, %v_token) : (!s, !by) -> !s
-    %p_tile = tile.cast %p_own : !s -> !p
-    %v_tile = tile.cast %v_stored : !v_stored -> !v
-    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    %positions = tile.expr map @key_in_whole(iota(%n, 1) : !pos, %first_key) : !pos
+    %p, %max_new, %sum_new, %acc_kept = tile.expr @p_of_pairs(%products_own, %scales_own, %keep, %max_old, %sum_old,
+        %acc_old, %b, %h, %rows, %positions) : !s, !row, !row, !o
+    %acc_new = tile.expr dot(cast(@p_by_token(%p, %v_token) : !s) : !p, cast(%v_stored) : !v, %acc_kept) : !o
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %normal_units = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
-  %normal = func.call @without_unit(%normal_units) : (!o) -> !o
-  %v_by = tile.at %v_descale[%b, %hk] : !factors
-  %v_by_acc = tile.cast %v_by : f32 -> !acc
-  %result = tile.expr select(DESCALE, %normal * full(%v_by_acc), %normal) : !o
-  %lse_row = func.call @lse_with_sinks(%sinks, %max, %sum) : (!row, !row, !row) -> !row
+  %normal = tile.expr @without_unit(@output_of(%sum, %acc) : !o) : !o
+  %result = tile.expr select(DESCALE, %normal * full(cast(%v_descale[%b, %hk])), %normal) : !o
+  %lse_row = tile.expr @lse_with_sinks(%sinks, %max, %sum) : !row
   // A sequence without keys has one part as well, without keys.
   %is_whole = arith.cmpi sle, %blocks, %each : i32
   scf.if %is_whole {
     %rows = tile.expr select(%is_first, GROUP, 0) : i32
-    %o_group = tile.subview %o_part dim 1 from %h size %rows : !o_view
+    %o_group = tile.subview %o_part dim 1 from %h size %rows : !v_view
     %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
     %o_tile = tile.cast %result : !o -> !o_t
     scf.if %one_query {
-      tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !o_view
+      tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !v_view
       tile.store %lse_row, %lse_group[%a, 0, 0] dims [1] : !row, !row_view
     } else {
       %o_heads = tile.reshape %o_tile : !o_t -> !o_t_heads
-      tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !o_view
+      tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !v_view
       %lse_heads = tile.reshape %lse_row : !row -> !row_heads
       tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
     }
@@ -442,7 +345,7 @@ tile.kernel @attention_decode_merge
            WINDOW: flag, PAGE_ROWS: int, PACKED, LEFTPAD, LISTED, SHARD: flag,
            RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, BLOCK_N: int, let MERGE: int = 8, let PAIR_SHARE: int = 2,
            let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
+    (%o: !v_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_cache,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %first_keys: !lengths when (SHARD),
@@ -450,33 +353,22 @@ tile.kernel @attention_decode_merge
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
   %most = tile.dim %o_parts, 3 : !o_parts
-  %elements = tile.dim %o, 0 : !o_view
-  %packed_sequences = tile.dim %o_parts, 0 : !o_parts
-  %sequences = tile.expr select(PACKED, %packed_sequences, %elements) : i32
-  %key_heads = tile.dim %k_pages, 2 : !k_view
-  %pairs = arith.muli %sequences, %key_heads : i32
-  %are_few, %o_first, %lse_first = func.call @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
-      : (!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-  %all_queries = tile.dim %o, 2 : !o_view
-  %a, %q_begin, %queries = func.call @queries_of(%b, %cu_seqlens_q, %all_queries)
-      : (i32, !lengths, i32) -> (i32, i32, i32)
+  %pairs = tile.expr select(PACKED, dim(%o_parts, 0), dim(%o, 0)) * dim(%k_pages, 2) : i32
+  %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
+      : i1, !merged, !merged_row
+  %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%o, 2)) : i32, i32, i32
   %hk = tile.expr %h / GROUP : i32
-  %keys, %first_key, %blocks, %each = func.call @parts_of(
-      %b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys,
-      %total_lens, %window_left, %most, %pairs)
-      : (i32, i32, i32, !k_view, !table, !lengths, !lengths, !list_view, !count_view, !lengths, !lengths, i32, i32, i32)
-      -> (i32, i32, i32, i32)
-  %max, %sum, %acc = func.call @merge_all_parts(
-      %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
-      : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)
+  %keys, %first_key, %blocks, %each = tile.expr @parts_of(%b, %hk, %queries, %k_pages, %block_table, %seq_lens,
+      %leftpad, %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most, %pairs) : i32, i32, i32, i32
+  %max, %sum, %acc = tile.expr @merge_all_parts(%are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i,
+      %blocks, %each) : !columns, !columns, !columns
   %rows = tile.expr select(%blocks > %each, 1, 0) : i32
-  %o_own = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
+  %o_own = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %lse_own = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
-  %o_head = tile.subview %o_own dim 1 from %h size %rows : !o_view
+  %o_head = tile.subview %o_own dim 1 from %h size %rows : !v_view
   %lse_head = tile.subview %lse_own dim 1 from %h size %rows : !row_view
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!columns) -> !columns
-  %o_tile = tile.expr %acc * %inverse : !columns -> !tile.tile<[DVP], T>
-  tile.store %o_tile, %o_head[%a, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
+  %o_tile = tile.expr %acc * map @reciprocal_or_zero(%sum) : !columns -> !tile.tile<[DVP], T>
+  tile.store %o_tile, %o_head[%a, 0, %i, 0] : !tile.tile<[DVP], T>, !v_view
   // All columns have the same LSE; the view of one head has room for one.
   %lse_columns = tile.expr %max + log(%sum) : !columns
   tile.store %lse_columns, %lse_head[%a, 0, %i] dims [1] : !columns, !row_view

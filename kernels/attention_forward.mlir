@@ -19,7 +19,7 @@
 //   cu_seqlens_q, cu_seqlens_k   only with PACKED: see lib/batch.mlir. With CACHED there is no cu_seqlens_k.
 //   seq_lens, block_table, leftpad, k_factors, v_factors
 //                                only with CACHED, PAGE_ROWS, LEFTPAD and DESCALE: see lib/cache.mlir
-//   kv_indices, kv_num_blocks    only with LISTED: see lib/lists.mlir
+//   kv_indices, kv_num_blocks    only with LISTED: see lib/attention.mlir
 //   first_row, first_key, diagonal, first_head, first_batch
 //                                i32, only with SHARD: see lib/shard.mlir
 //   q_descale, k_descale, v_descale   [1]  f32, only if T has 8 bits: q, k and v hold values divided by these factors
@@ -78,38 +78,14 @@ tile.link "lib/forward.mlir"
 tile.link "lib/shard.mlir"
 tile.link "lib/token_scales.mlir"
 
-!q_view   = !tile.view<[?, ?, ?, D], T>
-!k_view   = !tile.view<[?, ?, ?, D], CACHE>
-!v_view   = !tile.view<[?, ?, ?, DV], CACHE>
-!o_view   = !tile.view<[?, ?, ?, DV], TO>
-!row_view = !tile.view<[?, ?, ?], ACC>
+!o_view = !tile.view<[?, ?, ?, DV], TO>
 !before_view = !tile.view<[?, ?, ?, DV], ACC>
-!one_view = !tile.view<[1], f32>
-!cu_view  = !tile.view<[?], i32>
-!list_view  = !tile.view<[?, ?, ?, ?], i32>
-!count_view = !tile.view<[?, ?, ?], i32>
-!k_rows     = !tile.view<[?, ?, D], CACHE>
-!v_rows     = !tile.view<[?, ?, DV], CACHE>
-!factors    = !tile.view<[?, ?], f32>
-!table      = !tile.view<[?, ?], i32>
-
-!q    = !tile.tile<[BLOCK_M, DP], T>
-!k    = !tile.tile<[BLOCK_N, DP], T>
-!v    = !tile.tile<[BLOCK_N, DVP], T>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o    = !tile.tile<[BLOCK_M, DVP], ACC>
-!row  = !tile.tile<[BLOCK_M], ACC>
-!by   = !tile.tile<[BLOCK_N], f32>
-!acc = !tile.param<ACC>
 
 // Whether a query attends a key, by their positions in the whole. Padding is that of caches, which are no shards.
 func.func private @attends_among(%first_row: i32, %first_key: i32, %padding: i32, %b: i32, %h: i32, %i: i32, %j: i32,
                                  %shift: i32, %left: i32, %right: i32) -> i1 {
-  %row = func.call @in_whole(%i, %first_row) : (i32, i32) -> i32
-  %key = func.call @in_whole(%j, %first_key) : (i32, i32) -> i32
-  %keep = func.call @attends_behind(%padding, %b, %h, %row, %key, %shift, %left, %right)
-      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-  return %keep : i1
+  %row = tile.expr @in_whole(%i, %first_row) : i32
+  tile.result @attends_behind(%padding, %b, %h, %row, @in_whole(%j, %first_key) : i32, %shift, %left, %right) : i1
 }
 
 tile.kernel @attention_forward
@@ -120,17 +96,15 @@ tile.kernel @attention_forward
            CACHE: type in [f16, bf16, f32, f64, e4m3, e5m2, i8] = T, BY_TOKEN: flag = false,
            DESCALE: flag = and(and(bits(CACHE) == 8, bits(T) > 8), not(BY_TOKEN)), ABOVE: int = 0,
            SHARD, CONTINUED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
-           BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
-           let ACC: type = accumulator(T), let DP: int = padded_for("depth", D, DV, T),
-           let DVP: int = padded_for("columns", DV, D, T), let NATURAL: flag = replaced("score_mod.unbounded"),
-           let SINKS: flag = and(replaced("sink"), not(CONTINUED)), let HEAD_ROWS: int = 0,
-           let UNIT: int = select(T == f16, 256, 1))
+           BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N), let ACC: type = accumulator(T),
+           let DP: int = padded_for("depth", D, DV, T), let DVP: int = padded_for("columns", DV, D, T),
+           let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = and(replaced("sink"), not(CONTINUED)),
+           let HEAD_ROWS: int = 0, let UNIT: int = select(T == f16, 256, 1))
     require(D <= 512, DV <= 512, or(CACHED, PAGE_ROWS == 0), not(and(LEFTPAD, LISTED)), not(and(CACHED, FP8)),
             or(CACHE == T, and(CACHED, bits(CACHE) == 8)), or(not(DESCALE), and(CACHED, bits(CACHE) == 8)),
             or(CACHED, not(LEFTPAD)), ABOVE >= 0, or(ABOVE == 0, and(PACKED, CACHED)),
             select(CACHED, or(PAGE_ROWS > 0, dim(k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
-                   dim(k, 0) == dim(q, 0)),
-            select(CACHED, dim(v, 0) == dim(k, 0), dim(v, 0) == dim(q, 0)),
+                   dim(k, 0) == dim(q, 0)), select(CACHED, dim(v, 0) == dim(k, 0), dim(v, 0) == dim(q, 0)),
             select(CACHED, floordiv(dim(q, 1), max(dim(k, 2), 1)) * dim(k, 2) == dim(q, 1),
                    floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1)), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),
@@ -155,68 +129,55 @@ tile.kernel @attention_forward
             select(WINDOW, window_right >= -1, window_right == -1), not(and(SHARD, CACHED)), not(and(CONTINUED, FP8)),
             same_dims(o_before, o, 0, 1, 2), same_dims(lse_before, o, 0, 1, 2),
             or(not(PACKED), and(and(first_row == 0, first_key == 0), and(diagonal == 0, first_batch == 0))))
-    (%q: !q_view, %k: !k_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
+    (%q: !qk_view, %k: !k_cache, %v: !v_cache, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (and(PACKED, not(CACHED))),
      %block_table: !table when (PAGE_ROWS > 0), %seq_lens: !cu_view when (CACHED), %leftpad: !cu_view when (LEFTPAD),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %k_factors, %v_factors: !factors when (DESCALE), %k_scales, %v_scales: !factors when (BY_TOKEN),
      %q_descale, %k_descale, %v_descale: !one_view when (FP8), %o_before: !before_view when (CONTINUED),
-     %lse_before: !row_view when (CONTINUED), %scale: !acc,
-     %window_left, %window_right: i32 = -1,
+     %lse_before: !row_view when (CONTINUED), %scale: !acc, %window_left, %window_right: i32 = -1,
      %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
-  %all_queries = tile.dim %q, 2 : !q_view
-  %all_keys = tile.dim %k, 2 : !k_view
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !k_cache
 
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
-  %b, %a, %q_begin, %all_own, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys_there = func.call @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens)
-      : (i32, !cu_view, i32, !k_view, !table, !cu_view) -> (i32, i32)
-  %queries, %keys = func.call @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there)
-      : (i32, !cu_view, i32, i32) -> (i32, i32)
-  %origin, %padding = func.call @padding_of(%b, %leftpad, %keys) : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !q_view
-  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !k_view
-  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_view
-  %k_cached = func.call @cached_rows_of_keys(%k, %b, %block_table, %keys) : (!k_view, i32, !table, i32) -> !k_rows
-  %v_cached = func.call @cached_rows_of_values(%v, %b, %block_table, %keys) : (!v_view, i32, !table, i32) -> !v_rows
+  %b, %a, %q_begin, %all_own, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : i32, i32, i32, i32, i32
+  %k_begin, %keys_there = tile.expr @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens) : i32, i32
+  %queries, %keys = tile.expr @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there) : i32, i32
+  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32, i32
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
+  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !k_cache
+  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_cache
+  %k_cached = tile.expr @cached_rows_of_keys(%k, %b, %block_table, %keys) : !k_rows
+  %v_cached = tile.expr @cached_rows_of_values(%v, %b, %block_table, %keys) : !v_rows
   %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
   %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
-  %hk = func.call @head_of_keys(%h, %q, %k) : (i32, !q_view, !k_view) -> i32
+  %hk = tile.expr @head_of_keys(%h, %q, %k) : i32
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
   %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, @diagonal_shift(%queries, %keys)) : i32
   %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
   %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
-  %scale_fp8 = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (!acc, !one_view, !one_view) -> !acc
-  %scale_all = func.call @scale_by_factor(%scale_fp8, %k_factors, %b, %hk) : (!acc, !factors, i32, i32) -> !acc
+  %scale_fp8 = tile.expr @scale_of_scores(%scale, %q_descale, %k_descale) : !acc
+  %scale_all = tile.expr @scale_by_factor(%scale_fp8, %k_factors, %b, %hk) : !acc
 
   %span = tile.param LIST_BLOCK_M : i32
-  %list_head = func.call @head_of_list(%h, %hk, %q, %kv_num_blocks) : (i32, i32, !q_view, !count_view) -> i32
-  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %list_head, %m, %span, %kv_num_blocks)
-      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %list_head = tile.expr @head_of_list(%h, %hk, %q, %kv_num_blocks) : i32
+  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %list_head, %m, %span, %kv_num_blocks) : i32, i32, i32, i32
   // State of the online softmax before the first key.
-  %continued = tile.param CONTINUED : i1
-  %no_max, %no_sum, %no_o = scf.if %continued -> (!row, !row, !o) {
-    %before_part = tile.subview %o_before dim 2 from %q_begin size %queries : !before_view
-    %sums_part = tile.subview %lse_before dim 2 from %q_begin size %queries when (PACKED) : !row_view
-    %o_tile_before = tile.load %before_part[%a, %h, %m, 0] : !before_view -> !o
-    %lse_row_before = tile.load %sums_part[%a, %h, %m] : !row_view -> !row
-    %max_before, %sum_before, %acc_before = func.call @after_keys(%lse_row_before, %o_tile_before)
-        : (!row, !o) -> (!row, !row, !o)
-    scf.yield %max_before, %sum_before, %acc_before : !row, !row, !o
-  } else {
-    %first_max, %first_sum, %first_o = func.call @before_keys(%at_h) : (i32) -> (!row, !row, !o)
-    scf.yield %first_max, %first_sum, %first_o : !row, !row, !o
-  }
-  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !q_view -> !q
+  %before_part = tile.subview %o_before dim 2 from %q_begin size %queries : !before_view
+  %sums_part = tile.subview %lse_before dim 2 from %q_begin size %queries when (PACKED) : !row_view
+  %no_max, %no_sum, %no_o = tile.expr choose(CONTINUED,
+      @after_keys(load %before_part[%a, %h, %m, 0] : !o, load %sums_part[%a, %h, %m] : !row),
+      @before_keys(%at_h)) : !row, !row, !o
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
   // Iterate from the last block of keys to the first: blocks that need a mask, or that the end of the keys cuts, then
   // mostly come first.
@@ -226,34 +187,23 @@ tile.kernel @attention_forward
       where @attends_among(%row_0, %key_0, %padding, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_by, %v_by = func.call @factors_of_tokens(%n, %keys, %b, %hk, %k, %block_table, %k_scales, %v_scales)
-        : (i32, i32, i32, i32, !k_view, !table, !factors, !factors) -> (!by, !by)
-    %k_tile = func.call @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : (!k_view, !k_rows, i32, i32, i32) -> !k
-    %v_tile = func.call @block_of_values(%v_part, %v_cached, %a, %hk, %n) : (!v_view, !v_rows, i32, i32, i32) -> !v
+    %k_by, %v_by = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k, %block_table, %k_scales, %v_scales) : !by, !by
+    %k_tile = tile.expr @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : !k
+    %v_tile = tile.expr @block_of_values(%v_part, %v_cached, %a, %hk, %n) : !v
     %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
-    %by_token = tile.param BY_TOKEN : i1
-    %max_new, %sum_new, %acc_new = scf.if %by_token -> (!row, !row, !o) {
-      %max_1, %sum_1, %acc_1 = func.call @round_of_tokens(
-          %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n, %scale_all, %k_by,
-          %v_by)
-          : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc, !by, !by) -> (!row, !row, !o)
-      scf.yield %max_1, %sum_1, %acc_1 : !row, !row, !o
-    } else {
-      %max_1, %sum_1, %acc_1 = func.call @round_of_keys(
-          %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n, %scale_all)
-          : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, !acc) -> (!row, !row, !o)
-      scf.yield %max_1, %sum_1, %acc_1 : !row, !row, !o
-    }
+    %max_new, %sum_new, %acc_new = tile.expr choose(BY_TOKEN,
+        @round_of_tokens(%q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n,
+                         %scale_all, %k_by, %v_by),
+        @round_of_keys(%q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %at_b, %at_h, %at_m, %at_n,
+                       %scale_all)) : !row, !row, !o
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
   // Epilogue: normalize, and store O and LSE.
-  %with_unit = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
-  %normal = func.call @without_unit(%with_unit) : (!o) -> !o
-  %result_fp8 = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
-  %result = func.call @values_by_factor(%result_fp8, %v_factors, %b, %hk) : (!o, !factors, i32, i32) -> !o
+  %result_fp8 = tile.expr @descaled(@without_unit(@output_of(%sum, %acc) : !o) : !o, %v_descale) : !o
+  %result = tile.expr @values_by_factor(%result_fp8, %v_factors, %b, %hk) : !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
   tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
-  %lse_row = func.call @lse_of_head(%at_h, %max, %sum) : (i32, !row, !row) -> !row
+  %lse_row = tile.expr @lse_of_head(%at_h, %max, %sum) : !row
   tile.store %lse_row, %lse_part[%a, %h, %m] : !row, !row_view
 }

@@ -28,21 +28,7 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/softmax.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
 !p_view   = !tile.view<[?, ?, ?, ?], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
-
-!q    = !tile.tile<[BLOCK_M, DP], T>
-!k    = !tile.tile<[BLOCK_N, DP], T>
-!v    = !tile.tile<[BLOCK_N, DVP], T>
-!s    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p    = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o    = !tile.tile<[BLOCK_M, DVP], ACC>
-!row  = !tile.tile<[BLOCK_M], ACC>
-!acc  = !tile.param<ACC>
 
 // The scores in base 2 of the queries from %m on with the keys from %n on, -inf where %keep is false.
 func.func private @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
@@ -50,11 +36,9 @@ func.func private @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b: i32, %h
   %scales = tile.full %scale : !s
   %rows = tile.iota %m dim 0 : !pos
   %cols = tile.iota %n dim 1 : !pos
-  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %x = tile.expr select(%keep, %modified * log2e, minus_inf) fastmath<reassoc, contract> : !s
-  return %x : !s
+  %natural = tile.expr dot(%q_tile, %k_tile transpose_b) * %scales fastmath<reassoc, contract> : !s
+  %modified = tile.expr map @score_mod(%natural, %b, %h, %rows, %cols) : !s
+  tile.result select(%keep, %modified * log2e, minus_inf) fastmath<reassoc, contract> : !s
 }
 
 tile.kernel @attention_forward_saved_probs
@@ -76,25 +60,22 @@ tile.kernel @attention_forward_saved_probs
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %hk = tile.expr @key_head(%h, %q, %k) : i32
+  %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
   %block_n = tile.param BLOCK_N : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
 
   // The maximum of each row, and the sum of exp2(x - max).
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !row
+  %no_max = tile.expr full(@lowest()) : !row
   %no_sum = tile.constant 0 : !row
   %max, %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
-    %x = func.call @scores_of(%q_tile, %k_tile, %keep, %b, %h, %m, %n, %scale)
-        : (!q, !k, !keep, i32, i32, i32, i32, !acc) -> !s
-    %max_block = tile.reduce max %x dim 1 : !s -> !row
-    %max_new = arith.maximumf %max_old, %max_block : !row
+    %x = tile.expr @scores_of(%q_tile, %k_tile, %keep, %b, %h, %m, %n, %scale) : !s
+    %max_new = tile.expr max(%max_old, reduce max(%x, 1)) : !row
     %max_each = tile.expand %max_new dim 1 : !row -> !s
     %below = arith.subf %x, %max_each : !s
     %p_block = math.exp2 %below : !s
@@ -104,8 +85,7 @@ tile.kernel @attention_forward_saved_probs
   }
 
   // P and O. Blocks that the mask excludes are visited, too: their probabilities are zeros in memory.
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !s
+  %inverse_each = tile.expr expand(map @reciprocal_or_zero(%sum), 1) : !s
   %max_each = tile.expand %max dim 1 : !row -> !s
   %rows = tile.iota %m dim 0 : !pos
   %all_cols = tile.full %keys : !pos
@@ -115,11 +95,9 @@ tile.kernel @attention_forward_saved_probs
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %cols = tile.iota %n dim 1 : !pos
     // A mask may keep columns behind the last key.
-    %attends = tile.map @attends(%b, %h, %rows, %cols, %shift, %window_left, %window_right)
-        : (i32, i32, !pos, !pos, i32, i32, i32) -> !keep
+    %attends = tile.expr map @attends(%b, %h, %rows, %cols, %shift, %window_left, %window_right) : !keep
     %keep = tile.expr and(%attends, %cols < %all_cols) : !pos
-    %x = func.call @scores_of(%q_tile, %k_tile, %keep, %b, %h, %m, %n, %scale)
-        : (!q, !k, !keep, i32, i32, i32, i32, !acc) -> !s
+    %x = tile.expr @scores_of(%q_tile, %k_tile, %keep, %b, %h, %m, %n, %scale) : !s
     %below = arith.subf %x, %max_each : !s
     %p_block = tile.expr exp2(%below) * %inverse_each : !s
     %p_tile = tile.cast %p_block : !s -> !p

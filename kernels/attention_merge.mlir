@@ -64,8 +64,7 @@ func.func private @with_part(%lse: !row, %o_part: !o_part, %max_old: !row, %sum_
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
   %weighted = arith.mulf %known, %weight_each : !o
   %acc = tile.expr %acc_old * %rescale_each + %weighted : !o
-  %sum = tile.expr %sum_old * %rescale + %weight : !row
-  return %max, %sum, %acc : !row, !row, !o
+  tile.result %max, %sum_old * %rescale + %weight, %acc : !row, !row, !o
 }
 
 // LSE and O of part n, or -inf and zeros where there is none.
@@ -74,9 +73,7 @@ func.func private @part(%lse_parts: !lse_parts, %o_parts: !o_parts, %m: i32, %n:
   %minus_inf = tile.constant minus_inf : !row
   %given = tile.load %lse_parts[%m, %n, %h] dims [2] : !lse_parts -> !row
   %o_part = tile.load %o_parts[%m, %n, %h, 0] dims [2, 3] : !o_parts -> !o_part
-  %exists = arith.cmpi slt, %n, %parts : i32
-  %lse = arith.select %exists, %given, %minus_inf : !row
-  return %lse, %o_part : !row, !o_part
+  tile.result select(%n < %parts, %given, %minus_inf), %o_part : !row, !o_part
 }
 
 tile.kernel @attention_merge
@@ -96,8 +93,7 @@ tile.kernel @attention_merge
   %c4 = arith.constant 4 : i32
   %h = tile.expr %bh * BLOCK_H : i32
   %parts = tile.dim %lse_parts, 1 : !lse_parts
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !row
+  %no_max = tile.expr full(@lowest()) : !row
   %no_sum = tile.constant 0 : !row
   %no_o = tile.constant 0 : !o
   // The loads of four parts are in flight at once. What is not there is not read.
@@ -106,36 +102,26 @@ tile.kernel @attention_merge
     %n1 = tile.expr %n + 1 : i32
     %n2 = tile.expr %n + 2 : i32
     %n3 = tile.expr %n + 3 : i32
-    %lse_0, %o_0 = func.call @part(%lse_parts, %o_parts, %m, %n, %h)
-        : (!lse_parts, !o_parts, i32, i32, i32) -> (!row, !o_part)
-    %lse_1, %o_1 = func.call @part(%lse_parts, %o_parts, %m, %n1, %h)
-        : (!lse_parts, !o_parts, i32, i32, i32) -> (!row, !o_part)
-    %lse_2, %o_2 = func.call @part(%lse_parts, %o_parts, %m, %n2, %h)
-        : (!lse_parts, !o_parts, i32, i32, i32) -> (!row, !o_part)
-    %lse_3, %o_3 = func.call @part(%lse_parts, %o_parts, %m, %n3, %h)
-        : (!lse_parts, !o_parts, i32, i32, i32) -> (!row, !o_part)
-    %max_0, %sum_0, %acc_0 = func.call @with_part(%lse_0, %o_0, %max_old, %sum_old, %acc_old)
-        : (!row, !o_part, !row, !row, !o) -> (!row, !row, !o)
-    %max_1, %sum_1, %acc_1 = func.call @with_part(%lse_1, %o_1, %max_0, %sum_0, %acc_0)
-        : (!row, !o_part, !row, !row, !o) -> (!row, !row, !o)
-    %max_2, %sum_2, %acc_2 = func.call @with_part(%lse_2, %o_2, %max_1, %sum_1, %acc_1)
-        : (!row, !o_part, !row, !row, !o) -> (!row, !row, !o)
-    %max_3, %sum_3, %acc_3 = func.call @with_part(%lse_3, %o_3, %max_2, %sum_2, %acc_2)
-        : (!row, !o_part, !row, !row, !o) -> (!row, !row, !o)
+    %lse_0, %o_0 = tile.expr @part(%lse_parts, %o_parts, %m, %n, %h) : !row, !o_part
+    %lse_1, %o_1 = tile.expr @part(%lse_parts, %o_parts, %m, %n1, %h) : !row, !o_part
+    %lse_2, %o_2 = tile.expr @part(%lse_parts, %o_parts, %m, %n2, %h) : !row, !o_part
+    %lse_3, %o_3 = tile.expr @part(%lse_parts, %o_parts, %m, %n3, %h) : !row, !o_part
+    %max_0, %sum_0, %acc_0 = tile.expr @with_part(%lse_0, %o_0, %max_old, %sum_old, %acc_old) : !row, !row, !o
+    %max_1, %sum_1, %acc_1 = tile.expr @with_part(%lse_1, %o_1, %max_0, %sum_0, %acc_0) : !row, !row, !o
+    %max_2, %sum_2, %acc_2 = tile.expr @with_part(%lse_2, %o_2, %max_1, %sum_1, %acc_1) : !row, !row, !o
+    %max_3, %sum_3, %acc_3 = tile.expr @with_part(%lse_3, %o_3, %max_2, %sum_2, %acc_2) : !row, !row, !o
     scf.yield %max_3, %sum_3, %acc_3 : !row, !row, !o
   }
   %has_other = tile.param OTHER : i1
   %max_all, %sum_all, %acc_all = scf.if %has_other -> (!row, !row, !o) {
     %lse_more = tile.load %lse_other[%m, %h] dims [1] : !row_view -> !row
     %o_more = tile.load %o_other[%m, %h, 0] dims [1, 2] : !o_other -> !o_part
-    %max_more, %sum_more, %acc_more = func.call @with_part(%lse_more, %o_more, %max, %sum, %acc)
-        : (!row, !o_part, !row, !row, !o) -> (!row, !row, !o)
+    %max_more, %sum_more, %acc_more = tile.expr @with_part(%lse_more, %o_more, %max, %sum, %acc) : !row, !row, !o
     scf.yield %max_more, %sum_more, %acc_more : !row, !row, !o
   } else {
     scf.yield %max, %sum, %acc : !row, !row, !o
   }
-  %inverse = tile.map @reciprocal_or_zero(%sum_all) : (!row) -> !row
-  %o_tile = tile.expr %acc_all * expand(%inverse, 1) : !o -> !o_t
+  %o_tile = tile.expr %acc_all * expand(map @reciprocal_or_zero(%sum_all), 1) : !o -> !o_t
   tile.store %o_tile, %o[%m, %h, 0] dims [1, 2] : !o_t, !o_view
   %natural_sum = math.log %sum_all : !row
   %lse_row = tile.expr %max_all + select(BASE2, log2(%sum_all), %natural_sum) : !row

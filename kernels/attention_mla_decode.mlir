@@ -41,31 +41,15 @@ tile.link "lib/forward.mlir"
 tile.link "lib/parts.mlir"
 tile.link "lib/spread.mlir"
 
-!q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
 !k_view   = !tile.view<[?, ?, ?, D], T>
 !k_rows   = !tile.view<[?, ?, D], T>
-!table    = !tile.view<[?, ?], i32>
-!lengths  = !tile.view<[?], i32>
-!o_parts   = !tile.view<[?, ?, ?, ?, DV], ACC>
-!lse_parts = !tile.view<[?, ?, ?, ?], ACC>
 
 // Columns of half a value, and those that are no values.
 !q_half = !tile.tile<[BLOCK_M, DVP], T>
 !q_rest = !tile.tile<[BLOCK_M, REST], T>
 !k_half = !tile.tile<[BLOCK_N, DVP], T>
 !k_rest = !tile.tile<[BLOCK_N, REST], T>
-!s    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p    = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o    = !tile.tile<[BLOCK_M, DVP], ACC>
-!o_t  = !tile.tile<[BLOCK_M, DVP], T>
-!row  = !tile.tile<[BLOCK_M], ACC>
-!acc  = !tile.param<ACC>
-!merged  = !tile.tile<[MERGE, DVP], ACC>
-!merged_row = !tile.tile<[MERGE], ACC>
-!columns = !tile.tile<[DVP], ACC>
 
 tile.program @attention_mla_decode
     params(D: int, DV: int = min(D, 512), T: type in [f16, bf16, f32, f64], GROUP: int,
@@ -97,7 +81,7 @@ tile.program @attention_mla_decode
             RANKS >= 1, RANK_KEYS >= 1, RANKS * RANK_KEYS <= 65536, or(SHARD, and(RANKS == 1, RANK_KEYS == 1)),
             same_dims(first_keys, seq_lens, 0), same_dims(total_lens, seq_lens, 0),
             within(first_keys, 0, 2147483647), within(total_lens, 0, 2147483647))
-    (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %block_table: optional !table,
+    (%q: !qk_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %block_table: optional !table,
      %seq_lens: !lengths, %first_keys: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc) {
   %o_parts = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2), PARTS, DV] : !o_parts
@@ -111,13 +95,11 @@ tile.program @attention_mla_decode
 // sequences.
 func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most: i32,
                                 %pairs: i32) -> (i32, i32, i32) {
-  %page_rows = tile.dim %k_pages, 1 : !k_view
-  %keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
+  %keys = tile.expr @cached_keys(%b, dim(%k_pages, 1), %block_table, %seq_lens) : i32
   %block_n = tile.param BLOCK_N : i32
   %up_to_block = tile.expr %keys + param(BLOCK_N - 1) : i32
   %blocks = arith.divui %up_to_block, %block_n : i32
-  %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
-  return %keys, %blocks, %each : i32, i32, i32
+  tile.result %keys, %blocks, @blocks_of_part(%blocks, %most, %pairs) : i32, i32, i32
 }
 
 // A part of the keys, for one query of some heads. The only part of a sequence is its result.
@@ -126,7 +108,7 @@ tile.kernel @attention_mla_decode_part
            RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, PAIR_SHARE, BLOCK_M, BLOCK_N: int, let DVP: int = floordiv(DV, 2),
            let REST: int = max(ceildiv(D - DV, 16), 1) * 16, let TILES: int = ceildiv(GROUP, BLOCK_M),
            let ACC: type = accumulator(T))
-    (%q: !q_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
+    (%q: !qk_view, %k_pages: !k_view, %o: !o_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths,
      %first_keys: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc)
@@ -140,19 +122,17 @@ tile.kernel @attention_mla_decode_part
   %block_m = tile.param BLOCK_M : i32
   %h = tile.expr mod(%row, TILES) * BLOCK_M : i32
   %most = tile.dim %o_parts, 3 : !o_parts
-  %sequences = tile.dim %q, 0 : !q_view
-  %queries = tile.dim %q, 2 : !q_view
+  %sequences = tile.dim %q, 0 : !qk_view
+  %queries = tile.dim %q, 2 : !qk_view
   %pairs = tile.expr %sequences * (%queries * TILES) : i32
-  %keys, %blocks, %each = func.call @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs)
-      : (i32, !k_view, !table, !lengths, i32, i32) -> (i32, i32, i32)
+  %keys, %blocks, %each = tile.expr @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs) : i32, i32, i32
   // The last query attends all keys, and each one before it one key fewer.
   %not_attended = tile.expr select(param(CAUSAL == "bottom_right"), %queries - (%i + 1), 0) : i32
   %is_cut = tile.param and(SHARD, CAUSAL == "bottom_right") : i1
   %attended = scf.if %is_cut -> (i32) {
     %total = tile.at %total_lens[%b] : !lengths
     %first_key = tile.at %first_keys[%b] : !lengths
-    %position = arith.subi %total, %not_attended : i32
-    %before = func.call @keys_before(%position, %first_key, %keys) : (i32, i32, i32) -> i32
+    %before = tile.expr @keys_before(%total - %not_attended, %first_key, %keys) : i32
     scf.yield %before : i32
   } else {
     %all_but = arith.subi %keys, %not_attended : i32
@@ -165,12 +145,11 @@ tile.kernel @attention_mla_decode_part
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_view, !table -> !k_rows
   // Further rows of the tile are zero, and are not stored.
-  %q_0 = tile.load %q[%b, %h, %i, 0] dims [1, 3] : !q_view -> !q_half
-  %q_1 = tile.load %q[%b, %h, %i, %half] dims [1, 3] : !q_view -> !q_half
-  %q_2 = tile.load %q[%b, %h, %i, %values] dims [1, 3] : !q_view -> !q_rest
-  %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
-  %scale_base2 = tile.expr %scale * log2e : !acc
-  %scales = tile.full %scale_base2 : !s
+  %q_0 = tile.load %q[%b, %h, %i, 0] dims [1, 3] : !qk_view -> !q_half
+  %q_1 = tile.load %q[%b, %h, %i, %half] dims [1, 3] : !qk_view -> !q_half
+  %q_2 = tile.load %q[%b, %h, %i, %values] dims [1, 3] : !qk_view -> !q_rest
+  %no_max, %no_sum, %no_o = tile.expr @no_keys() : !row, !row, !o
+  %scales = tile.expr full(%scale * log2e) : !s
 
   %max, %sum, %acc_0, %acc_1 = tile.for_blocks %n in (%begin to %end) against (%c0 to %block_m)
       keep %keep : !keep
@@ -179,29 +158,21 @@ tile.kernel @attention_mla_decode_part
     %k_0 = tile.load %k[%n, 0, 0] dims [0, 2] : !k_rows -> !k_half
     %k_1 = tile.load %k[%n, 0, %half] dims [0, 2] : !k_rows -> !k_half
     %k_2 = tile.load %k[%n, 0, %values] dims [0, 2] : !k_rows -> !k_rest
-    %s_0 = tile.dot %q_0, %k_0 transpose_b : !q_half, !k_half -> !s
-    %s_1 = tile.dot %q_1, %k_1, %s_0 transpose_b : !q_half, !k_half -> !s
-    %has_rest = tile.param D > DV : i1
-    %s = scf.if %has_rest -> (!s) {
-      %s_2 = tile.dot %q_2, %k_2, %s_1 transpose_b : !q_rest, !k_rest -> !s
-      scf.yield %s_2 : !s
-    } else {
-      scf.yield %s_1 : !s
-    }
+    %s_1 = tile.expr dot(%q_1, %k_1, dot(%q_0, %k_0 transpose_b) transpose_b) : !s
+    %s = tile.expr choose(param(D > DV), dot(%q_2, %k_2, %s_1 transpose_b), %s_1) : !s
     %x = tile.expr select(%keep, %s * %scales, minus_inf) fastmath<contract> : !s
-    %p, %max_new, %sum_new, %rescale = func.call @softmax_of_block(%x, %max_old, %sum_old)
-        : (!s, !row, !row) -> (!s, !row, !row, !row)
+    %p, %max_new, %sum_new, %rescale = tile.expr @softmax_of_block(%x, %max_old, %sum_old) : !s, !row, !row, !row
     %p_tile = tile.cast %p : !s -> !p
-    %acc_0_kept = func.call @rescaled(%rescale, %acc_0_old) : (!row, !o) -> !o
-    %acc_1_kept = func.call @rescaled(%rescale, %acc_1_old) : (!row, !o) -> !o
+    %acc_0_kept = tile.expr @rescaled(%rescale, %acc_0_old) : !o
+    %acc_1_kept = tile.expr @rescaled(%rescale, %acc_1_old) : !o
     %acc_0_new = tile.dot %p_tile, %k_0, %acc_0_kept : !p, !k_half -> !o
     %acc_1_new = tile.dot %p_tile, %k_1, %acc_1_kept : !p, !k_half -> !o
     tile.yield %max_new, %sum_new, %acc_0_new, %acc_1_new : !row, !row, !o, !o
   }
 
-  %result_0 = func.call @output_of(%sum, %acc_0) : (!row, !o) -> !o
-  %result_1 = func.call @output_of(%sum, %acc_1) : (!row, !o) -> !o
-  %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
+  %result_0 = tile.expr @output_of(%sum, %acc_0) : !o
+  %result_1 = tile.expr @output_of(%sum, %acc_1) : !o
+  %lse_row = tile.expr @lse_of(%max, %sum) : !row
   // A sequence without keys has one part as well, without keys.
   %is_whole = arith.cmpi sle, %blocks, %each : i32
   scf.if %is_whole {
@@ -230,21 +201,16 @@ tile.kernel @attention_mla_decode_merge
      %block_table: optional !table, %seq_lens: !lengths)
     grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
   %most = tile.dim %o_parts, 3 : !o_parts
-  %sequences = tile.dim %o, 0 : !o_view
-  %queries = tile.dim %o, 2 : !o_view
-  %pairs = tile.expr %sequences * (%queries * param(ceildiv(GROUP, BLOCK_M))) : i32
-  %are_few, %o_first, %lse_first = func.call @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
-      : (!o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (i1, !merged, !merged_row)
-  %keys, %blocks, %each = func.call @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs)
-      : (i32, !k_view, !table, !lengths, i32, i32) -> (i32, i32, i32)
-  %max, %sum, %acc = func.call @merge_all_parts(
-      %are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i, %blocks, %each)
-      : (i1, !merged, !merged_row, !o_parts, !lse_parts, i32, i32, i32, i32, i32) -> (!columns, !columns, !columns)
+  %pairs = tile.expr dim(%o, 0) * (dim(%o, 2) * param(ceildiv(GROUP, BLOCK_M))) : i32
+  %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
+      : i1, !merged, !merged_row
+  %keys, %blocks, %each = tile.expr @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs) : i32, i32, i32
+  %max, %sum, %acc = tile.expr @merge_all_parts(%are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i,
+      %blocks, %each) : !columns, !columns, !columns
   %stored = tile.expr select(%blocks > %each, 1, 0) : i32
   %o_head = tile.subview %o dim 1 from %h size %stored : !o_view
   %lse_head = tile.subview %lse dim 1 from %h size %stored : !row_view
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!columns) -> !columns
-  %o_tile = tile.expr %acc * %inverse : !columns -> !tile.tile<[DVP], T>
+  %o_tile = tile.expr %acc * map @reciprocal_or_zero(%sum) : !columns -> !tile.tile<[DVP], T>
   tile.store %o_tile, %o_head[%b, 0, %i, 0] : !tile.tile<[DVP], T>, !o_view
   // All columns have the same LSE; the view of one head has room for one.
   %lse_columns = tile.expr %max + log(%sum) : !columns

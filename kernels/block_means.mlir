@@ -47,8 +47,7 @@ tile.kernel @block_means
      %new_keys: i32)
     grid(%instance = INSTANCES, %hk = dim(k_pages, 2), %b = dim(seq_lens, 0)) {
   %c0 = arith.constant 0 : i32
-  %page_rows = tile.dim %k_pages, 1 : !k_view
-  %keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
+  %keys = tile.expr @cached_keys(%b, dim(%k_pages, 1), %block_table, %seq_lens) : i32
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_view, !table -> !k_rows
   %block = tile.param LIST_BLOCK_N : i32
@@ -64,13 +63,10 @@ tile.kernel @block_means
     %begin = tile.expr %n * LIST_BLOCK_N : i32
     // Rows in pages can only be operands of products. All rows of the sums are equal.
     %sums = scf.for %j = %c0 to %block step %piece iter_args(%before_piece = %no_sums) -> (!sums) : i32 {
-      %at = arith.addi %begin, %j : i32
-      %stored = tile.load %k[%at, %hk, 0] dims [0, 2] : !k_rows -> !keys
-      %with_piece = tile.dot %ones, %stored, %before_piece : !ones, !keys -> !sums
+      %with_piece = tile.expr dot(%ones, load %k[%begin + %j, %hk, 0] dims [0, 2] : !keys, %before_piece) : !sums
       scf.yield %with_piece : !sums
     }
-    %sum = tile.reduce max %sums dim 0 : !sums -> !mean
-    %mean_tile = tile.expr %sum * full(%share) : !mean -> !tile.tile<[DP], T>
+    %mean_tile = tile.expr reduce max(%sums, 0) * full(%share) : !mean -> !tile.tile<[DP], T>
     tile.store %mean_tile, %means[%b, %hk, %n, 0] : !tile.tile<[DP], T>, !k_view
   }
 }

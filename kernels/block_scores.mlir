@@ -61,24 +61,19 @@ tile.kernel @block_scores
   %h = tile.expr %hk * GROUP : i32
   // Rows of other heads are zero.
   %q_heads = tile.subview %q dim 1 from %h size %group : !k_view
-  %rows = tile.iota %c0 dim 0 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
-  %is_head = tile.expr %rows < full(GROUP) : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+  %is_head = tile.expr iota(%c0, 0) < full(GROUP) : !tile.tile<[BLOCK_M, BLOCK_N], i32>
   %no_score = tile.constant minus_inf : !row
   %all_queries = tile.dim %q, 2 : !k_view
   %first = tile.expr %m * LIST_BLOCK_M : i32
   %end = tile.expr min(%first + LIST_BLOCK_M, %all_queries) : i32
   %best = scf.for %i = %first to %end step %c1 iter_args(%best_old = %no_score) -> (!row) : i32 {
-    %q_tile = tile.load %q_heads[%b, 0, %i, 0] dims [1, 3] : !k_view -> !q
-    %products = tile.dot %q_tile, %means_tile transpose_b : !q, !means -> !s
-    %own = tile.expr select(%is_head, %products, minus_inf) : !s
-    %largest = tile.reduce max %own dim 0 : !s -> !row
-    %best_new = arith.maximumf %best_old, %largest : !row
+    %products = tile.expr dot(load %q_heads[%b, 0, %i, 0] dims [1, 3] : !q, %means_tile transpose_b) : !s
+    %best_new = tile.expr max(%best_old, reduce max(select(%is_head, %products, minus_inf) : !s, 0)) : !row
     scf.yield %best_new : !row
   }
 
   // The blocks of the keys of these queries.
-  %given = tile.at %seq_lens[%b] : !lengths
-  %before = arith.subi %given, %all_queries : i32
+  %before = tile.expr %seq_lens[%b] - %all_queries : i32
   %first_key = arith.addi %before, %first : i32
   %behind_last = arith.addi %before, %end : i32
   %last_key = tile.expr %behind_last - 1 : i32
@@ -89,7 +84,6 @@ tile.kernel @block_scores
   %first_blocks = tile.full %first_block : !row_i32
   %limits = tile.full %limit : !row_i32
   %is_taken = tile.expr or(%numbers == %zeros, %numbers >= %first_blocks) : !row_i32
-  %exists = arith.cmpi slt, %numbers, %limits : !row_i32
-  %score = tile.expr select(%exists, select(%is_taken, neg(minus_inf), %best), minus_inf) : !row
+  %score = tile.expr select(%numbers < %limits, select(%is_taken, neg(minus_inf), %best), minus_inf) : !row
   tile.store %score, %scores[%b, %hk, %m, %number] : !row, !scores
 }

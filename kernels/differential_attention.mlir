@@ -42,33 +42,37 @@
 
 tile.link "lib/attention.mlir"
 
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, BLOCK_V], T>
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!bit = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o   = !tile.tile<[BLOCK_M, BLOCK_V], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
+!v = !tile.tile<[BLOCK_N, BLOCK_V], T>
+!o = !tile.tile<[BLOCK_M, BLOCK_V], ACC>
 
 // x, or 0 where x is -inf: the maximum of a row that has no key so far.
 func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %safe = tile.expr select(%x == minus_inf, 0, %x) : !acc
-  return %safe : !acc
+  tile.result select(%x == minus_inf, 0, %x) : !acc
 }
 
 // weight / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
 func.func private @quotient_or_zero(%x: !acc, %weight: !acc) -> !acc {
-  %safe = tile.expr select(%x == 0, 0, %weight / %x) : !acc
-  return %safe : !acc
+  tile.result select(%x == 0, 0, %weight / %x) : !acc
 }
 
 // The logarithm of the sum of a row, whose maximum is in base 2.
 func.func private @log_sum(%max: !acc, %sum: !acc) -> !acc {
-  %log = math.log %sum : !acc
-  %lse = tile.expr %max * ln2 + %log : !acc
-  return %lse : !acc
+  tile.result %max * ln2 + log(%sum) : !acc
+}
+
+// From products of a block of keys, and factors of these: the new maximum, sum, and sum of P V of one softmax.
+func.func private @softmax_round(%s: !s, %factors: !s, %keep: !keep, %masked_out: !s, %v_tile: !v, %max_old: !row,
+                                 %sum_old: !row, %acc_old: !o) -> (!row, !row, !o) {
+  %x = tile.expr select(%keep, %s * %factors, %masked_out) fastmath<reassoc, contract> : !s
+  %max_new = tile.expr max(%max_old, reduce max(%x, 1)) : !row
+  %max_safe = tile.expr map @zero_if_minus_inf(%max_new) : !row
+  %below = tile.expr %x - expand(%max_safe, 1) fastmath<contract> : !s
+  %p = math.exp2 %below : !s
+  %rescale = tile.expr exp2(%max_old - %max_safe) : !row
+  %sum_block = tile.reduce add %p dim 1 : !s -> !row
+  %sum_new = tile.expr %sum_old * %rescale + %sum_block : !row
+  %acc_kept = tile.expr %acc_old * expand(%rescale, 1) : !o
+  tile.result %max_new, %sum_new, dot(cast(%p) : !p, %v_tile, %acc_kept) : !row, !row, !o
 }
 
 tile.kernel @differential_attention
@@ -82,15 +86,14 @@ tile.kernel @differential_attention
             same_dims(o2, q1, 0, 1, 2), same_dims(lse, q1, 0, 2), dim(lse, 1) == 2 * dim(q1, 1),
             select(WINDOW, window_left >= -1, window_left == -1),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q1, %q2, %k1, %k2: !tile.view<[?, ?, ?, D], T>, %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,
-     %o: !tile.view<[?, ?, ?, DV], T>, %o2: !tile.view<[?, ?, ?, DV], T> when (SAVE),
-     %lse: !tile.view<[?, ?, ?], ACC> when (SAVE), %scale: !acc, %window_left, %window_right: i32 = -1)
+    (%q1, %q2, %k1, %k2: !qk_view, %v: !v_view, %lambda: !tile.view<[?], f32>, %o: !v_view, %o2: !v_view when (SAVE),
+     %lse: !row_view when (SAVE), %scale: !acc, %window_left, %window_right: i32 = -1)
     grid(%bv = ceildiv(DV, BLOCK_V), %bm = ceildiv(dim(q1, 2), BLOCK_M), %h = dim(q1, 1), %b = dim(q1, 0)) {
   %c0 = arith.constant 0 : i32
-  %queries = tile.dim %q1, 2 : !tile.view<[?, ?, ?, D], T>
-  %keys = tile.dim %k1, 2 : !tile.view<[?, ?, ?, D], T>
-  %q_heads = tile.dim %q1, 1 : !tile.view<[?, ?, ?, D], T>
-  %k_heads = tile.dim %k1, 1 : !tile.view<[?, ?, ?, D], T>
+  %queries = tile.dim %q1, 2 : !qk_view
+  %keys = tile.dim %k1, 2 : !qk_view
+  %q_heads = tile.dim %q1, 1 : !qk_view
+  %k_heads = tile.dim %k1, 1 : !qk_view
 
   %c = tile.expr %bv * BLOCK_V : i32
 
@@ -100,11 +103,10 @@ tile.kernel @differential_attention
   %hk = tile.expr %h / max(%q_heads / max(%k_heads, 1), 1) : i32
 
   // The key on the diagonal of the first query.
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
 
   // Scores are in base 2: one factor combines scale and log2(e).
-  %factor = tile.expr %scale * log2e : !acc
-  %factors = tile.full %factor : !s
+  %factors = tile.expr full(%scale * log2e) : !s
 
   %zero = arith.constant 0.0 : !acc
   %one = arith.constant 1.0 : !acc
@@ -114,76 +116,49 @@ tile.kernel @differential_attention
   %no_sum = tile.full %zero : !row
   %no_o = tile.full %zero : !o
 
-  %q1_tile = tile.load %q1[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
-  %q2_tile = tile.load %q2[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
+  %q1_tile = tile.load %q1[%b, %h, %m, 0] : !qk_view -> !q
+  %q2_tile = tile.load %q2[%b, %h, %m, 0] : !qk_view -> !q
 
   // The loop carries for each softmax and row: the maximum so far, the sum of exp2(x - maximum), and the sum of
   // exp2(x - maximum) V.
   %max1, %sum1, %acc1, %max2, %sum2, %acc2 =
       tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
-      keep %keep : !bit
+      keep %keep : !keep
       iter_args(%max1_old = %no_max : !row, %sum1_old = %no_sum : !row, %acc1_old = %no_o : !o,
                 %max2_old = %no_max : !row, %sum2_old = %no_sum : !row, %acc2_old = %no_o : !o) {
-    %k1_tile = tile.load %k1[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
-    %s1 = tile.dot %q1_tile, %k1_tile transpose_b : !q, !k -> !s
-    %k2_tile = tile.load %k2[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
-    %s2 = tile.dot %q2_tile, %k2_tile transpose_b : !q, !k -> !s
-    %v_tile = tile.load %v[%b, %hk, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
+    %s1 = tile.expr dot(%q1_tile, load %k1[%b, %hk, %n, 0] : !k transpose_b) : !s
+    %s2 = tile.expr dot(%q2_tile, load %k2[%b, %hk, %n, 0] : !k transpose_b) : !s
+    %v_tile = tile.load %v[%b, %hk, %n, %c] : !v_view -> !v
 
-    %x1 = tile.expr select(%keep, %s1 * %factors, %masked_out) fastmath<reassoc, contract> : !s
-    %max1_block = tile.reduce max %x1 dim 1 : !s -> !row
-    %max1_new = arith.maximumf %max1_old, %max1_block : !row
-    %max1_safe = tile.map @zero_if_minus_inf(%max1_new) : (!row) -> !row
-    %below1 = tile.expr %x1 - expand(%max1_safe, 1) fastmath<contract> : !s
-    %p1 = math.exp2 %below1 : !s
-    %rescale1 = tile.expr exp2(%max1_old - %max1_safe) : !row
-    %sum1_block = tile.reduce add %p1 dim 1 : !s -> !row
-    %sum1_new = tile.expr %sum1_old * %rescale1 + %sum1_block : !row
-    %acc1_kept = tile.expr %acc1_old * expand(%rescale1, 1) : !o
-    %p1_tile = tile.cast %p1 : !s -> !p
-    %acc1_new = tile.dot %p1_tile, %v_tile, %acc1_kept : !p, !v -> !o
-
-    %x2 = tile.expr select(%keep, %s2 * %factors, %masked_out) fastmath<reassoc, contract> : !s
-    %max2_block = tile.reduce max %x2 dim 1 : !s -> !row
-    %max2_new = arith.maximumf %max2_old, %max2_block : !row
-    %max2_safe = tile.map @zero_if_minus_inf(%max2_new) : (!row) -> !row
-    %below2 = tile.expr %x2 - expand(%max2_safe, 1) fastmath<contract> : !s
-    %p2 = math.exp2 %below2 : !s
-    %rescale2 = tile.expr exp2(%max2_old - %max2_safe) : !row
-    %sum2_block = tile.reduce add %p2 dim 1 : !s -> !row
-    %sum2_new = tile.expr %sum2_old * %rescale2 + %sum2_block : !row
-    %acc2_kept = tile.expr %acc2_old * expand(%rescale2, 1) : !o
-    %p2_tile = tile.cast %p2 : !s -> !p
-    %acc2_new = tile.dot %p2_tile, %v_tile, %acc2_kept : !p, !v -> !o
-    tile.yield %max1_new, %sum1_new, %acc1_new, %max2_new, %sum2_new, %acc2_new
-        : !row, !row, !o, !row, !row, !o
+    %max1_new, %sum1_new, %acc1_new = tile.expr
+        @softmax_round(%s1, %factors, %keep, %masked_out, %v_tile, %max1_old, %sum1_old, %acc1_old) : !row, !row, !o
+    %max2_new, %sum2_new, %acc2_new = tile.expr
+        @softmax_round(%s2, %factors, %keep, %masked_out, %v_tile, %max2_old, %sum2_old, %acc2_old) : !row, !row, !o
+    tile.yield %max1_new, %sum1_new, %acc1_new, %max2_new, %sum2_new, %acc2_new : !row, !row, !o, !row, !row, !o
   }
 
-  %lambda_f32 = tile.at %lambda[%h] : !tile.view<[?], f32>
-  %lambda_acc = tile.cast %lambda_f32 : f32 -> !acc
-  %share1 = tile.map @quotient_or_zero(%sum1, %one) : (!row, !acc) -> !row
-  %share2 = tile.map @quotient_or_zero(%sum2, %lambda_acc) : (!row, !acc) -> !row
+  %lambda_acc = tile.expr cast(%lambda[%h]) : !acc
+  %share1 = tile.expr map @quotient_or_zero(%sum1, %one) : !row
+  %share2 = tile.expr map @quotient_or_zero(%sum2, %lambda_acc) : !row
   %share1_each = tile.expand %share1 dim 1 : !row -> !o
-  %share2_each = tile.expand %share2 dim 1 : !row -> !o
-  %o_tile = tile.expr %acc1 * %share1_each - %acc2 * %share2_each : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
-  tile.store %o_tile, %o[%b, %h, %m, %c]
-      : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
+  %o_tile = tile.expr %acc1 * %share1_each - %acc2 * expand(%share2, 1) : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
+  tile.store %o_tile, %o[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !v_view
 
   %saves = tile.param SAVE : i1
   scf.if %saves {
-    %inverse2 = tile.map @quotient_or_zero(%sum2, %one) : (!row, !acc) -> !row
+    %inverse2 = tile.expr map @quotient_or_zero(%sum2, %one) : !row
     %saved_tile = tile.expr %acc2 * expand(%inverse2, 1) : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
-    tile.store %saved_tile, %o2[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
+    tile.store %saved_tile, %o2[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !v_view
     // One of the instances that share these queries.
     %is_first = tile.expr %bv == 0 : i32
     scf.if %is_first {
-      %lse1 = tile.map @log_sum(%max1, %sum1) : (!row, !row) -> !row
-      %lse2 = tile.map @log_sum(%max2, %sum2) : (!row, !row) -> !row
+      %lse1 = tile.expr map @log_sum(%max1, %sum1) : !row
+      %lse2 = tile.expr map @log_sum(%max2, %sum2) : !row
       %h1 = arith.addi %h, %h : i32
       %h2 = tile.expr %h1 + 1 : i32
-      tile.store %lse1, %lse[%b, %h1, %m] : !row, !tile.view<[?, ?, ?], ACC>
-      tile.store %lse2, %lse[%b, %h2, %m] : !row, !tile.view<[?, ?, ?], ACC>
+      tile.store %lse1, %lse[%b, %h1, %m] : !row, !row_view
+      tile.store %lse2, %lse[%b, %h2, %m] : !row, !row_view
     }
   }
 }

@@ -20,18 +20,6 @@
 tile.link "lib/pairs.mlir"
 tile.link "lib/softmax.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
-!pair = !tile.tile<[OWN, OTHER], ACC>
-!weight = !tile.tile<[OWN, OTHER], T>
-!held = !tile.tile<[OWN, OTHER], HELD>
-!keep = !tile.tile<[OWN, OTHER], i1>
-!pos  = !tile.tile<[OWN, OTHER], i32>
-!sum_v    = !tile.tile<[OWN, DVP], ACC>
-!own_row  = !tile.tile<[OWN], ACC>
-!acc  = !tile.param<ACC>
-
 tile.capture @lambda : !tile.view<[?], f32> require(2 * dim(lambda, 0) == dim(q, 1))
 
 tile.program @differential_attention_backward
@@ -47,9 +35,7 @@ tile.program @differential_attention_backward
 }
 
 func.func private @lambda_of(%h: i32) -> !acc {
-  %lambda = tile.at @lambda[%h] : f32
-  %acc = tile.cast %lambda : f32 -> !acc
-  return %acc : !acc
+  tile.result cast(@lambda[%h] : f32) : !acc
 }
 
 // LSE in base 2 and delta of one softmax. O1 = O + lambda * O2
@@ -59,32 +45,21 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %o2: !sum_v, %lse: !own_r
   %terms2 = arith.mulf %do, %o2 : !sum_v
   %sum = tile.reduce add %terms dim 1 : !sum_v -> !own_row
   %delta2 = tile.reduce add %terms2 dim 1 : !sum_v -> !own_row
-  %lambda = func.call @lambda_of(%h) : (i32) -> !acc
+  %lambda = tile.expr @lambda_of(%h) : !acc
   %is_first = tile.expr %x == 0 : i32
-  %delta1 = tile.expr %sum + full(%lambda) * %delta2 : !own_row
-  %delta = arith.select %is_first, %delta1, %delta2 : !own_row
-  %none = tile.constant 0 : !own_row
-  %minus = arith.negf %delta2 : !own_row
-  %d_lambda = arith.select %is_first, %none, %minus : !own_row
+  %delta = tile.expr select(%is_first, %sum + full(%lambda) * %delta2, %delta2) : !own_row
+  %d_lambda = tile.expr select(%is_first, 0, neg(%delta2)) : !own_row
   tile.add_gradients @lambda_of(%h) seed %d_lambda : !own_row exact when (DETERMINISTIC) : (i32)
-  %base2 = tile.map @base2_or_zero(%lse) : (!own_row) -> !own_row
-  return %base2, %delta : !own_row, !own_row
+  tile.result map @base2_or_zero(%lse), %delta : !own_row, !own_row
 }
 
 // P of one softmax, times 1 or -lambda.
-func.func private @pair_weights(%s: !pair, %base2: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
-  %its_scale = tile.expr %scale * log2e : !acc
-  %scales = tile.full %its_scale : !pair
-  %lambda_f32 = tile.at @lambda[%h] : f32
-  %minus = tile.expr neg(cast(%lambda_f32 : f32)) : !acc
-  %is_first = tile.expr %x == 0 : i32
-  %share = tile.expr select(%is_first, 1, %minus) : !acc
-  %shares = tile.full %share : !pair
+func.func private @pair_weights(%s: !pair, %base2: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
+                                %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
+  %scales = tile.expr full(%scale * log2e) : !pair
+  %shares = tile.expr full(select(%x == 0, 1, neg(cast(@lambda[%h] : f32)))) : !pair
   %scores = arith.mulf %s, %scales fastmath<reassoc, contract> : !pair
   %kept = tile.expr select(%keep, %scores - %base2, minus_inf) fastmath<contract> : !pair
   %weights = tile.expr exp2(%kept) * %shares : !pair
-  %w = tile.cast %weights : !pair -> !weight
-  %held = tile.cast %weights : !pair -> !held
-  return %w, %held : !weight, !held
+  tile.result cast(%weights), cast(%weights) : !weight, !held
 }

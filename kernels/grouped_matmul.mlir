@@ -60,16 +60,9 @@ tile.kernel @grouped_matmul
       iter_args(%expert_old = %c0, %row_old = %c0, %rows_old = %c0, %begin = %c0, %blocks = %c0)
       -> (i32, i32, i32, i32, i32) : i32 {
     %end = tile.at %ends[%e] : !ends
-    %count = arith.subi %end, %begin : i32
-    %up = arith.addi %count, %last : i32
-    %own = arith.divsi %up, %block_m : i32
-    %blocks_next = arith.addi %blocks, %own : i32
-    %is_behind = arith.cmpi sge, %block, %blocks : i32
-    %is_before = arith.cmpi slt, %block, %blocks_next : i32
-    %is_own = arith.andi %is_behind, %is_before : i1
-    %inner = arith.subi %block, %blocks : i32
-    %skipped = arith.muli %inner, %block_m : i32
-    %row_own = arith.addi %begin, %skipped : i32
+    %blocks_next = tile.expr %blocks + (%end - %begin + %last) / %block_m : i32
+    %is_own = tile.expr and(%block >= %blocks, %block < %blocks_next) : i1
+    %row_own = tile.expr %begin + (%block - %blocks) * %block_m : i32
     %rows_own = arith.subi %end, %row_own : i32
     %expert_new = arith.select %is_own, %e, %expert_old : i32
     %row_new = arith.select %is_own, %row_own, %row_old : i32
@@ -79,8 +72,7 @@ tile.kernel @grouped_matmul
   %a_own = tile.subview %a dim 0 from %row size %rows : !view
   %c_own = tile.subview %c dim 0 from %row size %rows : !tile.view<[?, ?], TC>
   %all = tile.dim %a, 1 : !view
-  %any = arith.cmpi sgt, %rows, %c0 : i32
-  %depth = arith.select %any, %all, %c0 : i32
+  %depth = tile.expr select(%rows > %c0, %all, %c0) : i32
 
   %no_sum = tile.constant 0.0 : !c
   %sum = scf.for %k = %c0 to %depth step %block_k iter_args(%sum_old = %no_sum) -> (!c) : i32 {

@@ -74,8 +74,7 @@ tile.kernel @int4_matmul
     %first = arith.muli %w, %c8 : i32
     // Rows of a behind K are zero, so that the digits there do not matter.
     %sum_new = scf.for %j = %c0 to %c8 step %c1 iter_args(%sum_old = %sum_words) -> (!c) : i32 {
-      %inner = arith.muli %j, %part : i32
-      %k = arith.addi %first, %inner : i32
+      %k = tile.expr %first + %j * %part : i32
       %g = arith.divsi %k, %group : i32
       %scale_row = tile.load %scales[%g, %n] : !view -> !row
       %zero_row = tile.load %zeros[%g, %n] pad %eight : !tile.param<T> in : !view -> !row
@@ -83,16 +82,11 @@ tile.kernel @int4_matmul
       %zero_f32 = tile.cast %zero_row : !row -> !row_f32
       %scale_each = tile.expand %scale_f32 dim 0 : !row_f32 -> !b_f32
       %zero_each = tile.expand %zero_f32 dim 0 : !row_f32 -> !b_f32
-      %shift = arith.muli %j, %c4 : i32
-      %shifts = tile.full %shift : !packed
+      %shifts = tile.expr full(%j * %c4) : !packed
       %moved = arith.shrui %words_tile, %shifts : !packed
       %digits = arith.andi %moved, %digit_mask : !packed
-      %digits_f32 = tile.cast %digits : !packed -> !b_f32
-      %centered = arith.subf %digits_f32, %zero_each : !b_f32
-      %scaled = arith.mulf %centered, %scale_each : !b_f32
-      %b_tile = tile.cast %scaled : !b_f32 -> !b
-      %a_tile = tile.load %a[%m, %k] : !view -> !a
-      %product = tile.dot %a_tile, %b_tile, %sum_old : !a, !b -> !c
+      %b_tile = tile.expr cast((cast(%digits) - %zero_each) * %scale_each : !b_f32) : !b
+      %product = tile.expr dot(load %a[%m, %k] : !a, %b_tile, %sum_old) : !c
       scf.yield %product : !c
     }
     scf.yield %sum_new : !c

@@ -35,8 +35,7 @@ tile.kernel @layer_norm
     params(N: int, T: type in [f16, bf16, f32, f64],
            BLOCK_M: int in [1, 2, 4, 8, 16] = select(N <= 1024, 4, select(N <= 2048, 2, 1)),
            let NP: int = padded_for("shares", N, N, T), let ACC: type = accumulator(T))
-    require(N <= 16384,
-            dim(y, 0) == dim(x, 0), dim(mean, 0) == dim(x, 0), dim(rstd, 0) == dim(x, 0))
+    require(N <= 16384, dim(y, 0) == dim(x, 0), dim(mean, 0) == dim(x, 0), dim(rstd, 0) == dim(x, 0))
     (%x: !tile.view<[?, N], T>, %weight, %bias: optional !tile.view<[N], T>, %y: !tile.view<[?, N], T>,
      %mean, %rstd: optional !tile.view<[?], ACC>, %eps: f32)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
@@ -44,26 +43,17 @@ tile.kernel @layer_norm
   %n = tile.param N : i32
   %c0 = arith.constant 0 : i32
 
-  %length = tile.cast %n : i32 -> !acc
-  %lengths = tile.full %length : !row
-  %x_tile = tile.load %x[%m, 0] : !tile.view<[?, N], T> -> !x
-  %x_acc = tile.cast %x_tile : !x -> !s
-  %sum = tile.reduce add %x_acc dim 1 : !s -> !row
-  %mean_row = arith.divf %sum, %lengths : !row
+  %lengths = tile.expr full(cast(%n)) : !row
+  %x_acc = tile.expr cast(load %x[%m, 0] : !x) : !s
+  %mean_row = tile.expr reduce add(%x_acc, 1) / %lengths : !row
   %mean_each = tile.expand %mean_row dim 1 : !row -> !s
 
   // The padding of x is zero, not the mean. Exclude it from the variance.
-  %zero = arith.constant 0.0 : !acc
-  %zeros = tile.full %zero : !s
-  %column = tile.iota %c0 dim 1 : !tile.tile<[BLOCK_M, NP], i32>
-  %inside = tile.expr %column < full(N) : !tile.tile<[BLOCK_M, NP], i32>
+  %zeros = tile.expr full(0.0) : !s
+  %inside = tile.expr iota(%c0, 1) < full(N) : !tile.tile<[BLOCK_M, NP], i32>
   %centered = tile.expr select(%inside, %x_acc - %mean_each, %zeros) : !s
 
-  %square = arith.mulf %centered, %centered : !s
-  %square_sum = tile.reduce add %square dim 1 : !s -> !row
-  %variance = arith.divf %square_sum, %lengths : !row
-  %eps_acc = tile.cast %eps : f32 -> !acc
-  %rstd_row = tile.expr rsqrt(%variance + full(%eps_acc)) : !row
+  %rstd_row = tile.expr rsqrt(reduce add(%centered * %centered, 1) / %lengths + full(cast(%eps))) : !row
   %normal = tile.expr %centered * expand(%rstd_row, 1) : !s
 
   // An absent weight reads as its pad, one; an absent bias reads as zero.

@@ -66,8 +66,7 @@ tile.kernel @linear_attention
   %c = tile.expr %bv * BLOCK_V : i32
   %rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>
 
-  %zero = arith.constant 0.0 : !acc
-  %nothing = tile.full %zero : !s
+  %nothing = tile.expr full(0.0) : !s
   %scales = tile.full %scale : !o
 
   // The causal mask within a chunk is the same for all chunks.
@@ -81,12 +80,9 @@ tile.kernel @linear_attention
     %k_tile = tile.load %k[%b, %h, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
     %v_tile = tile.load %v[%b, %h, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
 
-    %s = tile.dot %q_tile, %k_tile transpose_b : !k, !k -> !s
-    %p = tile.expr select(%keep, %s, %nothing) : !s -> !p
+    %p = tile.expr select(%keep, dot(%q_tile, %k_tile transpose_b), %nothing) : !s -> !p
 
-    %state_tile = tile.cast %state : !state -> !tile.tile<[DP, BLOCK_V], T>
-    %from_before = tile.dot %q_tile, %state_tile : !k, !tile.tile<[DP, BLOCK_V], T> -> !o
-    %sum = tile.dot %p, %v_tile, %from_before : !p, !v -> !o
+    %sum = tile.expr dot(%p, %v_tile, dot(%q_tile, cast(%state) : !tile.tile<[DP, BLOCK_V], T>) : !o) : !o
     %state_new = tile.dot %k_tile, %v_tile, %state transpose_a : !k, !v -> !state
 
     %o_tile = tile.expr %sum * %scales : !o -> !v

@@ -41,8 +41,7 @@ tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
            ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "none",
            BLOCK_M, BLOCK_N, BLOCK_K: int = block(), let ACC: type = accumulator(T))
-    require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),
-            dim(bias, 0) == dim(b, 1))
+    require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1), dim(bias, 0) == dim(b, 1))
     (%a, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>, %c: !tile.view<[?, ?], TC>, %alpha: f32)
     grid(%bn = ceildiv(dim(c, 1), BLOCK_N), %bm = ceildiv(dim(c, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32
@@ -51,21 +50,14 @@ tile.kernel @matmul
   %n = tile.expr %bn * BLOCK_N : i32
   %depth = tile.dim %a, 1 : !tile.view<[?, ?], T>
 
-  %zero = arith.constant 0.0 : !acc
-  %no_sum = tile.full %zero : !c
+  %no_sum = tile.expr full(0.0) : !c
   // The last iteration may extend beyond K, where both operands read as zero.
   %sum = scf.for %k = %c0 to %depth step %block_k iter_args(%sum_old = %no_sum) -> (!c) : i32 {
-    %a_tile = tile.load %a[%m, %k] : !tile.view<[?, ?], T> -> !a
-    %b_tile = tile.load %b[%k, %n] : !tile.view<[?, ?], T> -> !b
-    %sum_new = tile.dot %a_tile, %b_tile, %sum_old : !a, !b -> !c
+    %sum_new = tile.expr dot(load %a[%m, %k] : !a, load %b[%k, %n] : !b, %sum_old) : !c
     scf.yield %sum_new : !c
   } {tile.combine = @add_parts}
 
-  %alpha_acc = tile.cast %alpha : f32 -> !acc
-  %scaled = tile.expr %sum * full(%alpha_acc) : !c
-  %bias_row = tile.load %bias[%n] : !tile.view<[?], TC> -> !tile.tile<[BLOCK_N], TC>
-  %biased = tile.expr %scaled + expand(cast(%bias_row : !tile.tile<[BLOCK_N], TC>), 0) : !c
-  %result = tile.map @activation(%biased) : (!c) -> !c
-  %rounded = tile.cast %result : !c -> !tile.tile<[BLOCK_M, BLOCK_N], TC>
+  %biased = tile.expr %sum * full(cast(%alpha)) + expand(cast(load %bias[%n] : !tile.tile<[BLOCK_N], TC>), 0) : !c
+  %rounded = tile.expr cast(map @activation(%biased) : !c) : !tile.tile<[BLOCK_M, BLOCK_N], TC>
   tile.store %rounded, %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], TC>, !tile.view<[?, ?], TC>
 }

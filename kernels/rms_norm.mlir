@@ -53,56 +53,34 @@ tile.kernel @rms_norm
     (%x: !x_view, %residual: optional !x_view, %weight: optional !tile.view<[N], T>, %sum: optional !x_view,
      %y: !y_view, %scales: !tile.view<[?], f32> when (QUANTIZED), %rstd: optional !tile.view<[?], ACC>, %eps: f32)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
+  %m = tile.expr %bm * BLOCK_M : i32
   %n = tile.param N : i32
   %quantized = tile.param QUANTIZED : i1
 
   // An absent residual reads as zero, and so does the padding, which adds nothing to the sum of squares.
   %x_tile = tile.load %x[%m, 0] : !x_view -> !x
   %residual_tile = tile.load %residual[%m, 0] : !x_view -> !x
-  %x_acc = tile.cast %x_tile : !x -> !s
-  %residual_acc = tile.cast %residual_tile : !x -> !s
-  %exact = arith.addf %x_acc, %residual_acc : !s
-  %rounded = tile.cast %exact : !s -> !x
+  %rounded = tile.expr cast(cast(%x_tile) + cast(%residual_tile) : !s) : !x
   tile.store %rounded, %sum[%m, 0] : !x, !x_view
   %sum_acc = tile.cast %rounded : !x -> !s
 
-  %length = tile.cast %n : i32 -> !acc
-  %lengths = tile.full %length : !row
-  %square = arith.mulf %sum_acc, %sum_acc : !s
-  %square_sum = tile.reduce add %square dim 1 : !s
-  %mean_square = arith.divf %square_sum, %lengths : !row
-  %eps_acc = tile.cast %eps : f32 -> !acc
-  %epsilons = tile.full %eps_acc : !row
-  %raised = arith.addf %mean_square, %epsilons : !row
-  %rstd_row = math.rsqrt %raised : !row
+  %lengths = tile.expr full(cast(%n)) : !row
+  %rstd_row = tile.expr rsqrt(reduce add(%sum_acc * %sum_acc, 1) / %lengths + full(cast(%eps))) : !row
   tile.store %rstd_row, %rstd[%m] : !row, !tile.view<[?], ACC>
-  %rstd_each = tile.expand %rstd_row dim 1 : !row -> !s
-  %normal = arith.mulf %sum_acc, %rstd_each : !s
+  %normal = tile.expr %sum_acc * expand(%rstd_row, 1) : !s
 
   %one = arith.constant 1.0 : !tile.param<T>
   %weight_tile = tile.load %weight[0] pad %one : !tile.param<T> in : !tile.view<[N], T> -> !gain
-  %weight_acc = tile.cast %weight_tile : !gain -> !tile.tile<[NP], ACC>
-  %weight_each = tile.expand %weight_acc dim 0 : !tile.tile<[NP], ACC> -> !s
-  %weighted = arith.mulf %normal, %weight_each : !s
+  %weighted = tile.expr %normal * expand(cast(%weight_tile), 0) : !s
 
   %result = scf.if %quantized -> (!s) {
-    %magnitudes = math.absf %weighted : !s
-    %largest = tile.reduce max %magnitudes dim 1 : !s
-    %limit_int = tile.param LIMIT : i32
-    %limit = tile.cast %limit_int : i32 -> !acc
-    %limits = tile.full %limit : !row
-    %quotient = arith.divf %largest, %limits : !row
+    %quotient = tile.expr reduce max(abs(%weighted), 1) / full(cast(LIMIT : i32)) : !row
     // 2^-126, whose inverse is finite. A row of zeros has it.
     %least = tile.constant 1.17549435e-38 : !row
     %scale = arith.maximumf %quotient, %least : !row
     %scale_f32 = tile.cast %scale : !row -> !row_f32
     tile.store %scale_f32, %scales[%m] : !row_f32, !tile.view<[?], f32>
-    %ones = tile.constant 1 : !row
-    %inverse = arith.divf %ones, %scale : !row
-    %inverse_each = tile.expand %inverse dim 1 : !row -> !s
-    %scaled = arith.mulf %weighted, %inverse_each : !s
+    %scaled = tile.expr %weighted * expand(1 / %scale, 1) : !s
     scf.yield %scaled : !s
   } else {
     scf.yield %weighted : !s

@@ -37,12 +37,10 @@ tile.kernel @row_softmax
   %m = tile.expr %bm * BLOCK_M : i32
   %columns = tile.dim %x, 1 : !tile.view<[?, ?], T>
 
-  %scale_base2 = tile.expr %scale * log2e : !acc
-  %scales = tile.full %scale_base2 : !s
+  %scales = tile.expr full(%scale * log2e) : !s
   %zero = arith.constant 0.0 : !acc
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !row
+  %no_max = tile.expr full(@lowest()) : !row
   %no_sum = tile.full %zero : !row
   %beyond = tile.full %minus_inf : !s
   %limit = tile.full %columns : !tile.tile<[BLOCK_M, BLOCK_N], i32>
@@ -57,8 +55,7 @@ tile.kernel @row_softmax
     %inside = arith.cmpi slt, %position, %limit : !tile.tile<[BLOCK_M, BLOCK_N], i32>
     %base2 = tile.select %inside, %scaled, %beyond : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
 
-    %max_block = tile.reduce max %base2 dim 1 : !s -> !row
-    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_new = tile.expr max(%max_old, reduce max(%base2, 1)) : !row
     %max_each = tile.expand %max_new dim 1 : !row -> !s
     %below = arith.subf %base2, %max_each : !s
     %p = math.exp2 %below : !s
@@ -69,8 +66,7 @@ tile.kernel @row_softmax
   }
 
   %max_each = tile.expand %max dim 1 : !row -> !s
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !s
+  %inverse_each = tile.expr expand(map @reciprocal_or_zero(%sum), 1) : !s
   scf.for %n = %c0 to %columns step %block_n : i32 {
     %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
     %x_acc = tile.cast %x_tile : !x -> !s

@@ -49,8 +49,7 @@ tile.kernel @swiglu
   %depth = tile.dim %x, 1 : !view
   %transposed = tile.param TRANSPOSED : i1
 
-  %zero = arith.constant 0.0 : !acc
-  %no_sum = tile.full %zero : !y
+  %no_sum = tile.expr full(0.0) : !y
   // The last iteration may extend beyond K, where all operands read as zero.
   %gate, %up = scf.for %k = %c0 to %depth step %block_k
       iter_args(%gate_old = %no_sum, %up_old = %no_sum) -> (!y, !y) : i32 {
@@ -71,7 +70,6 @@ tile.kernel @swiglu
     scf.yield %gate_new, %up_new : !y, !y
   }
 
-  %active = tile.map @activation(%gate) : (!y) -> !y
-  %rounded = tile.expr %active * %up : !y -> !tile.tile<[BLOCK_M, BLOCK_N], T>
+  %rounded = tile.expr map @activation(%gate) * %up : !y -> !tile.tile<[BLOCK_M, BLOCK_N], T>
   tile.store %rounded, %y[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
 }

@@ -29,21 +29,10 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/weights.mlir"
 
-!qk_view = !tile.view<[?, ?, ?, D], T>
-!v_view  = !tile.view<[?, ?, ?, DV], T>
-!q    = !tile.tile<[BLOCK_M, DP], T>
-!k    = !tile.tile<[BLOCK_N, DP], T>
-!v    = !tile.tile<[BLOCK_N, DVP], T>
-!s    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!w    = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o    = !tile.tile<[BLOCK_M, DVP], ACC>
-!acc  = !tile.param<ACC>
-
 tile.kernel @tanh_attention
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           let SHARD: flag = false, BLOCK_M, BLOCK_N: int = block(), let DP: int = padded_for("depth", D, DV, T),
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, let SHARD: flag = false,
+           BLOCK_M, BLOCK_N: int = block(), let DP: int = padded_for("depth", D, DV, T),
            let DVP: int = padded_for("columns", DV, D, T), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), same_dims(v, k, 1, 2),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(o, q, 0, 1, 2), finite(scale),
@@ -54,8 +43,8 @@ tile.kernel @tanh_attention
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %hk = tile.expr @key_head(%h, %q, %k) : i32
+  %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
   // The last queries attend the most keys under a causal mask, and start first to balance the load.
   %m = tile.expr select(param(CAUSAL == "none"), %bm, ceildiv(%queries, BLOCK_M) - 1 - %bm) * BLOCK_M : i32
   %scales = tile.full %scale : !s
@@ -66,11 +55,8 @@ tile.kernel @tanh_attention
       keep %keep : !keep iter_args(%old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %scaled = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-    %weights = tile.map @weight(%scaled) : (!s) -> !s
-    %w = tile.expr select(%keep, %weights, 0) : !s -> !w
-    %new = tile.dot %w, %v_tile, %old : !w, !v -> !o
+    %scaled = tile.expr dot(%q_tile, %k_tile transpose_b) * %scales fastmath<reassoc, contract> : !s
+    %new = tile.expr dot(cast(select(%keep, map @weight(%scaled), 0) : !s) : !p, %v_tile, %old) : !o
     tile.yield %new : !o
   }
   %o_tile = tile.cast %sum : !o -> !tile.tile<[BLOCK_M, DVP], T>

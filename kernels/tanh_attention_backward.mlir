@@ -16,15 +16,6 @@
 tile.link "lib/pairs.mlir"
 tile.link "lib/weights.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!pair = !tile.tile<[OWN, OTHER], ACC>
-!weight = !tile.tile<[OWN, OTHER], T>
-!held = !tile.tile<[OWN, OTHER], HELD>
-!keep = !tile.tile<[OWN, OTHER], i1>
-!pos  = !tile.tile<[OWN, OTHER], i32>
-!acc  = !tile.param<ACC>
-
 tile.program @tanh_attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW, DETERMINISTIC: flag = false,
@@ -34,13 +25,11 @@ tile.program @tanh_attention_backward
   tile.call @pairs() with (MAPS = 1, ROWS = false)
 }
 
-func.func private @pair_weights(%s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
+func.func private @pair_weights(%s: !pair, %row: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
+                                %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
   %one = tile.constant 1.0 : !pair
   %scaled = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
-  %weights = tile.map @weight(%scaled) : (!pair) -> !pair
-  %w = tile.expr select(%keep, %weights, 0) : !pair -> !weight
+  %w = tile.expr select(%keep, map @weight(%scaled), 0) : !pair -> !weight
   %slopes = tile.map_gradient @weight(%scaled) wrt 0 seed %one : !pair : (!pair) -> !pair
-  %held = tile.expr select(%keep, %slopes, 0) : !pair -> !held
-  return %w, %held : !weight, !held
+  tile.result %w, cast(select(%keep, %slopes, 0) : !pair) : !weight, !held
 }

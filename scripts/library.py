@@ -27,7 +27,8 @@ The functions in `kernels/lib`, which `tile.link "lib/NAME.mlir"` makes availabl
 these files. A kernel declares the parameters that a function needs; a function that is not called needs none. A
 function that is marked as replaceable is replaced by that of a file which is linked [by one of these
 rules](../guide/combine.md#make-a-function-of-your-kernel-replaceable). Types that begin with `!` are those of the file,
-which lists them.
+which lists them, or else of one that it links: [types.mlir](#typesmlir), or [pair_types.mlir](#pair_typesmlir) for
+backwards.
 """
 ALIAS = re.compile(r"^(!\w+)\s*=\s*(.*)$")
 DEFINITION = re.compile(r"^(func\.func private|tile\.kernel|tile\.program)\s+(@\w+)")
@@ -99,6 +100,20 @@ class File:
         return number
 
 
+def add_linked_aliases(files):
+    """Sets the types that a file knows: its own, or else those of the files that it links."""
+    named = {file.name: file for file in files}
+
+    def collect(file):
+        known = {}
+        for name in file.links:
+            known |= collect(named[name])
+        return known | file.aliases
+
+    for file in files:
+        file.known = collect(file)
+
+
 def needs(files):
     """{(file, function): the parameters that a kernel declares for it}."""
     owners = {function.name: (file, function) for file in files for function in file.functions}
@@ -109,7 +124,7 @@ def needs(files):
         seen.add(function.name)
         found = set(function.parameters) - function.own
         for name in function.types:
-            found |= set(PARAMETER.findall(re.sub(r'"[^"]*"', "", file.aliases.get(name, ""))))
+            found |= set(PARAMETER.findall(re.sub(r'"[^"]*"', "", file.known.get(name, ""))))
         for name in function.calls & set(owners):
             found |= collect(*owners[name], seen)
         return found - function.own
@@ -141,11 +156,13 @@ def description_of(file):
 
 
 def document(files):
+    add_linked_aliases(files)
     needed, text = needs(files), [INTRODUCTION]
     for file in files:
         text.append(f"## {file.name}\n\n{description_of(file)}\n")
         used = {name for function in file.functions for name in re.findall(r"!\w+\b(?!\.)", function.signature)}
-        if aliases := [f"{name} = {type}" for name, type in file.aliases.items() if name in used]:
+        listed = [name for name in file.aliases if name in used or not file.functions]
+        if aliases := [f"{name} = {file.aliases[name]}" for name in listed]:
             text.append("```mlir\n" + "\n".join(aliases) + "\n```\n")
         for function in file.functions:
             notes = []

@@ -47,7 +47,7 @@ def Tile_Dialect : Dialect {
     /// For a name that no operation has: reports it, with the nearest.
     std::optional<ParseOpHook> getParseOperationHook(::llvm::StringRef name) const override;
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::scf::SCFDialect"];
 }
 
 #endif // TILEWRIGHT_DIALECT_TILE_TILEDIALECT_TD

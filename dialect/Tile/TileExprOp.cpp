@@ -1,361 +1,20 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile.expr: its formulas. Parsing builds the operations of the body, so that their verifiers check
-// them; printing goes back from the last of them.
+// tile.expr and tile.result: formulas. Printing goes back from the last operation of each.
 
-#include "dialect/Tile/Formula.h"
-#include "dialect/Tile/TileParsing.h"
+#include "dialect/Tile/FormulaTree.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
-
-#include <memory>
 
 using namespace mlir;
 using namespace tilewright::tile;
 
 namespace tilewright::tile::formula {
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Parser
-//===----------------------------------------------------------------------===//
-
-/// Far above handwritten formulas; protects the stack from hostile input.
-constexpr unsigned kMaxDepth = 64;
-constexpr unsigned kMaxNodes = 1024;
-
-struct Node {
-  enum Kind { Operand, Number, Param, Call } kind = Call;
-  SMLoc loc;
-  OpAsmParser::UnresolvedOperand operand;
-  Attribute number; ///< an integer or a float
-  ExprAttr param;
-  StringRef word; ///< of a call
-  Type from;      ///< of the operand of a cast
-  int64_t dim = 0;
-  SmallVector<std::unique_ptr<Node>, 3> operands = {};
-};
-using NodePtr = std::unique_ptr<Node>;
-
-class FormulaParser {
-public:
-  explicit FormulaParser(OpAsmParser &parser) : parser(parser) {}
-
-  ParseResult parseComparison(NodePtr &result) {
-    if (depth >= kMaxDepth)
-      return parser.emitError(parser.getCurrentLocation(), "a formula may be nested at most ")
-             << kMaxDepth << " levels deep, but got more; name parts of it by another tile.expr";
-    ++depth;
-    ParseResult parsed = parseComparisonUnbounded(result);
-    --depth;
-    return parsed;
-  }
-
-private:
-  ParseResult make(NodePtr &result, SMLoc loc, StringRef word, NodePtr a = {}, NodePtr b = {}) {
-    if (++nodes > kMaxNodes)
-      return parser.emitError(loc, "a formula may have at most ")
-             << kMaxNodes << " operations, but got more; name parts of it by another tile.expr";
-    auto node = std::make_unique<Node>();
-    node->loc = loc;
-    node->word = word;
-    for (NodePtr *operand : {&a, &b})
-      if (*operand)
-        node->operands.push_back(std::move(*operand));
-    result = std::move(node);
-    return success();
-  }
-
-  ParseResult parseComparisonUnbounded(NodePtr &result) {
-    if (parseSum(result))
-      return failure();
-    SMLoc loc = parser.getCurrentLocation();
-    StringRef word;
-    if (succeeded(parser.parseOptionalLess()))
-      word = succeeded(parser.parseOptionalEqual()) ? "<=" : "<";
-    else if (succeeded(parser.parseOptionalGreater()))
-      word = succeeded(parser.parseOptionalEqual()) ? ">=" : ">";
-    else if (succeeded(parser.parseOptionalEqual()))
-      word = "==";
-    else
-      return success();
-    NodePtr other;
-    if ((word == "==" && parser.parseEqual()) || parseSum(other))
-      return failure();
-    return make(result, loc, word, std::move(result), std::move(other));
-  }
-
-  ParseResult parseSum(NodePtr &result) {
-    if (parseProduct(result))
-      return failure();
-    while (true) {
-      SMLoc loc = parser.getCurrentLocation();
-      StringRef word;
-      if (succeeded(parser.parseOptionalPlus()))
-        word = "+";
-      else if (succeeded(parser.parseOptionalMinus()))
-        word = "-";
-      else
-        return success();
-      NodePtr other;
-      if (parseProduct(other) || make(result, loc, word, std::move(result), std::move(other)))
-        return failure();
-    }
-  }
-
-  ParseResult parseProduct(NodePtr &result) {
-    if (parsePrimary(result))
-      return failure();
-    while (true) {
-      SMLoc loc = parser.getCurrentLocation();
-      StringRef word;
-      if (succeeded(parser.parseOptionalStar()))
-        word = "*";
-      else if (succeeded(parser.parseOptionalSlash()))
-        word = "/";
-      else
-        return success();
-      NodePtr other;
-      if (parsePrimary(other) || make(result, loc, word, std::move(result), std::move(other)))
-        return failure();
-    }
-  }
-
-  ParseResult parsePrimary(NodePtr &result) {
-    SMLoc loc = parser.getCurrentLocation();
-    if (succeeded(parser.parseOptionalLParen()))
-      return failure(parseComparison(result) || parser.parseRParen());
-    if (make(result, loc, {}))
-      return failure();
-    OptionalParseResult operand = parser.parseOptionalOperand(result->operand);
-    if (operand.has_value()) {
-      result->kind = Node::Operand;
-      return *operand;
-    }
-    StringRef word;
-    if (succeeded(parser.parseOptionalKeyword(&word)))
-      return parseWord(*result, word);
-    return parseNumber(*result);
-  }
-
-  ParseResult parseNumber(Node &node) {
-    node.kind = Node::Number;
-    Builder &builder = parser.getBuilder();
-    bool isNegative = succeeded(parser.parseOptionalMinus());
-    const char *at = parser.getCurrentLocation().getPointer();
-    if (!llvm::isDigit(*at))
-      return parser.emitError(parser.getCurrentLocation(),
-                              isNegative
-                                  ? "expected a number behind the sign; write neg(x) for the "
-                                    "negative of a value"
-                                  : "expected a value, a number, a name or '(' in a formula");
-    int64_t integer;
-    double number;
-    OptionalParseResult parsed = parser.parseOptionalInteger(integer);
-    if (parsed.has_value() ? failed(*parsed) : failed(parser.parseFloat(number)))
-      return failure();
-    node.number = parsed.has_value()
-                      ? Attribute(builder.getI64IntegerAttr(isNegative ? -integer : integer))
-                      : builder.getF64FloatAttr(isNegative ? -number : number);
-    return success();
-  }
-
-  /// A function and its operands, a constant, or a parameter.
-  ParseResult parseWord(Node &node, StringRef word) {
-    node.word = word;
-    for (auto [name, number] : numbers)
-      if (word == name) {
-        node.kind = Node::Number;
-        node.number = parser.getBuilder().getF64FloatAttr(number);
-        return success();
-      }
-    if (failed(parser.parseOptionalLParen())) {
-      node.kind = Node::Param;
-      node.param = ExprAttr::getName(parser.getContext(), word);
-      return success();
-    }
-    if (word == "param") {
-      node.kind = Node::Param;
-      return failure(parseExprText(parser, node.param) || parser.parseRParen());
-    }
-    const Function *function = find(functions, word), *connective = find(connectives, word);
-    unsigned expected = function ? function->operands : 0;
-    if (word == "select")
-      expected = 3;
-    else if (connective || word == "ne")
-      expected = 2;
-    else if (word == "full" || word == "expand" || word == "cast")
-      expected = 1;
-    if (!expected)
-      return parser.emitError(node.loc, "formulas have no function '")
-             << word << "'; write param(...) for an expression over parameters";
-    for (unsigned i = 0; i < expected; ++i)
-      if ((i && parser.parseComma()) || parseComparison(node.operands.emplace_back()))
-        return failure();
-    if (word == "cast" && parser.parseColonType(node.from))
-      return failure();
-    if (word == "expand" && (parser.parseComma() || parser.parseInteger(node.dim)))
-      return failure();
-    return parser.parseRParen();
-  }
-
-  OpAsmParser &parser;
-  unsigned depth = 0, nodes = 0;
-};
-
-//===----------------------------------------------------------------------===//
-// Operations of a formula
-//===----------------------------------------------------------------------===//
-
-/// Whether it is a condition, as far as the node itself tells.
-bool isCondition(const Node &node) {
-  if (node.kind != Node::Call)
-    return false;
-  if (node.word == "select")
-    return isCondition(*node.operands[1]);
-  return find(comparisons, node.word) || find(connectives, node.word);
-}
-
-class FormulaBuilder {
-public:
-  FormulaBuilder(OpAsmParser &parser, OpBuilder &b, Attribute fastmath, Attribute overflow)
-      : parser(parser), b(b), fastmath(fastmath), overflow(overflow) {}
-
-  /// The value of a node, where numbers have the type; null after an error.
-  Value build(const Node &node, Type type, bool asCondition) {
-    bool isOfConditions = getElementType(type).isInteger(1);
-    Location loc = parser.getEncodedSourceLoc(node.loc);
-    Type result = asCondition && !isOfConditions ? getConditionType(type) : type;
-    if (node.kind == Node::Operand) {
-      SmallVector<Value, 1> value;
-      return failed(parser.resolveOperand(node.operand, result, value)) ? Value() : value.front();
-    }
-    if (node.kind == Node::Param)
-      return buildParam(node, loc, result);
-    if (isCondition(node) != (asCondition || isOfConditions) && node.word != "select")
-      return reject(node) << (asCondition || isOfConditions
-                                  ? "a condition is required here, but got a number; compare it"
-                                  : "a number is required here, but got a condition; write "
-                                    "select(condition, a, b)");
-    if (node.kind == Node::Number)
-      return buildNumber(node, loc, type);
-    if (node.word == "select")
-      return buildSelect(node, loc, type, result, asCondition);
-    if (node.word == "full" || node.word == "expand")
-      return buildTile(node, loc, type);
-    if (node.word == "cast") {
-      Value value = build(*node.operands[0], node.from, false);
-      return value ? Value(CastOp::create(b, loc, type, value)) : value;
-    }
-    if (const Comparison *comparison = find(comparisons, node.word)) {
-      Value a = build(*node.operands[0], type, false);
-      Value other = a ? build(*node.operands[1], type, false) : Value();
-      if (!other)
-        return {};
-      if (isOfFloats(type))
-        return arith::CmpFOp::create(b, loc, comparison->ofFloats, a, other);
-      return arith::CmpIOp::create(b, loc, comparison->ofIntegers, a, other);
-    }
-    const Function *connective = find(connectives, node.word);
-    const Function *function = connective ? connective : find(functions, node.word);
-    SmallVector<Value> operands;
-    for (const NodePtr &operand : node.operands) {
-      operands.push_back(build(*operand, type, connective));
-      if (!operands.back())
-        return {};
-    }
-    bool ofFloats = !connective && isOfFloats(type);
-    StringRef name = ofFloats ? function->ofFloats : function->ofIntegers;
-    if (name.empty())
-      return reject(node) << "'" << node.word << "' is a function of "
-                          << (ofFloats ? "integers" : "floats") << ", but the type is " << type
-                          << "; cast its operand with tile.cast";
-    OperationState state(loc, name);
-    state.addOperands(operands);
-    state.addTypes(result);
-    if (ofFloats && fastmath)
-      state.addAttribute("fastmath", fastmath);
-    if (!ofFloats && overflow && node.operands.size() == 2 && function->precedence &&
-        node.word != "/")
-      state.addAttribute("overflowFlags", overflow);
-    return b.create(state)->getResult(0);
-  }
-
-private:
-  struct Rejection {
-    InFlightDiagnostic diagnostic;
-    template <typename T> Rejection &operator<<(T &&part) {
-      diagnostic << part;
-      return *this;
-    }
-    operator Value() const { return {}; }
-  };
-  Rejection reject(const Node &node) { return {parser.emitError(node.loc)}; }
-
-  Value buildParam(const Node &node, Location loc, Type type) {
-    Type element = getElementType(type);
-    if (isOfFloats(type))
-      return reject(node) << "a parameter has no place in a formula of floats, whose type is "
-                          << type << "; cast it with tile.cast";
-    Value value = ParamOp::create(b, loc, element, node.param);
-    return isTile(type) ? Value(FullOp::create(b, loc, type, value)) : value;
-  }
-
-  Value buildNumber(const Node &node, Location loc, Type type) {
-    Attribute number = node.number;
-    auto integer = dyn_cast<IntegerAttr>(number);
-    if (integer && isOfFloats(type))
-      number = b.getF64FloatAttr(static_cast<double>(integer.getInt()));
-    if (!integer && !isOfFloats(type))
-      return reject(node) << "an integer is required here, since the type is " << type
-                          << ", but got a float; leave out its fraction, or cast the operands";
-    return ConstantOp::create(b, loc, type, number);
-  }
-
-  Value buildSelect(const Node &node, Location loc, Type type, Type result, bool asCondition) {
-    const Node &condition = *node.operands[0];
-    // A parameter is one condition for all elements.
-    bool isOne = condition.kind == Node::Param || !isTile(type);
-    Value chosen = condition.kind == Node::Param ? buildParam(condition, loc, b.getI1Type())
-                                                 : build(condition, type, true);
-    Value a = chosen ? build(*node.operands[1], type, asCondition) : Value();
-    Value other = a ? build(*node.operands[2], type, asCondition) : Value();
-    if (!other)
-      return {};
-    if (isOne)
-      return arith::SelectOp::create(b, loc, chosen, a, other);
-    return SelectOp::create(b, loc, result, chosen, a, other);
-  }
-
-  Value buildTile(const Node &node, Location loc, Type type) {
-    if (!isTile(type))
-      return reject(node) << "'" << node.word << "' makes a tile, but the type is " << type;
-    if (node.word == "full") {
-      Value value = build(*node.operands[0], getElementType(type), false);
-      return value ? Value(FullOp::create(b, loc, type, value)) : value;
-    }
-    SmallVector<Dim> dims = getDims(type);
-    if (node.dim < 0 || node.dim >= static_cast<int64_t>(dims.size()) || dims.size() < 2)
-      return reject(node)
-             << "must reduce one dimension of a tile and leave another, but got dimension "
-             << node.dim << " of " << type;
-    dims.erase(dims.begin() + node.dim);
-    Type source =
-        makeTile(b.getContext(), dims, getElementType(type), !isa<RankedTensorType>(type));
-    Value value = build(*node.operands[0], source, false);
-    return value ? Value(ExpandOp::create(b, loc, type, value, node.dim)) : value;
-  }
-
-  OpAsmParser &parser;
-  OpBuilder &b;
-  Attribute fastmath, overflow;
-};
-
-//===----------------------------------------------------------------------===//
-// Printer
-//===----------------------------------------------------------------------===//
 
 const Function *findFunction(Operation *op) {
   if (op->getNumResults() != 1)
@@ -380,14 +39,67 @@ StringRef findComparison(Operation *op) {
   return {};
 }
 
+/// Whether the values are all the results of one operation of the formula.
+bool isOneFormula(Operation *formula, ValueRange values) {
+  Operation *op = values.front().getDefiningOp();
+  return op && formula->isProperAncestor(op) && op->getNumResults() == values.size() &&
+         isa<func::CallOp, scf::IfOp>(op) &&
+         llvm::all_of(values, [&](Value each) { return each.getDefiningOp() == op; });
+}
+
 class FormulaPrinter {
 public:
-  FormulaPrinter(OpAsmPrinter &printer, Block *body) : printer(printer), body(body) {}
+  FormulaPrinter(OpAsmPrinter &printer, Operation *formula) : printer(printer), formula(formula) {}
+
+  /// What one formula yields.
+  void printAll(ValueRange values) {
+    Operation *op = values.front().getDefiningOp();
+    if (values.size() == 1)
+      return print(values.front());
+    if (!isOneFormula(formula, values)) {
+      printer << '(';
+      llvm::interleaveComma(values, printer, [&](Value each) { print(each); });
+      printer << ')';
+    } else if (auto call = dyn_cast<func::CallOp>(op)) {
+      printApplication(call.getCallee(), call.getOperands());
+    } else {
+      printChoice(cast<scf::IfOp>(op));
+    }
+  }
 
   void print(Value value, unsigned outer = 0) {
     Operation *op = value.getDefiningOp();
-    if (!op || op->getBlock() != body) {
+    if (!isOwn(op)) {
       printer << value;
+      return;
+    }
+    if (auto call = dyn_cast<func::CallOp>(op))
+      return printApplication(call.getCallee(), call.getOperands());
+    if (auto map = dyn_cast<MapOp>(op)) {
+      printer << "map ";
+      return printApplication(map.getFunction(), map.getOperands());
+    }
+    if (auto branch = dyn_cast<scf::IfOp>(op))
+      return printChoice(branch);
+    if (auto at = dyn_cast<AtOp>(op))
+      return printElement(at);
+    if (auto dim = dyn_cast<DimOp>(op)) {
+      printer << "dim(" << dim.getView() << ", " << static_cast<int64_t>(dim.getDim()) << ')';
+      return;
+    }
+    if (auto load = dyn_cast<LoadOp>(op))
+      return printLoad(load);
+    if (auto dot = dyn_cast<DotOp>(op)) {
+      printer << "dot(";
+      llvm::interleaveComma(dot.getOperands(), printer, [&](Value each) { printTyped(each); });
+      printer << (dot.getTransposeA() ? " transpose_a" : "")
+              << (dot.getTransposeB() ? " transpose_b" : "") << ')';
+      return;
+    }
+    if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      printer << "reduce " << stringifyReduceKind(reduce.getKind()) << '(';
+      printTyped(reduce.getSource());
+      printer << ", " << static_cast<int64_t>(reduce.getDim()) << ')';
       return;
     }
     if (auto constant = dyn_cast<ConstantOp>(op))
@@ -396,12 +108,14 @@ public:
       return printParam(param);
     if (auto full = dyn_cast<FullOp>(op)) {
       auto param = full.getValue().getDefiningOp<ParamOp>();
-      if (param && param->getBlock() == body)
+      if (param && isOwn(param))
         return printParam(param);
       return printCall("full", op);
     }
     if (isa<ExpandOp>(op))
       return printCall("expand", op);
+    if (isa<IotaOp>(op))
+      return printCall("iota", op);
     if (isa<CastOp>(op))
       return printCall("cast", op);
     if (isa<SelectOp, arith::SelectOp>(op))
@@ -413,13 +127,95 @@ public:
     if (!precedence || word == "ne")
       return printCall(word, op);
     printer << (precedence < outer ? "(" : "");
-    print(op->getOperand(0), std::max(precedence, kSum));
+    if (!comparison.empty() &&
+        llvm::none_of(op->getOperands(), [&](Value v) { return tells(v); })) {
+      printer << '(';
+      printTyped(op->getOperand(0));
+      printer << ')';
+    } else {
+      print(op->getOperand(0), std::max(precedence, kSum));
+    }
     printer << ' ' << word << ' ';
     print(op->getOperand(1), precedence + 1);
     printer << (precedence < outer ? ")" : "");
   }
 
 private:
+  bool isOwn(Operation *op) const { return op && formula->isProperAncestor(op); }
+
+  /// Whether the text of a formula tells its type: see inferType.
+  bool tells(Value value) const {
+    Operation *op = value.getDefiningOp();
+    if (!isOwn(op) || isa<DimOp>(op))
+      return true;
+    if (auto at = dyn_cast<AtOp>(op))
+      return !at.getCapture();
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return tells(reduce.getSource());
+    if (isa<SelectOp, arith::SelectOp>(op))
+      return tells(op->getOperand(1)) || tells(op->getOperand(2));
+    return findFunction(op) && llvm::any_of(op->getOperands(), [&](Value v) { return tells(v); });
+  }
+
+  /// With its type, if it is no value that has one.
+  void printTyped(Value value) {
+    print(value);
+    Operation *op = value.getDefiningOp();
+    if (!isOwn(op))
+      return;
+    // The type of a comparison is that of what it compares.
+    bool compares = !findComparison(op).empty();
+    printer << " : " << (compares ? op->getOperand(0).getType() : value.getType());
+  }
+
+  void printApplication(StringRef function, ValueRange arguments) {
+    printer.printSymbolName(function);
+    printer << '(';
+    llvm::interleaveComma(arguments, printer, [&](Value each) { printTyped(each); });
+    printer << ')';
+  }
+
+  void printChoice(scf::IfOp branch) {
+    printer << "choose(";
+    print(branch.getCondition());
+    for (Block *block : {branch.thenBlock(), branch.elseBlock()}) {
+      printer << ", ";
+      printAll(block->getTerminator()->getOperands());
+    }
+    printer << ')';
+  }
+
+  void printElement(AtOp at) {
+    if (at.getCapture())
+      printer.printSymbolName(*at.getCapture());
+    else
+      printer << at.getView();
+    if (!at.getStaticIndices().empty())
+      printIndices(at.getIndices(), at.getStaticIndices());
+  }
+
+  void printLoad(LoadOp load) {
+    printer << "load " << load.getView();
+    printIndices(load.getIndices(), load.getStaticIndices());
+    if (std::optional<ArrayRef<int64_t>> dims = load.getDims()) {
+      printer << " dims [";
+      llvm::interleaveComma(*dims, printer);
+      printer << ']';
+    }
+  }
+
+  void printIndices(OperandRange indices, ArrayRef<int64_t> integers) {
+    printer << '[';
+    unsigned next = 0;
+    llvm::interleaveComma(integers, printer, [&](int64_t index) {
+      if (ShapedType::isDynamic(index))
+        print(indices[next++]);
+      else
+        printer << index;
+    });
+    printer << ']';
+  }
+
   void printNumber(Attribute number) {
     auto value = dyn_cast<FloatAttr>(number);
     for (auto [word, known] : numbers)
@@ -445,12 +241,110 @@ private:
       printer << " : " << cast.getSource().getType();
     if (auto expand = dyn_cast<ExpandOp>(op))
       printer << ", " << static_cast<int64_t>(expand.getDim());
+    if (auto iota = dyn_cast<IotaOp>(op))
+      printer << ", " << static_cast<int64_t>(iota.getDim());
     printer << ')';
   }
 
   OpAsmPrinter &printer;
-  Block *body;
+  Operation *formula;
 };
+
+/// Parses formulas up to the end of the operation. `numbers` is the type of the numbers of a single
+/// one.
+ParseResult parseBody(OpAsmParser &parser, OperationState &result, bool isList, Type &numbers) {
+  MLIRContext *context = parser.getContext();
+  context->getOrLoadDialect<math::MathDialect>();
+  SmallVector<NodePtr> roots;
+  do {
+    if (parseFormula(parser, roots.emplace_back()))
+      return failure();
+  } while (isList && succeeded(parser.parseOptionalComma()));
+  Flags flags;
+  SmallVector<Type> types;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parseFlags(parser, flags) || parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  Type converted;
+  if (succeeded(parser.parseOptionalColon())) {
+    if (parser.getCurrentLocation(&loc) || parser.parseTypeList(types) ||
+        (!isList && succeeded(parser.parseOptionalArrow()) && parser.parseType(converted)))
+      return failure();
+  } else {
+    for (const NodePtr &root : roots) {
+      FailureOr<Type> type = inferType(parser, *root);
+      if (failed(type))
+        return failure();
+      if (!*type)
+        return parser.emitError(root->loc, "the operands do not tell the type of the formula; "
+                                           "write it behind a colon");
+      types.push_back(*type);
+    }
+  }
+  if (roots.size() > 1 && roots.size() != types.size())
+    return parser.emitError(loc, "must have a type for each of ")
+           << roots.size() << " formulas, but got " << types.size();
+  for (Type type : types)
+    if (roots.front()->kind != Node::Apply && roots.front()->kind != Node::Choice &&
+        !isTile(type) && !isElementType(type) && roots.size() == 1)
+      return parser.emitError(loc, "a formula must be of tiles or scalars, but got ") << type;
+
+  Block &block = result.addRegion()->emplaceBlock();
+  // The region has no operation yet that would tell the builder its context.
+  OpBuilder b(context);
+  b.setInsertionPointToStart(&block);
+  SmallVector<Value> values;
+  for (auto [i, root] : llvm::enumerate(roots)) {
+    ArrayRef<Type> own = roots.size() == 1 ? ArrayRef(types) : ArrayRef(types).slice(i, 1);
+    SmallVector<Value> built = buildFormula(parser, b, flags, *root, own, isCondition(*root));
+    if (built.empty())
+      return failure();
+    llvm::append_range(values, built);
+  }
+  if (converted)
+    values = {CastOp::create(b, values.front().getLoc(), converted, values.front())};
+  if (types.size() == 1)
+    numbers = types.front();
+  OperationState end(parser.getEncodedSourceLoc(parser.getNameLoc()), YieldOp::getOperationName());
+  end.addOperands(values);
+  b.create(end);
+  return success();
+}
+
+void printFlags(OpAsmPrinter &printer, Operation *formula) {
+  arith::FastMathFlags fastmath{};
+  arith::IntegerOverflowFlags overflow{};
+  formula->walk([&](Operation *op) {
+    if (auto flags = op->getAttrOfType<arith::FastMathFlagsAttr>("fastmath"))
+      fastmath = fastmath | flags.getValue();
+    if (auto flags = op->getAttrOfType<arith::IntegerOverflowFlagsAttr>("overflowFlags"))
+      overflow = overflow | flags.getValue();
+  });
+  if (fastmath != arith::FastMathFlags::none)
+    printer << " fastmath<" << arith::stringifyFastMathFlags(fastmath) << '>';
+  if (overflow != arith::IntegerOverflowFlags::none)
+    printer << " overflow<" << arith::stringifyIntegerOverflowFlags(overflow) << '>';
+}
+
+LogicalResult verifyBody(Operation *formula) {
+  Block &body = formula->getRegion(0).front();
+  auto end = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
+  if (!end || end.getValues().empty())
+    return formula->emitOpError("must end by yielding its results; use its custom assembly format");
+  WalkResult walk = body.walk([&](Operation *op) -> WalkResult {
+    auto load = dyn_cast<LoadOp>(op);
+    auto dot = dyn_cast<DotOp>(op);
+    if (op == end || (load && !load.getPad()) ||
+        (dot && dot.getPrecision() == DotPrecision::IEEE && !dot.getInterleaved()) ||
+        isa<ConstantOp, ParamOp, FullOp, ExpandOp, CastOp, SelectOp, arith::SelectOp, AtOp, DimOp,
+            IotaOp, MapOp, ReduceOp, func::CallOp, scf::IfOp, scf::YieldOp>(op) ||
+        findFunction(op) || !findComparison(op).empty())
+      return WalkResult::advance();
+    return op->emitOpError("has no place in a formula; use the custom assembly format of "
+                           "tile.expr");
+  });
+  return failure(walk.wasInterrupted());
+}
 
 } // namespace
 } // namespace tilewright::tile::formula
@@ -460,83 +354,84 @@ private:
 //===----------------------------------------------------------------------===//
 
 ParseResult ExprOp::parse(OpAsmParser &parser, OperationState &result) {
-  MLIRContext *context = parser.getContext();
-  context->getOrLoadDialect<math::MathDialect>();
-  formula::NodePtr root;
-  if (formula::FormulaParser(parser).parseComparison(root))
+  Type numbers;
+  if (formula::parseBody(parser, result, /*isList=*/false, numbers))
     return failure();
-  Attribute fastmath, overflow;
-  if (succeeded(parser.parseOptionalKeyword("fastmath")) &&
-      !(fastmath = arith::FastMathFlagsAttr::parse(parser, {})))
-    return failure();
-  if (succeeded(parser.parseOptionalKeyword("overflow")) &&
-      !(overflow = arith::IntegerOverflowFlagsAttr::parse(parser, {})))
-    return failure();
-  SMLoc loc;
-  Type type, converted;
-  if (parser.parseOptionalAttrDict(result.attributes) || parser.parseColon() ||
-      parser.getCurrentLocation(&loc) || parser.parseType(type))
-    return failure();
-  if (succeeded(parser.parseOptionalArrow()) && parser.parseType(converted))
-    return failure();
-  if (!isTile(type) && !isElementType(type))
-    return parser.emitError(loc, "a formula must be of tiles or scalars, but got ") << type;
-  result.addAttribute(getTypeAttrName(result.name), TypeAttr::get(type));
-
-  Region *body = result.addRegion();
-  Block &block = body->emplaceBlock();
-  // The region has no operation yet that would tell the builder its context.
-  OpBuilder b(context);
-  b.setInsertionPointToStart(&block);
-  Value value = formula::FormulaBuilder(parser, b, fastmath, overflow)
-                    .build(*root, type, formula::isCondition(*root));
-  if (!value)
-    return failure();
-  if (converted)
-    value = CastOp::create(b, value.getLoc(), converted, value);
-  OperationState end(parser.getEncodedSourceLoc(parser.getNameLoc()), YieldOp::getOperationName());
-  end.addOperands(value);
-  b.create(end);
-  result.addTypes(value.getType());
+  if (numbers)
+    result.addAttribute(getTypeAttrName(result.name), TypeAttr::get(numbers));
+  result.addTypes(result.regions.front()->front().getTerminator()->getOperandTypes());
   return success();
 }
 
 void ExprOp::print(OpAsmPrinter &printer) {
-  Block *body = &getBody().front();
   printer << ' ';
-  Value value = body->getTerminator()->getOperand(0);
-  auto converted = value.getDefiningOp<CastOp>();
-  Type type = value.getType();
-  if (type == getType() || type == formula::getConditionType(getType()))
-    converted = nullptr;
-  formula::FormulaPrinter(printer, body).print(converted ? converted.getSource() : value);
-  arith::FastMathFlags fastmath{};
-  arith::IntegerOverflowFlags overflow{};
-  for (Operation &op : *body) {
-    if (auto flags = op.getAttrOfType<arith::FastMathFlagsAttr>("fastmath"))
-      fastmath = fastmath | flags.getValue();
-    if (auto flags = op.getAttrOfType<arith::IntegerOverflowFlagsAttr>("overflowFlags"))
-      overflow = overflow | flags.getValue();
+  formula::FormulaPrinter formula(printer, *this);
+  ValueRange values = getBody().front().getTerminator()->getOperands();
+  CastOp converted;
+  if (values.size() != 1) {
+    formula.printAll(values);
+  } else {
+    Value value = values.front();
+    converted = value.getDefiningOp<CastOp>();
+    if (value.getType() == getType() || value.getType() == formula::getConditionType(*getType()))
+      converted = nullptr;
+    formula.print(converted ? converted.getSource() : value);
   }
-  if (fastmath != arith::FastMathFlags::none)
-    printer << " fastmath<" << arith::stringifyFastMathFlags(fastmath) << '>';
-  if (overflow != arith::IntegerOverflowFlags::none)
-    printer << " overflow<" << arith::stringifyIntegerOverflowFlags(overflow) << '>';
+  formula::printFlags(printer, *this);
   printer.printOptionalAttrDict((*this)->getAttrs(), {getTypeAttrName()});
-  printer << " : " << getType();
+  printer << " : ";
+  if (values.size() == 1)
+    printer << *getType();
+  else
+    llvm::interleaveComma(values.getTypes(), printer);
   if (converted)
-    printer << " -> " << type;
+    printer << " -> " << values.front().getType();
 }
 
 LogicalResult ExprOp::verify() {
   Block &body = getBody().front();
   auto end = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
-  if (!end || end.getValues().getTypes() != TypeRange(getResult().getType()))
+  if (!end || end.getValues().getTypes() != getResultTypes() ||
+      (getNumResults() == 1) != getType().has_value())
     return emitOpError("must end by yielding its result; use its custom assembly format");
-  for (Operation &op : body.without_terminator())
-    if (!isa<ConstantOp, ParamOp, FullOp, ExpandOp, CastOp, SelectOp, arith::SelectOp>(op) &&
-        !formula::findFunction(&op) && formula::findComparison(&op).empty())
-      return op.emitOpError("has no place in a formula; use the custom assembly format of "
-                            "tile.expr");
+  if (getNumResults() != 1 && !formula::isOneFormula(*this, end.getValues()))
+    return emitOpError("must have one result, or be a call; use its custom assembly format");
+  return formula::verifyBody(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// ResultOp
+//===----------------------------------------------------------------------===//
+
+ParseResult ResultOp::parse(OpAsmParser &parser, OperationState &result) {
+  Type numbers;
+  return formula::parseBody(parser, result, /*isList=*/true, numbers);
+}
+
+void ResultOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  formula::FormulaPrinter formula(printer, *this);
+  ValueRange values = getBody().front().getTerminator()->getOperands();
+  if (values.size() > 1 && formula::isOneFormula(*this, values))
+    formula.printAll(values);
+  else
+    llvm::interleaveComma(values, printer, [&](Value each) { formula.print(each); });
+  formula::printFlags(printer, *this);
+  printer.printOptionalAttrDict((*this)->getAttrs());
+  printer << " : ";
+  llvm::interleaveComma(values.getTypes(), printer);
+}
+
+LogicalResult ResultOp::verify() {
+  if (failed(formula::verifyBody(*this)))
+    return failure();
+  auto function = dyn_cast<func::FuncOp>((*this)->getParentOp());
+  if (!function)
+    return emitOpError("must end a function; use the terminator of the region that it is in");
+  TypeRange types = getBody().front().getTerminator()->getOperandTypes();
+  TypeRange expected = function.getResultTypes();
+  if (types != expected)
+    return emitOpError("must have the results of its function, ")
+           << SmallVector<Type>(expected) << ", but got " << SmallVector<Type>(types);
   return success();
 }

@@ -258,16 +258,22 @@ def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
     the text comes from memory, tile-link looks for the path among the files that are embedded in the compiler: the
     folder `lib` of its kernels, by names such as `lib/attention.mlir`.
 
+    The text may also use the type aliases of the file, and of the files that this one links. An alias that the text
+    defines comes first. Tools write these aliases into the text before MLIR parses it, in the line of its first
+    `tile.link`.
+
     Preconditions: none.
 
     Postconditions: a module with a `tile.link` may mention functions, kernels and captures that it
-    does not define, until tile-link has run. A function that `func.call` names must still be declared.
+    does not define, until tile-link has run. A function that `func.call` names must be declared where MLIR's own driver
+    parses the text.
 
     Example: `tile.link "lib/attention.mlir"`
 
     Errors:
     - an empty path, one with a NUL character, an absolute path, one with `..`
     - a path that does not end with `.mlir`
+    - an alias that the text uses, and that linked files define as different types
     - anywhere but in a module
   }];
   let arguments = (ins StrAttr:$file);

@@ -254,7 +254,7 @@ def Tile_AccumulateOp : Tile_Op<"accumulate", [SingleBlockImplicitTerminator<"Yi
 }
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
-                                     ParentOneOf<["AccumulateOp", "ExprOp", "ForBlocksOp", "SpreadOp"]>]> {
+                                     ParentOneOf<["AccumulateOp", "ExprOp", "ForBlocksOp", "ResultOp", "SpreadOp"]>]> {
   let summary = "values for the next block";
   let description = [{
     Preconditions: none. Postconditions: none.

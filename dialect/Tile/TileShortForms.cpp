@@ -7,19 +7,30 @@
 #include "dialect/Tile/TileExprCheck.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace tilewright::tile;
 
 void tilewright::tile::expandFormulas(Operation *root) {
-  root->walk([](ExprOp expr) {
-    Block &body = expr.getBody().front();
+  root->walk([](Operation *formula) {
+    if (!isa<ExprOp, ResultOp>(formula))
+      return;
+    Block &body = formula->getRegion(0).front();
     Operation *end = body.getTerminator();
-    expr.getResult().replaceAllUsesWith(end->getOperand(0));
-    end->erase();
-    expr->getBlock()->getOperations().splice(expr->getIterator(), body.getOperations());
-    expr.erase();
+    if (isa<ResultOp>(formula)) {
+      OpBuilder b(formula);
+      func::ReturnOp::create(b, formula->getLoc(), end->getOperands());
+      formula->getBlock()->getOperations().splice(std::prev(formula->getIterator()),
+                                                  body.getOperations(), body.begin(),
+                                                  end->getIterator());
+    } else {
+      formula->replaceAllUsesWith(end->getOperands());
+      formula->getBlock()->getOperations().splice(formula->getIterator(), body.getOperations(),
+                                                  body.begin(), end->getIterator());
+    }
+    formula->erase();
   });
 }
 

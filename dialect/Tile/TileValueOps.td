@@ -364,18 +364,29 @@ def Tile_SelectOp : Tile_Op<"select", [Pure]> {
 
 def Tile_ExprOp : Tile_Op<"expr", [
     SingleBlock, NoRegionArguments, RecursiveMemoryEffects, RecursivelySpeculatable]> {
-  let summary = "elementwise arithmetic, written as a formula";
+  let summary = "arithmetic, calls and loads, written as a formula";
   let description = [{
-    Stands for the operations of `arith` and `math` that its formula names (tile-link), in the order in which a reader
-    meets them: operands from left to right, then the operation on them. The type is that of the numbers, tiles or
-    scalars; a comparison has a result of `i1` of the same shape. From the loosest: comparisons `<`, `<=`, `>`, `>=` and
-    `==`, then `+` and `-`, then `*` and `/`. There are the functions
+    Stands for the operations that its formula names (tile-link), in the order in which a reader meets them: operands
+    from left to right, then the operation on them. The type is that of the numbers, tiles or scalars; a comparison has
+    a result of `i1` of the same shape. From the loosest: comparisons `<`, `<=`, `>`, `>=` and `==`, then `+` and `-`,
+    then `*` and `/`. There are the functions
 
     - `min`, `max`; `ne`, which holds for NaN; for floats `neg`, `abs`, `exp`, `exp2`, `log`, `log2`, `sqrt`, `rsqrt`
       and `tanh`; for integers, which are signed, `mod` (`arith.remsi`), `ceildiv` and `bitand`; `/` truncates;
     - `and` and `or` of conditions, and `select(condition, a, b)`;
-    - `full(x)`, a scalar as a tile, and `expand(x, dim)`, as `tile.full` and `tile.expand`;
-    - `cast(x : type)`, as `tile.cast` from that type. A second type, behind `->`, casts the result.
+    - `full(x)`, a scalar as a tile; `expand(x, dim)`, `iota(x, dim)` and `reduce add(x, dim)`, as the operations of
+      these names;
+    - `cast(x)`, as `tile.cast` from the type of x. A second type, behind `->`, casts the result;
+    - `load %view[i, ...] dims [d, ...]` and `dot(a, b, sum transpose_b)`, as `tile.load` and `tile.dot`, with the type
+      of the formula;
+    - `%view[i, ...]` and `@capture[i, ...]`, as `tile.at`, and `dim(%view, dim)`;
+    - `@f(x, ...)`, a call of a function, and `map @f(x, ...)`, as `tile.map`, with the type of the formula;
+    - `choose(condition, a, b)`, of which only a or only b is computed, as by `scf.if`.
+
+    Operands of a cast, a call, a product, a reduction and a comparison may have other types than the formula: those of
+    their values. Where an operand tells none, as a number or a load, its type is written behind it: `@f(1.0 : f32)`,
+    `(@limits[%b] : i32) == 0`. The type of the formula may be left out if its operands tell it. A call may have several
+    results, and so may a choice of calls, or of lists `(x, y)`.
 
     An operand is a value; a number; `inf`, `minus_inf`, `log2e`, `ln2`; a parameter by its name; or `param(e)`, the
     value of an expression over parameters. `fastmath<...>` and `overflow<...>` belong to all arithmetic of the formula.
@@ -389,6 +400,9 @@ def Tile_ExprOp : Tile_Op<"expr", [
     %row = tile.expr select(PACKED, %block * PAD, 0) : i32
     %below = tile.expr %s * full(%scale) - expand(%max, 1) fastmath<contract> : !tile.tile<[M, N], f32>
     %rounded = tile.expr %sum * full(%scale) : !tile.tile<[M, D], f32> -> !tile.tile<[M, D], T>
+    %o = tile.expr %acc * expand(map @reciprocal_or_zero(%sum), 1) : !tile.tile<[M, D], f32>
+    %begin, %end = tile.expr @rows_of(%b, %offsets, dim(%q, 2)) : i32, i32
+    %max, %sum = tile.expr choose(SINKS, @with_sink(%h), @without()) : !tile.tile<[M], f32>, !tile.tile<[M], f32>
     ```
 
     Errors:
@@ -396,10 +410,42 @@ def Tile_ExprOp : Tile_Op<"expr", [
     - a function of floats of integers, or the other way round
     - a condition where a number is required, or the other way round
     - `full` or `expand` where the type is no tile
+    - an operand that is not defined above, or of another type than its place requires
+    - an operand of a call or a cast, or a formula, that has no type and whose operands tell none
+    - several results of a formula that is neither a call nor a choice of calls or lists
+    - `dim`, `load` or an element of something that is not a view
+    - a product of one operand, or of more than two and a sum
     - those of the operations
   }];
-  let arguments = (ins TypeAttr:$type);
-  let results = (outs AnyType:$result);
+  let arguments = (ins OptionalAttr<TypeAttr>:$type);
+  let results = (outs Variadic<AnyType>:$values);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Tile_ResultOp : Tile_Op<"result", [
+    SingleBlock, NoRegionArguments, RecursiveMemoryEffects, Terminator]> {
+  let summary = "results of a function, written as formulas";
+  let description = [{
+    Ends a function like `func.return`. Its operands are formulas, as those of `tile.expr`, from left to right, and
+    their types follow. tile-link replaces it by the operations and `func.return`.
+
+    Preconditions, postconditions: those of the operations.
+
+    Examples:
+    ```mlir
+    tile.result select(%x == 0, 0, 1 / %x) : f32
+    tile.result min(%first, %last), %last - %first : i32, i32
+    tile.result @online_softmax(%x, %max, %sum) : !tile.tile<[M, N], f32>, !tile.tile<[M], f32>, !tile.tile<[M], f32>
+    ```
+
+    Errors:
+    - those of `tile.expr`
+    - a place other than the end of a function
+    - a number of types that differs from that of the formulas
+    - types that are not those of the function's results
+  }];
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;

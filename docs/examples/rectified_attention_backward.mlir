@@ -4,18 +4,6 @@
 tile.link "lib/pairs.mlir"
 tile.link "lib/softmax.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
-!pair   = !tile.tile<[OWN, OTHER], ACC>
-!weight = !tile.tile<[OWN, OTHER], T>
-!held   = !tile.tile<[OWN, OTHER], HELD>
-!keep   = !tile.tile<[OWN, OTHER], i1>
-!pos    = !tile.tile<[OWN, OTHER], i32>
-!sum_v  = !tile.tile<[OWN, DVP], ACC>
-!own_row = !tile.tile<[OWN], ACC>
-!acc    = !tile.param<ACC>
-
 tile.program @rectified_attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
@@ -28,30 +16,19 @@ tile.program @rectified_attention_backward
 // What the functions below need of each query: 1 / total, and rowsum(dO * O).
 func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %total: !own_row, %dlse: !own_row, %h: i32,
                               %x: i32) -> (!own_row, !own_row) {
-  %inverse = tile.map @reciprocal_or_zero(%total) : (!own_row) -> !own_row
-  %terms = arith.mulf %do, %o : !sum_v
-  %delta = tile.reduce add %terms dim 1 : !sum_v -> !own_row
-  return %inverse, %delta : !own_row, !own_row
+  tile.result map @reciprocal_or_zero(%total), reduce add(%do * %o, 1) : !own_row, !own_row
 }
 
 func.func private @rectify(%s: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %positive = arith.maximumf %s, %zero : !acc
-  return %positive : !acc
+  tile.result max(%s, 0) : !acc
 }
 
 // W, and its derivative where the total is constant. dS is this times dW - delta.
-func.func private @pair_weights(%s: !pair, %inverse: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pos, %j: !pos, %scale: !acc) -> (!weight, !held) {
-  %scales = tile.full %scale : !pair
-  %none = tile.constant 0 : !pair
-  %scaled = arith.mulf %s, %scales : !pair
-  %positive = tile.map @rectify(%scaled) : (!pair) -> !pair
-  %all = arith.mulf %positive, %inverse : !pair
-  %kept = tile.select %keep, %all, %none : !keep, !pair
-  %w = tile.cast %kept : !pair -> !weight
+func.func private @pair_weights(
+    %s: !pair, %inverse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32, %i: !pair_pos,
+    %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
+  %scaled = tile.expr %s * full(%scale) : !pair
+  %w = tile.expr select(%keep, map @rectify(%scaled) * %inverse, 0) : !pair -> !weight
   %slopes = tile.map_gradient @rectify(%scaled) wrt 0 seed %inverse : !pair : (!pair) -> !pair
-  %slopes_kept = tile.select %keep, %slopes, %none : !keep, !pair
-  %held = tile.cast %slopes_kept : !pair -> !held
-  return %w, %held : !weight, !held
+  tile.result %w, cast(select(%keep, %slopes, 0)) : !weight, !held
 }

@@ -21,13 +21,10 @@ func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
   %silu = arith.divf %x, %divisor : !acc
   %sigmoid = tile.expr 1 / %divisor : !acc
 
-  %tanh = tile.expr tanh((%x + %x * %x * %x * 0.044715) * 0.7978845608028654) : !acc
-  %twice_share = tile.expr %tanh + 1 : !acc
+  %twice_share = tile.expr tanh((%x + %x * %x * %x * 0.044715) * 0.7978845608028654) + 1 : !acc
   %gelu = tile.expr %x * 0.5 * %twice_share : !acc
 
   %a = tile.expr select(param(ACTIVATION == "relu"), %positive, %x) : !acc
   %b = tile.expr select(param(ACTIVATION == "sigmoid"), %sigmoid, %a) : !acc
-  %c = tile.expr select(param(ACTIVATION == "silu"), %silu, %b) : !acc
-  %d = tile.expr select(param(ACTIVATION == "gelu_tanh"), %gelu, %c) : !acc
-  return %d : !acc
+  tile.result select(param(ACTIVATION == "gelu_tanh"), %gelu, select(param(ACTIVATION == "silu"), %silu, %b)) : !acc
 }

@@ -10,9 +10,7 @@
 // of the query and the key, counted from the first row of q and of k in b. Captured floats have gradients: see
 // CAPTURE_GRADIENTS in attention_backward.mlir.
 
-!qk_view = !tile.view<[?, ?, ?, D], T>
-!acc = !tile.param<ACC>
-!count_view = !tile.view<[?, ?, ?], i32>
+tile.link "types.mlir"
 
 // Modifies the scaled score of one pair. If several files replace it, each modifies the result of the previous one.
 func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
@@ -44,8 +42,7 @@ func.func private @weight_limit(%limit: !acc) -> !acc attributes {tile.replaceab
 
 // A logit that contributes to the sum and to LSE of every row of a head, but has no value.
 func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
-  %minus_inf = tile.constant minus_inf : !acc
-  return %minus_inf : !acc
+  tile.result minus_inf : !acc
 }
 
 // The rows of a tile are queries of head %h, or with HEAD_ROWS those of consecutive heads from %h on: as many rows of
@@ -54,44 +51,34 @@ func.func private @query_of_row(%h: i32, %row: i32) -> (i32, i32) {
   %head = tile.expr %row / param(max(HEAD_ROWS, 1)) : i32
   %query = tile.expr mod(%row, param(max(HEAD_ROWS, 1))) : i32
   %row_h = tile.expr select(param(HEAD_ROWS > 0), %h + %head, %h) overflow<nsw> : i32
-  %row_i = tile.expr select(param(HEAD_ROWS > 0), %query, %row) : i32
-  return %row_h, %row_i : i32, i32
+  tile.result %row_h, select(param(HEAD_ROWS > 0), %query, %row) : i32, i32
 }
 
 // The logit of @sink for the head of a row.
 func.func private @sink_of_row(%h: i32, %row: i32) -> !acc {
-  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
-  %sink = func.call @sink(%row_h) : (i32) -> !acc
-  return %sink : !acc
+  %row_h, %i = tile.expr @query_of_row(%h, %row) : i32, i32
+  tile.result @sink(%row_h) : !acc
 }
 
 // The contribution of a row to the gradient of its head's sink: -p * delta, where p is the probability of the sink,
 // since the sink has no value. Rounding cannot make p exceed 1. LSE is 0 for a row without keys.
 func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse: !acc) -> !acc {
-  %sink = func.call @sink(%h) : (i32) -> !acc
-  %adjoint = tile.expr neg(exp2(min(%sink - %lse, 0) * log2e) * %delta) : !acc
-  return %adjoint : !acc
+  tile.result neg(exp2(min(@sink(%h) - %lse, 0) * log2e) * %delta) : !acc
 }
 
 // The key head of a query head. Divisors are at least 1, even if there are no heads.
 func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
-  %some_heads = tile.expr max(%k_heads, 1) : i32
-  %hk = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
-  return %hk : i32
+  tile.result @key_head_among(%h, dim(%q, 1), max(dim(%k, 1), 1)) : i32
 }
 
 // The same for at least one key head.
 func.func private @key_head_among(%h: i32, %q_heads: i32, %some_heads: i32) -> i32 {
-  %hk = tile.expr %h / max(%q_heads / %some_heads, 1) : i32
-  return %hk : i32
+  tile.result %h / max(%q_heads / %some_heads, 1) : i32
 }
 
 // The key on the diagonal of the first query: 0, or Skv - Sq under bottom_right.
 func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
-  %shift = tile.expr select(param(CAUSAL == "bottom_right"), %keys - %queries, 0) : i32
-  return %shift : i32
+  tile.result select(param(CAUSAL == "bottom_right"), %keys - %queries, 0) : i32
 }
 
 // CAUSAL, WINDOW and @mask_mod together. Specialization replaces parameters by constants, and unused masks fold away.
@@ -102,42 +89,42 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %lef
 
   %causal = tile.expr or(param(CAUSAL == "none"), %ahead <= 0) : i32
 
-  %inside = func.call @inside_window(%ahead, %left, %right) : (i32, i32, i32) -> i1
-  %window = tile.expr or(param(not(WINDOW)), %inside) : i1
+  %window = tile.expr or(param(not(WINDOW)), @inside_window(%ahead, %left, %right)) : i1
 
-  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
-  %keep = tile.expr and(and(%causal, %window), %allowed) : i1
-  return %keep : i1
+  tile.result and(and(%causal, %window), @mask_mod(%b, %h, %i, %j)) : i1
 }
 
 // Whether a key at the distance `ahead` from the diagonal lies in the window around it. A side of -1 is open.
 func.func private @inside_window(%ahead: i32, %left: i32, %right: i32) -> i1 {
-  %left_ok = tile.expr or(%left < 0, %ahead >= 0 - %left) : i32
-  %inside = tile.expr and(%left_ok, or(%right < 0, %ahead <= %right)) : i32
-  return %inside : i1
+  tile.result and(or(%left < 0, %ahead >= 0 - %left), or(%right < 0, %ahead <= %right)) : i1
 }
 
 // CAUSAL alone. Folds to true for none.
 func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   %not_ahead = tile.expr %j <= %i + %shift overflow<nsw> : i32
-  %keep = tile.expr or(param(CAUSAL == "none"), %not_ahead) : i1
-  return %keep : i1
+  tile.result or(param(CAUSAL == "none"), %not_ahead) : i1
 }
 
 // The index along a dimension that has one element for each %index, or one element that all indices share (extent 1).
 func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
-  %result = tile.expr select(%extent == 1, 0, %index) : i32
-  return %result : i32
+  tile.result select(%extent == 1, 0, %index) : i32
 }
+
+// Lists of blocks, of a kernel with LISTED:
+//
+//   kv_indices      [B or 1, Hq or 1, Mb, L]   i32. For each of the Mb blocks of LIST_BLOCK_M queries: the numbers of
+//         the blocks of LIST_BLOCK_N keys that these queries attend, each at most once. Numbers outside of the keys are
+//         ignored. With CACHED, the second extent may also be Hkv, for lists that the heads of a group share.
+//   kv_num_blocks   [B or 1, Hq or 1, Mb]      i32, how many of the L entries count.
+//
+// With PACKED, the first extent is the number of sequences or 1, blocks count from the begin of a sequence, and Mb is
+// arbitrary. Blocks of a kernel divide those of lists.
 
 // The list of the block of `span` positions that contains %position: its three indices and its length. All indices
 // share a dimension of extent 1.
 func.func private @list_of(%b: i32, %h: i32, %position: i32, %span: i32, %counts: !count_view) -> (i32, i32, i32, i32) {
-  %batches = tile.dim %counts, 0 : !count_view
-  %heads = tile.dim %counts, 1 : !count_view
-  %list_b = arith.remsi %b, %batches : i32
-  %list_h = arith.remsi %h, %heads : i32
+  %list_b = tile.expr mod(%b, dim(%counts, 0)) : i32
+  %list_h = tile.expr mod(%h, dim(%counts, 1)) : i32
   %number = arith.divsi %position, %span : i32
-  %count = tile.at %counts[%list_b, %list_h, %number] : !count_view
-  return %list_b, %list_h, %number, %count : i32, i32, i32, i32
+  tile.result %list_b, %list_h, %number, %counts[%list_b, %list_h, %number] : i32, i32, i32, i32
 }

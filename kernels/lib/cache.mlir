@@ -36,63 +36,39 @@
 tile.link "attention.mlir"
 tile.link "batch.mlir"
 
-!q_view   = !tile.view<[?, ?, ?, D], T>
-!k_view   = !tile.view<[?, ?, ?, D], CACHE>
-!v_view   = !tile.view<[?, ?, ?, DV], CACHE>
-!k_rows   = !tile.view<[?, ?, D], CACHE>
-!v_rows   = !tile.view<[?, ?, DV], CACHE>
-!table    = !tile.view<[?, ?], i32>
-!lengths  = !tile.view<[?], i32>
-!count_view = !tile.view<[?, ?, ?], i32>
-!factors  = !tile.view<[?, ?], f32>
-
-!k = !tile.tile<[BLOCK_N, DP], T>
-!v = !tile.tile<[BLOCK_N, DVP], T>
-!o   = !tile.tile<[BLOCK_M, DVP], ACC>
-!acc = !tile.param<ACC>
+!k_cache = !tile.view<[?, ?, ?, D], CACHE>
+!v_cache = !tile.view<[?, ?, ?, DV], CACHE>
+!k_rows = !tile.view<[?, ?, D], CACHE>
+!v_rows = !tile.view<[?, ?, DV], CACHE>
 !k_stored = !tile.tile<[BLOCK_N, DP], CACHE>
 !v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 
 // How many keys sequence b has: at most as many as the table has room for, or 32 bits hold. Pages have `rows` rows.
 func.func private @cached_keys(%b: i32, %rows: i32, %block_table: !table, %seq_lens: !lengths) -> i32 {
-  %paged = tile.param PAGE_ROWS > 0 : i1
-  %room = scf.if %paged -> (i32) {
-    %table_pages = tile.dim %block_table, 1 : !table
-    %all = tile.expr min(%table_pages, 2147483647 / max(%rows, 1)) * %rows : i32
-    scf.yield %all : i32
-  } else {
-    scf.yield %rows : i32
-  }
-  %given = tile.at %seq_lens[%b] : !lengths
-  %keys = tile.expr min(max(%given, 0), %room) : i32
-  return %keys : i32
+  %room = tile.expr choose(param(PAGE_ROWS > 0), min(dim(%block_table, 1), 2147483647 / max(%rows, 1)) * %rows, %rows)
+      : i32
+  tile.result min(max(%seq_lens[%b], 0), %room) : i32
 }
 
 // The key that the first iteration of a loop over the keys of b may begin with, and how many of the first keys are
 // padding, at most all. Copies take whole parts of pages; without pages, the loop begins behind the padding.
 func.func private @padding_of(%b: i32, %leftpad: !lengths, %keys: i32) -> (i32, i32) {
-  %given = tile.at %leftpad[%b] : !lengths
-  %padding = tile.expr select(LEFTPAD, min(max(%given, 0), %keys), 0) : i32
-  %origin = tile.expr select(param(PAGE_ROWS > 0), 0, %padding) : i32
-  return %origin, %padding : i32, i32
+  %padding = tile.expr select(LEFTPAD, min(max(%leftpad[%b], 0), %keys), 0) : i32
+  tile.result select(param(PAGE_ROWS > 0), 0, %padding), %padding : i32, i32
 }
 
 // @attends, of keys behind the padding, among those from the origin of @padding_of on.
 func.func private @attends_behind(%padding: i32, %b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32,
                                   %right: i32) -> i1 {
   %is_key = tile.expr or(param(or(not(LEFTPAD), PAGE_ROWS == 0)), %j >= %padding) : i32
-  %attends = func.call @attends(%b, %h, %i, %j, %shift, %left, %right) : (i32, i32, i32, i32, i32, i32, i32) -> i1
-  %keep = arith.andi %attends, %is_key : i1
-  return %keep : i1
+  tile.result and(@attends(%b, %h, %i, %j, %shift, %left, %right), %is_key) : i1
 }
 
 // The same for a row of a tile.
 func.func private @attends_of_row(%padding: i32, %b: i32, %h: i32, %row: i32, %j: i32, %shift: i32, %left: i32,
                                   %right: i32) -> i1 {
-  %row_h, %i = func.call @query_of_row(%h, %row) : (i32, i32) -> (i32, i32)
-  %keep = func.call @attends_behind(%padding, %b, %row_h, %i, %j, %shift, %left, %right)
-      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-  return %keep : i1
+  %row_h, %i = tile.expr @query_of_row(%h, %row) : i32, i32
+  tile.result @attends_behind(%padding, %b, %row_h, %i, %j, %shift, %left, %right) : i1
 }
 
 // The numbers of queries and keys of packed sequence b, or none where it has at most ABOVE queries. Rows of no sequence
@@ -101,8 +77,7 @@ func.func private @unless_few(%b: i32, %cu: !lengths, %queries: i32, %keys: i32)
   %some = tile.param ABOVE > 0 : i1
   %own_queries, %own_keys = scf.if %some -> (i32, i32) {
     %are_few = tile.expr %queries <= ABOVE : i32
-    %boundaries = tile.dim %cu, 0 : !lengths
-    %sequences = tile.expr %boundaries - 1 : i32
+    %sequences = tile.expr dim(%cu, 0) - 1 : i32
     %is_sequence = arith.cmpi ult, %b, %sequences : i32
     %left_out = arith.andi %are_few, %is_sequence : i1
     %queries_above = tile.expr select(%left_out, 0, %queries) : i32
@@ -116,111 +91,57 @@ func.func private @unless_few(%b: i32, %cu: !lengths, %queries: i32, %keys: i32)
 
 // The first key of b among all keys of arrays in one piece, and the number of its keys. Before the first sequence and
 // behind the last there are none.
-func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_view, %block_table: !table,
+func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_cache, %block_table: !table,
                            %seq_lens: !lengths) -> (i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %cached = tile.param CACHED : i1
-  %begin, %keys = scf.if %cached -> (i32, i32) {
-    %rows = tile.dim %pages, 1 : !k_view
-    %own = func.call @cached_keys(%b, %rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
-    scf.yield %c0, %own : i32, i32
-  } else {
-    %first, %count = func.call @rows_of(%b, %cu, %all) : (i32, !lengths, i32) -> (i32, i32)
-    scf.yield %first, %count : i32, i32
-  }
-  return %begin, %keys : i32, i32
+  tile.result choose(CACHED, (0, @cached_keys(%b, dim(%pages, 1), %block_table, %seq_lens)), @rows_of(%b, %cu, %all))
+      : i32, i32
 }
 
 // The key head of a query head, where heads are a dimension of pages or of elements of a batch.
-func.func private @head_of_keys(%h: i32, %q: !q_view, %k: !k_view) -> i32 {
-  %cached = tile.param CACHED : i1
-  %hk = scf.if %cached -> (i32) {
-    %q_heads = tile.dim %q, 1 : !q_view
-    %k_heads = tile.dim %k, 2 : !k_view
-    %some_heads = tile.expr max(%k_heads, 1) : i32
-    %of_cache = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
-    scf.yield %of_cache : i32
-  } else {
-    %q_heads = tile.dim %q, 1 : !q_view
-    %k_heads = tile.dim %k, 1 : !k_view
-    %some_heads = tile.expr max(%k_heads, 1) : i32
-    %of_batch = func.call @key_head_among(%h, %q_heads, %some_heads) : (i32, i32, i32) -> i32
-    scf.yield %of_batch : i32
-  }
-  return %hk : i32
+func.func private @head_of_keys(%h: i32, %q: !qk_view, %k: !k_cache) -> i32 {
+  tile.result choose(CACHED, @key_head_among(%h, dim(%q, 1), max(dim(%k, 2), 1)),
+                     @key_head_among(%h, dim(%q, 1), max(dim(%k, 1), 1))) : i32
 }
 
 // The number by which @list_of finds the list of a query head and its key head. In a cache, the heads of a group may
 // share a list.
-func.func private @head_of_list(%h: i32, %hk: i32, %q: !q_view, %counts: !count_view) -> i32 {
-  %may_share = tile.param and(CACHED, LISTED) : i1
-  %head = scf.if %may_share -> (i32) {
-    %heads = tile.dim %q, 1 : !q_view
-    %lists = tile.dim %counts, 1 : !count_view
-    %number = tile.expr select(%lists == %heads, %h, %hk) : i32
-    scf.yield %number : i32
-  } else {
-    scf.yield %h : i32
-  }
-  return %head : i32
+func.func private @head_of_list(%h: i32, %hk: i32, %q: !qk_view, %counts: !count_view) -> i32 {
+  tile.result choose(param(and(CACHED, LISTED)), select(dim(%counts, 1) == dim(%q, 1), %h, %hk), %h) : i32
 }
 
 // With DESCALE, the factor of the scores times that of the keys of sequence b and head hk. A row of no sequence attends
 // no key.
 func.func private @scale_by_factor(%scale: !acc, %factors: !factors, %b: i32, %hk: i32) -> !acc {
-  %given = tile.at %factors[%b, %hk] : !factors
-  %all = tile.expr select(DESCALE, %scale * cast(%given : f32), %scale) : !acc
-  return %all : !acc
+  tile.result select(DESCALE, %scale * cast(%factors[%b, %hk] : f32), %scale) : !acc
 }
 
 // The same for results.
 func.func private @values_by_factor(%o: !o, %factors: !factors, %b: i32, %hk: i32) -> !o {
-  %given = tile.at %factors[%b, %hk] : !factors
-  %own = tile.cast %given : f32 -> !acc
-  %result = tile.expr select(DESCALE, %o * full(%own), %o) : !o
-  return %result : !o
+  tile.result select(DESCALE, %o * full(cast(%factors[%b, %hk])), %o) : !o
 }
 
 // The rows of sequence b in the cache, as a view [keys, heads, width].
-func.func private @cached_rows_of_keys(%pages: !k_view, %b: i32, %block_table: !table, %keys: i32) -> !k_rows {
+func.func private @cached_rows_of_keys(%pages: !k_cache, %b: i32, %block_table: !table, %keys: i32) -> !k_rows {
   %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
-      : !k_view, !table -> !k_rows
+      : !k_cache, !table -> !k_rows
   return %rows : !k_rows
 }
 
 // The same for values.
-func.func private @cached_rows_of_values(%pages: !v_view, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
+func.func private @cached_rows_of_values(%pages: !v_cache, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
   %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
-      : !v_view, !table -> !v_rows
+      : !v_cache, !table -> !v_rows
   return %rows : !v_rows
 }
 
 // BLOCK_N keys of head hk from row n on: of the cache, or of element a of arrays in one piece.
-func.func private @block_of_keys(%part: !k_view, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
-  %cached = tile.param CACHED : i1
-  %tile = scf.if %cached -> (!k) {
-    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
-    %converted = tile.cast %of_cache : !k_stored -> !k
-    scf.yield %converted : !k
-  } else {
-    %of_part = tile.load %part[%a, %hk, %n, 0] : !k_view -> !k_stored
-    %converted = tile.cast %of_part : !k_stored -> !k
-    scf.yield %converted : !k
-  }
-  return %tile : !k
+func.func private @block_of_keys(%part: !k_cache, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
+  tile.result choose(CACHED, cast(load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_stored),
+                     cast(load %part[%a, %hk, %n, 0] : !k_stored)) : !k
 }
 
 // The same for values.
-func.func private @block_of_values(%part: !v_view, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
-  %cached = tile.param CACHED : i1
-  %tile = scf.if %cached -> (!v) {
-    %of_cache = tile.load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
-    %converted = tile.cast %of_cache : !v_stored -> !v
-    scf.yield %converted : !v
-  } else {
-    %of_part = tile.load %part[%a, %hk, %n, 0] : !v_view -> !v_stored
-    %converted = tile.cast %of_part : !v_stored -> !v
-    scf.yield %converted : !v
-  }
-  return %tile : !v
+func.func private @block_of_values(%part: !v_cache, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
+  tile.result choose(CACHED, cast(load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_stored),
+                     cast(load %part[%a, %hk, %n, 0] : !v_stored)) : !v
 }

@@ -27,109 +27,70 @@ tile.link "attention.mlir"
 tile.link "softmax.mlir"
 
 !one_view = !tile.view<[1], f32>
-!q    = !tile.tile<[BLOCK_M, DP], T>
-!k    = !tile.tile<[BLOCK_N, DP], T>
-!v    = !tile.tile<[BLOCK_N, DVP], T>
-!s    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p    = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o    = !tile.tile<[BLOCK_M, DVP], ACC>
-!row  = !tile.tile<[BLOCK_M], ACC>
-!acc  = !tile.param<ACC>
 
 // How far the carried maximum of 8-bit types, which have few small values, is below the maximum, where scores double P
 // every %octave: P is at most 256 / @weight_limit, and 256 with its weight. The largest e4m3 is 448.
 func.func private @drop(%octave: !acc) -> !acc {
-  %one = arith.constant 1.0 : !acc
-  %limit = func.call @weight_limit(%one) : (!acc) -> !acc
-  %drop = tile.expr log2(256.0 / %limit) * %octave : !acc
-  return %drop : !acc
+  tile.result log2(256.0 / @weight_limit(1.0 : !acc)) * %octave : !acc
 }
 
 // The maxima of rows, less the drop with 8-bit types.
 func.func private @dropped(%max: !row, %octave: !acc) -> !row {
-  %fp8 = tile.param bits(T) == 8 : i1
-  %result = scf.if %fp8 -> (!row) {
-    %drop = func.call @drop(%octave) : (!acc) -> !acc
-    %below = tile.expr %max - full(%drop) : !row
-    scf.yield %below : !row
-  } else {
-    scf.yield %max : !row
-  }
-  return %result : !row
+  tile.result choose(param(bits(T) == 8), %max - full(@drop(%octave)), %max) : !row
 }
 
 // The state of the rows of a head before the first key. A sink counts as a key without a value. The sum is relative to
 // the maximum, so it follows the drop; as numbers, the compiler sees that it is zero without a sink.
 func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
-  %sink = func.call @sink(%h) : (i32) -> !acc
+  %sink = tile.expr @sink(%h) : !acc
   %sink_weight = tile.expr select(%sink == minus_inf, 0, 1) : !acc
   %own = tile.expr select(NATURAL, %sink, %sink * log2e) : !acc
-  %lowest = func.call @lowest() : () -> !acc
-  %highest = arith.negf %lowest : !acc
-  %first_max = tile.expr min(max(%own, %lowest), %highest) : !acc
+  %lowest = tile.expr @lowest() : !acc
+  %first_max = tile.expr min(max(%own, %lowest), neg(%lowest)) : !acc
   %octave = tile.expr select(NATURAL, ln2, 1) : !acc
-  %no_o = tile.constant 0 : !o
   %fp8 = tile.param bits(T) == 8 : i1
   %first, %first_sum = scf.if %fp8 -> (!acc, !acc) {
-    %drop = func.call @drop(%octave) : (!acc) -> !acc
-    %below = tile.expr %first_max - %drop : !acc
+    %below = tile.expr %first_max - @drop(%octave) : !acc
     %product = tile.expr %sink_weight * exp2((%first_max - %below) / %octave) : !acc
     scf.yield %below, %product : !acc, !acc
   } else {
     scf.yield %first_max, %sink_weight : !acc, !acc
   }
-  %max = tile.full %first : !row
-  %sum = tile.full %first_sum : !row
-  return %max, %sum, %no_o : !row, !row, !o
+  tile.result full(%first), full(%first_sum), 0 : !row, !row, !o
 }
 
 // The state of rows whose O and LSE over other keys are known: O counts as the value of one key, whose score is LSE.
-func.func private @after_keys(%lse: !row, %o: !o) -> (!row, !row, !o) {
-  %lowest = func.call @lowest() : () -> !acc
-  %lowest_each = tile.full %lowest : !row
-  %max = tile.expr max(select(NATURAL, %lse, %lse * log2e), %lowest_each) : !row
-  %sum = tile.expr select(%lse == minus_inf, 0, 1) : !row
-  return %max, %sum, %o : !row, !row, !o
+func.func private @after_keys(%o: !o, %lse: !row) -> (!row, !row, !o) {
+  %max = tile.expr max(select(NATURAL, %lse, %lse * log2e), full(@lowest())) : !row
+  tile.result %max, select(%lse == minus_inf, 0, 1), %o : !row, !row, !o
 }
 
 // The same for rows of several heads, given the sink of each row.
 func.func private @before_keys_of(%sinks: !row) -> (!row, !row, !o) {
   %sum = tile.expr select(%sinks == minus_inf, 0, 1) : !row
-  %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
-  %no_o = tile.constant 0 : !o
-  return %first, %sum, %no_o : !row, !row, !o
+  %first, %own = tile.expr @sinks_as_maxima(%sinks) : !row, !row
+  tile.result %first, %sum, 0 : !row, !row, !o
 }
 
 // Sinks as first maxima, which are finite, and before they are made so.
 func.func private @sinks_as_maxima(%sinks: !row) -> (!row, !row) {
-  %lowest = func.call @lowest() : () -> !acc
+  %lowest = tile.expr @lowest() : !acc
   %highest = arith.negf %lowest : !acc
-  %lowest_each = tile.full %lowest : !row
-  %highest_each = tile.full %highest : !row
   %own = tile.expr select(NATURAL, %sinks, %sinks * log2e) : !row
-  %first = tile.expr min(max(%own, %lowest_each), %highest_each) : !row
-  return %first, %own : !row, !row
+  tile.result min(max(%own, full(%lowest)), full(%highest)), %own : !row, !row
 }
 
 // Like @before_keys, without a sink.
 func.func private @no_keys() -> (!row, !row, !o) {
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !row
-  %no_sum = tile.constant 0 : !row
-  %no_o = tile.constant 0 : !o
-  return %no_max, %no_sum, %no_o : !row, !row, !o
+  tile.result full(@lowest()), 0, 0 : !row, !row, !o
 }
 
 // From scores in base 2: P, the new maximum and sum, and the rescaled sum of P V. With 16-bit types, the carried
 // maximum may lag behind by up to 8: it rises only if the true maximum exceeds it by more than that. P is then at most
 // 2^8, and most iterations leave the maximum unchanged.
 func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
-  %p, %max_new, %sum_new, %rescale = func.call @softmax_of_block(%x, %max_old, %sum_old)
-      : (!s, !row, !row) -> (!s, !row, !row, !row)
-  %acc_kept = func.call @rescaled(%rescale, %acc_old) : (!row, !o) -> !o
-  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+  %p, %max_new, %sum_new, %rescale = tile.expr @softmax_of_block(%x, %max_old, %sum_old) : !s, !row, !row, !row
+  tile.result %p, %max_new, %sum_new, @rescaled(%rescale, %acc_old) : !s, !row, !row, !o
 }
 
 // The sum of P V, each row times its factor.
@@ -137,17 +98,12 @@ func.func private @rescaled(%rescale: !row, %acc: !o) -> !o {
   %rescale_each = tile.expand %rescale dim 1 : !row -> !o
   // With 8-bit types, products are added apart (tile-transpose-operands).
   %for_sum = arith.mulf %acc, %rescale_each fastmath<contract> : !o
-  %product = arith.mulf %acc, %rescale_each : !o
-  %acc_kept = tile.expr select(param(bits(T) == 8), %for_sum, %product) : !o
-  return %acc_kept : !o
+  tile.result select(param(bits(T) == 8), %for_sum, %acc * %rescale_each) : !o
 }
 
 // The same, with the factor from the old maximum to the new one instead of the sum of P V.
 func.func private @softmax_of_block(%x: !s, %max_old: !row, %sum_old: !row) -> (!s, !row, !row, !row) {
-  %max_block = tile.reduce max %x dim 1 : !s -> !row
-  %octave = arith.constant 1.0 : !acc
-  %max_dropped = func.call @dropped(%max_block, %octave) : (!row, !acc) -> !row
-  %max_all = arith.maximumf %max_old, %max_dropped : !row
+  %max_all = tile.expr max(%max_old, @dropped(reduce max(%x, 1), 1.0 : !acc)) : !row
   %max_lagging = tile.expr select(%max_all > %max_old + 8.0, %max_all, %max_old) : !row
   %max_new = tile.expr select(param(bits(T) == 16), %max_lagging, %max_all) : !row
   %below = tile.expr %x - expand(%max_new, 1) fastmath<reassoc, contract> : !s
@@ -162,18 +118,14 @@ func.func private @softmax_of_block(%x: !s, %max_old: !row, %sum_old: !row) -> (
 // The same from natural scores, with natural maxima. The factor of base 2 is not combined with others, since scores may
 // be too large for it.
 func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
-  %max_block = tile.reduce max %x dim 1 : !s -> !row
-  %octave = arith.constant 0.6931471805599453 : !acc
-  %max_dropped = func.call @dropped(%max_block, %octave) : (!row, !acc) -> !row
-  %max_all = arith.maximumf %max_old, %max_dropped : !row
+  %max_all = tile.expr max(%max_old, @dropped(reduce max(%x, 1), 0.6931471805599453 : !acc)) : !row
   %max_lagging = tile.expr select(%max_all > %max_old + 5.545177444479562, %max_all, %max_old) : !row
   %max_new = tile.expr select(param(bits(T) == 16), %max_lagging, %max_all) : !row
   %p = tile.expr exp2((%x - expand(%max_new, 1)) * log2e) : !s
   %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !row
   %sum_block = tile.reduce add %p dim 1 : !s -> !row
   %sum_new = tile.expr %sum_old * %rescale + %sum_block fastmath<reassoc, contract> : !row
-  %acc_kept = tile.expr %acc_old * expand(%rescale, 1) : !o
-  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+  tile.result %p, %max_new, %sum_new, %acc_old * expand(%rescale, 1) : !s, !row, !row, !o
 }
 
 // The heads and queries of rows, as @query_of_row gives them. With one row of each head, the head is a sum of
@@ -181,8 +133,7 @@ func.func private @natural_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_
 func.func private @queries_of_rows(%h: i32, %rows: !pos) -> (!pos, !pos) {
   %number = tile.expr select(param(HEAD_ROWS == 1), %rows, %rows / param(max(HEAD_ROWS, 1))) : !pos
   %query = tile.expr select(param(HEAD_ROWS == 1), 0, mod(%rows, param(max(HEAD_ROWS, 1)))) : !pos
-  %head = tile.expr full(%h) + %number : !pos
-  return %head, %query : !pos, !pos
+  tile.result full(%h) + %number, %query : !pos, !pos
 }
 
 // From products %s of the queries from %m on and the keys from %n on, and factors of these: P for the pairs of
@@ -192,10 +143,7 @@ func.func private @p_of_products(
     %b: i32, %h: i32, %m: i32, %n: i32) -> (!s, !row, !row, !o) {
   %rows = tile.iota %m dim 0 : !pos
   %cols = tile.iota %n dim 1 : !pos
-  %p, %max_new, %sum_new, %acc_kept = func.call @p_of_pairs(
-      %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %cols)
-      : (!s, !s, !keep, !row, !row, !o, i32, i32, !pos, !pos) -> (!s, !row, !row, !o)
-  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+  tile.result @p_of_pairs(%s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %rows, %cols) : !s, !row, !row, !o
 }
 
 // The same for queries and keys at given positions. The fastmath flags allow to combine the two factors of a score, and
@@ -204,25 +152,22 @@ func.func private @p_of_pairs(
     %s: !s, %scales: !s, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
     %b: i32, %h: i32, %rows: !pos, %cols: !pos) -> (!s, !row, !row, !o) {
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-  %heads, %queries = func.call @queries_of_rows(%h, %rows) : (i32, !pos) -> (!pos, !pos)
-  %modified_rows = tile.map @score_mod(%natural, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
-  %modified_queries = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %heads, %queries = tile.expr @queries_of_rows(%h, %rows) : !pos, !pos
+  %modified_rows = tile.expr map @score_mod(%natural, %b, %heads, %queries, %cols) : !s
+  %modified_queries = tile.expr map @score_mod(%natural, %b, %h, %rows, %cols) : !s
   %modified = tile.expr select(param(HEAD_ROWS > 0), %modified_rows, %modified_queries) : !s
   %stays_natural = tile.param NATURAL : i1
   %p, %max_new, %sum_new, %acc_kept = scf.if %stays_natural -> (!s, !row, !row, !o) {
     %x = tile.expr select(%keep, %modified, minus_inf) : !s
-    %p_n, %max_n, %sum_n, %acc_n = func.call @natural_softmax(%x, %max_old, %sum_old, %acc_old)
-        : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+    %p_n, %max_n, %sum_n, %acc_n = tile.expr @natural_softmax(%x, %max_old, %sum_old, %acc_old) : !s, !row, !row, !o
     scf.yield %p_n, %max_n, %sum_n, %acc_n : !s, !row, !row, !o
   } else {
     %x = tile.expr select(%keep, %modified * log2e, minus_inf) fastmath<reassoc, contract> : !s
-    %p_2, %max_2, %sum_2, %acc_2 = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
-        : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+    %p_2, %max_2, %sum_2, %acc_2 = tile.expr @online_softmax(%x, %max_old, %sum_old, %acc_old) : !s, !row, !row, !o
     scf.yield %p_2, %max_2, %sum_2, %acc_2 : !s, !row, !row, !o
   }
-  %p_rows = tile.map @weight_mod(%p, %b, %heads, %queries, %cols) : (!s, i32, !pos, !pos, !pos) -> !s
-  %p_queries = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
-  %p_weighted = tile.expr select(param(HEAD_ROWS > 0), %p_rows, %p_queries) : !s
+  %p_rows = tile.expr map @weight_mod(%p, %b, %heads, %queries, %cols) : !s
+  %p_weighted = tile.expr select(param(HEAD_ROWS > 0), %p_rows, map @weight_mod(%p, %b, %h, %rows, %cols)) : !s
   return %p_weighted, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
 }
 
@@ -232,84 +177,62 @@ func.func private @round_of_keys(
     %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc) -> (!row, !row, !o) {
   %scales = tile.full %scale : !s
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %p_weighted, %max_new, %sum_new, %acc_kept = func.call @p_of_products(
-      %s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n)
-      : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
+  %p_weighted, %max_new, %sum_new, %acc_kept = tile.expr
+      @p_of_products(%s, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n) : !s, !row, !row, !o
   %limited = tile.cast %p_weighted saturate : !s -> !p
-  %rounded = tile.cast %p_weighted : !s -> !p
-  %p_tile = tile.expr select(FP8, %limited, %rounded) : !p
-  %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+  %acc_new = tile.expr dot(select(FP8, %limited, cast(%p_weighted)) : !p, %v_tile, %acc_kept) : !o
   return %max_new, %sum_new, %acc_new : !row, !row, !o
 }
 
 // Like @round_of_keys, without modifiers.
 func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
                                %acc_old: !o, %scale: !acc) -> (!row, !row, !o) {
-  %scale_base2 = tile.expr %scale * log2e : !acc
-  %scales = tile.full %scale_base2 : !s
-  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %x = tile.expr select(%keep, %s * %scales, minus_inf) fastmath<contract> : !s
-  %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
-      : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
-  %p_tile = tile.cast %p : !s -> !p
-  %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
-  return %max_new, %sum_new, %acc_new : !row, !row, !o
+  %scales = tile.expr full(%scale * log2e) : !s
+  %x = tile.expr select(%keep, dot(%q_tile, %k_tile transpose_b) * %scales, minus_inf) fastmath<contract> : !s
+  %p, %max_new, %sum_new, %acc_kept = tile.expr @online_softmax(%x, %max_old, %sum_old, %acc_old) : !s, !row, !row, !o
+  tile.result %max_new, %sum_new, dot(cast(%p) : !p, %v_tile, %acc_kept) : !row, !row, !o
 }
 
 // O after the last key. A row without keys has the sum 0 and gets 0.
 func.func private @output_of(%sum: !row, %acc: !o) -> !o {
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %result = tile.expr %acc * expand(%inverse, 1) : !o
-  return %result : !o
+  tile.result %acc * expand(map @reciprocal_or_zero(%sum), 1) : !o
 }
 
 // LSE = log(2^max * sum). It is -inf for a row without keys, whose sum is 0.
 func.func private @lse_of(%max: !row, %sum: !row) -> !row {
-  %lse = tile.expr %max * ln2 + log(%sum) : !row
-  return %lse : !row
+  tile.result %max * ln2 + log(%sum) : !row
 }
 
 // The same for a head whose state began with @before_keys. A sink that is too large for base 2 is taken as it is: it is
 // the maximum if it is positive, or if the row has no key.
 func.func private @lse_of_head(%h: i32, %max: !row, %sum: !row) -> !row {
-  %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
-  %lowest = func.call @lowest() : () -> !acc
+  %of_base2 = tile.expr @lse_of(%max, %sum) : !row
+  %lowest = tile.expr @lowest() : !acc
   %highest = arith.negf %lowest : !acc
-  %sink = func.call @sink(%h) : (i32) -> !acc
+  %sink = tile.expr @sink(%h) : !acc
   %sink_base2 = tile.expr %sink * log2e : !acc
   %first = tile.expr min(max(%sink_base2, %lowest), %highest) : !acc
   %is_beyond = arith.cmpf one, %first, %sink_base2 : !acc
-  %mark = tile.expr select(%is_beyond, %first, minus_inf) : !acc
-  %is_sink = tile.expr %max == full(%mark) : !row
+  %is_sink = tile.expr %max == full(select(%is_beyond, %first, minus_inf)) : !row
   %of_sink = tile.expr select(%is_sink, full(%sink) + log(%sum), %of_base2) : !row
-  %lse = tile.expr select(NATURAL, %max + log(%sum), select(SINKS, %of_sink, %of_base2)) : !row
-  return %lse : !row
+  tile.result select(NATURAL, %max + log(%sum), select(SINKS, %of_sink, %of_base2)) : !row
 }
 
 // The same for rows whose state began with @before_keys_of.
 func.func private @lse_with_sinks(%sinks: !row, %max: !row, %sum: !row) -> !row {
-  %of_base2 = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
-  %first, %own = func.call @sinks_as_maxima(%sinks) : (!row) -> (!row, !row)
+  %of_base2 = tile.expr @lse_of(%max, %sum) : !row
+  %first, %own = tile.expr @sinks_as_maxima(%sinks) : !row, !row
   %is_beyond = arith.cmpf one, %first, %own : !row
-  %is_sink = tile.expr and(%is_beyond, %max == %first) : !row
-  %of_sink = tile.expr select(%is_sink, %sinks + log(%sum), %of_base2) : !row
-  %lse = tile.expr select(NATURAL, %max + log(%sum), select(SINKS, %of_sink, %of_base2)) : !row
-  return %lse : !row
+  %of_sink = tile.expr select(and(%is_beyond, %max == %first), %sinks + log(%sum), %of_base2) : !row
+  tile.result select(NATURAL, %max + log(%sum), select(SINKS, %of_sink, %of_base2)) : !row
 }
 
 // The factor of the scores. With 8-bit types, q and k hold values divided by their descale factors.
 func.func private @scale_of_scores(%scale: !acc, %q_descale: !one_view, %k_descale: !one_view) -> !acc {
-  %q_by = tile.at %q_descale[0] : !one_view
-  %k_by = tile.at %k_descale[0] : !one_view
-  %qk_by_acc = tile.expr %q_by * %k_by : f32 -> !acc
-  %all = tile.expr select(FP8, %scale * %qk_by_acc, %scale) : !acc
-  return %all : !acc
+  tile.result select(FP8, %scale * cast(%q_descale[0] * %k_descale[0]), %scale) : !acc
 }
 
 // O in units of v, which holds values divided by v_descale with 8-bit types.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
-  %v_by = tile.at %v_descale[0] : !one_view
-  %v_by_acc = tile.cast %v_by : f32 -> !acc
-  %result = tile.expr select(FP8, %o * full(%v_by_acc), %o) : !o
-  return %result : !o
+  tile.result select(FP8, %o * full(cast(%v_descale[0])), %o) : !o
 }

@@ -7,29 +7,15 @@
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
+tile.link "pair_types.mlir"
 tile.link "softmax.mlir"
-
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!row_view = !tile.view<[?, ?, ?], ACC>
-!factor_view = !tile.view<[?, ?, ?], T>
-!cu_view  = !tile.view<[?], i32>
-!list_view  = !tile.view<[?, ?, ?, ?], i32>
-!count_view = !tile.view<[?, ?, ?], i32>
-!own_k   = !tile.tile<[OWN, DP], T>
-!other_k = !tile.tile<[OTHER, DP], T>
-!own_row = !tile.tile<[OWN], ACC>
-!own_factor = !tile.tile<[OWN], T>
-!acc  = !tile.param<ACC>
-!pair = !tile.tile<[OWN, OTHER], ACC>
-!pos  = !tile.tile<[OWN, OTHER], i32>
-!keep = !tile.tile<[OWN, OTHER], i1>
 
 // With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
 // the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
 // rows compute nothing. With SHARD, keys may be missing, so all rows are left as they are.
 tile.program @large_rows
-    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, FACTORS: flag, SHARD: flag, ROW_BYTES: int,
+    params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, PACKED, LISTED: flag,
+           LIST_BLOCK_M, LIST_BLOCK_N, PAD: int, FACTORS, SHARD: flag, ROW_BYTES: int,
            // Blocks too small for roles: most of them have no row to compute, and end at once.
            let SUM_BLOCK: int = select(ROW_BYTES <= 512, 32, 16),
            let SUM_BLOCK_M: int = select(mod(LIST_BLOCK_M, SUM_BLOCK) == 0, SUM_BLOCK,
@@ -58,24 +44,22 @@ tile.kernel @large_rows_sums
   %c1 = arith.constant 1 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %hk = tile.expr @key_head(%h, %q, %k) : i32
+  %b, %a, %q_begin, %queries, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : i32, i32, i32, i32, i32
+  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, %all_keys) : i32, i32
   %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
   %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
   %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
-  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
   %max_part = tile.subview %rows dim 2 from %workspace_begin size %queries when (PACKED) : !row_view
   %factor_part = tile.subview %factors dim 2 from %workspace_begin size %queries when (PACKED) : !factor_view
-  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
   %block_m = tile.param OWN : i32
 
   // Rows of no sequence have no keys.
   %found = scf.for %i = %c0 to %block_m step %c1 iter_args(%before = %c0) -> (i32) : i32 {
-    %row = arith.addi %m, %i : i32
-    %own = tile.at %lse_part[%a, %h, %row] : !row_view
-    %own_is_large = func.call @is_large(%own) : (!acc) -> i1
+    %own_is_large = tile.expr @is_large(%lse_part[%a, %h, %m + %i]) : i1
     %one = arith.extui %own_is_large : i1 to i32
     %now = arith.ori %before, %one : i32
     scf.yield %now : i32
@@ -84,32 +68,26 @@ tile.kernel @large_rows_sums
   %end = tile.expr select(%has_large, %keys, 0) : i32
 
   %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
-      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %h, %m, %span, %kv_num_blocks) : i32, i32, i32, i32
   %one_acc = arith.constant 1.0 : !acc
-  %lowest = func.call @lowest() : () -> !acc
-  %sink = func.call @sink(%h) : (i32) -> !acc
+  %lowest = tile.expr @lowest() : !acc
+  %sink = tile.expr @sink(%h) : !acc
   %sink_weight = tile.expr select(%sink == minus_inf, 0, 1) : !acc
-  %first_max = arith.maximumf %sink, %lowest : !acc
-  %no_max = tile.full %first_max : !own_row
+  %no_max = tile.expr full(max(%sink, %lowest)) : !own_row
   %no_sum = tile.full %sink_weight : !own_row
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !own_k
   %max, %sum = tile.for_blocks %n in (%c0 to %end
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right)
-      keep %keep : !keep
+      keep %keep : !pair_keep
       iter_args(%max_old = %no_max : !own_row, %sum_old = %no_sum : !own_row) {
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !other_k
-    %scales_s = tile.full %scale : !pair
-    %row_ids = tile.iota %m dim 0 : !pos
-    %cols = tile.iota %n dim 1 : !pos
-    %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
-    %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !pair
-    %modified = tile.map @score_mod(%natural, %b, %h, %row_ids, %cols) : (!pair, i32, i32, !pos, !pos) -> !pair
-    %x = tile.expr select(%keep, %modified, minus_inf) : !pair
-    %max_block = tile.reduce max %x dim 1 : !pair -> !own_row
-    %max_new = arith.maximumf %max_old, %max_block : !own_row
+    %row_ids = tile.iota %m dim 0 : !pair_pos
+    %cols = tile.iota %n dim 1 : !pair_pos
+    %natural = tile.expr dot(%q_tile, %k_tile transpose_b) * full(%scale) fastmath<reassoc, contract> : !pair
+    %x = tile.expr select(%keep, map @score_mod(%natural, %b, %h, %row_ids, %cols), minus_inf) : !pair
+    %max_new = tile.expr max(%max_old, reduce max(%x, 1)) : !own_row
     %p = tile.expr exp2((%x - expand(%max_new, 1)) * log2e) : !pair
     %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !own_row
     %sum_block = tile.reduce add %p dim 1 : !pair -> !own_row
@@ -118,12 +96,9 @@ tile.kernel @large_rows_sums
   }
   scf.if %has_large {
     %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !own_row
-    %plain_row = tile.map @lse_or_zero(%lse_row) : (!own_row) -> !own_row
-    %max_row = tile.map @if_large(%lse_row, %max, %plain_row) : (!own_row, !own_row, !own_row) -> !own_row
+    %max_row = tile.expr map @if_large(%lse_row, %max, map @lse_or_zero(%lse_row) : !own_row) : !own_row
     %ones = tile.full %one_acc : !own_row
-    %inverse = arith.divf %ones, %sum : !own_row
-    %factor_acc = tile.map @if_large(%lse_row, %inverse, %ones) : (!own_row, !own_row, !own_row) -> !own_row
-    %factor_row = tile.cast %factor_acc : !own_row -> !own_factor
+    %factor_row = tile.expr cast(map @if_large(%lse_row, %ones / %sum, %ones) : !own_row) : !own_factor
     tile.store %max_row, %max_part[%a, %h, %m] : !own_row, !row_view
     tile.store %factor_row, %factor_part[%a, %h, %m] : !own_factor, !factor_view
   }
@@ -131,13 +106,10 @@ tile.kernel @large_rows_sums
 
 // Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
 func.func private @is_large(%lse: !acc) -> i1 {
-  %is_large = tile.expr and(abs(%lse) > 4096.0, ne(%lse, minus_inf)) : !acc
-  return %is_large : i1
+  tile.result and(abs(%lse) > 4096.0, ne(%lse, minus_inf)) : i1
 }
 
 // %value where LSE is large, else %otherwise.
 func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc {
-  %is_large = func.call @is_large(%lse) : (!acc) -> i1
-  %chosen = arith.select %is_large, %value, %otherwise : !acc
-  return %chosen : !acc
+  tile.result select(@is_large(%lse), %value, %otherwise) : !acc
 }

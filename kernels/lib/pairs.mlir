@@ -51,9 +51,9 @@
 //   convert_pairs     dQ from its sum.
 //   pairs_of_queries  Instead of convert_pairs, with SPLIT, or with DETERMINISTIC where no addition is possible in
 //                     order: a block of queries with its keys.
-//   turn_lists        With LISTED: transposes the lists for @pairs_of_keys (lib/lists.mlir).
+//   turn_lists        With LISTED: transposes the lists for @pairs_of_keys.
 //   order_blocks      With PACKED, if additions are in order under a causal mask: the order in which the blocks of keys
-//                     of the last heads start (lib/order.mlir).
+//                     of the last heads start.
 //
 // With PACKED, the rows of each sequence in a workspace begin at a multiple of PAD. If a sequence ends within a block
 // of queries, the rest of the block is padding of this sequence, where rows are 0.
@@ -63,49 +63,17 @@
 
 tile.link "attention.mlir"
 tile.link "batch.mlir"
-tile.link "lists.mlir"
-tile.link "order.mlir"
+tile.link "pair_types.mlir"
 tile.link "shard.mlir"
 
-!qk_view  = !tile.view<[?, ?, ?, D], T>
-!v_view   = !tile.view<[?, ?, ?, DV], T>
-!dqk_view = !tile.view<[?, ?, ?, D], TO>
-!dv_view  = !tile.view<[?, ?, ?, DV], TO>
-!sum_view = !tile.view<[?, ?, ?, D], ACC>
-!row_view = !tile.view<[?, ?, ?], ACC>
-!factor_view = !tile.view<[?, ?, ?], T>
-!cu_view  = !tile.view<[?], i32>
-!list_view  = !tile.view<[?, ?, ?, ?], i32>
-!count_view = !tile.view<[?, ?, ?], i32>
-!acc  = !tile.param<ACC>
-// Tiles of pairs.
-!pair = !tile.tile<[OWN, OTHER], ACC>
-!weight = !tile.tile<[OWN, OTHER], T>
-!held = !tile.tile<[OWN, OTHER], HELD>
-!keep = !tile.tile<[OWN, OTHER], i1>
-!pos  = !tile.tile<[OWN, OTHER], i32>
-// Tiles of rows that an instance owns, and of others, with the widths of keys and values.
-!own_k   = !tile.tile<[OWN, DP], T>
-!own_v   = !tile.tile<[OWN, DVP], T>
-!other_k = !tile.tile<[OTHER, DP], T>
-!other_v = !tile.tile<[OTHER, DVP], T>
-!own_dk  = !tile.tile<[OWN, DP], TO>
-!own_dv  = !tile.tile<[OWN, DVP], TO>
-!other_dk = !tile.tile<[OTHER, DP], TO>
-!sum_k   = !tile.tile<[OWN, DP], ACC>
-!sum_v   = !tile.tile<[OWN, DVP], ACC>
-!own_row   = !tile.tile<[OWN], ACC>
-!other_row = !tile.tile<[OTHER], ACC>
-!own_factor   = !tile.tile<[OWN], T>
-!other_factor = !tile.tile<[OTHER], T>
 // K, padded to whole warpgroups of columns, and dQ^T, which has these columns as rows.
-!wide_k  = !tile.tile<[OWN, DW], T>
-!other_sum = !tile.tile<[OTHER, DP], ACC>
-!dqt     = !tile.tile<[DW, OTHER], ACC>
+!wide_k = !tile.tile<[OWN, DW], T>
+!dqt = !tile.tile<[DW, OTHER], ACC>
+!one = !tile.tile<[1], i32>
 
 // Of the program's file.
 func.func private @pair_weights(
-    !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+    !pair, !pair, !pair, !pair_keep, i32, i32, i32, !pair_pos, !pair_pos, !acc) -> (!weight, !held)
 
 //===----------------------------------------------------------------------===//
 // Programs
@@ -114,27 +82,25 @@ func.func private @pair_weights(
 // For dense arrays, all weights of which follow from S and rows.
 tile.program @pairs
     params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, DETERMINISTIC: flag,
-           MAPS: int, ROWS: flag, let TO: type = T, let SHARD: flag = false, let ACC: type = accumulator(T))
+           MAPS: int, ROWS: flag, let TO: type = T,
+           let SHARD, PACKED, LISTED, CAPTURE_GRADIENTS, FACTORS, HEAVY: flag = false,
+           let LIST_BLOCK_M, LIST_BLOCK_N: int = 0, let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
      %lse: !row_view when (ROWS), %dq, %dk: !qk_view, %dv: !v_view, %scale: !acc, %window_left, %window_right: i32) {
   // Without SHARD, no kernel has an argument for a place: what is passed does not matter.
   %rows, %other_rows, %factors, %sums = tile.call @pair_rows(first_head = %window_left)
-      with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
-            FACTORS = false) : i32 -> !row_view, !row_view, !factor_view, !sum_view
+      : i32 -> !row_view, !row_view, !factor_view, !sum_view
   tile.call @pair_products(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums,
                            first_row = %window_left, first_key = %window_left, diagonal = %window_left,
                            first_head = %window_left, first_batch = %window_left)
-      with (PACKED = false, LISTED = false, LIST_BLOCK_M = 0, LIST_BLOCK_N = 0, CAPTURE_GRADIENTS = false,
-            FACTORS = false, HEAVY = false)
       : !row_view, !row_view, !factor_view, !sum_view, i32, i32, i32, i32, i32
 }
 
 // The numbers of rows, factors of 1, and the workspace of sums. A launch between this and @pair_products may change
 // rows and factors.
 tile.program @pair_rows
-    params(D: int, DV: int, T: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, MAPS: int,
-           ROWS: flag, FACTORS: flag,
+    params(D, DV: int, T: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED, LISTED: flag,
+           LIST_BLOCK_M, LIST_BLOCK_N: int, DETERMINISTIC, CAPTURE_GRADIENTS: flag, MAPS: int, ROWS, FACTORS: flag,
            // Keys are never in a cache. Files that replace functions read the parameter.
            let CACHED: flag = false, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(has_roles(), bits(T) == 16),
@@ -146,11 +112,13 @@ tile.program @pair_rows
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            DELTA_BLOCK_M: int = block_in(select(PACKED, PAD, 0)), let ACC: type = accumulator(T),
            // With PACKED, there is one more block for each sequence, and one for rows before the first.
-           let PADDED_ROWS: int = (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD)
-    require(MAPS * dim(do, 1) == dim(q, 1), dim(do, 0) == dim(q, 0), dim(do, 2) == dim(q, 2),
-            same_dims(o, do, 0, 1, 2), same_dims(other_o, do, 0, 1, 2), same_dims(lse, q, 0, 1, 2),
-            same_dims(dlse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q),
-            within(cu_seqlens_q, 0, dim(q, 2) + 1))
+           let PADDED_ROWS: int = (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD,
+           // Rows have a multiple of 16 bytes, as tensor maps require.
+           let ROW_EXTENT: int = select(PACKED, PADDED_ROWS, ceildiv(dim(q, 2), 4) * 4),
+           let FACTOR_EXTENT: int = select(PACKED, PADDED_ROWS, ceildiv(dim(q, 2), 8) * 8))
+    require(MAPS * dim(do, 1) == dim(q, 1), dim(do, 0) == dim(q, 0), dim(do, 2) == dim(q, 2), same_dims(o, do, 0, 1, 2),
+            same_dims(other_o, do, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(dlse, q, 0, 1, 2),
+            or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1))
     (%q: !qk_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
      %lse: !row_view when (ROWS), %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
      %first_head: i32 when (SHARD))
@@ -158,13 +126,9 @@ tile.program @pair_rows
                            ORDERED = "the option --sums=ordered or --sums=unordered",
                            ORDERED_UP_TO = "the option --sums=ordered or --sums=unordered",
                            ORDERED_FROM = "the option --sums=ordered or --sums=unordered"}} {
-  // Rows have a multiple of 16 bytes, as tensor maps require.
-  %rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), select(PACKED, PADDED_ROWS,
-                                                                        ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  %other_rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), select(PACKED, PADDED_ROWS,
-                                                                              ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  %factors = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), select(PACKED, PADDED_ROWS,
-                                                                              ceildiv(dim(q, 2), 8) * 8)] : !factor_view
+  %rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
+  %other_rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
+  %factors = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), FACTOR_EXTENT] : !factor_view
   // Empty if dQ has a kernel of its own.
   %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
       : !sum_view
@@ -242,10 +206,10 @@ tile.kernel @rows_of_pairs
   %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %x = tile.expr mod(%map, MAPS) : i32
   %all_queries = tile.dim %do, 2 : !v_view
-  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
-      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  %sequence, %m, %begin, %queries = tile.expr @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : i32, i32, i32, i32
   // Rows of no sequence are not read: what they hold may be anything, and a block of queries may extend into theirs.
-  %own_begin, %read = func.call @rows_of(%sequence, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %own_begin, %read = tile.expr @rows_of(%sequence, %cu_seqlens_q, %all_queries) : i32, i32
   %o_part = tile.subview %o dim 2 from %own_begin size %read when (PACKED) : !v_view
   %other_part = tile.subview %other_o dim 2 from %own_begin size %read when (PACKED) : !v_view
   %do_part = tile.subview %do dim 2 from %own_begin size %read when (PACKED) : !v_view
@@ -260,8 +224,8 @@ tile.kernel @rows_of_pairs
   %o_acc = tile.cast %o_tile : !own_v -> !sum_v
   %do_acc = tile.cast %do_tile : !own_v -> !sum_v
   %other_acc = tile.cast %other_tile : !own_v -> !sum_v
-  %row, %other_row = func.call @row_values(%do_acc, %o_acc, %other_acc, %lse_row, %dlse_row, %at_h, %x)
-      : (!sum_v, !sum_v, !sum_v, !own_row, !own_row, i32, i32) -> (!own_row, !own_row)
+  %row, %other_row = tile.expr @row_values(%do_acc, %o_acc, %other_acc, %lse_row, %dlse_row, %at_h, %x)
+      : !own_row, !own_row
   %with_dq = tile.param WITH_DQ : i1
   scf.if %with_dq {
     %no_dq = tile.constant 0 : !sum_k
@@ -284,18 +248,17 @@ func.func private @row_values(%do: !sum_v, %o: !sum_v, %other_o: !sum_v, %lse: !
 
 // The gradient of the scaled scores, of dW and what @pair_weights held: here of weights whose slopes it held.
 func.func private @pair_gradients(
-    %held: !held, %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32,
-    %x: i32, %i: !pos, %j: !pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
+    %held: !held, %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !pair_keep, %b: i32,
+    %h: i32, %x: i32, %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
   %slopes = tile.cast %held : !held -> !pair
   %of_slopes = tile.expr select(ROWS, %dw - %other_row, %dw) fastmath<contract> : !pair
-  %ds = arith.mulf %slopes, %of_slopes : !pair
-  return %ds : !pair
+  tile.result %slopes * %of_slopes : !pair
 }
 
 // Adds to the gradients of captures, of which there are none here.
 func.func private @pair_captures(
-    %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !keep, %b: i32, %h: i32, %x: i32,
-    %i: !pos, %j: !pos, %scale: !acc) attributes {tile.replaceable} {
+    %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
+    %i: !pair_pos, %j: !pair_pos, %scale: !acc) attributes {tile.replaceable} {
   return
 }
 
@@ -310,8 +273,7 @@ tile.kernel @pairs_of_keys
            let DVP: int = padded_for("gradients", DV, D, T),
            let DW: int = select(IN_ORDER, padded_for("ordered_rows", D, DV, T),
                                 select(and(WITH_DQ, ne(mod(OTHER, 128), 0)), padded_for("shared_rows", D, DV, T),
-                                       padded_for("transposed_rows", D, DV, T))),
-           let ACC: type = accumulator(T))
+                                       padded_for("transposed_rows", D, DV, T))), let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %factors: !factor_view when (FACTORS),
      %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !dqk_view, %dv: !dv_view,
      %order: !cu_view when (IN_ORDER), %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
@@ -323,9 +285,7 @@ tile.kernel @pairs_of_keys
   %c0 = arith.constant 0 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
-  %shared_by = arith.divsi %q_heads, %k_heads : i32
+  %shared_by = tile.expr dim(%q, 1) / dim(%k, 1) : i32
   %hk = tile.expr %map / MAPS : i32
   %x = tile.expr mod(%map, MAPS) : i32
   %before = tile.expr (%map - %hk) * %shared_by : i32
@@ -333,12 +293,12 @@ tile.kernel @pairs_of_keys
   %block = tile.any_order %bn listed %order : !cu_view when (PACKED)
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
   // number of the block of keys in it. The last block of a packed sequence may have no keys.
-  %b, %a, %k_begin, %keys, %given = func.call @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
-      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %b, %a, %k_begin, %keys, %given = tile.expr @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
+      : i32, i32, i32, i32, i32
   %blocks = tile.expr ceildiv(%keys, OWN) : i32
   %number = tile.any_order %given of %blocks
   %n = tile.expr %number * OWN : i32
-  %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_begin, %queries = tile.expr @rows_of(%b, %cu_seqlens_q, %all_queries) : i32, i32
   %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
   %do_part = tile.subview %do dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
@@ -348,12 +308,11 @@ tile.kernel @pairs_of_keys
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
   %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, @diagonal_shift(%queries, %keys)) : i32
   %head_0 = tile.expr select(SHARD, %first_head, 0) : i32
   %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
   %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
-  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
   %no_dk = tile.constant 0 : !sum_k
   %no_dv = tile.constant 0 : !sum_v
   %span = tile.param LIST_BLOCK_N : i32
@@ -370,53 +329,39 @@ tile.kernel @pairs_of_keys
     %h = arith.subi %term, %before : i32
     %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
     %q_map = tile.expr select(param(MAPS == 1), %term, %h * MAPS + %x) : i32
-    %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
-        : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+    %list_b, %list_h, %list_n, %count = tile.expr @list_of(%b, %h, %n, %span, %q_num_blocks) : i32, i32, i32, i32
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
             listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
         against (%n to %keys)
         where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, block, against, %shift, %window_left, %window_right)
-        keep %keep : !keep
+        keep %keep : !pair_keep
         iter_args(%dk_old = %dk_heads : !sum_k, %dv_old = %dv_heads : !sum_v) {
       %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
-      %i = tile.iota %at_m dim 1 : !pos
-      %j = tile.iota %at_n dim 0 : !pos
+      %i = tile.iota %at_m dim 1 : !pair_pos
+      %j = tile.iota %at_n dim 0 : !pair_pos
       %q_tile = tile.load %q_part[%a, %q_map, %m, 0] : !qk_view -> !other_k
       %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !other_v
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %row = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-      %factor_row = tile.load %factors[%a, %q_map, %workspace_m] : !factor_view -> !other_factor
-      %factor_acc = tile.cast %factor_row : !other_factor -> !other_row
+      %factor_acc = tile.expr cast(load %factors[%a, %q_map, %workspace_m] : !other_factor) : !other_row
       %row_each = tile.expand %row dim 0 : !other_row -> !pair
       %factor_each = tile.expand %factor_acc dim 0 : !other_row -> !pair
-      %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
-          : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+      %w, %held = tile.expr @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
+          : !weight, !held
       %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
-      %other_row = tile.load %other_rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-      %other_each = tile.expand %other_row dim 0 : !other_row -> !pair
-      %ds = func.call @pair_gradients(
-          %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
-          : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
+      %other_each = tile.expr expand(load %other_rows[%a, %q_map, %workspace_m], 0) : !pair
+      %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i,
+          %j, %scale) : !pair
       %ds_rounded = tile.cast %ds : !pair -> !weight
       // Branches, since the choice of blocks counts what stands outside of them.
-      %dv_new = scf.if %with_dv -> (!sum_v) {
-        %dv_sum = tile.dot %w, %do_tile, %dv_old : !weight, !other_v -> !sum_v
-        scf.yield %dv_sum : !sum_v
-      } else {
-        scf.yield %dv_old : !sum_v
-      }
-      %dk_new = scf.if %with_dk -> (!sum_k) {
-        %dk_sum = tile.dot %ds_rounded, %q_tile, %dk_old : !weight, !other_k -> !sum_k
-        scf.yield %dk_sum : !sum_k
-      } else {
-        scf.yield %dk_old : !sum_k
-      }
+      %dv_new = tile.expr choose(WITH_DV, dot(%w, %do_tile, %dv_old), %dv_old) : !sum_v
+      %dk_new = tile.expr choose(WITH_DK, dot(%ds_rounded, %q_tile, %dk_old), %dk_old) : !sum_k
       // dQ is transposed as well, so that adjacent threads add to adjacent elements.
       %dq_term = tile.dot %k_wide, %ds_rounded transpose_a : !wide_k, !weight -> !dqt
       scf.if %with_captures {
         func.call @pair_captures(%dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
-            : (!pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> ()
+            : (!pair, !pair, !pair, !pair, !pair, !pair_keep, i32, i32, i32, !pair_pos, !pair_pos, !acc) -> ()
       }
       scf.if %with_dq {
         %rows_end = tile.expr min(%m + OTHER, %queries) overflow<nsw> : i32
@@ -443,11 +388,10 @@ tile.kernel @pairs_of_keys
 
 // dQ of its sum. Blocks have the parameter of those that @pairs_of_keys adds.
 tile.kernel @convert_pairs
-    params(D: int, T, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW, PACKED: flag, PAD, MAPS, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
-    (%sums: !sum_view, %k: !qk_view, %dq: !dqk_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
-     %scale: !acc, %window_left, %window_right: i32,
-     %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
+    params(D: int, T, TO: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, PACKED: flag,
+           PAD, MAPS, OTHER: int, let DP: int = padded(D), let ACC: type = accumulator(T))
+    (%sums: !sum_view, %k: !qk_view, %dq: !dqk_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED), %scale: !acc,
+     %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(dq, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OTHER),
                       ceildiv(dim(dq, 2), OTHER)),
          %map = dim(dq, 1), %a = dim(dq, 0)) {
@@ -455,17 +399,15 @@ tile.kernel @convert_pairs
   %h = tile.expr %map / MAPS : i32
   %workspace_m = tile.expr %bm * OTHER : i32
   %all_queries = tile.dim %dq, 2 : !dqk_view
-  %all_keys = tile.dim %k, 2 : !qk_view
-  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
-      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  %sequence, %m, %begin, %queries = tile.expr @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : i32, i32, i32, i32
   %b = tile.expr select(PACKED, %sequence, %a) : i32
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, dim(%k, 2)) : i32, i32
   %part = tile.subview %dq dim 2 from %begin size %queries when (PACKED) : !dqk_view
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
   %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, @diagonal_shift(%queries, %keys)) : i32
   %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
   %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %rows_end = tile.expr min(%m + OTHER, %queries) : i32
@@ -495,13 +437,13 @@ tile.kernel @pairs_of_queries
   %all_keys = tile.dim %k, 2 : !qk_view
   %h = tile.expr %map / MAPS : i32
   %x = tile.expr mod(%map, MAPS) : i32
-  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+  %hk = tile.expr @key_head(%h, %q, %k) : i32
   %k_map = tile.expr %hk * MAPS + %x : i32
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
-  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %b, %a, %q_begin, %queries, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : i32, i32, i32, i32, i32
+  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, %all_keys) : i32, i32
   %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
   %do_part = tile.subview %do dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
@@ -510,16 +452,13 @@ tile.kernel @pairs_of_queries
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
   %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
-  %own_shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, %own_shift) : i32
+  %shift = tile.expr select(param(and(SHARD, not(PACKED))), %diagonal, @diagonal_shift(%queries, %keys)) : i32
   %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
   %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
-  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
-  %workspace_m = arith.addi %workspace_begin, %m : i32
+  %workspace_m = tile.expr @workspace_begin(%b, %q_begin) + %m : i32
   %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
-      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %h, %m, %span, %kv_num_blocks) : i32, i32, i32, i32
   %no_dq = tile.constant 0 : !sum_k
   %q_tile = tile.load %q_part[%a, %map, %m, 0] : !qk_view -> !own_k
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
@@ -530,25 +469,23 @@ tile.kernel @pairs_of_queries
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
       where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
-      keep %keep : !keep
+      keep %keep : !pair_keep
       iter_args(%dq_old = %no_dq : !sum_k) {
     %k_tile = tile.load %k_part[%a, %k_map, %n, 0] : !qk_view -> !other_k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !other_v
     %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
-    %i = tile.iota %at_m dim 0 : !pos
-    %j = tile.iota %at_n dim 1 : !pos
+    %i = tile.iota %at_m dim 0 : !pair_pos
+    %j = tile.iota %at_n dim 1 : !pair_pos
     %row_each = tile.expand %row dim 1 : !own_row -> !pair
     %other_each = tile.expand %other_row dim 1 : !own_row -> !pair
     %factor_each = tile.expr expand(cast(%factor_row : !own_factor), 1) : !pair
     %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
-    %w, %held = func.call @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
-        : (!pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> (!weight, !held)
+    %w, %held = tile.expr @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
+        : !weight, !held
     %dw = tile.dot %do_tile, %v_tile transpose_b : !own_v, !other_v -> !pair
-    %ds = func.call @pair_gradients(
-        %held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
-        : (!held, !pair, !pair, !pair, !pair, !pair, !keep, i32, i32, i32, !pos, !pos, !acc) -> !pair
-    %ds_rounded = tile.cast %ds : !pair -> !weight
-    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !weight, !other_k -> !sum_k
+    %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i,
+        %j, %scale) : !pair
+    %dq_new = tile.expr dot(cast(%ds) : !weight, %k_tile, %dq_old) : !sum_k
     tile.yield %dq_new : !sum_k
   }
   %rounded = tile.expr %dq_all * full(%scale) : !sum_k -> !own_dk
@@ -566,11 +503,71 @@ tile.kernel @sum_parts
   %first = tile.expr %h * MAPS : i32
   %none = tile.constant 0 : !sum_v
   %sum = scf.for %x = %c0 to %maps step %c1 iter_args(%before = %none) -> (!sum_v) : i32 {
-    %map = arith.addi %first, %x : i32
-    %part = tile.load %parts[%b, %map, %n, 0] : !v_view -> !own_v
-    %now = tile.expr %before + cast(%part : !own_v) : !sum_v
+    %now = tile.expr %before + cast(load %parts[%b, %first + %x, %n, 0] : !own_v) : !sum_v
     scf.yield %now : !sum_v
   } {tile.unroll}
   %rounded = tile.cast %sum : !sum_v -> !own_v
   tile.store %rounded, %dv[%b, %h, %n, 0] : !own_v, !v_view
+}
+
+// Writes for each block of keys the blocks of queries that list it, in ascending order, and their number.
+tile.kernel @turn_lists params(LISTED: flag)
+    (%kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %turned: !list_view,
+     %lengths: !count_view)
+    grid(%n = dim(turned, 2), %h = dim(turned, 1), %b = dim(turned, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %blocks = tile.dim %kv_num_blocks, 2 : !count_view
+  %most = tile.dim %kv_indices, 3 : !list_view
+  %length = scf.for %m = %c0 to %blocks step %c1 iter_args(%place = %c0) -> (i32) : i32 {
+    %count = tile.expr min(%kv_num_blocks[%b, %h, %m], %most) : i32
+    %found = scf.for %x = %c0 to %count step %c1 iter_args(%before = %c0) -> (i32) : i32 {
+      %so_far = tile.expr select(%kv_indices[%b, %h, %m, %x] == %n, 1, %before) : i32
+      scf.yield %so_far : i32
+    }
+    %is_found = tile.expr %found == 1 : i32
+    scf.if %is_found {
+      %number = tile.full %m : !one
+      tile.store %number, %turned[%b, %h, %n, %place] : !one, !list_view
+    }
+    %next = arith.addi %place, %found : i32
+    scf.yield %next : i32
+  }
+  %length_tile = tile.full %length : !one
+  tile.store %length_tile, %lengths[%b, %h, %n] : !one, !count_view
+}
+
+// With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
+// among equals those of earlier sequences; blocks without rows last. %order[x] is the number that lib/batch.mlir gives
+// the block at place x.
+tile.kernel @order_blocks
+    params(D: int, T: type, PACKED: flag, BLOCK_N: int)
+    (%k: !qk_view, %cu_seqlens_k: !cu_view when (PACKED), %order: !cu_view)
+    grid(%i = dim(order, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %size = tile.param BLOCK_N : i32
+  %total = tile.dim %k, 2 : !qk_view
+  %b, %begin, %rows, %number = tile.expr @block_of_sequence(%i, %size, %cu_seqlens_k, %total) : i32, i32, i32, i32
+  %rest = tile.expr ceildiv(%rows, BLOCK_N) - %number : i32
+  %sequences = tile.expr dim(%cu_seqlens_k, 0) - 1 : i32
+  // Blocks with more behind them, earlier blocks with as many, and all blocks of the sequences up to this one.
+  %longer, %equal, %up_to_own, %all = scf.for %s = %c0 to %sequences step %c1
+      iter_args(%longer_0 = %c0, %equal_0 = %c0, %up_to_own_0 = %c0, %all_0 = %c0) -> (i32, i32, i32, i32) : i32 {
+    %s_begin, %s_rows = tile.expr @rows_of(%s, %cu_seqlens_k, %total) : i32, i32
+    %blocks = tile.expr ceildiv(%s_rows, BLOCK_N) : i32
+    %longer_1 = tile.expr %longer_0 + max(%blocks - %rest, 0) : i32
+    %precedes = tile.expr and(%s < %b, %blocks >= %rest) : i32
+    %one = arith.extui %precedes : i1 to i32
+    %equal_1 = arith.addi %equal_0, %one : i32
+    %up_to_own_1 = tile.expr %up_to_own_0 + select(%s > %b, 0, %blocks) : i32
+    %all_1 = arith.addi %all_0, %blocks : i32
+    scf.yield %longer_1, %equal_1, %up_to_own_1, %all_1 : i32, i32, i32, i32
+  }
+  %place = arith.addi %longer, %equal : i32
+  %empty_place = tile.expr %all + (%i - %up_to_own) : i32
+  // Rows of no sequence count as none.
+  %own_place = tile.expr select(and(and(%b >= 0, %b < %sequences), %rest > 0), %place, %empty_place) : i32
+  %id = tile.full %i : !one
+  tile.store %id, %order[%own_place] : !one, !cu_view
 }

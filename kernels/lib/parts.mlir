@@ -7,6 +7,8 @@
 // A kernel that links this file declares PART_UNIT, PART_KEYS and PAIR_SHARE for @blocks_of_part: keys of a block, and
 // keys that a part should have; and for the merge T, ACC, DV, DVP and MERGE: how many parts are merged at a time.
 
+tile.link "types.mlir"
+
 // Results of parts, by sequence, head, query and part.
 !o_parts   = !tile.view<[?, ?, ?, ?, DV], ACC>
 !lse_parts = !tile.view<[?, ?, ?, ?], ACC>
@@ -16,7 +18,6 @@
 !merged_row = !tile.tile<[MERGE], ACC>
 !merged_i32 = !tile.tile<[MERGE, DVP], i32>
 !columns = !tile.tile<[DVP], ACC>
-!acc = !tile.param<ACC>
 
 func.func private @lowest() -> !acc
 
@@ -32,20 +33,16 @@ func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 
   %alone = tile.expr min(%pairs, param(multiprocessors())) * PAIR_SHARE : i32
   %alone_time = tile.expr max(%alone, param(multiprocessors())) * %blocks : i32
   %shared_time = tile.expr max(%alone * %most, param(multiprocessors())) * %even + param(multiprocessors()) * 4 : i32
-  %at_least = tile.expr max(%even, select(%shared_time < %alone_time, 1, param(ceildiv(PART_KEYS, PART_UNIT)))) : i32
-  %each = tile.expr max(%at_least, 1) : i32
-  return %each : i32
+  tile.result max(max(%even, select(%shared_time < %alone_time, 1, param(ceildiv(PART_KEYS, PART_UNIT)))), 1) : i32
 }
 
 // The state after parts `first` .. first + MERGE - 1 of those that exist.
 func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part: !merged_row, %o_part: !merged,
                                %max_old: !columns, %sum_old: !columns, %acc_old: !columns)
     -> (!columns, !columns, !columns) {
-  %number = tile.iota %first dim 0 : !merged_i32
-  %exists = tile.expr %number * full(%each) < full(%blocks) : !merged_i32
+  %exists = tile.expr iota(%first, 0) * full(%each) < full(%blocks) : !merged_i32
   %x = tile.expr select(%exists, expand(%lse_part, 1), minus_inf) : !merged
-  %largest = tile.reduce max %x dim 0 : !merged -> !columns
-  %max_new = arith.maximumf %max_old, %largest : !columns
+  %max_new = tile.expr max(%max_old, reduce max(%x, 0)) : !columns
   // Natural until here: a sink may be too large for base 2.
   %weight = tile.expr exp2((%x - expand(%max_new, 0)) * log2e) : !merged
   %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !columns
@@ -55,9 +52,7 @@ func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part:
   %acc_part = tile.reduce add %weighted dim 0 : !merged -> !columns
   %sum_kept = arith.mulf %sum_old, %rescale : !columns
   %acc_kept = arith.mulf %acc_old, %rescale : !columns
-  %sum_new = arith.addf %sum_kept, %sum_part : !columns
-  %acc_new = arith.addf %acc_kept, %acc_part : !columns
-  return %max_new, %sum_new, %acc_new : !columns, !columns, !columns
+  tile.result %max_new, %sum_kept + %sum_part, %acc_kept + %acc_part : !columns, !columns, !columns
 }
 
 // The first parts of a row, if parts are few.
@@ -70,9 +65,7 @@ func.func private @first_parts(%o_parts: !o_parts, %lse_parts: !lse_parts, %b: i
   %early = tile.expr select(%are_few, %most, 0) : i32
   %o_early = tile.subview %o_parts dim 3 from %c0 size %early : !o_parts
   %lse_early = tile.subview %lse_parts dim 3 from %c0 size %early : !lse_parts
-  %o_first = tile.load %o_early[%b, %h, %i, 0, 0] : !o_parts -> !merged
-  %lse_first = tile.load %lse_early[%b, %h, %i, 0] : !lse_parts -> !merged_row
-  return %are_few, %o_first, %lse_first : i1, !merged, !merged_row
+  tile.result %are_few, load %o_early[%b, %h, %i, 0, 0], load %lse_early[%b, %h, %i, 0] : i1, !merged, !merged_row
 }
 
 // The natural maximum, the sum and the sum of results of all parts of a row.
@@ -81,13 +74,11 @@ func.func private @merge_all_parts(
     %b: i32, %h: i32, %i: i32, %blocks: i32, %each: i32) -> (!columns, !columns, !columns) {
   %c0 = arith.constant 0 : i32
   %merge = tile.param MERGE : i32
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !columns
+  %no_max = tile.expr full(@lowest()) : !columns
   %no_sum = tile.constant 0 : !columns
   %blocks_early = tile.expr select(%are_few, %blocks, 0) : i32
-  %max_0, %sum_0, %acc_0 = func.call @merge_parts(
-      %c0, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum, %no_sum)
-      : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
+  %max_0, %sum_0, %acc_0 = tile.expr @merge_parts(%c0, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum,
+      %no_sum) : !columns, !columns, !columns
   // A sequence without parts has its result, and none are left if the first are all.
   %next = tile.expr select(%are_few, MERGE, 0) : i32
   %has_more = tile.expr %blocks > select(%are_few, MERGE * %each, %each) : i32
@@ -101,9 +92,8 @@ func.func private @merge_all_parts(
       iter_args(%max_old = %max_0, %sum_old = %sum_0, %acc_old = %acc_0) -> (!columns, !columns, !columns) : i32 {
     %lse_part = tile.load %lse_parts[%b, %h, %i, %first] : !lse_parts -> !merged_row
     %o_part = tile.load %o_parts[%b, %h, %i, %first, 0] : !o_parts -> !merged
-    %max_new, %sum_new, %acc_new = func.call @merge_parts(
-        %first, %blocks, %each, %lse_part, %o_part, %max_old, %sum_old, %acc_old)
-        : (i32, i32, i32, !merged_row, !merged, !columns, !columns, !columns) -> (!columns, !columns, !columns)
+    %max_new, %sum_new, %acc_new = tile.expr @merge_parts(%first, %blocks, %each, %lse_part, %o_part, %max_old,
+        %sum_old, %acc_old) : !columns, !columns, !columns
     scf.yield %max_new, %sum_new, %acc_new : !columns, !columns, !columns
   }
   return %max, %sum, %acc : !columns, !columns, !columns

@@ -7,11 +7,10 @@
 // A kernel that links this file declares BLOCK_M, DP, T and ACC, the types of queries and sums; MT, that of products;
 // and SCALED: whether MT is f16 and T bf16.
 
-!q   = !tile.tile<[BLOCK_M, DP], T>
+tile.link "types.mlir"
+
 !q_m = !tile.tile<[BLOCK_M, DP], MT>
 !q_acc = !tile.tile<[BLOCK_M, DP], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
 
 // The largest power of two that is at most %x, of f32 and from 2^-111 to 2^127, divided by 2^8.
 func.func private @power_of_two(%x: !acc) -> !acc {
@@ -19,8 +18,7 @@ func.func private @power_of_two(%x: !acc) -> !acc {
   %bits = arith.bitcast %value : f32 to i32
   %divided = tile.expr min(max(bitand(%bits, 2139095040), 134217728), 2130706432) - 67108864 : i32
   %power = arith.bitcast %divided : i32 to f32
-  %result = tile.cast %power : f32 -> !acc
-  return %result : !acc
+  tile.result cast(%power) : !acc
 }
 
 // 1 / x, exactly, for a power of two.
@@ -29,8 +27,7 @@ func.func private @inverse_power(%x: !acc) -> !acc {
   %bits = arith.bitcast %value : f32 to i32
   %inverse_bits = tile.expr 2130706432 - %bits : i32
   %inverse = arith.bitcast %inverse_bits : i32 to f32
-  %result = tile.cast %inverse : f32 -> !acc
-  return %result : !acc
+  tile.result cast(%inverse) : !acc
 }
 
 // Queries in the type of products, and the factors of the scores of their rows, of which `scale` is one. A row of bf16
@@ -40,11 +37,8 @@ func.func private @queries_of_products(%q: !q, %scale: !acc) -> (!q_m, !row) {
   %is_scaled = tile.param SCALED : i1
   %q_own, %scales = scf.if %is_scaled -> (!q_m, !row) {
     %q_acc = tile.cast %q : !q -> !q_acc
-    %magnitudes = math.absf %q_acc : !q_acc
-    %largest = tile.reduce max %magnitudes dim 1 : !q_acc -> !row
-    %size = tile.map @power_of_two(%largest) : (!row) -> !row
-    %inverse = tile.map @inverse_power(%size) : (!row) -> !row
-    %q_cast = tile.expr %q_acc * expand(%inverse, 1) : !q_acc -> !q_m
+    %size = tile.expr map @power_of_two(reduce max(abs(%q_acc), 1)) : !row
+    %q_cast = tile.expr %q_acc * expand(map @inverse_power(%size), 1) : !q_acc -> !q_m
     %scales_scaled = tile.expr %size * full(%scale) : !row
     scf.yield %q_cast, %scales_scaled : !q_m, !row
   } else {

@@ -16,15 +16,10 @@
 tile.link "attention.mlir"
 tile.link "cache.mlir"
 
-!lengths = !tile.view<[?], i32>
-
 // The position of key 0 of sequence b.
 func.func private @first_key_of(%b: i32, %first_keys: !lengths) -> i32 {
   %c0 = arith.constant 0 : i32
-  %is_shard = tile.param SHARD : i1
-  %given = tile.at %first_keys[%b] : !lengths
-  %first = arith.select %is_shard, %given, %c0 : i32
-  return %first : i32
+  tile.result select(SHARD, %first_keys[%b], %c0) : i32
 }
 
 // The position of key c, where that of key 0 is `first`.
@@ -35,16 +30,14 @@ func.func private @key_in_whole(%c: i32, %first: i32) -> i32 {
     %own = scf.if %is_spread -> (i32) {
       %alone = tile.param RANK_KEYS == 1 : i1
       %distance = scf.if %alone -> (i32) {
-        %ranks = tile.param RANKS : i32
-        %step = arith.muli %c, %ranks overflow<nsw> : i32
+        %step = tile.expr %c * RANKS overflow<nsw> : i32
         scf.yield %step : i32
       } else {
         %each = tile.param RANK_KEYS : i32
         %all = tile.param RANKS * RANK_KEYS : i32
         %number = arith.divsi %c, %each : i32
         %inside = arith.remsi %c, %each : i32
-        %before = arith.muli %number, %all overflow<nsw> : i32
-        %sum = arith.addi %before, %inside overflow<nsw> : i32
+        %sum = tile.expr %number * %all + %inside overflow<nsw> : i32
         scf.yield %sum : i32
       }
       scf.yield %distance : i32
@@ -68,8 +61,7 @@ func.func private @shift_in_whole(%b: i32, %queries: i32, %keys: i32, %total_len
   } else {
     scf.yield %keys : i32
   }
-  %shift = func.call @diagonal_shift(%queries, %all) : (i32, i32) -> i32
-  return %shift : i32
+  tile.result @diagonal_shift(%queries, %all) : i32
 }
 
 // A key of the cache before which no key is at or behind `position`, which may be negative.
@@ -78,8 +70,7 @@ func.func private @key_not_behind(%position: i32, %first: i32) -> i32 {
   %is_shard = tile.param SHARD : i1
   %key = scf.if %is_shard -> (i32) {
     %ranks = tile.param RANKS : i32
-    %distance = arith.subi %position, %first : i32
-    %not_negative = arith.maxsi %distance, %c0 : i32
+    %not_negative = tile.expr max(%position - %first, %c0) : i32
     %own = arith.divui %not_negative, %ranks : i32
     scf.yield %own : i32
   } else {
@@ -93,23 +84,13 @@ func.func private @keys_before(%position: i32, %first: i32, %keys: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %each = tile.param RANK_KEYS : i32
   %all = tile.param RANKS * RANK_KEYS : i32
-  %distance = arith.subi %position, %first : i32
-  %not_negative = arith.maxsi %distance, %c0 : i32
+  %not_negative = tile.expr max(%position - %first, %c0) : i32
   %rounds = arith.divui %not_negative, %all : i32
-  %of_rounds = arith.muli %rounds, %each : i32
-  %before = arith.muli %rounds, %all : i32
-  %rest = arith.subi %not_negative, %before : i32
-  %own = arith.minsi %rest, %each : i32
-  %sum = arith.addi %of_rounds, %own : i32
-  %count = arith.minsi %sum, %keys : i32
-  return %count : i32
+  tile.result min(%rounds * %each + min(%not_negative - %rounds * %all, %each), %keys) : i32
 }
 
 // @attends_of_row, of a key of the cache. `offset` is the padding, or with SHARD the position of key 0.
 func.func private @attends_of_cached(%offset: i32, %b: i32, %h: i32, %row: i32, %c: i32, %shift: i32, %left: i32,
                                      %right: i32) -> i1 {
-  %j = func.call @key_in_whole(%c, %offset) : (i32, i32) -> i32
-  %keep = func.call @attends_of_row(%offset, %b, %h, %row, %j, %shift, %left, %right)
-      : (i32, i32, i32, i32, i32, i32, i32, i32) -> i1
-  return %keep : i1
+  tile.result @attends_of_row(%offset, %b, %h, %row, @key_in_whole(%c, %offset) : i32, %shift, %left, %right) : i1
 }

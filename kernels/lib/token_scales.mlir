@@ -11,24 +11,12 @@
 // A kernel that links this file declares BY_TOKEN, PAGE_ROWS, BLOCK_M, BLOCK_N, DVP, ACC and UNIT, and what the types
 // of views name; for @round_of_tokens also the parameters of @round_of_keys.
 
+tile.link "cache.mlir"
 tile.link "forward.mlir"
 
-!k_view  = !tile.view<[?, ?, ?, D], CACHE>
-!table   = !tile.view<[?, ?], i32>
-!factors = !tile.view<[?, ?], f32>
-
-!s       = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!o       = !tile.tile<[BLOCK_M, DVP], ACC>
-!keys    = !tile.tile<[BLOCK_N], i32>
-!given   = !tile.tile<[BLOCK_N], f32>
-!column  = !tile.tile<[BLOCK_N], ACC>
-!acc     = !tile.param<ACC>
-!q       = !tile.tile<[BLOCK_M, DP], T>
-!k       = !tile.tile<[BLOCK_N, DP], T>
-!v       = !tile.tile<[BLOCK_N, DVP], T>
-!p       = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!keep    = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!row     = !tile.tile<[BLOCK_M], ACC>
+!keys = !tile.tile<[BLOCK_N], i32>
+!by = !tile.tile<[BLOCK_N], f32>
+!column = !tile.tile<[BLOCK_N], ACC>
 
 // The slots of the keys from %n on of sequence b, which has `count` keys, in so many pages of so many rows; -1 behind
 // them.
@@ -43,8 +31,7 @@ func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pool: i32, %giv
   %paged = tile.param PAGE_ROWS > 0 : i1
   %slots = scf.if %paged -> (!keys) {
     %columns = arith.divui %numbers, %rows_each : !keys
-    %before = arith.muli %columns, %rows_each : !keys
-    %inside = arith.subi %numbers, %before : !keys
+    %inside = tile.expr %numbers - %columns * %rows_each : !keys
     %page = tile.gather %block_table[%b, 0] dims [1] along 1 at %columns : !table, !keys -> !keys
     %all_pages = tile.full %pool : !keys
     %is_page = arith.cmpi ult, %page, %all_pages : !keys
@@ -54,8 +41,7 @@ func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pool: i32, %giv
     scf.yield %known : !keys
   } else {
     %first = arith.muli %b, %rows : i32
-    %first_each = tile.full %first : !keys
-    %slot = arith.addi %first_each, %numbers : !keys
+    %slot = tile.expr full(%first) + %numbers : !keys
     scf.yield %slot : !keys
   }
   %end = tile.full %count : !keys
@@ -66,49 +52,34 @@ func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pool: i32, %giv
 
 // The factors of the keys and of the values of head hk from %n on, or ones without BY_TOKEN. They are read before the
 // keys, so that both are on their way at the same time.
-func.func private @factors_of_tokens(%n: i32, %count: i32, %b: i32, %hk: i32, %pages: !k_view, %block_table: !table,
-                                     %k_scales: !factors, %v_scales: !factors) -> (!given, !given) {
+func.func private @factors_of_tokens(%n: i32, %count: i32, %b: i32, %hk: i32, %pages: !k_cache, %block_table: !table,
+                                     %k_scales: !factors, %v_scales: !factors) -> (!by, !by) {
   %by_token = tile.param BY_TOKEN : i1
-  %k_by, %v_by = scf.if %by_token -> (!given, !given) {
-    %pool = tile.dim %pages, 0 : !k_view
-    %rows = tile.dim %pages, 1 : !k_view
-    %slots = func.call @slots_of_keys(%n, %count, %b, %pool, %rows, %block_table)
-        : (i32, i32, i32, i32, i32, !table) -> !keys
-    %k_given = tile.gather %k_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !given
-    %v_given = tile.gather %v_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !given
-    scf.yield %k_given, %v_given : !given, !given
+  %k_by, %v_by = scf.if %by_token -> (!by, !by) {
+    %slots = tile.expr @slots_of_keys(%n, %count, %b, dim(%pages, 0), dim(%pages, 1), %block_table) : !keys
+    %k_given = tile.gather %k_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !by
+    %v_given = tile.gather %v_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !by
+    scf.yield %k_given, %v_given : !by, !by
   } else {
-    %ones = tile.constant 1.0 : !given
-    scf.yield %ones, %ones : !given, !given
+    %ones = tile.constant 1.0 : !by
+    scf.yield %ones, %ones : !by, !by
   }
-  return %k_by, %v_by : !given, !given
+  return %k_by, %v_by : !by, !by
 }
 
 // With BY_TOKEN, products with keys, times the factors of these.
-func.func private @products_by_token(%products: !s, %by: !given) -> !s {
-  %by_token = tile.param BY_TOKEN : i1
-  %result = scf.if %by_token -> (!s) {
-    %by_acc = tile.cast %by : !given -> !column
-    %each = tile.expand %by_acc dim 0 : !column -> !s
-    %product = arith.mulf %products, %each fastmath<reassoc, contract> : !s
-    scf.yield %product : !s
-  } else {
-    scf.yield %products : !s
-  }
-  return %result : !s
+func.func private @products_by_token(%products: !s, %by: !by) -> !s {
+  tile.result choose(BY_TOKEN, %products * expand(cast(%by), 0), %products) fastmath<reassoc, contract> : !s
 }
 
 // With BY_TOKEN, P times the factors of values and UNIT.
-func.func private @p_by_token(%p: !s, %by: !given) -> !s {
+func.func private @p_by_token(%p: !s, %by: !by) -> !s {
   %by_token = tile.param BY_TOKEN : i1
   %result = scf.if %by_token -> (!s) {
     %unit_number = tile.param UNIT : i32
     %unit = arith.sitofp %unit_number : i32 to !acc
     %units = tile.full %unit : !column
-    %by_acc = tile.cast %by : !given -> !column
-    %scaled = arith.mulf %by_acc, %units : !column
-    %each = tile.expand %scaled dim 0 : !column -> !s
-    %product = arith.mulf %p, %each : !s
+    %product = tile.expr %p * expand(cast(%by) * %units, 0) : !s
     scf.yield %product : !s
   } else {
     scf.yield %p : !s
@@ -123,9 +94,7 @@ func.func private @without_unit(%o: !o) -> !o {
     %one = arith.constant 1.0 : !acc
     %unit_number = tile.param UNIT : i32
     %unit = arith.sitofp %unit_number : i32 to !acc
-    %inverse = arith.divf %one, %unit : !acc
-    %inverse_each = tile.full %inverse : !o
-    %product = arith.mulf %o, %inverse_each : !o
+    %product = tile.expr %o * full(%one / %unit) : !o
     scf.yield %product : !o
   } else {
     scf.yield %o : !o
@@ -136,15 +105,10 @@ func.func private @without_unit(%o: !o) -> !o {
 // @round_of_keys, with the factors of the keys and values.
 func.func private @round_of_tokens(
     %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
-    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc, %k_by: !given, %v_by: !given) -> (!row, !row, !o) {
+    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc, %k_by: !by, %v_by: !by) -> (!row, !row, !o) {
   %scales = tile.full %scale : !s
-  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %s_own = func.call @products_by_token(%s, %k_by) : (!s, !given) -> !s
-  %p, %max_new, %sum_new, %acc_kept = func.call @p_of_products(
-      %s_own, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n)
-      : (!s, !s, !keep, !row, !row, !o, i32, i32, i32, i32) -> (!s, !row, !row, !o)
-  %p_own = func.call @p_by_token(%p, %v_by) : (!s, !given) -> !s
-  %p_tile = tile.cast %p_own : !s -> !p
-  %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
-  return %max_new, %sum_new, %acc_new : !row, !row, !o
+  %s_own = tile.expr @products_by_token(dot(%q_tile, %k_tile transpose_b) : !s, %k_by) : !s
+  %p, %max_new, %sum_new, %acc_kept = tile.expr
+      @p_of_products(%s_own, %scales, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n) : !s, !row, !row, !o
+  tile.result %max_new, %sum_new, dot(cast(@p_by_token(%p, %v_by) : !s) : !p, %v_tile, %acc_kept) : !row, !row, !o
 }

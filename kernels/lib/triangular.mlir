@@ -71,13 +71,10 @@ func.func private @unit_lower_inverse(%x: !square) -> !square {
   %on_diagonal = arith.cmpi eq, %i, %j : !square_i32
   %unit = tile.select %on_diagonal, %one, %zero : !square_i1, !square
   // At level 0 both inverses are one.
-  %first = func.call @between_blocks(%x, %c0) : (!square, i32) -> !square
-  %of_pairs = arith.subf %unit, %first : !square
+  %of_pairs = tile.expr %unit - @between_blocks(%x, %c0) : !square
   %inverse = scf.for %level = %c1 to %levels step %c1 iter_args(%inverse_old = %of_pairs) -> (!square) : i32 {
-    %between = func.call @between_blocks(%x, %level) : (!square, i32) -> !square
-    %right = func.call @square_product(%between, %inverse_old) : (!square, !square) -> !square
-    %both = func.call @square_product(%inverse_old, %right) : (!square, !square) -> !square
-    %inverse_new = arith.subf %inverse_old, %both : !square
+    %right = tile.expr @square_product(@between_blocks(%x, %level) : !square, %inverse_old) : !square
+    %inverse_new = tile.expr %inverse_old - @square_product(%inverse_old, %right) : !square
     scf.yield %inverse_new : !square
   }
   return %inverse : !square

@@ -14,6 +14,5 @@
 func.func private @weight(%s: !acc) -> !acc attributes {tile.replaceable} {
   %coarse = math.tanh %s fastmath<afn> : !acc
   %near = math.tanh %s fastmath<arcp> : !acc
-  %tanh = tile.expr select(param(T == bf16), %coarse, select(param(T == f16), %near, tanh(%s))) : !acc
-  return %tanh : !acc
+  tile.result select(param(T == bf16), %coarse, select(param(T == f16), %near, tanh(%s))) : !acc
 }

@@ -26,11 +26,10 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %heads = tile.dim @bias, 1
   %rows = tile.dim @bias, 2
   %columns = tile.dim @bias, 3
-  %b_bias = func.call @index_or_zero(%b, %batches) : (i32, i32) -> i32
-  %h_bias = func.call @index_or_zero(%h, %heads) : (i32, i32) -> i32
-  %i_bias = func.call @index_or_zero(%i, %rows) : (i32, i32) -> i32
-  %j_bias = func.call @index_or_zero(%j, %columns) : (i32, i32) -> i32
+  %b_bias = tile.expr @index_or_zero(%b, %batches) : i32
+  %h_bias = tile.expr @index_or_zero(%h, %heads) : i32
+  %i_bias = tile.expr @index_or_zero(%i, %rows) : i32
+  %j_bias = tile.expr @index_or_zero(%j, %columns) : i32
   %bias_t = tile.at @bias[%b_bias, %h_bias, %i_bias, %j_bias] : !tile.param<T>
-  %biased = tile.expr %s + cast(%bias_t : !tile.param<T>) fastmath<contract> : !tile.param<ACC>
-  return %biased : !tile.param<ACC>
+  tile.result %s + cast(%bias_t : !tile.param<T>) fastmath<contract> : !tile.param<ACC>
 }

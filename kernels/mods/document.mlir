@@ -17,8 +17,5 @@ tile.capture @key_document : !tile.view<[?, ?], i32> require(
     or(SHARD, or(or(PACKED, CACHED), dim(key_document, 1) == dim(k, 2))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %of_query = tile.at @query_document[%b, %i] : i32
-  %of_key = tile.at @key_document[%b, %j] : i32
-  %same = arith.cmpi eq, %of_query, %of_key : i32
-  return %same : i1
+  tile.result (@query_document[%b, %i] : i32) == (@key_document[%b, %j] : i32) : i1
 }

@@ -22,18 +22,15 @@ tile.capture @dropout_offset : !tile.view<[1], i64>
 
 // 2^16 / (2^16 - t), and t.
 func.func private @dropout_factor() -> (!tile.param<ACC>, i32) {
-  %p = tile.at @dropout : f32
-  %steps = tile.expr %p * 65536.0 : f32
+  %steps = tile.expr @dropout * 65536.0 : f32
   %t_i32 = arith.fptosi %steps : f32 to i32
   %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
-  %factor = tile.expr 65536.0 / (65536.0 - %t) : !tile.param<ACC>
-  return %factor, %t_i32 : !tile.param<ACC>, i32
+  tile.result 65536.0 / (65536.0 - %t), %t_i32 : !tile.param<ACC>, i32
 }
 
 func.func private @weight_limit(%limit: !tile.param<ACC>) -> !tile.param<ACC> {
-  %factor, %t = func.call @dropout_factor() : () -> (!tile.param<ACC>, i32)
-  %product = arith.mulf %limit, %factor : !tile.param<ACC>
-  return %product : !tile.param<ACC>
+  %factor, %t = tile.expr @dropout_factor() : !tile.param<ACC>, i32
+  tile.result %limit * %factor : !tile.param<ACC>
 }
 
 func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
@@ -64,11 +61,10 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   %n = arith.ori %n_upper, %n_4_0 : i32
   %bits = tile.random %seed, %stream at (%n, %i_others, %h) bits 16 rounds 7 : i32
 
-  %factor, %t_i32 = func.call @dropout_factor() : () -> (!tile.param<ACC>, i32)
+  %factor, %t_i32 = tile.expr @dropout_factor() : !tile.param<ACC>, i32
   %c16 = arith.constant 16 : i32
   %threshold = arith.shli %t_i32, %c16 : i32
   %dropped = arith.cmpi ult, %bits, %threshold : i32
 
-  %weighted = tile.expr select(%dropped, 0, %prob) * %factor fastmath<reassoc, contract> : !tile.param<ACC>
-  return %weighted : !tile.param<ACC>
+  tile.result select(%dropped, 0, %prob) * %factor fastmath<reassoc, contract> : !tile.param<ACC>
 }

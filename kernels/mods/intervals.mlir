@@ -17,6 +17,5 @@ tile.capture @hidden_to : !tile.view<[?, ?], i32> require(
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %from = tile.at @hidden_from[%b, %j] : i32
   %to = tile.at @hidden_to[%b, %j] : i32
-  %keep = tile.expr or(%i < %from, %i >= %to) : i32
-  return %keep : i1
+  tile.result or(%i < %from, %i >= %to) : i1
 }

@@ -20,10 +20,7 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %heads = tile.dim @mask, 1
   %rows = tile.dim @mask, 2
   %columns = tile.dim @mask, 3
-  %b_mask = func.call @index_or_zero(%b, %batches) : (i32, i32) -> i32
-  %h_mask = func.call @index_or_zero(%h, %heads) : (i32, i32) -> i32
-  %i_mask = func.call @index_or_zero(%i, %rows) : (i32, i32) -> i32
-  %j_mask = func.call @index_or_zero(%j, %columns) : (i32, i32) -> i32
-  %keep = tile.at @mask[%b_mask, %h_mask, %i_mask, %j_mask] : i1
-  return %keep : i1
+  %b_mask = tile.expr @index_or_zero(%b, %batches) : i32
+  %h_mask = tile.expr @index_or_zero(%h, %heads) : i32
+  tile.result @mask[%b_mask, %h_mask, @index_or_zero(%i, %rows), @index_or_zero(%j, %columns)] : i1
 }

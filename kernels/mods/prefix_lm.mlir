@@ -12,7 +12,5 @@ tile.capture @prefix_length : !tile.view<[?], i32> require(
     or(SHARD, dim(prefix_length, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %length = tile.at @prefix_length[%b] : i32
-  %keep = tile.expr or(%j < %length, %j <= %i) : i32
-  return %keep : i1
+  tile.result or(%j < (@prefix_length[%b] : i32), %j <= %i) : i1
 }

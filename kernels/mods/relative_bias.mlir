@@ -15,8 +15,5 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
     attributes {tile.unbounded} {
   %radius = tile.at @relative_radius : i32
   %lowest = tile.expr 0 - %radius : i32
-  %column = tile.expr min(max(%j - %i, %lowest), %radius) + %radius : i32
-  %bias_f32 = tile.at @relative_bias[%h, %column] : f32
-  %biased = tile.expr %s + cast(%bias_f32 : f32) : !tile.param<ACC>
-  return %biased : !tile.param<ACC>
+  tile.result %s + cast(@relative_bias[%h, min(max(%j - %i, %lowest), %radius) + %radius] : f32) : !tile.param<ACC>
 }

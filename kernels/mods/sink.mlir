@@ -12,7 +12,5 @@
 tile.capture @sinks : !tile.view<[?], f32> require(or(SHARD, dim(sinks, 0) == dim(q, 1)))
 
 func.func private @sink(%h: i32) -> !tile.param<ACC> {
-  %sink_f32 = tile.at @sinks[%h] : f32
-  %sink = tile.cast %sink_f32 : f32 -> !tile.param<ACC>
-  return %sink : !tile.param<ACC>
+  tile.result cast(@sinks[%h] : f32) : !tile.param<ACC>
 }

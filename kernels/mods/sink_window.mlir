@@ -13,8 +13,6 @@ tile.capture @sink_window : i32 require(sink_window >= 0)
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %size = tile.at @sink_size : i32
-  %window = tile.at @sink_window : i32
-  %first = arith.subi %i, %window : i32
-  %keep = tile.expr and(or(%j < %size, %j >= %first), %j <= %i) : i32
-  return %keep : i1
+  %first = tile.expr %i - @sink_window : i32
+  tile.result and(or(%j < %size, %j >= %first), %j <= %i) : i1
 }

@@ -57,40 +57,28 @@ func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) ->
   %rounded = arith.fptosi %raised : f32 to i32
   %k = tile.expr min(max(%rounded, 0), %most) : i32
 
-  %has_0 = tile.expr ne(bitand(%k, 1), 0) : i32
-  %begin_0 = tile.expr %exact_f64 * select(%has_0, %factor_0, 1) : f64
-  %has_1 = tile.expr ne(bitand(%k, 2), 0) : i32
-  %begin_1 = tile.expr %begin_0 * select(%has_1, %factor_1, 1) : f64
-  %has_2 = tile.expr ne(bitand(%k, 4), 0) : i32
-  %begin_2 = tile.expr %begin_1 * select(%has_2, %factor_2, 1) : f64
-  %has_3 = tile.expr ne(bitand(%k, 8), 0) : i32
-  %begin_3 = tile.expr %begin_2 * select(%has_3, %factor_3, 1) : f64
-  %has_4 = tile.expr ne(bitand(%k, 16), 0) : i32
-  %begin_4 = tile.expr %begin_3 * select(%has_4, %factor_4, 1) : f64
-  %has_5 = tile.expr ne(bitand(%k, 32), 0) : i32
-  %begin_5 = tile.expr %begin_4 * select(%has_5, %factor_5, 1) : f64
-  %has_6 = tile.expr ne(bitand(%k, 64), 0) : i32
-  %begin_6 = tile.expr %begin_5 * select(%has_6, %factor_6, 1) : f64
-  %has_7 = tile.expr ne(bitand(%k, 128), 0) : i32
-  %begin_7 = tile.expr %begin_6 * select(%has_7, %factor_7, 1) : f64
-  %has_8 = tile.expr ne(bitand(%k, 256), 0) : i32
-  %begin_8 = tile.expr %begin_7 * select(%has_8, %factor_8, 1) : f64
+  %begin_0 = tile.expr %exact_f64 * select(ne(bitand(%k, 1), 0), %factor_0, 1) : f64
+  %begin_1 = tile.expr %begin_0 * select(ne(bitand(%k, 2), 0), %factor_1, 1) : f64
+  %begin_2 = tile.expr %begin_1 * select(ne(bitand(%k, 4), 0), %factor_2, 1) : f64
+  %begin_3 = tile.expr %begin_2 * select(ne(bitand(%k, 8), 0), %factor_3, 1) : f64
+  %begin_4 = tile.expr %begin_3 * select(ne(bitand(%k, 16), 0), %factor_4, 1) : f64
+  %begin_5 = tile.expr %begin_4 * select(ne(bitand(%k, 32), 0), %factor_5, 1) : f64
+  %begin_6 = tile.expr %begin_5 * select(ne(bitand(%k, 64), 0), %factor_6, 1) : f64
+  %begin_7 = tile.expr %begin_6 * select(ne(bitand(%k, 128), 0), %factor_7, 1) : f64
+  %begin_8 = tile.expr %begin_7 * select(ne(bitand(%k, 256), 0), %factor_8, 1) : f64
   %has_9 = tile.expr ne(bitand(%k, 512), 0) : i32
   // The slack is for a begin that is a whole number: 1 - 2^-40.
   %begin = tile.expr %begin_8 * select(%has_9, %factor_9, 1) * 0.99999999999909050 : f64
   %inside_f64 = arith.sitofp %inside : i32 to f64
-  %is_reached = arith.cmpf oge, %inside_f64, %begin : f64
-  %far = tile.expr min(%exact + select(%is_reached, %k, %k - 1), %last) : i32
-  %bucket = tile.expr select(%distance < %exact, %distance, %far) : i32
-  return %bucket : i32
+  %far = tile.expr min(%exact + select(%inside_f64 >= %begin, %k, %k - 1), %last) : i32
+  tile.result select(%distance < %exact, %distance, %far) : i32
 }
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
     attributes {tile.unbounded} {
   %buckets = tile.dim @t5_bias, 1
   %max_distance = tile.at @t5_max_distance : i32
-  %bidirectional = tile.at @t5_bidirectional : i32
-  %is_both = tile.expr ne(%bidirectional, 0) : i32
+  %is_both = tile.expr ne(@t5_bidirectional, 0) : i32
   %count = tile.expr select(%is_both, %buckets / 2, %buckets) : i32
 
   %ahead = arith.subi %j, %i : i32
@@ -98,9 +86,6 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %first = tile.expr select(and(%is_both, %ahead > 0), %count, 0) : i32
   %distance = tile.expr select(%is_both, max(%ahead, %behind), max(%behind, 0)) : i32
 
-  %of_distance = func.call @bucket_of(%distance, %count, %max_distance) : (i32, i32, i32) -> i32
-  %bucket = arith.addi %first, %of_distance : i32
-  %bias_f32 = tile.at @t5_bias[%h, %bucket] : f32
-  %biased = tile.expr %s + cast(%bias_f32 : f32) : !tile.param<ACC>
-  return %biased : !tile.param<ACC>
+  %bucket = tile.expr %first + @bucket_of(%distance, %count, %max_distance) : i32
+  tile.result %s + cast(@t5_bias[%h, %bucket] : f32) : !tile.param<ACC>
 }

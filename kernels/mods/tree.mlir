@@ -26,6 +26,5 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %query = tile.at @tree_entered[%b, %i] : i32
   %enters = tile.at @tree_enters[%b, %j] : i32
   %leaves = tile.at @tree_leaves[%b, %j] : i32
-  %keep = tile.expr and(%query >= %enters, %query < %leaves) : i32
-  return %keep : i1
+  tile.result and(%query >= %enters, %query < %leaves) : i1
 }

@@ -26,6 +26,5 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %word = tile.at @tree_bits[%b, %i, %number] : i32
   %place = tile.expr bitand(%column, 31) : i32
   %shifted = arith.shrui %word, %place : i32
-  %keep = tile.expr or(%is_earlier, ne(bitand(%shifted, 1), 0)) : i32
-  return %keep : i1
+  tile.result or(%is_earlier, ne(bitand(%shifted, 1), 0)) : i1
 }

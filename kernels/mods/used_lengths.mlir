@@ -18,6 +18,5 @@ tile.capture @seqused_k : !tile.view<[?], i32> require(
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %queries = tile.at @seqused_q[%b] : i32
   %keys = tile.at @seqused_k[%b] : i32
-  %keep = tile.expr and(%i < %queries, %j < %keys) : i32
-  return %keep : i1
+  tile.result and(%i < %queries, %j < %keys) : i1
 }

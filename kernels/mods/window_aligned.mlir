@@ -18,8 +18,5 @@ tile.capture @aligned_right : i32 require(aligned_right >= -1)
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %left = tile.at @aligned_left : i32
   %right = tile.at @aligned_right : i32
-  %shift = tile.at @window_shift[%b] : i32
-  %ahead = tile.expr %j - (%i + %shift) : i32
-  %keep = func.call @inside_window(%ahead, %left, %right) : (i32, i32, i32) -> i1
-  return %keep : i1
+  tile.result @inside_window(%j - (%i + @window_shift[%b]), %left, %right) : i1
 }

@@ -52,11 +52,13 @@ OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef bu
   }
   if (failed(checkText(context, buffer)))
     return nullptr;
+  std::string text = buffer.getBuffer().str();
+  if (failed(addLinkedAliases(context, text, buffer.getBufferIdentifier(), source)))
+    return nullptr;
   // The parser reads one character past the end, and a reference does not guarantee a terminator.
   auto sourceMgr = std::make_shared<llvm::SourceMgr>();
   sourceMgr->AddNewSourceBuffer(
-      llvm::MemoryBuffer::getMemBufferCopy(buffer.getBuffer(), buffer.getBufferIdentifier()),
-      llvm::SMLoc());
+      llvm::MemoryBuffer::getMemBufferCopy(text, buffer.getBufferIdentifier()), llvm::SMLoc());
   // Functions of linked files need no declaration, which the verifier asks for.
   auto module =
       parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context, /*verifyAfterParse=*/false));

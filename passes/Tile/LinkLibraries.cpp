@@ -30,8 +30,12 @@ namespace {
 OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, MLIRContext *context) {
   if (failed(checkText(*context, *buffer)))
     return nullptr;
+  std::string text = buffer->getBuffer().str();
+  StringRef path = buffer->getBufferIdentifier();
+  if (failed(addLinkedAliases(*context, text, path, path)))
+    return nullptr;
   auto sourceMgr = std::make_shared<llvm::SourceMgr>();
-  sourceMgr->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  sourceMgr->AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, path), llvm::SMLoc());
   return parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(context, /*verifyAfterParse=*/false));
 }
 

@@ -6,6 +6,8 @@
 #ifndef TILEWRIGHT_PASSES_TILE_LINKLIBRARIES_H
 #define TILEWRIGHT_PASSES_TILE_LINKLIBRARIES_H
 
+#include "dialect/Tile/TextInput.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -37,6 +39,15 @@ struct FileBeside {
 /// The path of `name`, from a tile.link, relative to `source`, the file that contains the
 /// tile.link. It is outside if a symbolic link leads out of the folder of `source`.
 FileBeside findBeside(llvm::StringRef source, llvm::StringRef name);
+
+/// Writes the type aliases that the text uses, and only files that it links define, before its
+/// first tile.link, in the same line. `source` is as below. A fault, at a place in the text: linked
+/// files that disagree on the type.
+std::optional<TextFault> addLinkedAliases(std::string &text, llvm::StringRef source);
+
+/// The same; a fault is a diagnostic in the text of that name.
+mlir::LogicalResult addLinkedAliases(mlir::MLIRContext &context, std::string &text,
+                                     llvm::StringRef name, llvm::StringRef source);
 
 /// Adds to the module the symbols that it mentions and its tile.link files define, with their
 /// dependences, and erases the tile.link. Ignores names for which `isGiven` holds. `source` is the

@@ -120,3 +120,140 @@ func.func @foreign(%x: f32) {
   }) : () -> f32
   return
 }
+
+// -----
+
+func.func private @f(f32) -> f32
+func.func @no_type_of_operand(%x: f32) {
+  // expected-error @+1 {{the type of this operand is not known; write it behind the operand, as in (x : f32)}}
+  %0 = tile.expr @f(1.0) : f32
+}
+
+// -----
+
+func.func @no_type(%x: f32) {
+  // expected-error @+1 {{the operands do not tell the type of the formula; write it behind a colon}}
+  %0 = tile.expr cast(%x)
+}
+
+// -----
+
+func.func @undefined(%x: f32) {
+  // expected-error @+1 {{'%y' must be defined above the formula that reads it}}
+  %0 = tile.expr cast(%y) : f32
+}
+
+// -----
+
+func.func @no_such_result(%x: f32) {
+  // expected-error @+1 {{reference to invalid result number}}
+  %0 = tile.expr cast(%x#3) : f32
+}
+
+// -----
+
+func.func @other_type(%v: !tile.view<[?], i32>) {
+  // expected-error @+1 {{a value of type 'f32' is required here, but got 'i32'; write cast(...)}}
+  %0 = tile.expr 2.0 * %v[0] : f32
+}
+
+// -----
+
+func.func @no_view(%x: i32) {
+  // expected-error @+1 {{a view is required here, but got 'i32'}}
+  %0 = tile.expr dim(%x, 0) : i32
+}
+
+// -----
+
+func.func @load_of_scalar(%v: !tile.view<[?], f32>) {
+  // expected-error @+1 {{'load' makes a tile, but the type is 'f32'}}
+  %0 = tile.expr load %v[0] : f32
+}
+
+// -----
+
+func.func @one_operand(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{a product has two operands, and may have a sum, but got 1}}
+  %0 = tile.expr dot(%x) : tensor<8x8xf32>
+}
+
+// -----
+
+func.func @reduced_beyond(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{must reduce one dimension of a tile and leave another, but got dimension 2 of 'tensor<8x8xf32>'}}
+  %0 = tile.expr reduce add(%x, 2) : tensor<8xf32>
+}
+
+// -----
+
+func.func @reduction(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{the kind of a reduction must be add, mul, max, min, and or or}}
+  %0 = tile.expr reduce sum(%x, 1) : tensor<8xf32>
+}
+
+// -----
+
+func.func @compared(%x: i1) {
+  // expected-error @+1 {{numbers are compared, but the operands are 'i1'}}
+  %0 = tile.expr %x == 0 : i32
+}
+
+// -----
+
+func.func @two_results(%x: f32) {
+  // expected-error @+1 {{a formula with 2 results must be a call, or a choice of calls or lists}}
+  %0, %1 = tile.expr %x + 1 : f32, f32
+}
+
+// -----
+
+func.func @long_list(%x: f32) {
+  // expected-error @+1 {{a list of 3 formulas has no place where 2 results are required}}
+  %0, %1 = tile.expr choose(PACKED, (%x, %x), (%x, %x, %x)) : f32, f32
+}
+
+// -----
+
+func.func @types(%x: f32) -> (f32, f32) {
+  // expected-error @+1 {{must have a type for each of 2 formulas, but got 1}}
+  tile.result %x, %x + 1 : f32
+}
+
+// -----
+
+func.func @results(%x: f32) -> f32 {
+  // expected-error @+1 {{must have the results of its function, 'f32', but got 'f32', 'f32'}}
+  tile.result %x, %x + 1 : f32, f32
+}
+
+// -----
+
+func.func @no_function(%c: i1, %x: f32) {
+  scf.if %c {
+    // expected-error @+1 {{must end a function; use the terminator of the region that it is in}}
+    "tile.result"() ({
+      tile.yield %x : f32
+    }) : () -> ()
+  }
+  return
+}
+
+// -----
+
+func.func @many(%x: f32) {
+  // expected-error @+1 {{must have one result, or be a call; use its custom assembly format}}
+  %0:2 = "tile.expr"() ({
+    tile.yield %x, %x : f32, f32
+  }) : () -> (f32, f32)
+  return
+}
+
+// -----
+
+func.func @nothing() {
+  // expected-error @+1 {{must end by yielding its results; use its custom assembly format}}
+  "tile.result"() ({
+    tile.yield
+  }) : () -> ()
+}

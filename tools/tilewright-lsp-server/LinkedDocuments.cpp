@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Declarations of linked functions behind the texts of documents.
+// Declarations of linked functions behind the texts of documents, and aliases of linked files in
+// them.
 
 #include "tools/tilewright-lsp-server/LinkedDocuments.h"
 
@@ -16,6 +17,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace tilewright;
@@ -73,6 +76,14 @@ std::string LinkedDocuments::withDeclarations(llvm::StringRef text, llvm::String
   // Parts of a file are modules of their own, and a declaration moves the lines of the next one.
   if (!text.contains("tile.link") || text.contains("// -----"))
     return text.str();
+  std::string aliased = text.str();
+  if (std::optional<TextFault> fault = addLinkedAliases(aliased, getPath(uri))) {
+    // On the line of the fault an operation that there is not: the parser names it there.
+    std::string word = fault->message;
+    std::replace_if(word.begin(), word.end(), [](char c) { return !llvm::isAlnum(c); }, '_');
+    return std::string(text.take_front(fault->offset).count('\n'), '\n') + word;
+  }
+  text = aliased;
   ScopedDiagnosticHandler ignoreErrors(&context, [](Diagnostic &) { return success(); });
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(text);
   if (failed(checkText(context, *buffer)))

@@ -95,6 +95,14 @@ int main(int argc, char **argv) {
                   llvm::Twine((*text)->getBuffer().take_front(fault->offset).count('\n') + 1) +
                   ": " + fault->message);
   std::unique_ptr<llvm::MemoryBuffer> buffer = std::move(*text);
+  if (isText) {
+    std::string aliased = buffer->getBuffer().str();
+    if (auto fault = tilewright::addLinkedAliases(aliased, tilewright::getLinkSource(input)))
+      return reject("'" + input + "', line " +
+                    llvm::Twine(buffer->getBuffer().take_front(fault->offset).count('\n') + 1) +
+                    ": " + fault->message);
+    buffer = llvm::MemoryBuffer::getMemBufferCopy(aliased, buffer->getBufferIdentifier());
+  }
   // Behind the text, so that locations stay as they are.
   std::string declarations =
       isText ? declareCalled(buffer->getBuffer(), tilewright::getLinkSource(input), registry) : "";

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # check_order.py write BLOCK LENGTH...   writes cu.npy and keys.npy for sequences of these lengths
-# check_order.py check BLOCK LENGTH...   compares order.npy with the definition of @order_blocks (kernels/lib/order.mlir)
+# check_order.py check BLOCK LENGTH...   compares order.npy with the definition of @order_blocks (kernels/lib/pairs.mlir)
 #
 # A first LENGTH of the form BEFORE+BEHIND gives the rows before the first sequence, and after the last.
 

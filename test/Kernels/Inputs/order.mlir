@@ -4,7 +4,7 @@
 // @order_blocks alone, beside a copy of kernels/lib.
 
 tile.link "lib/batch.mlir"
-tile.link "lib/order.mlir"
+tile.link "lib/pairs.mlir"
 
 !cu_view  = !tile.view<[?], i32>
 !key_view = !tile.view<[?, ?, ?, D], T>
