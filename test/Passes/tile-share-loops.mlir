@@ -305,3 +305,32 @@ tile.kernel @grid(%c: !view, %n: i32) grid(%m = n) {
   } {tile.combine = @merge}
   tile.store %sum, %c[0, 0] : !c, !view
 }
+
+// -----
+
+!c = !tile.tile<[16, 16], f32>
+!a = !tile.tile<[16, 16], S>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.program @program params(T: type) (%a: !tile.view<[?, ?], T>, %c: !tile.view<[?, ?], f32>) {
+  tile.launch @operands(%a, %c) : !tile.view<[?, ?], T>, !tile.view<[?, ?], f32>
+}
+
+tile.kernel @operands params(S: type) (%a: !tile.view<[?, ?], S>, %c: !tile.view<[?, ?], f32>)
+    grid(%m = ceildiv(dim(c, 0), 16)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %depth = tile.dim %a, 1 : !tile.view<[?, ?], S>
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: the type of a product is no parameter of the program}}
+  %sum = scf.for %k = %c0 to %depth step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    %x = tile.load %a[0, %k] : !tile.view<[?, ?], S> -> !a
+    %new = tile.dot %x, %x, %old : !a, !a -> !c
+    scf.yield %new : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[0, 0] : !c, !tile.view<[?, ?], f32>
+}
