@@ -12,6 +12,7 @@ Cases, bf16, row-major, by name M x N x K: 64, 128, 256 and 512 x 4096 x 16384, 
     table      as the compiler chooses
     whole      no shares: an instance for each block of the result
     shares=N   N shares, with the same blocks as `table`, for 2, 3, 4, 6 and 8; not for the square
+    static     as `table`, but blocks take tiles in a fixed order, without a role that schedules them
     torch      torch.matmul
 
 A side is first checked against a product in f64 (‖C - ref‖ at most 0.004 ‖ref‖), and Tilewright's must give the same bits
@@ -33,7 +34,7 @@ from gpubench.library import Library, Operation
 from gpubench.places import ROOT, find_library, find_tool
 
 SHARES = (2, 3, 4, 6, 8)
-SIDES = ["table", "whole", *(f"shares={n}" for n in SHARES)]
+SIDES = ["table", "whole", "static", *(f"shares={n}" for n in SHARES)]
 CASES = [(64, 4096, 16384), (128, 4096, 16384), (256, 4096, 16384), (512, 4096, 16384), (8192, 8192, 8192)]
 PARAMS = {"T": "bf16"}
 ROTATED_BYTES = 600e6  # more than ten times the L2
@@ -50,10 +51,11 @@ def is_large(case):
 
 
 def build(tilewrightc, side, path):
-    sums = {"table": "auto", "whole": "shares=1"}.get(side, side)
+    sums = {"table": "auto", "whole": "shares=1", "static": "auto"}.get(side, side)
     subprocess.run([tilewrightc or find_tool(), os.path.join(ROOT, "kernels", "matmul.mlir"), "--kernel=matmul", "--quiet",
                     "--emit=bundle", "--target=sm_90a", f"--sums={sums}", "-o", path,
-                    *(f"--param={name}={value}" for name, value in PARAMS.items())], check=True)
+                    *(f"--param={name}={value}" for name, value in PARAMS.items()),
+                    *(["--schedule=dynamic=0"] if side == "static" else [])], check=True)
 
 
 def file_of(folder, side):

@@ -22,9 +22,9 @@ using namespace tilewright;
 using namespace tilewright::tile;
 using expr::Function;
 
-/// States of which an instance that merges loads all before it merges the first: their latencies
-/// overlap.
-static constexpr int64_t statesAtOnce = 4;
+/// Small states of which an instance that merges loads all before it merges the first: their
+/// latencies overlap.
+static constexpr int32_t mostStatesAtOnce = 4;
 
 std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reason) {
   CombinedLoop result;
@@ -271,6 +271,7 @@ KernelOp CombinedLoop::writeMerge() const {
     return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value));
   };
   Value shares = DimOp::create(b, loc, b.getI32Type(), states, 0);
+  int32_t statesAtOnce = mayMergeFewRows() ? mostStatesAtOnce : 1;
   Value zero = integer(0), step = integer(statesAtOnce);
   auto outer = scf::ForOp::create(b, loc, zero, shares, step, own.getInitArgs());
   b.setInsertionPointToStart(outer.getBody());

@@ -46,6 +46,9 @@ struct CombinedLoop {
   /// A copy of the kernel with an instance for each share, which stores its state. The last
   /// argument is the array of states.
   tile::KernelOp writeShare() const;
+  /// Whether launches may bind the rows of blocks of the kernel that merges: those of few rows have
+  /// registers for several states.
+  bool mayMergeFewRows() const { return getFreeBlock(0) && isMadeInPlace(); }
   /// A copy of the kernel that merges the states of the array in order instead of the loop.
   tile::KernelOp writeMerge() const;
 };

@@ -147,7 +147,7 @@ public:
     for (const Form &form : forms)
       add(share, form.blocks, both(condition, form.condition));
     SmallVector<std::pair<StringAttr, ExprAttr>> ofMerge;
-    if (blocks[0] && of.isMadeInPlace())
+    if (of.mayMergeFewRows())
       ofMerge.push_back(getAtMost(blocks[0], choice.row->rowsOfMerge));
     add(merge, ofMerge, condition);
     if (fits)

@@ -6,6 +6,7 @@
 // RUN: tilewright-opt %s --tile-pipeline='params=CAUSAL=true' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=PASSES
 // PASSES:      tile-link{source= },
 // PASSES-NEXT: tile-inline-programs,
+// PASSES-NEXT: tile-share-loops{sums=auto target=cpu},
 // PASSES-NEXT: tile-inline-calls{of-tiles-only=true},
 // PASSES-NEXT: tile-bind-target{target=cpu},
 // PASSES-NEXT: tile-combine-sums{sums=auto target=cpu},

@@ -4,6 +4,7 @@
 // RUN: rm -rf %t && split-file %s %t
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a" | FileCheck %t/kernel.mlir --implicit-check-not=tile.combine
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a sums=shares=3" | FileCheck %t/kernel.mlir --check-prefix=GIVEN
+// RUN: tilewright-opt %t/fixed.mlir --tile-share-loops="sums=shares=2" | FileCheck %t/fixed.mlir
 // No shares: on the CPU, where no row applies, or as given. A kernel becomes a program on all GPUs.
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops 2>&1 | FileCheck %t/kernel.mlir --check-prefix=CPU --implicit-check-not=_share --implicit-check-not=tile.combine --implicit-check-not=remark
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_80" | FileCheck %t/kernel.mlir --check-prefix=NONE --implicit-check-not=_share
@@ -116,6 +117,40 @@ tile.kernel @product
   %row_each = tile.expand %row_tile dim 0 : !tile.tile<[COLUMNS], f32> -> !c
   %all = arith.addf %sum, %row_each : !c
   tile.store %all, %c[%i, %j] : !c, !tile.view<[?, ?], f32>
+}
+
+//--- fixed.mlir
+!view = !tile.view<[?, ?], f32>
+!c = !tile.tile<[ROWS, 64], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+// Blocks that the author chose remain those of all launches. Their states may be large, so that one is merged at a time.
+// CHECK-LABEL: tile.program @fixed_launches
+// CHECK: tile.launch @fixed_share(%a, %c, %{{.*}}){{ +}}when (2 > 1)
+// CHECK: tile.launch @fixed_merge(%a, %c, %{{.*}}){{ +}}when (2 > 1)
+// CHECK-LABEL: tile.kernel @fixed_merge
+// CHECK: %[[STEP:.*]] = arith.constant 1 : i32
+// CHECK: scf.for %[[SHARE:.*]] = %{{.*}} to %{{.*}} step %[[STEP]] iter_args(%[[OLD:.*]] = %{{.*}})
+// CHECK-NEXT: %[[STATE:.*]] = tile.load %states[%[[SHARE]], %{{.*}}, 0]
+// CHECK-NEXT: %[[NEW:.*]] = func.call @merge(%[[OLD]], %[[STATE]])
+// CHECK-NEXT: scf.yield %[[NEW]]
+tile.kernel @fixed params(ROWS: int = 64) (%a: !view, %c: !view) grid(%m = ceildiv(dim(c, 0), ROWS)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.param ROWS : i32
+  %i = arith.muli %m, %rows : i32
+  %depth = tile.dim %a, 1 : !view
+  %step = arith.constant 64 : i32
+  %zero = tile.constant 0.0 : !c
+  %sum = scf.for %k = %c0 to %depth step %step iter_args(%old = %zero) -> (!c) : i32 {
+    %a_tile = tile.load %a[%i, %k] : !view -> !c
+    %new = arith.addf %old, %a_tile : !c
+    scf.yield %new : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[%i, 0] : !c, !view
 }
 
 //--- remarks.mlir
@@ -304,4 +339,33 @@ tile.kernel @grid(%c: !view, %n: i32) grid(%m = n) {
     scf.yield %old : !c
   } {tile.combine = @merge}
   tile.store %sum, %c[0, 0] : !c, !view
+}
+
+// -----
+
+!c = !tile.tile<[16, 16], f32>
+!a = !tile.tile<[16, 16], S>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.program @program params(T: type) (%a: !tile.view<[?, ?], T>, %c: !tile.view<[?, ?], f32>) {
+  tile.launch @operands(%a, %c) : !tile.view<[?, ?], T>, !tile.view<[?, ?], f32>
+}
+
+tile.kernel @operands params(S: type) (%a: !tile.view<[?, ?], S>, %c: !tile.view<[?, ?], f32>)
+    grid(%m = ceildiv(dim(c, 0), 16)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %depth = tile.dim %a, 1 : !tile.view<[?, ?], S>
+  %zero = tile.constant 0.0 : !c
+  // expected-remark @+1 {{has no shares: the type of a product is no parameter of the program}}
+  %sum = scf.for %k = %c0 to %depth step %c1 iter_args(%old = %zero) -> (!c) : i32 {
+    %x = tile.load %a[0, %k] : !tile.view<[?, ?], S> -> !a
+    %new = tile.dot %x, %x, %old : !a, !a -> !c
+    scf.yield %new : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[0, 0] : !c, !tile.view<[?, ?], f32>
 }

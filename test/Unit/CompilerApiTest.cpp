@@ -183,10 +183,10 @@ TEST(CompilerApi, CompilesToABundle) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
   ASSERT_TRUE(bundle.ok()) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().source, "matmul.mlir");
-  // Without a target, it is compiled for sm_80, and for sm_90a if it has roles.
-  ASSERT_EQ((*bundle)->manifest().kernels.size(), 2u);
-  EXPECT_EQ((*bundle)->manifest().kernels[0].codes[0].arch.toString(), "sm_90a");
-  EXPECT_EQ((*bundle)->manifest().kernels[1].codes[0].arch.toString(), "sm_80");
+  // Without a target, it is compiled for sm_80, and for sm_90a if it has roles; there it also has
+  // kernels for shares of its loop.
+  EXPECT_EQ(listKernels(bytes), "sm_90a matmul, sm_90a matmul_share, sm_90a matmul_share_0, "
+                                "sm_90a matmul_share_1, sm_90a matmul_merge, sm_80 matmul");
 }
 
 TEST(CompilerApi, TakesReplacementsAndThreads) {

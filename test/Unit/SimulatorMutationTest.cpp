@@ -361,7 +361,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {
   for (int64_t warps : {4, 8}) {
-    auto module = map("matmul.mlir", {{"T", "bf16"}, {"BLOCK_N", "128"}}, "sm_90a", warps);
+    // SynchronizationMutationTest has the kernels for shares of the loop.
+    auto module = map("matmul.mlir", {{"T", "bf16"}, {"BLOCK_N", "128"}}, "sm_90a", warps,
+                      /*with=*/{}, /*schedule=*/{}, "shares=1");
     ASSERT_TRUE(module);
     SimulatedCall call = matmul(300, 264, 328);
     call.scalars = {{"alpha", 1.0}};

@@ -403,7 +403,13 @@ def int4_matmul_by_default_blocks():
         check_int4({"T": kind}, 1100, rows, columns, depth, kind == "bf16")
 
 
-def check_int4(params, seed, rows, columns, depth, with_zeros):
+def int4_matmul_shares():
+    """Parts of K in instances of their own."""
+    for shares in (2, 3):
+        check_int4({"T": "bf16"}, 1200, 70, 136, 1100, True, extra=[f"--sums=shares={shares}"])
+
+
+def check_int4(params, seed, rows, columns, depth, with_zeros, extra=()):
     kind, group = params["T"], params.get("SCALE_ROWS", 128)
     a = normal(seed, (rows, depth), kind)
     groups, chunks = -(-depth // group), -(-depth // 512)
@@ -417,7 +423,7 @@ def check_int4(params, seed, rows, columns, depth, with_zeros):
     zeros = random.integers(0, 16, (groups, columns)).astype(np.float64)
     arrays = {"a": a, "packed": words.reshape(64 * chunks, columns).view(np.int32), "scales": scales}
     got = run("int4_matmul", params, {**arrays, **({"zeros": zeros} if with_zeros else {})},
-              {"c": ((rows, columns), kind)})
+              {"c": ((rows, columns), kind)}, extra=extra)
     each = np.arange(depth) // group
     b = round_to(scales[each] * (digits[:depth] - (zeros[each] if with_zeros else 8)), kind)
     compare(f"{params} {rows}x{columns}x{depth}", got["c"], a @ b, kind)
