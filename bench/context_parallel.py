@@ -480,6 +480,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             torch.multiprocessing.spawn(processor, (2, folder, options.json), nprocs=2)
         return
+    os.environ.setdefault("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000")  # for the case lost: PyTorch's watchdog ends the process soon
+    os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
     size = options.gpus or torch.cuda.device_count()
     if not size:
         parser.error("there is no GPU; --processor and --prebuild need none")

@@ -13,6 +13,7 @@
 #include "lib/Interpreter/CpuDevice.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 #include "passes/Passes.h"
+#include "passes/Tile/ProgramOfKernel.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -275,7 +276,7 @@ public:
     if (!device)
       return compiled;
     llvm::Expected<GpuOperation> operation =
-        GpuOperation::create(*device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
+        GpuOperation::create(*device, *bundle, getEntryName(entry));
     if (operation)
       compiled.operation.emplace(std::move(*operation));
     else
