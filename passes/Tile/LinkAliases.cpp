@@ -135,6 +135,8 @@ public:
   void add(const LinkedText &from, const AliasScan &scan) {
     for (StringRef name : scan.links) {
       std::optional<LinkedText> linked = readLinked(from, name);
+      if (!linked && missing.empty())
+        missing = name.str();
       if (!linked || !visited.insert((linked->isEmbedded ? "e" : "f") + linked->path).second)
         continue;
       AliasScan own(linked->text);
@@ -151,6 +153,8 @@ public:
     auto found = aliases.find(name);
     return found == aliases.end() ? nullptr : &found->second;
   }
+  /// A file that is linked, but was not found; empty if there is none.
+  StringRef getMissing() const { return missing; }
 
 private:
   static bool isSame(StringRef a, StringRef b) {
@@ -164,6 +168,7 @@ private:
 
   llvm::StringMap<Alias> aliases;
   llvm::StringSet<> visited;
+  std::string missing;
 };
 
 } // namespace
@@ -195,9 +200,18 @@ std::optional<TextFault> tilewright::addLinkedAliases(std::string &text, StringR
     definitions += (name + " = " + alias->type + " ").str();
     return std::nullopt;
   };
-  for (auto [name, at] : scan.uses)
+  for (auto [name, at] : scan.uses) {
     if (std::optional<TextFault> fault = define(define, name, at))
       return fault;
+    if (!linked.getMissing().empty() && !scan.definitions.contains(name) && !linked.find(name))
+      return TextFault{at, ("'" + name +
+                            "' must be defined in this file or in one that is linked, "
+                            "but '" +
+                            linked.getMissing() +
+                            "' was not found; put it beside the "
+                            "file that links it")
+                               .str()};
+  }
   // In the same line, so that locations in others stay as they are.
   llvm::erase(definitions, '\n');
   text.insert(scan.firstLink, definitions);

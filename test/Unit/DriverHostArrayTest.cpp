@@ -92,7 +92,8 @@ TEST(HostArray, RepeatsElementsThatAreOnlyRead) {
   EXPECT_EQ(
       llvm::toString(
           HostArray::create(ElementType::F32, {2, 3}, {2, 1}, HostArray::Use::Read).takeError()),
-      "elements must not share memory, but stride 0 is 2 where at least 3 is needed");
+      "elements must not share memory, but stride 0 is 2 where at least 3 is needed; give a larger "
+      "one");
 }
 
 TEST(HostArray, HoldsNoElementsAndOne) {
@@ -130,7 +131,7 @@ TEST(HostArray, RejectsWhatCannotBeLaidOut) {
   EXPECT_EQ(rejection({int64_t(1) << 31}), "dimension 0 must fit in 32 bits but got 2147483648");
   EXPECT_EQ(rejection({2, 3}, {3, -1}), "stride 1 must not be negative but got -1");
   EXPECT_EQ(rejection({2, 3}, {2, 1}), "elements must not share memory, but stride 0 is 2 where at "
-                                       "least 3 is needed");
+                                       "least 3 is needed; give a larger one");
   EXPECT_EQ(rejection({2, 3}, {0, 1}),
             "elements of an array that is written must not share memory, but stride 0 is 0 where "
             "at least 1 is needed; only an array that is read (--in) may repeat elements");
