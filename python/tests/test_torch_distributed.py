@@ -450,6 +450,20 @@ class DistributedTest(TorchTest):
         self.lose(("lost_by_kill",), -signal.SIGKILL)
 
 
+class CopiesTest(TorchTest):
+    def test_elements_of_16_bytes(self):
+        """Where rows have them, copies are of such elements; all copies are right."""
+        for dtype in (torch.float16, torch.float64):
+            x = torch.randn(2, 4, 10, 16).to(dtype)
+            rows = x.new_empty(10, 2, 64).as_strided((2, 4, 10, 16), (64, 16, 128, 1))  # of all heads
+            odd = torch.randn(x.numel() + 1).to(dtype)[1:].view_as(x)
+            for to, of, is_wide in ((rows, x, True), (torch.empty_like(x)[:, :, 5:], x[:, :, :5], True), (torch.empty_like(x), odd, False),
+                                    (x.new_empty(2, 4, 10, 3), x[..., :3], False), (torch.empty_like(x).mT, x.mT, False)):
+                self.assertEqual(exchange._wide(to, of)[0].dtype == torch.complex128, is_wide)
+                exchange.Exchange.copy_now([(to, of)])
+                self.assertTrue(torch.equal(to, of))
+
+
 class SharesTest(unittest.TestCase):
     def test_every_pair_once(self):
         """Rows, keys and parts of all ranks are those of the whole, for many sizes, bands and orders."""
