@@ -83,13 +83,16 @@ def check_linear(params, seed, outer, states):
                 TOLERANCE[acc] * (1 + np.abs(first) + np.abs(np.swapaxes(k, -1, -2)) @ np.abs(v)))
 
 
+# kind, batch, heads, key heads, rows, width, v_width, blocks, whether there are states, whether keys are alike
+DELTA_CASES = (
+    ("f64", 2, 4, 2, 77, 24, 40, (32, 32), True, False), ("f64", 1, 2, 2, 64, 16, 16, (16, 16), False, True),
+    ("f32", 1, 3, 1, 50, 70, 19, (16, 32), True, False), ("f16", 1, 2, 2, 70, 32, 32, (32, 32), True, False),
+    ("bf16", 1, 2, 1, 40, 16, 48, (32, 32), False, False), ("f64", 2, 1, 1, 0, 8, 16, (16, 16), True, False),
+    ("f32", 0, 2, 1, 30, 8, 8, (16, 16), False, False), ("f32", 1, 1, 1, 100, 16, 16, (64, 16), True, True))
+
+
 def gated_delta_rule():
-    # kind, batch, heads, key heads, rows, width, v_width, blocks, whether there are states, whether keys are alike
-    for n, (kind, b, h, hk, rows, d, dv, blocks, states, alike) in enumerate((
-            ("f64", 2, 4, 2, 77, 24, 40, (32, 32), True, False), ("f64", 1, 2, 2, 64, 16, 16, (16, 16), False, True),
-            ("f32", 1, 3, 1, 50, 70, 19, (16, 32), True, False), ("f16", 1, 2, 2, 70, 32, 32, (32, 32), True, False),
-            ("bf16", 1, 2, 1, 40, 16, 48, (32, 32), False, False), ("f64", 2, 1, 1, 0, 8, 16, (16, 16), True, False),
-            ("f32", 0, 2, 1, 30, 8, 8, (16, 16), False, False), ("f32", 1, 1, 1, 100, 16, 16, (64, 16), True, True))):
+    for n, (kind, b, h, hk, rows, d, dv, blocks, states, alike) in enumerate(DELTA_CASES):
         check_delta({"T": kind, "D": d, "DV": dv, "BLOCK_N": blocks[0], "BLOCK_V": blocks[1]}, 800 + 10 * n,
                     (b, h, hk, rows), states, alike)
 
@@ -101,12 +104,7 @@ def gated_delta_rule_by_default_blocks():
 
 def gated_delta_rule_backward():
     check_delta_differences()
-    # As gated_delta_rule.
-    for n, (kind, b, h, hk, rows, d, dv, blocks, states, alike) in enumerate((
-            ("f64", 2, 4, 2, 77, 24, 40, (32, 32), True, False), ("f64", 1, 2, 2, 64, 16, 16, (16, 16), False, True),
-            ("f32", 1, 3, 1, 50, 70, 19, (16, 32), True, False), ("f16", 1, 2, 2, 70, 32, 32, (32, 32), True, False),
-            ("bf16", 1, 2, 1, 40, 16, 48, (32, 32), False, False), ("f64", 2, 1, 1, 0, 8, 16, (16, 16), True, False),
-            ("f32", 0, 2, 1, 30, 8, 8, (16, 16), False, False), ("f32", 1, 1, 1, 100, 16, 16, (64, 16), True, True))):
+    for n, (kind, b, h, hk, rows, d, dv, blocks, states, alike) in enumerate(DELTA_CASES):
         check_delta_backward({"T": kind, "D": d, "DV": dv, "BLOCK_N": blocks[0], "BLOCK_V": blocks[1]}, 800 + 10 * n,
                              (b, h, hk, rows), states, alike)
 
@@ -175,46 +173,6 @@ def check_delta(params, seed, sizes, states, alike):
     kind, d, dv = params["T"], params["D"], params["DV"]
     acc = lse_kind(kind)
     q, k, v, g, beta, first = delta_arrays(kind, seed, sizes, d, dv, states, alike)
-    outputs = {"o": (v.shape, kind), **({"state_out": (first.shape, acc)} if states else {})}
-    got = run("linear_attention", params,
-              {"q": q, "k": k, "v": v, **({"state_in": first} if states else {})}, outputs,
-              {"scale": SCALE}, kinds={"state_in": acc})
-    o, last, magnitude = linear(q, k, v, first, SCALE)
-    # Terms of both signs cancel, and the state and P are rounded to the type, so the error is relative to the terms.
-    compare(f"{params} o", got["o"], o, kind, TOLERANCE[kind] * (1 + magnitude))
-    if states:
-        compare(f"{params} state", got["state_out"], last, acc,
-                TOLERANCE[acc] * (1 + np.abs(first) + np.abs(np.swapaxes(k, -1, -2)) @ np.abs(v)))
-
-
-def gated_delta_rule():
-    # kind, batch, heads, key heads, rows, width, v_width, blocks, whether there are states, whether keys are alike
-    for n, (kind, b, h, hk, rows, d, dv, blocks, states, alike) in enumerate((
-            ("f64", 2, 4, 2, 77, 24, 40, (32, 32), True, False), ("f64", 1, 2, 2, 64, 16, 16, (16, 16), False, True),
-            ("f32", 1, 3, 1, 50, 70, 19, (16, 32), True, False), ("f16", 1, 2, 2, 70, 32, 32, (32, 32), True, False),
-            ("bf16", 1, 2, 1, 40, 16, 48, (32, 32), False, False), ("f64", 2, 1, 1, 0, 8, 16, (16, 16), True, False),
-            ("f32", 0, 2, 1, 30, 8, 8, (16, 16), False, False), ("f32", 1, 1, 1, 100, 16, 16, (64, 16), True, True))):
-        check_delta({"T": kind, "D": d, "DV": dv, "BLOCK_N": blocks[0], "BLOCK_V": blocks[1]}, 800 + 10 * n,
-                    (b, h, hk, rows), states, alike)
-
-
-def gated_delta_rule_by_default_blocks():
-    for kind, d, dv, alike in (("f16", 128, 128, False), ("bf16", 128, 72, False), ("f16", 64, 64, True)):
-        check_delta({"T": kind, "D": d, "DV": dv}, 900, (1, 2, 1, 200), dv != 72, alike)
-
-
-def check_delta(params, seed, sizes, states, alike):
-    """Keys that are alike are the hardest case: the matrix of a chunk then has ones everywhere below its diagonal."""
-    kind, d, dv = params["T"], params["D"], params["DV"]
-    b, h, hk, rows = sizes
-    acc = lse_kind(kind)
-    q, k = (normal(seed + i, (b, hk, 1 if alike and i else rows, d), kind) for i in range(2))
-    k = np.broadcast_to(round_to(k / np.sqrt((k**2).sum(-1, keepdims=True) + 1e-6), kind), q.shape)
-    v = normal(seed + 2, (b, h, rows, dv), kind)
-    random = np.random.default_rng(seed + 3)
-    g = np.zeros((b, h, rows)) if alike else round_to(-0.2 * random.random((b, h, rows)) ** 2, acc)
-    beta = np.ones((b, h, rows)) if alike else round_to(random.random((b, h, rows)), acc)
-    first = normal(seed + 4, (b, h, d, dv), acc) if states else np.zeros((b, h, d, dv))
     outputs = {"o": (v.shape, kind), **({"state_out": (first.shape, acc)} if states else {})}
     got = run("gated_delta_rule", params,
               {"q": q, "k": k, "v": v, "g": g, "beta": beta, **({"state_in": first} if states else {})}, outputs,
