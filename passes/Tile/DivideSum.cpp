@@ -51,7 +51,7 @@ public:
       if (!sum)
         return reason;
       if (auto element = dyn_cast<ParamType>(sum->getElementType());
-          element && !isSameInProgram(element.getName()))
+          element && !names.isSameInProgram(element.getName()))
         return ("the program has no parameter '" + element.getName() +
                 "' with the value of the kernel's, the type of sums")
             .str();
@@ -71,15 +71,6 @@ public:
   }
 
 private:
-  /// Whether a parameter of the kernel has the value that the program's of that name has.
-  bool isSameInProgram(StringRef name) const {
-    ParamDeclAttr param = Signature(program).findParam(name);
-    ExprAttr own = names.get(ExprAttr::getName(context, name));
-    return param && own &&
-           (own == ExprAttr::getName(context, name) ||
-            (param.getDerived() && own == param.getDefaultValue()));
-  }
-
   ExprAttr call(Function function, ArrayRef<ExprAttr> operands) const {
     return makeCall(context, function, operands);
   }

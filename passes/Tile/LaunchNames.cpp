@@ -154,3 +154,9 @@ ExprAttr LaunchNames::getDim(ExprAttr dim) const {
   StringAttr argument = getArgument(number);
   return argument ? makeDim(dim.getContext(), argument, dim.getValue()) : ExprAttr();
 }
+
+bool LaunchNames::isSameInProgram(StringRef name) const {
+  ParamDeclAttr param = program.findParam(name);
+  ExprAttr same = ExprAttr::getName(LaunchOp(launch).getContext(), name), own = get(same);
+  return param && own && (own == same || (param.getDerived() && own == param.getDefaultValue()));
+}

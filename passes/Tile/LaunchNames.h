@@ -45,6 +45,8 @@ public:
   tile::ExprAttr getInstances() const;
   /// The name of the program's argument that the launch passes; null for a workspace.
   mlir::StringAttr getArgument(unsigned number) const;
+  /// Whether a parameter of the kernel has the value that the program's of that name has.
+  bool isSameInProgram(llvm::StringRef name) const;
 
 private:
   tile::ExprAttr getParam(tile::ExprAttr name) const;

@@ -51,7 +51,7 @@ public:
   /// The reason why there is none; empty if there is.
   std::string findConditions() {
     if (auto param = dyn_cast<ParamType>(getElementType(of.getStateType()));
-        param && !isSameInProgram(param.getName()))
+        param && !names.isSameInProgram(param.getName()))
       return ("the program has no parameter '" + param.getName() +
               "' with the value of the kernel's, the type of states")
           .str();
@@ -181,15 +181,6 @@ private:
                         context,
                         cast<StringAttr>(KernelOp(kernel).getArgNames()[of.view.getArgNumber()]),
                         dim));
-  }
-
-  /// Whether a parameter of the kernel has the value that the program's of that name has.
-  bool isSameInProgram(StringRef name) const {
-    ParamDeclAttr param = Signature(program).findParam(name);
-    ExprAttr own = names.get(ExprAttr::getName(context, name));
-    return param && own &&
-           (own == ExprAttr::getName(context, name) ||
-            (param.getDerived() && own == param.getDefaultValue()));
   }
 
   /// A parameter of a launch: that of the given one, but not more.

@@ -48,22 +48,24 @@ static constexpr SharesRow sharesRows[] = {
      {{64, 64, 128}, {128, 128, 128}}},
 };
 
-const SharesRow *tilewright::findSharesRow(llvm::StringRef target) {
+/// The row of a target, or of targets with roles.
+template <typename Row>
+static const Row *findRow(llvm::ArrayRef<Row> rows, llvm::StringRef target) {
   const Target *chip = Target::find(target);
-  for (const SharesRow &row : sharesRows)
+  for (const Row &row : rows)
     if (row.target == target || (row.target == "roles" && chip && chip->hasRoles()))
       return &row;
   return nullptr;
 }
 
+const SharesRow *tilewright::findSharesRow(llvm::StringRef target) {
+  return findRow<SharesRow>(sharesRows, target);
+}
+
 const SharesRow *tilewright::getAnySharesRow() { return sharesRows; }
 
 const OrderRow *tilewright::findOrderRow(llvm::StringRef target) {
-  const Target *chip = Target::find(target);
-  for (const OrderRow &row : orderRows)
-    if (row.target == target || (row.target == "roles" && chip && chip->hasRoles()))
-      return &row;
-  return nullptr;
+  return findRow<OrderRow>(orderRows, target);
 }
 
 const OrderRow *tilewright::getAnyOrderRow() { return orderRows; }
