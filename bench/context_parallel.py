@@ -35,6 +35,7 @@ import tilewright  # noqa: E402
 from tilewright.choice import Choice, ShardChoice  # noqa: E402
 
 WIDTH, WINDOW = 128, 4096
+WHOLE = ("heads", "ring", "all_gather")  # methods of sequences in one piece
 SECONDS_LOST = 10  # until a process is missed
 
 
@@ -229,7 +230,7 @@ class Bench:
 
             one = gradients(lambda *x: tilewright.attention(*x, **features), inputs, do)
             exact = gradients(lambda *x: exactly(*x, **features), inputs, do, torch.float32)
-            for method in ("heads", "ring") if packed else ("heads", "ring", "all_gather"):
+            for method in WHOLE:
                 for deterministic in (False,) if modified or self.options.prebuilt else (False, True):
                     context = tilewright.context_parallel(self.mesh, method)
                     parts = [context.shard(x, dim) for x in inputs]
@@ -249,12 +250,12 @@ class Bench:
 
     def causal(self, rows):
         inputs = self.make(16, 16, rows)
-        sides = [self.one(causal=True), self.ours("heads", causal=True), self.ours("ring", causal=True)]
+        sides = [self.one(causal=True), *(self.ours(method, causal=True) for method in WHOLE)]
         sides += [self.of_torch(method) for method in self.options.torch]
         self.run_case(f"causal {rows // 1024}k", inputs, 2 * rows * rows * 16 * WIDTH, sides)
 
     def gqa(self, rows):
-        sides = [self.one(causal=True), self.ours("heads", causal=True), self.ours("ring", causal=True)]
+        sides = [self.one(causal=True), *(self.ours(method, causal=True) for method in WHOLE)]
         sides += [self.of_torch(method, gqa=True) for method in self.options.torch]
         self.run_case(f"GQA 64/8 {rows // 1024}k", self.make(64, 8, rows), 2 * rows * rows * 64 * WIDTH, sides)
 
@@ -279,14 +280,14 @@ class Bench:
     def softcap(self, rows):
         options = {"causal": True, "softcap": 30.0}
         self.run_case(f"softcap {rows // 1024}k", self.make(16, 16, rows), 2 * rows * rows * 16 * WIDTH,
-                      [self.one(**options), self.ours("heads", **options), self.ours("ring", **options)])
+                      [self.one(**options), *(self.ours(method, **options) for method in WHOLE)])
 
     def auto(self, rows):
         """The chosen method, against all others, of a causal mask and of a window."""
         for name, work, options in (("causal", rows / 2, {}), ("window", WINDOW, {"window": (WINDOW, 0)})):
             sides = [self.ours("auto", "zigzag" if name == "causal" else None, causal=True, **options)]
             sides += [self.ours(method, "zigzag" if name == "causal" else "contiguous", causal=True, **options)
-                      for method in ("heads", "ring", "all_gather")]
+                      for method in WHOLE]
             self.run_case(f"auto, {name} {rows // 1024}k", self.make(16, 16, rows), 4 * rows * work * 16 * WIDTH, sides)
 
     def million(self):

@@ -27,7 +27,7 @@ in_tree = unittest.skipUnless(os.path.isdir(FIGURES), "the documents are not her
 PAIRS_ONLY = Rates(row_keys=0, edge_keys=0)
 # Messages cost nothing, nor do launches and merges, and any part of a wave of thread blocks is as long as its work.
 FREE = Topology(node_rate=1e30, network_rate=1e30, node_latency=0, network_latency=0, copy_sms=0)
-IDEAL = Rates(row_keys=0, edge_keys=0, sms=1, memory=1e30, launch=0)
+IDEAL = Rates(row_keys=0, edge_keys=0, sms=1, memory=1e30, adding=1e30, launch=0, uneven=0)
 
 
 def documents(seed, rows, least, most):
@@ -201,7 +201,8 @@ class SimulationTest(unittest.TestCase):
 class PlanTest(unittest.TestCase):
     def test_two_ranks_by_hand(self):
         """Each number from the formulas of docs/scale.md."""
-        rates = Rates(forward={128: 1e12}, backward={128: 1e12}, row_keys=0, edge_keys=0, sms=1, launch=1e-3, memory=1e12)
+        rates = Rates(forward={128: 1e12}, backward={128: 1e12}, row_keys=0, edge_keys=0, sms=1, launch=1e-3, memory=1e12, adding=5e11,
+                      uneven=0.1)
         topology = Topology(node_rate=1e9, node_latency=1e-3, copy_sms=0)
         found, refused = context_plan.candidates(problem_of([2048], heads=2, key_heads=2), 2, topology, rates)
         plans = {each.method: each for each in found}
@@ -217,9 +218,13 @@ class PlanTest(unittest.TestCase):
         gradient_merge = 1e-3 + 12 * (1024 * 2 * 128 + 1024 * 2 * 256) / 1e12
         second = max(max(first, sent) + first + gradient_merge, max(first, sent) + sums)
         self.assertAlmostEqual(plans["ring"].backward_seconds, second + sums)
-        gathered = 1e-3 + values / 1e9
-        self.assertAlmostEqual(plans["all_gather"].forward_seconds, gathered + 1e-3 + 2 * kernel)
-        self.assertAlmostEqual(plans["all_gather"].backward_seconds, gathered + 1e-3 + 2 * values / 1e9 + 1e-3 + 5 * kernel)
+        # Two pieces of a head: half of the keys come before the kernels, and half of the sums return behind them.
+        gathered, returned, whole = 1e-3 + values / 1e9, 1e-3 + 2 * values / 1e9, 1e-3 + 2 * kernel
+        self.assertAlmostEqual(plans["all_gather"].forward_seconds, gathered / 2 + whole + max(0, gathered / 2 - whole / 2))
+        gradient = 1e-3 + 5 * kernel
+        added = 1e-3 + 10 * 1024 * 2 * 256 / 5e11 + 6 * 1024 * 2 * 128 / 1e12 + 0.1 * gradient
+        self.assertAlmostEqual(plans["all_gather"].backward_seconds, gathered / 2 + max(0, gathered / 2 - gradient / 2)
+                               + max(gradient, gathered / 2 + returned / 2) + returned / 2 + added)
         # Each of two ranks sends half of Q, K and V, and of O.
         exchanged = 2e-3 + 1024 * 2 * (2 * 256) * 2 / 2 / 1e9
         self.assertAlmostEqual(plans["heads"].forward_seconds, exchanged + 1e-3 + 2 * kernel)
@@ -231,12 +236,12 @@ class PlanTest(unittest.TestCase):
         one = 1024 * 2 * 128
         base = 8 * 2 * one + 4 * 1024 * 2
         self.assertEqual(plans["ring"].peak_bytes, base + 2 * 2 * one + 4 * (2 * one + 3 * 2 * one))
-        self.assertEqual(plans["all_gather"].peak_bytes, base + 2 * 4 * one + 4 * (2 * one + 3 * 2 * one))
+        self.assertEqual(plans["all_gather"].peak_bytes, base + 2 * 4 * one + 4 * (2 * one + 2 * 4 * one + 2 * 2 * one) // 2)
         self.assertEqual(plans["heads"].peak_bytes, base + 8 * 2 * one + 4 * 2048 + 4 * one)
 
     def test_bytes_of_two_gpus(self):
         """Megabytes beside Q, K, V and dO of 128k and 1M causal rows, 16 heads of 128, on two H200 (docs/scale.md)."""
-        for rows, method, measured in ((131072, "heads", 3477), (131072, "ring", 5384), (1 << 20, "heads", 29864)):
+        for rows, method, measured in ((131072, "heads", 3477), (131072, "ring", 5384), (131072, "all_gather", 4213), (1 << 20, "heads", 29864)):
             found = plan([rows], 16, ranks=2, causal=True, methods=(method,), shares=("zigzag",))
             predicted = (found.peak_bytes - 4 * rows // 2 * 16 * 128 * 2) / 2**20
             self.assertAlmostEqual(predicted / measured, 1, delta=0.06, msg=f"{rows} {method}")
@@ -420,6 +425,19 @@ class ScaleTest(unittest.TestCase):
             document = file.read()
         for rows in out.split("\n\n")[1:5]:
             self.assertIn(rows.strip(), document)
+
+    @in_tree
+    def test_the_measured_plot(self):
+        """Write it by python -m tilewright scale --measured docs/figures/context-parallel-2xh200.json --plot FILE."""
+        with tempfile.TemporaryDirectory() as folder:
+            svg = os.path.join(folder, "a.svg")
+            self.assertEqual(run("--measured", os.path.join(FIGURES, "context-parallel-2xh200.json"), "--plot", svg), (0, "", ""))
+            with open(svg, encoding="utf-8") as new, open(os.path.join(FIGURES, "scale-measured.svg"), encoding="utf-8") as old:
+                text = new.read()
+                self.assertEqual(text, old.read())
+        self.assertIn("all_gather, percent of one GPU&#x27;s rate", text)
+        status, _, err = run("--measured", "a.json")
+        self.assertEqual((status, err.splitlines()[-1]), (2, "python -m tilewright scale: error: --measured needs --plot FILE.svg"))
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tilewright import context_choice, context_plan, performance, shares  # noqa: E402
 from tilewright.context_cost import Rates, Topology  # noqa: E402
 from tilewright.head_plan import HeadPlan  # noqa: E402
+from tilewright.gather_plan import GatherPlan  # noqa: E402
 from tilewright.ring_plan import RingPlan, SumPlan  # noqa: E402
 
 
@@ -192,6 +193,42 @@ class RingTest(unittest.TestCase):
                                           (plan.last, ring.keys[rank])]]
                     for rank, plan in enumerate(ring.plans)]
             self.assertEqual(work, [[392, *[512] * (size - 1), 136]] * size)
+
+    def test_gathered_keys(self):
+        """Where ranks gather keys, each pair is in one launch, messages match, and what ranks return adds up to all pairs of a key."""
+        for case in self.cases():
+            with self.subTest(case):
+                ring = Ring(**case)
+                wanted = ring.pairs()
+                plans = [GatherPlan(rank, ring.rows, ring.keys, ring.documents, case["fuses"]) for rank in range(case["size"])]
+                found, terms = [], []
+                for rank, plan in enumerate(plans):
+                    self.assertEqual(sorted(i for each in plan.forward if each.last for i in range(*each.rows)),
+                                     list(range(plan.local.row_count)))
+                    found += [pair for each in plan.forward for pair in ring.of_launch(each, rank, plan.spans)]
+                    backward = [pair for each in plan.terms for pair in ring.of_launch(each.launch, rank, plan.spans)]
+                    terms.append({key: sum(j == key for _, j in backward) for key in positions(plan.spans)})
+                self.assertEqual(len(found), len(wanted))
+                self.assertEqual(set(found), wanted)
+                for rank, plan in enumerate(plans):
+                    for peer in plan.peers:
+                        back = next(each for each in plans[peer.place].peers if each.place == rank)
+                        self.assertEqual(self.keys_of(plan, peer.sent), self.keys_of(plans[peer.place], back.received))
+                    own = positions(ring.keys[rank])
+                    self.assertEqual(sorted(at for total in plan.totals for at in range(*total.own)), list(range(len(own))))
+                    for total in plan.totals:
+                        self.assertEqual(own[slice(*total.own)], self.keys_of(plan, [total.gathered]))
+                        for at, key in enumerate(own[slice(*total.own)]):
+                            result = terms[rank][key]
+                            for number, (begin, _) in total.returned:
+                                peer = plan.peers[number]
+                                self.assertEqual(self.keys_of(plan, peer.sent)[begin + at], key)
+                                result += terms[peer.place][key]
+                            self.assertEqual(result, sum(j == key for _, j in wanted))
+
+    @staticmethod
+    def keys_of(plan, ranges):
+        return [key for range_ in ranges for key in positions(plan.spans)[slice(*range_)]]
 
     def test_sums(self):
         """Of all ways to lay three terms over six rows."""

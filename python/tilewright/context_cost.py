@@ -62,7 +62,9 @@ class Rates:
     sms: int = 132
     tile_rows: int = 128  # rows of a thread block
     memory: float = 4.0e12  # bytes in a second to and from device memory
+    adding: float = 1.5e12  # where PyTorch adds f32 of rows with strides, and converts them, beside messages
     launch: float = 10e-6  # seconds of a launch, with its end
+    uneven: float = 0.03  # of kernels of pieces, behind each of which ranks wait for the slowest
 
     def flops(self, direction, dim, element_bytes):
         """FLOP/s for heads of width `dim`: of the narrowest measured width that is not narrower, else of the widest."""

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from tilewright.context_cost import (FLOAT, Problem, Rates, Topology, Work, kernel_seconds, one_gpu, overlapped, share_ranges,
                                      size_of)
 from tilewright.context_simulation import run_ring
+from tilewright.gather_plan import GatherPlan
+from tilewright.shares import Heads
 
 METHODS = ("ring", "all_gather", "heads", "2d")
 SHARES = ("contiguous", "zigzag", "balanced")
@@ -147,6 +149,12 @@ class _Layout:
         latency = (self.ring - nodes) * t.node_latency / max(1, nodes) + (nodes - 1) * t.network_latency
         return latency + max(size * (self.ring - 1) / self.ring / t.node_rate, size * (nodes - 1) / nodes / t.of_node)
 
+    def pieces(self, direction):
+        """The parts of the heads that a gathering exchanges one after the other, which add up to 1."""
+        heads = Heads((0, self.q_heads), (0, self.k_heads))
+        cut = GatherPlan.forward_heads(heads) if direction == "forward" else GatherPlan.backward_heads(heads)
+        return [(piece.keys[1] - piece.keys[0]) / self.k_heads for piece in cut]
+
     # What is computed.
 
     @functools.cached_property
@@ -216,6 +224,22 @@ class _Layout:
         return max(kernel_seconds(self.work.of(self.row_ranges[rank], everything), size_of(self.row_ranges[rank]), self.q_heads,
                                   self.problem, self.rates, direction) for rank in self.sampled)
 
+    def gathering_seconds(self, direction):
+        """K and V of the first piece of heads; then kernels, while the others arrive, before those of the second piece begin. In the
+        backward, dK and dV of all pieces but the last return meanwhile. Sums are in f32."""
+        p, first, last = self.problem, self.pieces(direction)[0], self.pieces(direction)[-1]
+        values, kernel = self.gather_seconds(p.element_bytes), self.whole_seconds(direction)
+        sums = self.gather_seconds(FLOAT) if direction == "backward" else 0.0
+        late = max(0.0, values * (1 - first) - overlapped(kernel * first, values * (1 - first), self.topology, self.rates)[0])
+        total = values * first + late + sums * last
+        total += overlapped(kernel, values * (1 - first) + sums * (1 - last), self.topology, self.rates)[1]
+        if direction == "backward":
+            added = (FLOAT * self.ring + p.element_bytes) * self.most_keys * self.k_heads * (p.dim + p.value_dim)
+            converted = (FLOAT + p.element_bytes) * self.most_rows * self.q_heads * p.dim
+            total += self.rates.launch + p.batch * (added / self.rates.adding + converted / self.rates.memory)
+            total += self.rates.uneven * kernel
+        return total
+
     def transfers(self, direction):
         """Seconds of the messages from each rank: (K and V, dK and dV or None)."""
         values = self.hops(self.values_bytes(self.problem.element_bytes))
@@ -251,9 +275,7 @@ class _Layout:
 
     def seconds(self, direction, simulate=False):
         if self.method == "all_gather":
-            moved = self.gather_seconds(self.problem.element_bytes)
-            moved += self.gather_seconds(FLOAT) if direction == "backward" else 0.0
-            return moved + self.whole_seconds(direction)
+            return self.gathering_seconds(direction)
         inside = self.whole_seconds(direction) if self.ring == 1 else self.ring_seconds(direction, simulate)
         return inside + self.exchange_seconds()
 
@@ -277,7 +299,8 @@ class _Layout:
         every = p.key_rows * self.k_heads * (p.dim + p.value_dim)
         sums = FLOAT * (2 * q + 3 * kv)  # dQ, also a kernel's, and dK and dV: the own, those of a step, and those that arrive
         if self.method == "all_gather":
-            more = element * every + (sums if training else FLOAT * o)
+            part = max(self.pieces("backward"))  # of the sums, of which those of two pieces are in memory
+            more = element * every + (int(FLOAT * part * (2 * q + 2 * every + 2 * (self.ring - 1) * kv)) if training else 0)
         elif self.ring > 1:
             more = min(2, self.ring - 1) * element * kv + (max(FLOAT * o, sums) if training else FLOAT * o)
         else:  # a kernel's sum of dQ, and where ranks share key heads, dK and dV

@@ -106,7 +106,8 @@ class context_parallel:
               multiple or a divisor of the ranks, or more than there are ranks
               "ring": keys and values pass from rank to rank, and each rank continues the softmax over them. Any heads; with a window,
               only neighbours exchange. Shares must be whole blocks of a block_mask; not with one of packed sequences
-              "all_gather": as "ring", but all exchanges start at once, with memory for all keys that a rank needs
+              "all_gather": each rank gets all keys and values that its rows need, in pieces of heads, and computes its rows at once;
+              shares as in a ring
               "2d": `heads` ranks next to each other exchange heads, and keys pass between such ranks in a ring
               "auto": what context_plan.plan predicts to be fastest for the shapes of a call and the order of rows. For packed
               sequences and block_mask, "heads" where the heads allow it, else "2d" or "ring"

@@ -9,6 +9,7 @@ import torch
 
 from tilewright import shares
 from tilewright.choice import Choice, ShardChoice
+from tilewright.gather_plan import GatherPlan
 from tilewright.head_plan import HeadPlan
 from tilewright.ops import LIST_SIZES, dense_rows, sum_type
 from tilewright.plans import TYPES, launch, plan
@@ -23,7 +24,7 @@ class Layout:
     A layout depends on shapes alone, and is kept for calls of the same shapes, with what it plans for them."""
 
     def __init__(self, group, heads_size, inner, at_once, pieces, rows, keys, heads, documents, fuses, rows_first):
-        self.group, self.heads_size, self.at_once = group, heads_size, at_once  # whether a ring exchanges all keys at once
+        self.group, self.heads_size, self.at_once = group, heads_size, at_once  # whether a rank gets all keys before it computes
         self.lines = group.size // heads_size
         self.strides = (heads_size, 1) if inner == "heads" else (1, self.lines)
         self.line, self.column = (group.rank // stride % count for stride, count in zip(self.strides, (self.lines, heads_size)))
@@ -33,7 +34,7 @@ class Layout:
         self.documents, self.fuses = documents, fuses
         self.rows_first = rows_first  # whether all ranks have keys as [rows, batch, heads, width] in memory
         self.line_rows, self.line_keys = ([self._spans(of, line) for line in range(self.lines)] for of in (rows, keys))
-        self.gates = {}  # see exchange.post_beside
+        self.gates, self.streams = {}, {}  # see exchange.post_beside and gathers
 
     def rank_at(self, line, column):
         return line * self.strides[0] + column * self.strides[1]
@@ -55,6 +56,10 @@ class Layout:
         return RingPlan(self.line, self.line_rows, self.line_keys, self.documents, self.fuses)
 
     @functools.cached_property
+    def gather(self):
+        return GatherPlan(self.line, self.line_rows, self.line_keys, self.documents, self.fuses)
+
+    @functools.cached_property
     def exchange(self):
         return HeadPlan(self.heads, self.pieces, self.column, self.members(self.line), self.rows, self.keys, self.line_rows[self.line],
                         self.line_keys[self.line])
@@ -63,7 +68,8 @@ class Layout:
         """What a call exchanges and computes on this rank, in lines of text."""
         result = [f"rank {self.group.rank}: line {self.line} of {self.lines}, column {self.column} of {self.heads_size}"]
         result += self.exchange.describe() if self.heads_size > 1 else []
-        return "\n".join(result + (self.ring.describe() if self.lines > 1 else []))
+        keys = None if self.lines == 1 else self.gather if self.at_once else self.ring
+        return "\n".join(result + (keys.describe() if keys else []))
 
 
 class Call(NamedTuple):

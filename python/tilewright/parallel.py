@@ -5,7 +5,7 @@ that is an exchange of heads alone; with one column, a ring alone."""
 
 import torch
 
-from tilewright import rings
+from tilewright import gathers, rings
 from tilewright.exchange import Exchange
 from tilewright.head_exchange import HeadExchange
 from tilewright.launches import add_terms, launch_backward, launch_forward, like, lists_of_heads, place_of
@@ -25,6 +25,8 @@ def _place_of_heads(call, heads):
 def _forward_of_heads(call, q, k, v, more, heads, o, lse):
     if call.layout.is_alone:
         launch_forward(call, q, k, v, lists_of_heads(more, heads), _place_of_heads(call, heads), o, lse, packed=call.packed)
+    elif call.layout.at_once:
+        gathers.forward(call, q, k, v, more, o, lse)
     else:
         rings.forward(call, q, k, v, more, heads, o, lse)
 
@@ -35,7 +37,10 @@ def _backward_of_heads(call, do, dlse, q, k, v, o, lse, more, wanted, heads, gra
         return launch_backward(call, do, dlse, q, k, v, o, lse, lists_of_heads(more, heads), wanted, _place_of_heads(call, heads), gradients,
                                packed=call.packed)
     others = [name for name in wanted if name != SINKS]
-    captured = rings.backward(call, do, dlse, q, k, v, o, lse, more, others, heads, gradients)
+    if call.layout.at_once:
+        captured = gathers.backward(call, do, dlse, q, k, v, o, lse, more, others, gradients)
+    else:
+        captured = rings.backward(call, do, dlse, q, k, v, o, lse, more, others, heads, gradients)
     if SINKS in wanted:
         captured[SINKS] = _sinks_gradient(do, dlse, o, lse, more[SINKS], heads)
     return captured

@@ -114,7 +114,7 @@ class RingPlan:
         self.runs, self.documents = {}, {}
         for place in range(self.size):
             whole = len(documents) == 1 and documents[0].rows[0] == 0  # not packed: a document of all rows
-            self.runs[place], self.documents[place] = ([], documents) if whole and self.size > 1 else shares.runs(
+            self.runs[place], self.documents[place] = ([], documents) if whole else shares.runs(
                 rows[place], keys[place], documents)
         self.by_number = {each.number: each for each in documents}
         self.steps = self._steps()
@@ -240,11 +240,12 @@ class RingPlan:
         parts = shares.blocks(*own, document.band, source)
         return self._placed(self._merged(parts, {source: own[1]}, document, None), document)
 
-    @staticmethod
-    def _halves(own):
+    def _halves(self, own):
         """Cuts the parts of a rank's own keys into those before and those after the other ranks' keys: exchanges run meanwhile. The
         last one is that with the least work, on all ranks: they wait for each other between. With a window, little returns, which
         is not worth a launch."""
+        if self.size == 1:  # the largest part is written to the sum, others are added
+            return sorted(own, key=lambda each: -_pairs(*each)), []
         if len(own) == 1 and own[0][1].band.left < 0 and own[0][0].rows[1] - own[0][0].rows[0] > 1:
             (part, document), (begin, end) = own[0], own[0][0].rows
             middle, band, (by, key_by) = (begin + end) // 2, document.band, (document.rows[0], document.keys[0])

@@ -11,7 +11,7 @@ from tilewright.ops import sum_type
 from tilewright.shares import rows_of
 
 
-def _part(x, range_):
+def part(x, range_):
     """A range of the rows of [batch, heads, rows, ...]."""
     begin, end = range_
     return x if end - begin == x.shape[2] else x[:, :, begin:end]
@@ -43,11 +43,11 @@ class _Keys:
                     at += end - begin
                 buffers.append(buffer.permute(1, 2, 0, 3))
             else:
-                given = [_part(x, range_) for range_ in step.given_ranges]
+                given = [part(x, range_) for range_ in step.given_ranges]
                 exchange.send(given[0] if len(given) == 1 else torch.cat(given, 2) if given else x[:, :, :0], target)
                 buffers.append(x.new_empty((*x.shape[:2], rows, x.shape[3])))
                 exchange.receive(buffers[-1], source)
-        if number == 1 or self.layout.at_once:
+        if number == 1:
             exchange.post()
         else:
             self.post_beside(exchange, step)
@@ -59,8 +59,7 @@ class _Keys:
         return post_beside(exchange, peers, self.tensors[0], self.layout.gates)
 
     def begin(self):
-        for number in range(1, len(self.plan.steps) if self.layout.at_once else 2):
-            self.post(number)
+        self.post(1)
 
     def take(self, number):
         """K and V of a step; starts the next one."""
@@ -76,11 +75,11 @@ def _place(each, heads):
     return place_of(each.first_row, each.first_key, heads[0], each.diagonal, each.document)
 
 
-class _More:
+class Arguments:
     """The arguments besides rows, for launches of runs of documents, and for those of parts of one."""
 
-    def __init__(self, call, more, heads):
-        self.call, self.more, self.heads = call, more, heads
+    def __init__(self, call, more, heads, plan):
+        self.call, self.more, self.heads, self.plan = call, more, heads, plan
         dense = {name: x for name, x in more.items() if not name.startswith("cu_seqlens_")} if call.packed else more
         self.dense = lists_of_heads(dense, heads)
 
@@ -90,7 +89,7 @@ class _More:
             (row_begin, row_end), (key_begin, key_end) = each.rows, each.keys
             more = lists_of_part(self.dense, each.first_row, row_end - row_begin, each.first_key, key_end - key_begin)
             return more, _place(each, self.heads), False
-        kept, device = self.call.layout.ring.cache, self.more["cu_seqlens_q"].device
+        kept, device = self.plan.cache, self.more["cu_seqlens_q"].device
         starts = kept.get((each.run, device))
         if starts is None:  # other documents become empty, and keep their numbers
             ends = (("cu_seqlens_q", each.run.rows), ("cu_seqlens_k", each.run.keys))
@@ -102,25 +101,30 @@ def forward(call, q, k, v, more, heads, o, lse):
     """Writes O and LSE of rows that attend keys of all ranks of a column."""
     if q.shape[1] == 0:  # more columns than heads: no rank of this column has keys to exchange
         return
-    plan, keys, more = call.layout.ring, _Keys(call.layout, k, v), _More(call, more, heads)
+    plan, keys = call.layout.ring, _Keys(call.layout, k, v)
+    arguments, states = Arguments(call, more, heads, plan), [None] * len(plan.states)
     keys.begin()
-    states = [None] * len(plan.states)
     for number, step in enumerate(plan.steps):
-        own_k, own_v = keys.take(number)
+        own = keys.take(number)
         for each in step.forward:
-            sums, result, before = _part(lse, each.rows), _part(o, each.rows), None
-            if each.before:
-                before = states[each.state], sums
-            if not each.last:
-                if states[each.state] is None:
-                    states[each.state] = result.new_empty(result.shape, dtype=lse.dtype)
-                result = states[each.state]
-            arguments, place, packed = more.of(each)
-            launch_forward(call, _part(q, each.rows), _part(own_k, each.keys), _part(own_v, each.keys), arguments, place, result, sums,
-                           before, packed)
+            compute_forward(call, each, q, own, arguments.of(each), o, lse, states)
 
 
-class _Sum:
+def compute_forward(call, each, q, keys, arguments, o, lse, states):
+    """A launch of a plan, of rows of q on some of `keys`, (k, v), with what Arguments.of returns. `states` has O of rows whose last
+    launch comes later."""
+    sums, result, before = part(lse, each.rows), part(o, each.rows), None
+    if each.before:
+        before = states[each.state], sums
+    if not each.last:
+        if states[each.state] is None:
+            states[each.state] = result.new_empty(result.shape, dtype=lse.dtype)
+        result = states[each.state]
+    more, place, packed = arguments
+    launch_forward(call, part(q, each.rows), *(part(x, each.keys) for x in keys), more, place, result, sums, before, packed)
+
+
+class Sum:
     """A gradient of rows that is added up as a plan says. `result` may have another type than the sum."""
 
     def __init__(self, plan, result, kind):
@@ -132,12 +136,12 @@ class _Sum:
             self.total = result.new_empty((*shape[:2], end - self.begin, shape[3]), dtype=kind)
 
     def sum_of(self, range_):
-        return _part(self.total, (range_[0] - self.begin, range_[1] - self.begin))
+        return part(self.total, (range_[0] - self.begin, range_[1] - self.begin))
 
     def target(self, term, range_, alone=False):
         """Where a kernel writes a term."""
         if alone:
-            return _part(self.result, range_)
+            return part(self.result, range_)
         if self.plan.direct[term]:
             return self.sum_of(range_)
         shape = self.result.shape
@@ -146,22 +150,22 @@ class _Sum:
     def add(self, term, range_, x):
         """Adds a term, x, of a range."""
         for kind, changed in self.plan.changes[term]:
-            part, result = _part(x, (changed[0] - range_[0], changed[1] - range_[0])), _part(self.result, changed)
+            own, result = part(x, (changed[0] - range_[0], changed[1] - range_[0])), part(self.result, changed)
             if kind == "only":
-                result.copy_(part)
+                result.copy_(own)
             elif kind == "end":
-                torch.add(self.sum_of(changed), part, out=result)
+                torch.add(self.sum_of(changed), own, out=result)
             elif kind == "copy":
-                self.sum_of(changed).copy_(part)
+                self.sum_of(changed).copy_(own)
             else:
-                self.sum_of(changed).add_(part)
+                self.sum_of(changed).add_(own)
 
     def finish(self):
         for range_ in self.plan.zeros:
-            _part(self.result, range_).zero_()
+            part(self.result, range_).zero_()
         if self.total is not self.result:
             for range_ in self.plan.converted:
-                _part(self.result, range_).copy_(self.sum_of(range_))
+                part(self.result, range_).copy_(self.sum_of(range_))
 
 
 def _flat(tensors, rows, kind):
@@ -172,30 +176,49 @@ def _flat(tensors, rows, kind):
     return [x.view(shape) for x, shape in zip(whole.split(sizes), shapes)], whole
 
 
+class Gradients:
+    """The backward of launches of a plan: rows of a rank, with keys that `compute` gets."""
+
+    def __init__(self, call, do, dlse, q, o, lse, arguments, wanted, dq, captured):
+        """`dq` is a Sum; terms of captures are added to `captured`."""
+        self.call, self.rows, self.dlse, self.arguments = call, (do, q, o, lse), dlse, arguments
+        self.wanted, self.dq, self.captured = wanted, dq, captured
+
+    def compute(self, terms, k, v, key_sums):
+        """Adds dQ, and dK and dV to `key_sums`."""
+        for term in terms:
+            self.add(self.launch(term, k, v, key_sums))
+
+    def launch(self, term, k, v, key_sums):
+        """Computes a term, which `add` adds."""
+        each, row_term, key_term, alone = term
+        targets = [(self.dq, row_term, each.rows), *((total, key_term, each.keys) for total in key_sums)]
+        written = [total.target(at, range_, alone) for total, at, range_ in targets]
+        more, place, packed = self.arguments.of(each)
+        do, q, o, lse = (part(x, each.rows) for x in self.rows)
+        dlse = None if self.dlse is None else part(self.dlse, each.rows)
+        captured = launch_backward(self.call, do, dlse, q, part(k, each.keys), part(v, each.keys), o, lse, more, self.wanted, place,
+                                   written, packed)
+        return targets, written, captured
+
+    def add(self, launched):
+        targets, written, captured = launched
+        for (total, at, range_), x in zip(targets, written):
+            total.add(at, range_, x)
+        add_terms(self.captured, captured)
+
+
 def backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads, gradients):
     """Writes dQ, dK and dV to `gradients`, and returns those of captures. Sums are in f32."""
     if q.shape[1] == 0:
         return {}
     layout, plan, kind, captured = call.layout, call.layout.ring, sum_type(q), {}
-    keys, more = _Keys(layout, k, v), _More(call, more, heads)
+    keys = _Keys(layout, k, v)
     keys.begin()
-    dq = _Sum(plan.row_sum, gradients[0], kind)
-    own_sums = [_Sum(plan.key_sum, x, kind) for x in gradients[1:]]
-
-    def compute(terms, its_k, its_v, key_sums):
-        for each, term, key_term, alone in terms:
-            targets = [(dq, term, each.rows), *((total, key_term, each.keys) for total in key_sums)]
-            written = [total.target(at, range_, alone) for total, at, range_ in targets]
-            arguments, place, packed = more.of(each)
-            its_dlse = None if dlse is None else _part(dlse, each.rows)
-            terms_of_captures = launch_backward(
-                call, _part(do, each.rows), its_dlse, _part(q, each.rows), _part(its_k, each.keys), _part(its_v, each.keys),
-                _part(o, each.rows), _part(lse, each.rows), arguments, wanted, place, written, packed)
-            for (total, at, range_), x in zip(targets, written):
-                total.add(at, range_, x)
-            add_terms(captured, terms_of_captures)
-
-    compute(plan.first, *keys.take(0), own_sums)
+    dq = Sum(plan.row_sum, gradients[0], kind)
+    own_sums = [Sum(plan.key_sum, x, kind) for x in gradients[1:]]
+    own = Gradients(call, do, dlse, q, o, lse, Arguments(call, more, heads, plan), wanted, dq, captured)
+    own.compute(plan.first, *keys.take(0), own_sums)
     returned = []
 
     def settle(most):
@@ -206,14 +229,14 @@ def backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads, gradients):
             for total, buffer in zip(own_sums, buffers):
                 at = 0
                 for term, range_ in terms:
-                    total.add(term, range_, _part(buffer, (at, at + range_[1] - range_[0])))
+                    total.add(term, range_, part(buffer, (at, at + range_[1] - range_[0])))
                     at += range_[1] - range_[0]
 
     for number, step in enumerate(plan.steps[1:]):
         own_k, own_v = keys.take(number + 1)
         sent, message = _flat((own_k, own_v), rows_of(step.taken), kind)
-        sums = [_Sum(plan.step_sums[number], x, kind) for x in sent]
-        compute(plan.between[number], own_k, own_v, sums)
+        sums = [Sum(plan.step_sums[number], x, kind) for x in sent]
+        own.compute(plan.between[number], own_k, own_v, sums)
         for total in sums:
             total.finish()
         buffers, buffer = _flat((k, v), rows_of(step.given), kind)
@@ -222,7 +245,7 @@ def backward(call, do, dlse, q, k, v, o, lse, more, wanted, heads, gradients):
         exchange.receive(buffer, keys.rank(step.target))
         returned.append((keys.post_beside(exchange, step), buffers, plan.returned[number]))
         settle(1)
-    compute(plan.last, k, v, own_sums)
+    own.compute(plan.last, k, v, own_sums)
     dq.finish()  # before the wait for the last messages
     settle(0)
     for total in own_sums:

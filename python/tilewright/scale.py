@@ -9,6 +9,7 @@ docs/scale.md.
 import argparse
 import functools
 import json
+import re
 
 from tilewright import context_plan, reports
 from tilewright.context_cost import Problem, Rates, Topology
@@ -54,6 +55,29 @@ def plot(found, title):
     return reports.svg_plot(groups, title, reports.short_length)
 
 
+def measured_plot(results, topology, rates):
+    """An SVG with a panel for each method: the efficiency of causal attention that bench/context_parallel.py measured (`results` is its
+    JSON), and that predicted."""
+    ranks, panels, alone = results["gpus"], {}, {}
+    for row in results["rows"]:
+        found = re.fullmatch(r"causal (\d+)k", row["case"])
+        if not found:
+            continue
+        length, side = int(found[1]) << 10, row["side"]
+        if side == "one GPU":
+            alone[length] = row
+            continue
+        lines = panels.setdefault(f"{side.split()[0]}, percent of one GPU's rate", {})
+        for name, key, training in (("forward", "forward", False), ("forward + backward", "both", True)):
+            lines.setdefault(f"{name}, measured", []).append((length, 100 * row[key] / alone[length][key]))
+            if side in context_plan.METHODS:
+                shares = "contiguous" if side == "heads" else "zigzag"
+                plan = context_plan.plan([length], 16, ranks=ranks, causal=True, training=training, topology=topology, rates=rates,
+                                         methods=(side,), shares=(shares,))
+                lines.setdefault(f"{name}, predicted", []).append((length, 100 * plan.efficiency))
+    return reports.svg_plot(panels, f"{ranks} x {results['device']}, bf16, 16 heads, D 128, causal", reports.short_length)
+
+
 def _number(text):
     unit = UNITS.get(text[-1:], 1)
     digits = text[:-1] if unit > 1 else text
@@ -93,9 +117,12 @@ def _parse(arguments):
     parser.add_argument("--forward", action="store_true", help="without the backward")
     parser.add_argument("--plot", metavar="FILE.svg", help="write a plot")
     parser.add_argument("--json", metavar="FILE", help="write the plans")
+    parser.add_argument("--measured", metavar="FILE", help="of the JSON of bench/context_parallel.py: only plot it beside what is predicted")
     options = parser.parse_args(arguments)
     if options.plot and not options.plot.endswith(".svg"):
         parser.error(f"--plot: expected the name of an .svg file, but got '{options.plot}'; other formats are not written")
+    if options.measured and not options.plot:
+        parser.error("--measured needs --plot FILE.svg")
     try:
         options.problem_of = functools.partial(
             Problem, heads=options.heads, key_heads=options.key_heads, dim=options.dim, value_dim=options.value_dim or options.dim,
@@ -111,6 +138,12 @@ def _parse(arguments):
 def main(arguments):
     """Prints a table for each number of GPUs; returns the exit status, 0, or 2 for wrong arguments."""
     options = _parse(arguments)
+    if options.measured:
+        with open(options.measured, encoding="utf-8") as file:
+            text = measured_plot(json.load(file), options.topology, Rates())
+        with open(options.plot, "w", encoding="utf-8") as file:
+            file.write(text)
+        return 0
     problem = options.problem_of((1,))
     mask = "full" if problem.is_open else f"window {problem.window[0]},{problem.window[1]}" if problem.window != (-1, -1) else "causal"
     title = (f"{'forward' if options.forward else 'forward and backward'}, bf16, {problem.heads} heads on {problem.key_heads}, "

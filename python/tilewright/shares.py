@@ -293,14 +293,21 @@ def _sizes(count, pieces):
 def head_pieces(own, pieces):
     """Cuts the heads of a rank into at most `pieces` pieces, whose exchange can run while another is computed: at key heads, or
     if there is one key head, at query heads."""
-    (q_begin, q_end), (k_begin, k_end) = own
-    keys = k_end - k_begin
-    sizes = _sizes(keys if keys > 1 else q_end - q_begin, pieces)
-    each, result, at = (q_end - q_begin) // max(keys, 1), [], 0
+    (begin, end), (k_begin, k_end) = own
+    if k_end - k_begin > 1:
+        return heads_cut(own, _sizes(k_end - k_begin, pieces))
+    result = []
+    for size in _sizes(end - begin, pieces):
+        result.append(Heads((begin, begin + size), own.keys))
+        begin += size
+    return result
+
+
+def heads_cut(heads, sizes):
+    """Cuts heads into pieces with so many key heads."""
+    (begin, end), (k_begin, k_end) = heads
+    group, result = (end - begin) // max(k_end - k_begin, 1), []
     for size in sizes:
-        if keys > 1:
-            result.append(Heads((q_begin + at * each, q_begin + (at + size) * each), (k_begin + at, k_begin + at + size)))
-        else:
-            result.append(Heads((q_begin + at, q_begin + at + size), own.keys))
-        at += size
+        result.append(Heads((begin, begin + size * group), (k_begin, k_begin + size)))
+        begin, k_begin = result[-1].queries[1], result[-1].keys[1]
     return result
