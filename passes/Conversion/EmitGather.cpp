@@ -117,11 +117,7 @@ static LogicalResult emitGather(KernelEmitter &e, tile::GatherOp op) {
   ViewRegion region = getRegion(e, op, op.getResult());
   if (failed(setGathered(e, op, region, op.getResult(), op.getAt(), op.getAlong(), op.getDims())))
     return failure();
-  Values elements;
-  forEachRun(e.b, region, layout, 1, region.inside, [&](int, Value address, Value inside) {
-    llvm::append_range(elements, loadGlobal(e.b, address, inside, region.view.element, 1));
-  });
-  e.setElements(op.getResult(), elements);
+  e.setElements(op.getResult(), loadRegion(e, region, layout));
   return success();
 }
 

@@ -358,36 +358,12 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
 }
 
 static void emitLoad(KernelEmitter &e, LoadOp op) {
-  ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
   ViewRegion region = getRegion(e, op, op.getResult());
   if (deferLoad(e, op, region, layout))
     return;
   Value pad = op.getPad() ? e.getScalar(op.getPad()) : Value();
-  Type element = region.view.element;
-  auto loadAll = [&](int64_t vector) {
-    Values elements;
-    forEachRun(b, region, layout, vector, region.inside, [&](int, Value address, Value inside) {
-      llvm::append_range(elements, loadGlobal(b, address, inside, element, vector, pad));
-    });
-    return elements;
-  };
-  int64_t vector = element.isInteger(1) ? 1 : getRunLength(layout, region.view.bytes);
-  if (vector == 1) {
-    e.setElements(op.getResult(), loadAll(1));
-    return;
-  }
-  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
-                                  isVectorizable(e, region, vector),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(branch.thenBlock());
-    scf::YieldOp::create(b, loadAll(vector));
-    b.setInsertionPointToEnd(branch.elseBlock());
-    scf::YieldOp::create(b, loadAll(1));
-  }
-  e.setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
+  e.setElements(op.getResult(), loadRegion(e, region, layout, pad));
 }
 
 void tgpu::registerLoadLowerings(LoweringTable &table) { table.add<LoadOp>(emitLoad); }

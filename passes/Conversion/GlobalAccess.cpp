@@ -9,6 +9,8 @@
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Conversion/ThreadCoords.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 #include <map>
 
 using namespace mlir;
@@ -549,4 +551,32 @@ void tgpu::forEachRun(ThreadBuilder &b, const ViewRegion &region, const Register
     }
     access(reg, address, inside);
   }
+}
+
+Values tgpu::loadRegion(KernelEmitter &e, const ViewRegion &region, const RegisterLayout &layout,
+                        Value pad) {
+  ThreadBuilder &b = e.b;
+  Type element = region.view.element;
+  auto loadAll = [&](int64_t vector) {
+    Values elements;
+    forEachRun(b, region, layout, vector, region.inside, [&](int, Value address, Value inside) {
+      llvm::append_range(elements, loadGlobal(b, address, inside, element, vector, pad));
+    });
+    return elements;
+  };
+  bool isGatheredAlongRuns = region.gathered == layout.rank() - 1;
+  int64_t vector = element.isInteger(1) || isGatheredAlongRuns
+                       ? 1
+                       : getRunLength(layout, region.view.bytes);
+  if (vector == 1)
+    return loadAll(1);
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
+                                  isVectorizable(e, region, vector),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, loadAll(vector));
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, loadAll(1));
+  return llvm::to_vector(ValueRange(branch.getResults()));
 }

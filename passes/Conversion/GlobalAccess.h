@@ -137,6 +137,9 @@ void forEachRun(ThreadBuilder &b, const ViewRegion &region, const layout::Regist
 /// `count` elements; `pad`, or zeros, if they are not `inside` (null: always).
 Values loadGlobal(ThreadBuilder &b, mlir::Value address, mlir::Value inside, mlir::Type element,
                   int64_t count, mlir::Value pad = nullptr);
+/// The elements of a thread: in vectors if the view allows them, else one by one, by a branch.
+Values loadRegion(KernelEmitter &e, const ViewRegion &region, const layout::RegisterLayout &layout,
+                  mlir::Value pad = nullptr);
 void storeGlobal(ThreadBuilder &b, mlir::Value address, mlir::Value inside,
                  mlir::ArrayRef<mlir::Value> elements);
 

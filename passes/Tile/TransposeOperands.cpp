@@ -190,6 +190,23 @@ private:
     load.erase();
   }
 
+  /// Of each 16 rows, the pairs 0, 4, 1, 5, 2, 6, 3 and 7: those that a thread has of a product.
+  static Value makeInterleavedRows(OpBuilder &b, Location loc) {
+    auto type = RankedTensorType::get({rowsOfInstance}, b.getI32Type());
+    auto splat = [&](int32_t value) -> Value {
+      return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, value));
+    };
+    Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+    Value row = IotaOp::create(b, loc, type, zero, 0);
+    auto masked = [&](Value x, int32_t mask) -> Value {
+      return arith::AndIOp::create(b, loc, x, splat(mask));
+    };
+    Value half = arith::ShLIOp::create(b, loc, masked(row, 2), splat(2));
+    Value pair = masked(arith::ShRUIOp::create(b, loc, row, splat(1)), 6);
+    Value others = masked(row, ~int32_t(interleavedColumns - 2));
+    return arith::OrIOp::create(b, loc, arith::OrIOp::create(b, loc, others, pair), half);
+  }
+
   /// A kernel that transposes `rowsOfInstance` rows in each instance.
   KernelOp makeKernel(KernelOp user, StringRef name, ViewType type, StringRef turnedName,
                       ViewType turned, int64_t columns) {
@@ -226,15 +243,11 @@ private:
     from[rank - 1] = to[rank - 2] = 0;
     Type element = type.getElementType();
     auto tile = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
-    Value rows = LoadOp::create(b, loc, tile({rowsOfInstance, columns}), body.getArgument(0),
-                                indices, from, DenseI64ArrayAttr(), Value());
-    Value turnedRows =
+    Value rows =
+        GatherOp::create(b, loc, tile({rowsOfInstance, columns}), body.getArgument(0), indices,
+                         from, DenseI64ArrayAttr(), rank - 2, makeInterleavedRows(b, loc));
+    Value result =
         TransposeOp::create(b, loc, tile({columns, rowsOfInstance}), rows, ArrayRef<int64_t>{1, 0});
-    int64_t groups = rowsOfInstance / interleavedColumns;
-    Value halves = ReshapeOp::create(b, loc, tile({columns, groups, 2, 4, 2}), turnedRows);
-    Value pairs = TransposeOp::create(b, loc, tile({columns, groups, 4, 2, 2}), halves,
-                                      ArrayRef<int64_t>{0, 1, 3, 2, 4});
-    Value result = ReshapeOp::create(b, loc, tile({columns, rowsOfInstance}), pairs);
     StoreOp::create(b, loc, result, body.getArgument(1), indices, to, DenseI64ArrayAttr());
     return kernel;
   }

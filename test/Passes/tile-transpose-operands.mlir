@@ -95,11 +95,17 @@ tile.kernel @second(%k: !k_view, %v: !k_view, %o: !o_view) grid(%m = 1) {
 // CHECK-LABEL: tile.kernel @others
 // CHECK-NOT:     transposed
 // CHECK-LABEL: tile.kernel @transpose_v
-// CHECK:         %[[ROWS:.*]] = tile.load %v[%{{.*}}, %{{.*}}, 0] : {{.*}} -> tensor<64x64xf8E4M3FN>
-// CHECK:         %[[TURNED:.*]] = tile.transpose %[[ROWS]] [1, 0]
-// CHECK:         %[[HALVES:.*]] = tile.reshape %[[TURNED]] : tensor<64x64xf8E4M3FN> -> tensor<64x4x2x4x2xf8E4M3FN>
-// CHECK:         %[[PAIRS:.*]] = tile.transpose %[[HALVES]] [0, 1, 3, 2, 4]
-// CHECK:         %[[RESULT:.*]] = tile.reshape %[[PAIRS]]
+// Row 16 g + 4 i + 2 j + k is read from 16 g + 2 i + 8 j + k.
+// CHECK:         %[[ROW:.*]] = tile.iota %{{.*}} dim 0 : tensor<64xi32>
+// CHECK:         %[[J:.*]] = arith.andi %[[ROW]], %{{.*}}
+// CHECK:         %[[HALF:.*]] = arith.shli %[[J]]
+// CHECK:         %[[I:.*]] = arith.shrui %[[ROW]]
+// CHECK:         %[[PAIR:.*]] = arith.andi %[[I]]
+// CHECK:         %[[REST:.*]] = arith.andi %[[ROW]]
+// CHECK:         %[[OTHERS:.*]] = arith.ori %[[REST]], %[[PAIR]]
+// CHECK:         %[[AT:.*]] = arith.ori %[[OTHERS]], %[[HALF]]
+// CHECK:         %[[ROWS:.*]] = tile.gather %v[%{{.*}}, %{{.*}}, 0] along 1 at %[[AT]] : {{.*}} -> tensor<64x64xf8E4M3FN>
+// CHECK:         %[[RESULT:.*]] = tile.transpose %[[ROWS]] [1, 0]
 // CHECK:         tile.store %[[RESULT]], %v_transposed[%{{.*}}, 0, %{{.*}}]
 tile.kernel @others(%k: !k_view, %v: !k_view, %o: !o_view) grid(%m = 1) {
   %c0 = arith.constant 0 : i32
