@@ -565,9 +565,8 @@ Values tgpu::loadRegion(KernelEmitter &e, const ViewRegion &region, const Regist
     return elements;
   };
   bool isGatheredAlongRuns = region.gathered == layout.rank() - 1;
-  int64_t vector = element.isInteger(1) || isGatheredAlongRuns
-                       ? 1
-                       : getRunLength(layout, region.view.bytes);
+  int64_t vector =
+      element.isInteger(1) || isGatheredAlongRuns ? 1 : getRunLength(layout, region.view.bytes);
   if (vector == 1)
     return loadAll(1);
   auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
