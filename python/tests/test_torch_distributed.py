@@ -167,6 +167,10 @@ def packed(check):
                 order = "contiguous" if len(options) == 1 else "zigzag"
                 context = tilewright.context_parallel(method="ring", order=order, reduce_captures=True)
                 compare_packed(check, context, options, [0, 2, 7, 7, 12, 16], [0, 3, 7, 9, 12, 21] if len(options) > 1 else None)
+    for order in ("contiguous", "zigzag"):
+        with check.subTest(method="all_gather", order=order):
+            compare_packed(check, tilewright.context_parallel(method="all_gather", order=order, reduce_captures=True),
+                           {"window": (4, 0), "sinks": "?sinks"}, [0, 2, 7, 7, 12, 16])
     with check.assertRaisesRegex(ValueError, "cu_seqlens_q must ascend from a number that is not negative, but got \\[0, 5, 3, 9\\]"):
         compare_packed(check, tilewright.context_parallel(method="ring"), causal, [0, 5, 3, 9])
     context = tilewright.context_parallel(method="ring")
@@ -196,7 +200,8 @@ def rounded(check):
         ends = starts["cu_seqlens_q"].tolist()
         return packed_reference(q, k, v, ends, ends, causal=True)[0]
 
-    for method, packed, options in (("ring", False, {}), ("ring", False, {"window": (3, 0)}), ("ring", True, {})):
+    for method, packed, options in (("ring", False, {}), ("ring", False, {"window": (3, 0)}), ("ring", True, {}),
+                                    ("all_gather", False, {})):
         inputs, seed, dim = (whole, do, 2) if not packed else ([x[0].transpose(0, 1) for x in whole], do[0].transpose(0, 1), 0)
         more = options | (starts if packed else {})
         context = tilewright.context_parallel(method=method, order="contiguous" if "window" in options else None)
@@ -213,8 +218,10 @@ def rounded(check):
 def listed(check):
     """Lists of blocks in rings, of all heads or of each."""
     generator = torch.Generator().manual_seed(2)
-    for heads, causal, order, rows, keys, sizes in ((1, True, "zigzag", 128, 128, (16, 32)), (4, False, "contiguous", 63, 64, (32, 16))):
-        context = tilewright.context_parallel(method="ring", order=order)
+    of_all = (1, True, "zigzag", 128, 128, (16, 32))
+    for method, heads, causal, order, rows, keys, sizes in (("all_gather", *of_all), ("ring", *of_all),
+                                                            ("ring", 4, False, "contiguous", 63, 64, (32, 16))):
+        context = tilewright.context_parallel(method=method, order=order)
         blocks, others = -(-rows // sizes[0]), -(-keys // sizes[1])
         indices = torch.stack([torch.randperm(others, generator=generator) for _ in range(heads * blocks)]).to(torch.int32)
         counts = torch.randint(0, others + 1, (1, heads, blocks), generator=generator, dtype=torch.int32)
@@ -246,7 +253,7 @@ def users(check):
     code, and equal bits of two runs."""
     inputs = qkv(rows=16, keys=16)
     whole = [x.detach() for x in inputs]
-    for method in ("heads", "ring"):
+    for method in ("heads", "ring", "all_gather"):
         context = tilewright.context_parallel(method=method)
         parts = [context.shard(x, 2) for x in whole]
         torch.manual_seed(5)
