@@ -48,18 +48,22 @@ tile.link "lib/triangular.mlir"
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
 !m_view     = !tile.view<[?, ?, ?, BLOCK_N], T>
+!vt_view    = !tile.view<[?, ?, DV, BLOCK_N], T>
+!chunk_view = !tile.view<[?, ?, DV, D], T>
 !state_view = !tile.view<[?, ?, D, DV], ACC>
 
 !k       = !tile.tile<[BLOCK_N, DP], T>
+!k_acc   = !tile.tile<[BLOCK_N, DP], ACC>
 !v       = !tile.tile<[BLOCK_N, BLOCK_V], T>
+!vt      = !tile.tile<[BLOCK_V, BLOCK_N], T>
+!vt_acc  = !tile.tile<[BLOCK_V, BLOCK_N], ACC>
 !m       = !tile.tile<[BLOCK_N, BLOCK_N], T>
 !s       = !tile.tile<[BLOCK_N, BLOCK_N], ACC>
 !pos     = !tile.tile<[BLOCK_N, BLOCK_N], i32>
-!keep    = !tile.tile<[BLOCK_N, BLOCK_N], i1>
 !o       = !tile.tile<[BLOCK_N, BLOCK_V], ACC>
 !row     = !tile.tile<[BLOCK_N], ACC>
-!state   = !tile.tile<[DP, BLOCK_V], ACC>
-!state_t = !tile.tile<[DP, BLOCK_V], T>
+!state   = !tile.tile<[BLOCK_V, DP], ACC>
+!state_t = !tile.tile<[BLOCK_V, DP], T>
 !acc     = !tile.param<ACC>
 
 tile.program @gated_delta_rule
@@ -73,23 +77,28 @@ tile.program @gated_delta_rule
             same_dims(state_out, v, 0, 1), finite(scale))
     (%q: !k_view, %k: !k_view, %v: !v_view, %g: !row_view, %beta: !row_view, %o: !v_view,
      %state_in: optional !state_view, %state_out: optional !state_view, %scale: !acc) {
-  %inverses = tile.workspace [dim(v, 0), dim(v, 1), dim(v, 2), BLOCK_N] : !m_view
   %sums = tile.workspace [dim(v, 0), dim(v, 1), dim(v, 2)] : !row_view
-  tile.launch @gated_delta_rule_inverses(%k, %g, %beta, %inverses, %sums)
-      : !k_view, !row_view, !row_view, !m_view, !row_view
-  tile.launch @gated_delta_rule_chunks(%q, %k, %v, %inverses, %sums, %o, %state_in, %state_out, %scale)
-      : !k_view, !k_view, !v_view, !m_view, !row_view, !v_view, !state_view, !state_view, !acc
+  %inverses = tile.workspace [dim(v, 0), dim(v, 1), dim(v, 2), BLOCK_N] : !m_view
+  %ws = tile.workspace [dim(v, 0), dim(v, 1), dim(v, 2), D] : !k_view
+  // All chunks of a head, one after the other.
+  %us = tile.workspace [dim(v, 0), dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N), DV, BLOCK_N] : !vt_view
+  %states = tile.workspace [dim(v, 0), dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N), DV, D] : !chunk_view
+  tile.launch @gated_delta_rule_inverses(%k, %g, %beta, %sums, %inverses, %ws)
+      : !k_view, !row_view, !row_view, !row_view, !m_view, !k_view
+  tile.launch @gated_delta_rule_states(%k, %v, %sums, %inverses, %ws, %us, %states, %state_in, %state_out)
+      : !k_view, !v_view, !row_view, !m_view, !k_view, !vt_view, !chunk_view, !state_view, !state_view
+  tile.launch @gated_delta_rule_outputs(%q, %k, %sums, %us, %states, %o, %scale)
+      : !k_view, !k_view, !row_view, !vt_view, !chunk_view, !v_view, !acc
 }
 
+// What does not depend on the state. Rows that there are not have g, beta and k of zero: the sums are constant there.
 tile.kernel @gated_delta_rule_inverses
     params(D: int, T: type, BLOCK_N: int, let DP: int = padded_for("state", D, D, T),
            let LEVELS: int = select(BLOCK_N == 64, 6, select(BLOCK_N == 32, 5, 4)), let COARSE: flag = bits(T) < 32,
            let ACC: type = accumulator(T))
-    (%k: !k_view, %g: !row_view, %beta: !row_view, %inverses: !m_view, %sums: !row_view)
+    (%k: !k_view, %g: !row_view, %beta: !row_view, %sums: !row_view, %inverses: !m_view, %ws: !k_view)
     grid(%bn = ceildiv(dim(g, 2), BLOCK_N), %h = dim(g, 1), %b = dim(g, 0)) {
-  %c0 = arith.constant 0 : i32
-  %block_n = tile.param BLOCK_N : i32
-  %n = arith.muli %bn, %block_n : i32
+  %n = tile.expr %bn * BLOCK_N : i32
   %heads = tile.dim %g, 1 : !row_view
   %key_heads = tile.dim %k, 1 : !k_view
   %group = arith.divsi %heads, %key_heads : i32
@@ -99,91 +108,99 @@ tile.kernel @gated_delta_rule_inverses
   %sums_row = tile.scan add %g_row dim 0 : !row
   tile.store %sums_row, %sums[%b, %h, %n] : !row, !row_view
   %decays = func.call @decays(%sums_row) : (!row) -> !s
-
   %beta_row = tile.load %beta[%b, %h, %n] : !row_view -> !row
-  %beta_of_row = tile.expand %beta_row dim 1 : !row -> !s
-  %beta_of_column = tile.expand %beta_row dim 0 : !row -> !s
   %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
   %products = tile.dot %k_tile, %k_tile transpose_b : !k, !k -> !s
-  %decayed = arith.mulf %products, %decays : !s
-  %weighted = arith.mulf %decayed, %beta_of_row : !s
-  %inverse = func.call @unit_lower_inverse(%weighted) : (!s) -> !s
-  %scaled = arith.mulf %inverse, %beta_of_column : !s
-  %rounded = tile.cast %scaled : !s -> !m
-  tile.store %rounded, %inverses[%b, %h, %n, 0] : !m, !m_view
+  %a = tile.expr %products * %decays * expand(%beta_row, 1) : !s
+  %inverse = func.call @unit_lower_inverse(%a) : (!s) -> !s
+  %weighted = tile.expr %inverse * expand(%beta_row, 0) : !s
+  %m_tile = tile.cast %weighted : !s -> !m
+  tile.store %m_tile, %inverses[%b, %h, %n, 0] : !m, !m_view
+  %decay_row = tile.expr neg(exp(%sums_row)) : !row
+  %decayed = tile.expr %weighted * expand(%decay_row, 0) : !s -> !m
+  %w = tile.dot %decayed, %k_tile : !m, !k -> !k_acc
+  %w_tile = tile.cast %w : !k_acc -> !k
+  tile.store %w_tile, %ws[%b, %h, %n, 0] : !k, !k_view
 }
 
-tile.kernel @gated_delta_rule_chunks
+// The state before each chunk, and U, with rows and columns exchanged: so one result is the left operand of the next
+// product, in registers.
+tile.kernel @gated_delta_rule_states
     params(D: int, DV: int, T: type, BLOCK_N: int, BLOCK_V: int,
            let DP: int = padded_for("state", D, DV, T), let ACC: type = accumulator(T))
-    (%q: !k_view, %k: !k_view, %v: !v_view, %inverses: !m_view, %sums: !row_view, %o: !v_view,
-     %state_in: optional !state_view, %state_out: optional !state_view, %scale: !acc)
+    (%k: !k_view, %v: !v_view, %sums: !row_view, %inverses: !m_view, %ws: !k_view, %us: !vt_view,
+     %states: !chunk_view, %state_in: optional !state_view, %state_out: optional !state_view)
     grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(v, 1), %b = dim(v, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %block_n = tile.param BLOCK_N : i32
-  %block_v = tile.param BLOCK_V : i32
-  %c = arith.muli %bv, %block_v : i32
+  %c = tile.expr %bv * BLOCK_V : i32
   %rows = tile.dim %v, 2 : !v_view
-  %last_row = arith.subi %rows, %c1 : i32
+  %chunks = tile.expr ceildiv(%rows, BLOCK_N) : i32
   %heads = tile.dim %v, 1 : !v_view
   %key_heads = tile.dim %k, 1 : !k_view
   %group = arith.divsi %heads, %key_heads : i32
   %hk = arith.divsi %h, %group : i32
 
+  %first = tile.load %state_in[%b, %h, 0, %c] dims [3, 2] : !state_view -> !state
+  %last = scf.for %n = %c0 to %rows step %block_n iter_args(%state = %first) -> (!state) : i32 {
+    %v_tile = tile.load %v[%b, %h, %n, %c] : !v_view -> !v
+    %m_tile = tile.load %inverses[%b, %h, %n, 0] : !m_view -> !m
+    %w_tile = tile.load %ws[%b, %h, %n, 0] : !k_view -> !k
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
+    %sums_row = tile.load %sums[%b, %h, %n] : !row_view -> !row
+    %at = tile.expr min(%n + BLOCK_N, %rows) - 1 : i32
+    %total = tile.at %sums[%b, %h, %at] : !row_view
+    %chunk = tile.expr %h * %chunks + %n / BLOCK_N : i32
+
+    %state_tile = tile.cast %state : !state -> !state_t
+    tile.store %state_tile, %states[%b, %chunk, %c, 0] : !state_t, !chunk_view
+    %of_v = tile.dot %v_tile, %m_tile transpose_a transpose_b : !v, !m -> !vt_acc
+    %u = tile.dot %state_tile, %w_tile, %of_v transpose_b : !state_t, !k -> !vt_acc
+    %u_tile = tile.cast %u : !vt_acc -> !vt
+    tile.store %u_tile, %us[%b, %chunk, %c, 0] : !vt, !vt_view
+    %left_row = tile.expr exp(full(%total) - %sums_row) : !row
+    %u_left = tile.expr %u * expand(%left_row, 0) : !vt_acc -> !vt
+    %decay = math.exp %total : !acc
+    %old = tile.expr %state * full(%decay) : !state
+    %state_new = tile.dot %u_left, %k_tile, %old : !vt, !k -> !state
+    scf.yield %state_new : !state
+  }
+  tile.store %last, %state_out[%b, %h, 0, %c] dims [3, 2] : !state, !state_view
+}
+
+tile.kernel @gated_delta_rule_outputs
+    params(D: int, DV: int, T: type, BLOCK_N: int, BLOCK_V: int,
+           let DP: int = padded_for("state", D, DV, T), let ACC: type = accumulator(T))
+    (%q: !k_view, %k: !k_view, %sums: !row_view, %us: !vt_view, %states: !chunk_view, %o: !v_view, %scale: !acc)
+    grid(%bn = ceildiv(dim(o, 2), BLOCK_N), %h = dim(o, 1), %b = dim(o, 0)) {
+  %c0 = arith.constant 0 : i32
+  %block_v = tile.param BLOCK_V : i32
+  %width = tile.param DV : i32
+  %n = tile.expr %bn * BLOCK_N : i32
+  %rows = tile.dim %o, 2 : !v_view
+  %chunk = tile.expr %h * ceildiv(%rows, BLOCK_N) + %bn : i32
+  %heads = tile.dim %o, 1 : !v_view
+  %key_heads = tile.dim %k, 1 : !k_view
+  %group = arith.divsi %heads, %key_heads : i32
+  %hk = arith.divsi %h, %group : i32
   %nothing = tile.constant 0.0 : !s
-  %scales = tile.full %scale : !o
   %i = tile.iota %c0 dim 0 : !pos
   %j = tile.iota %c0 dim 1 : !pos
   %keep = arith.cmpi sle, %j, %i : !pos
 
-  %first = tile.load %state_in[%b, %h, 0, %c] : !state_view -> !state
-  %last = scf.for %n = %c0 to %rows step %block_n iter_args(%state = %first) -> (!state) : i32 {
-    %q_tile = tile.load %q[%b, %hk, %n, 0] : !k_view -> !k
-    %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
-    %v_tile = tile.load %v[%b, %h, %n, %c] : !v_view -> !v
-    %m_tile = tile.load %inverses[%b, %h, %n, 0] : !m_view -> !m
-    %sums_row = tile.load %sums[%b, %h, %n] : !row_view -> !row
-    %past = arith.addi %n, %block_n : i32
-    %past_last = arith.subi %past, %c1 : i32
-    %at = arith.minsi %past_last, %last_row : i32
-    %total = tile.at %sums[%b, %h, %at] : !row_view
-    %decay_row = math.exp %sums_row : !row
-    %decay_each = tile.expand %decay_row dim 1 : !row -> !o
-
-    // What the rows add to the state.
-    %state_tile = tile.cast %state : !state -> !state_t
-    %k_state = tile.dot %k_tile, %state_tile : !k, !state_t -> !o
-    %known = arith.mulf %k_state, %decay_each : !o
-    %v_acc = tile.cast %v_tile : !v -> !o
-    %change = arith.subf %v_acc, %known : !o
-    %change_tile = tile.cast %change : !o -> !v
-    %u = tile.dot %m_tile, %change_tile : !m, !v -> !o
-    %u_tile = tile.cast %u : !o -> !v
-
-    %s = tile.dot %q_tile, %k_tile transpose_b : !k, !k -> !s
-    %decays = func.call @decays(%sums_row) : (!row) -> !s
-    %decayed = arith.mulf %s, %decays : !s
-    %kept = tile.select %keep, %decayed, %nothing : !keep, !s
-    %p = tile.cast %kept : !s -> !m
-    %q_state = tile.dot %q_tile, %state_tile : !k, !state_t -> !o
-    %from_before = arith.mulf %q_state, %decay_each : !o
-    %sum = tile.dot %p, %u_tile, %from_before : !m, !v -> !o
-    %result = arith.mulf %sum, %scales : !o
-    %o_tile = tile.cast %result : !o -> !v
+  %q_tile = tile.load %q[%b, %hk, %n, 0] : !k_view -> !k
+  %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
+  %sums_row = tile.load %sums[%b, %h, %n] : !row_view -> !row
+  %decays = func.call @decays(%sums_row) : (!row) -> !s
+  %p = tile.expr select(%keep, dot(%q_tile, %k_tile transpose_b) * %decays, %nothing) : !s -> !m
+  %decay_row = math.exp %sums_row : !row
+  scf.for %c = %c0 to %width step %block_v : i32 {
+    %state = tile.load %states[%b, %chunk, %c, 0] : !chunk_view -> !state_t
+    %u = tile.load %us[%b, %chunk, %c, 0] : !vt_view -> !vt
+    %q_state = tile.dot %q_tile, %state transpose_b : !k, !state_t -> !o
+    %before = tile.expr %q_state * expand(%decay_row, 1) : !o
+    %sum = tile.dot %p, %u, %before transpose_b : !m, !vt -> !o
+    %o_tile = tile.expr %sum * full(%scale) : !o -> !v
     tile.store %o_tile, %o[%b, %h, %n, %c] : !v, !v_view
-
-    %total_row = tile.full %total : !row
-    %left_row = arith.subf %total_row, %sums_row : !row
-    %left = math.exp %left_row : !row
-    %left_each = tile.expand %left dim 1 : !row -> !o
-    %u_left = arith.mulf %u, %left_each : !o
-    %u_left_tile = tile.cast %u_left : !o -> !v
-    %decay = math.exp %total : !acc
-    %decay_state = tile.full %decay : !state
-    %state_old = arith.mulf %state, %decay_state : !state
-    %state_new = tile.dot %k_tile, %u_left_tile, %state_old transpose_a : !k, !v -> !state
-    scf.yield %state_new : !state
   }
-  tile.store %last, %state_out[%b, %h, 0, %c] : !state, !state_view
 }
