@@ -42,29 +42,27 @@
 // Algorithm: Yang, Kautz and Hatamizadeh, Gated delta networks, 2024; the inverse as in lib/triangular.mlir.
 
 tile.link "lib/decay.mlir"
-tile.link "lib/triangular.mlir"
+tile.link "lib/delta_rule.mlir"
 
 !k_view     = !tile.view<[?, ?, ?, D], T>
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
 !rows_view  = !tile.view<[?, ?, BLOCK_N], ACC>
-!m_view     = !tile.view<[?, ?, ?, BLOCK_N], T>
+!m_view     = !tile.view<[?, ?, BLOCK_N, BLOCK_N], T>
+!w_view     = !tile.view<[?, ?, BLOCK_N, D], T>
 !vt_view    = !tile.view<[?, ?, DV, BLOCK_N], T>
 !chunk_view = !tile.view<[?, ?, DV, D], T>
 !state_view = !tile.view<[?, ?, D, DV], ACC>
 
 !k       = !tile.tile<[BLOCK_N, DP], T>
-!k_acc   = !tile.tile<[BLOCK_N, DP], ACC>
 !v       = !tile.tile<[BLOCK_N, BLOCK_V], T>
 !vt      = !tile.tile<[BLOCK_V, BLOCK_N], T>
-!vt_acc  = !tile.tile<[BLOCK_V, BLOCK_N], ACC>
 !m       = !tile.tile<[BLOCK_N, BLOCK_N], T>
 !s       = !tile.tile<[BLOCK_N, BLOCK_N], ACC>
 !keep    = !tile.tile<[BLOCK_N, BLOCK_N], i1>
 !pos     = !tile.tile<[BLOCK_N, BLOCK_N], i32>
 !o       = !tile.tile<[BLOCK_N, BLOCK_V], ACC>
 !row     = !tile.tile<[BLOCK_N], ACC>
-!state   = !tile.tile<[BLOCK_V, DP], ACC>
 !state_t = !tile.tile<[BLOCK_V, DP], T>
 !acc     = !tile.param<ACC>
 
@@ -79,111 +77,9 @@ tile.program @gated_delta_rule
             same_dims(state_out, v, 0, 1), finite(scale))
     (%q: !k_view, %k: !k_view, %v: !v_view, %g: !row_view, %beta: !row_view, %o: !v_view,
      %state_in: optional !state_view, %state_out: optional !state_view, %scale: !acc) {
-  // Rows of all chunks of a head, one after the other: the sums of g, and the decay from each row to the last, and of
-  // the whole chunk.
-  %sums = tile.workspace [dim(v, 0), dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N), BLOCK_N] : !rows_view
-  %lefts = tile.workspace [dim(v, 0), dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N), BLOCK_N] : !rows_view
-  %inverses = tile.workspace [dim(v, 0), dim(v, 1), dim(v, 2), BLOCK_N] : !m_view
-  %ws = tile.workspace [dim(v, 0), dim(v, 1), dim(v, 2), D] : !k_view
-  // All chunks of a head, one after the other.
-  %us = tile.workspace [dim(v, 0), dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N), DV, BLOCK_N] : !vt_view
-  %states = tile.workspace [dim(v, 0), dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N), DV, D] : !chunk_view
-  tile.launch @gated_delta_rule_inverses(%k, %g, %beta, %sums, %lefts, %inverses, %ws)
-      : !k_view, !row_view, !row_view, !rows_view, !rows_view, !m_view, !k_view
-  tile.launch @gated_delta_rule_states(%k, %v, %sums, %lefts, %inverses, %ws, %us, %states, %state_in,
-                                      %state_out)
-      : !k_view, !v_view, !rows_view, !rows_view, !m_view, !k_view, !vt_view, !chunk_view, !state_view, !state_view
-  tile.launch @gated_delta_rule_outputs(%q, %k, %sums, %us, %states, %o, %scale)
-      : !k_view, !k_view, !rows_view, !vt_view, !chunk_view, !v_view, !acc
-}
-
-// What does not depend on the state. Rows that there are not have g, beta and k of zero: the sums are constant there.
-tile.kernel @gated_delta_rule_inverses
-    params(D: int, T: type, BLOCK_N: int, let DP: int = padded_for("state", D, D, T),
-           let LEVELS: int = select(BLOCK_N == 64, 6, select(BLOCK_N == 32, 5, 4)), let COARSE: flag = bits(T) < 32,
-           let ACC: type = accumulator(T))
-    (%k: !k_view, %g: !row_view, %beta: !row_view, %sums: !rows_view, %lefts: !rows_view, %inverses: !m_view,
-     %ws: !k_view)
-    grid(%bn = ceildiv(dim(g, 2), BLOCK_N), %h = dim(g, 1), %b = dim(g, 0)) {
-  %c0 = arith.constant 0 : i32
-  %n = tile.expr %bn * BLOCK_N : i32
-  %rows = tile.dim %g, 2 : !row_view
-  %chunk = tile.expr %h * ceildiv(%rows, BLOCK_N) + %bn : i32
-  %heads = tile.dim %g, 1 : !row_view
-  %key_heads = tile.dim %k, 1 : !k_view
-  %group = arith.divsi %heads, %key_heads : i32
-  %hk = arith.divsi %h, %group : i32
-  %none = tile.constant 0.0 : !s
-  %i = tile.iota %c0 dim 0 : !pos
-  %j = tile.iota %c0 dim 1 : !pos
-  %keep = arith.cmpi sle, %j, %i : !pos
-
-  %g_row = tile.load %g[%b, %h, %n] : !row_view -> !row
-  %g_each = tile.expand %g_row dim 0 : !row -> !s
-  %g_kept = tile.select %keep, %g_each, %none : !keep, !s
-  %sums_row = tile.reduce add %g_kept dim 1 : !s -> !row
-  %total_row = tile.reduce add %g_each dim 1 : !s -> !row
-  tile.store %sums_row, %sums[%b, %chunk, 0] : !row, !rows_view
-  %left_row = tile.expr exp(%total_row - %sums_row) : !row
-  tile.store %left_row, %lefts[%b, %chunk, 0] : !row, !rows_view
-  %decays = func.call @decays(%sums_row) : (!row) -> !s
-  %beta_row = tile.load %beta[%b, %h, %n] : !row_view -> !row
-  %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
-  %products = tile.dot %k_tile, %k_tile transpose_b : !k, !k -> !s
-  %a = tile.expr %products * %decays * expand(%beta_row, 1) : !s
-  %inverse = func.call @unit_lower_inverse(%a) : (!s) -> !s
-  %weighted = tile.expr %inverse * expand(%beta_row, 0) : !s
-  %m_tile = tile.cast %weighted : !s -> !m
-  tile.store %m_tile, %inverses[%b, %h, %n, 0] : !m, !m_view
-  %decay_row = tile.expr neg(exp(%sums_row)) : !row
-  %decayed = tile.expr %weighted * expand(%decay_row, 0) : !s -> !m
-  %w = tile.dot %decayed, %k_tile : !m, !k -> !k_acc
-  %w_tile = tile.cast %w : !k_acc -> !k
-  tile.store %w_tile, %ws[%b, %h, %n, 0] : !k, !k_view
-}
-
-// The state before each chunk, and U, with rows and columns exchanged: so one result is the left operand of the next
-// product, in registers.
-tile.kernel @gated_delta_rule_states
-    params(D: int, DV: int, T: type, BLOCK_N: int, BLOCK_V: int,
-           let DP: int = padded_for("state", D, DV, T), let ACC: type = accumulator(T))
-    (%k: !k_view, %v: !v_view, %sums: !rows_view, %lefts: !rows_view, %inverses: !m_view, %ws: !k_view,
-     %us: !vt_view, %states: !chunk_view, %state_in: optional !state_view, %state_out: optional !state_view)
-    grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(v, 1), %b = dim(v, 0)) {
-  %c0 = arith.constant 0 : i32
-  %block_n = tile.param BLOCK_N : i32
-  %c = tile.expr %bv * BLOCK_V : i32
-  %rows = tile.dim %v, 2 : !v_view
-  %chunks = tile.expr ceildiv(%rows, BLOCK_N) : i32
-  %end = tile.expr BLOCK_N - 1 : i32
-  %heads = tile.dim %v, 1 : !v_view
-  %key_heads = tile.dim %k, 1 : !k_view
-  %group = arith.divsi %heads, %key_heads : i32
-  %hk = arith.divsi %h, %group : i32
-
-  %first = tile.load %state_in[%b, %h, 0, %c] dims [3, 2] : !state_view -> !state
-  %last = scf.for %n = %c0 to %rows step %block_n iter_args(%state = %first) -> (!state) : i32 {
-    %v_tile = tile.load %v[%b, %h, %n, %c] : !v_view -> !v
-    %m_tile = tile.load %inverses[%b, %h, %n, 0] : !m_view -> !m
-    %w_tile = tile.load %ws[%b, %h, %n, 0] : !k_view -> !k
-    %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
-    %chunk = tile.expr %h * %chunks + %n / BLOCK_N : i32
-    %left_row = tile.load %lefts[%b, %chunk, 0] : !rows_view -> !row
-    %total = tile.at %sums[%b, %chunk, %end] : !rows_view
-
-    %state_tile = tile.cast %state : !state -> !state_t
-    tile.store %state_tile, %states[%b, %chunk, %c, 0] : !state_t, !chunk_view
-    %of_v = tile.dot %v_tile, %m_tile transpose_a transpose_b : !v, !m -> !vt_acc
-    %u = tile.dot %state_tile, %w_tile, %of_v transpose_b : !state_t, !k -> !vt_acc
-    %u_tile = tile.cast %u : !vt_acc -> !vt
-    tile.store %u_tile, %us[%b, %chunk, %c, 0] : !vt, !vt_view
-    %u_left = tile.expr %u * expand(%left_row, 0) : !vt_acc -> !vt
-    %decay = math.exp %total : !acc
-    %old = tile.expr %state * full(%decay) : !state
-    %state_new = tile.dot %u_left, %k_tile, %old : !vt, !k -> !state
-    scf.yield %state_new : !state
-  }
-  tile.store %last, %state_out[%b, %h, 0, %c] dims [3, 2] : !state, !state_view
+  %sums, %lefts, %scaled, %ws, %us, %states, %inverses, %ps, %qs = tile.call @delta_states()
+      -> !rows_view, !rows_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
+  tile.launch @gated_delta_rule_outputs(sums = %sums, us = %us, states = %states) : !rows_view, !vt_view, !chunk_view
 }
 
 tile.kernel @gated_delta_rule_outputs
