@@ -51,7 +51,7 @@ tile.link "triangular.mlir"
 !acc     = !tile.param<ACC>
 
 tile.program @delta_states
-    params(D, DV: int, T: type, BLOCK_N, BLOCK_V: int, let GRADIENTS: flag = false, let ACC: type = accumulator(T),
+    params(D, DV: int, T: type, BLOCK_N, BLOCK_V: int, GRADIENTS: flag, let ACC: type = accumulator(T),
            let CHUNKS: int = dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N))
     (%q: !k_view when (GRADIENTS), %k: !k_view, %v: !v_view, %g: !row_view, %beta: !row_view,
      %state_in: optional !state_view, %state_out: optional !state_view, %scale: !acc when (GRADIENTS)) {
