@@ -9,12 +9,16 @@
 // The kernels process rows in chunks. With G, the sums of g from the beginning of a chunk, and D[i, j] = exp(G[i] -
 // G[j]):
 //
-//   inverse = (1 + the part below the diagonal of beta[i] D[i, j] K[i] . K[j])^-1, its column j times beta[j]
-//   U       = inverse (V - exp(G) K state)
-//   O       = scale * (exp(G) Q state + (lower triangle of D[i, j] Q[i] . K[j]) U)
+//   inverse = (1 + the part below the diagonal of beta[i] D[i, j] K[i] . K[j])^-1
+//   W       = inverse (beta exp(G) K)
+//   U       = inverse (beta V) - W state
 //   state   = exp(G[last]) state + K^T (exp(G[last] - G) U)
+//   P       = scale * (lower triangle of D[i, j] Q[i] . K[j])
+//   O       = scale * exp(G) Q state + P U
 //
-// One launch computes the inverses of all chunks, and one goes through the chunks of each head.
+// Three launches: inverse and W of all chunks; the states and U, from the first chunk of a head to the last; and O of
+// all chunks. Only the second, with three products for a chunk, goes through chunks one after the other. Between them,
+// a chunk of a head takes 2 * BLOCK_N * (D + DV + BLOCK_N) bytes for T of 16 bits, and 2 * D * DV for its state.
 //
 // Arguments
 //   q, k        [B, Hk, S, D]   T
@@ -36,8 +40,9 @@
 //   BLOCK_N   Rows of a chunk: 16, 32 or 64. Default: 64, or 32 for f32 and 16 for f64.
 //   BLOCK_V   Columns of v, o and the state in a program instance. Default: 64, or 32 for f32 and f64.
 //
-// The inverse, the state, U and the terms of O are rounded to T before products; for T of 16 bits, operands of the
-// products that make the inverse are rounded to tf32. All other values have the type ACC. Runs are bit-identical.
+// The inverse, W, the state, U and P are rounded to T; for T of 16 bits, operands of the products that make the inverse
+// are rounded to f16, so these must not exceed 65504: with keys of length 1 and beta up to 2, none exceeds 2. All other
+// values have the type ACC. Runs are bit-identical.
 //
 // Algorithm: Yang, Kautz and Hatamizadeh, Gated delta networks, 2024; the inverse as in lib/triangular.mlir.
 

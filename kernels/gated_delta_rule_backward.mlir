@@ -5,23 +5,26 @@
 //
 // Names are those of the forward; dX is the gradient of X, and a chunk has rows i and j. With
 //
-//   E = exp(G), L = exp(G[last] - G), D[i, j] = exp(G[i] - G[j]), R[i, j] = scale * dO[i] . U[j],
-//   A = beta[i] D[i, j] K[i] . K[j] below the diagonal, P = D[i, j] Q[i] . K[j] on and below it,
-//   W = V - E K state, U = (1 + A)^-1 (beta W), and the gradient state' of the state behind the chunk:
+//   E = exp(G), L = exp(G[last] - G), R[i, j] = scale * dO[i] . U[j], and the gradient state' of the state behind the
+//   chunk:
 //
-//   dU     = scale * P^T dO + L K state'          Y = (1 + A)^-T dU          dV = beta Y
-//   dstate = exp(G[last]) state' + scale * Q^T (E dO) - K^T (E dV)           the state' of the chunk before
+//   dU     = P^T dO + L K state'          Y = inverse^T dU          dV = beta Y
+//   dstate = exp(G[last]) state' + scale * (E Q)^T dO - W^T dU      the state' of the chunk before
 //   dA     = -Y[i] . U[j] below the diagonal
-//   dQ     = scale * (E dO) state^T + (D R on and below the diagonal) K
-//   dK     = (D R ...)^T Q + (L U) state'^T - (E dV) state^T + (B + B^T) K   B = beta[i] D dA
-//   dbeta  = Y . W + the sum over j of D dA K[i] . K[j]
-//   dG     = E (scale * dO . (Q state) - dV . (K state)) - L U . (K state')
-//            + the sums over j, less those over i, of P R and of A dA
-//   dG[last] also has the sum of L U . (K state'), and exp(G[last]) times the product of state and state'
+//   dQ     = scale * E dO state^T + (D R on and below the diagonal) K
+//   X      = -E Y state^T + (D dA) K
+//   Z      = L U state'^T + (D R ...)^T Q + (beta D dA)^T K
+//   dK     = beta X + Z
+//   dbeta  = Y . V + K . X
+//   dG     = Q . dQ + K . (beta X - Z)
+//   dG[last] also has the sum of K . (L U state'^T), and exp(G[last]) times the product of state and state'
 //   dg[i]  = the sum of dG[j] over the rows j >= i of the chunk
 //
-// Four launches: the inverses of all chunks; the states before each chunk, and U, from the first chunk to the last; the
-// gradients of the states, and dV and Y, from the last chunk to the first; then all other gradients of each chunk.
+// A row of K is in the gradient as what reads the state (X) and as what writes it (Z); G has the opposite sign in the
+// two, and the sign of X in dQ.
+//
+// Six launches: the first two of the forward; the gradients of the states, and dU, from the last chunk of a head to the
+// first; then dV, Y and the products of pairs of rows, dQ, and the rest, each of all chunks.
 //
 // Arguments
 //   q, k        [B, Hk, S, D]   T
@@ -43,12 +46,13 @@
 // Parameters
 //   D, DV     Widths of a key and of a value, at most 256. DV defaults to D. The padding of D reads as zero.
 //   T         Element type of the arrays: f16, bf16, f32 or f64. Sums have the type ACC: f64 for f64, else f32.
-//   BLOCK_N   Rows of a chunk: 16, 32 or 64; it need not be that of the forward. Default: 32, or 16 for f64.
-//   BLOCK_V   Columns of v and the state in a step; the last launch, which has more operands, takes at most 32.
-//             Default: 64, or 32 for f32 and f64.
+//   BLOCK_N   Rows of a chunk: 16, 32 or 64; it need not be that of the forward. Default: 64, or 32 for f32 and 16 for
+//             f64.
+//   BLOCK_V   Columns of v and the state in a step. Default: 64, or 32 for f32 and f64.
 //
 // The inverse, states, U, Y and other operands of products are rounded to T; for T of 16 bits, operands of the products
-// that make the inverse are rounded to tf32. All other values have the type ACC. Runs are bit-identical.
+// that make the inverse are rounded to f16, as in the forward. All other values have the type ACC. Runs are
+// bit-identical.
 
 tile.link "lib/decay.mlir"
 tile.link "lib/delta_rule.mlir"
