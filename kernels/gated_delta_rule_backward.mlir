@@ -228,8 +228,8 @@ tile.kernel @delta_pairs_back
 tile.kernel @delta_queries_back
     params(D: int, DV: int, T: type, BLOCK_N: int, BLOCK_V: int,
            let DP: int = padded_for("state", D, DV, T), let ACC: type = accumulator(T))
-    (%q: !k_view, %k: !k_view, %do: !v_view, %sums: !rows_view, %states: !chunk_view, %dstates: !chunk_view, %drs: !m_view, %dq: !k_view,
-     %qdqs: !rows_view, %scale: !acc)
+    (%q: !k_view, %k: !k_view, %do: !v_view, %sums: !rows_view, %states: !chunk_view, %dstates: !chunk_view,
+     %drs: !m_view, %dq: !k_view, %qdqs: !rows_view, %scale: !acc)
     grid(%at = ceildiv(dim(q, 2), BLOCK_N), %hk = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

@@ -469,11 +469,13 @@ const std::vector<Kernel> kOtherKernels = {
      with(kHalf, {{"D", "128"}}),
      4,
      kWideSequence,
-     {{"tgpu.copy_commit", kMergedGroups},
+     {{"tgpu.bulk_wait", "three results of a tile leave behind those of its loop, and the first "
+                         "iterations of the next tile wait for these copies, too"},
+      {"tgpu.bulk_commit", "as of the waits for these results: they may leave as one group"},
       {"tgpu.sync", kHeadOfRound + "; and each of several operands that a round exchanges has a "
                                    "buffer and a barrier of its own: those of the others lie "
                                    "between its last read and its next write"}},
-     8},
+     21},
 };
 
 INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,
