@@ -46,8 +46,8 @@
 // Parameters
 //   D, DV     Widths of a key and of a value, at most 256. DV defaults to D. The padding of D reads as zero.
 //   T         Element type of the arrays: f16, bf16, f32 or f64. Sums have the type ACC: f64 for f64, else f32.
-//   BLOCK_N   Rows of a chunk: 16, 32 or 64; it need not be that of the forward. Default: 64, or 32 for f32 and 16 for
-//             f64.
+//   BLOCK_N   Rows of a chunk: 16, 32 or 64; it need not be that of the forward. Default: 64, or 32 for f32 and for
+//             D > 128, and 16 for f64.
 //   BLOCK_V   Columns of v and the state in a step. Default: 64, or 32 for f32 and f64.
 //
 // The inverse, states, U, Y and other operands of products are rounded to T; for T of 16 bits, operands of the products
@@ -89,7 +89,7 @@ tile.link "lib/delta_rule.mlir"
 
 tile.program @gated_delta_rule_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           BLOCK_N: int in [16, 32, 64] = select(bits(T) == 16, 64, select(bits(T) == 32, 32, 16)),
+           BLOCK_N: int in [16, 32, 64] = select(bits(T) == 64, 16, select(and(bits(T) == 16, D <= 128), 64, 32)),
            BLOCK_V: int = select(bits(T) == 16, 64, 32),
            let ACC: type = accumulator(T), let CHUNKS: int = dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N))
     require(D <= 256, DV <= 256, same_dims(k, q, 0, 1, 2), dim(v, 0) == dim(q, 0), dim(v, 2) == dim(q, 2),

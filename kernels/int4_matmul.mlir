@@ -24,7 +24,8 @@
 // Parameters
 //   T            Element type of the other arrays: f16 or bf16.
 //   SCALE_ROWS   Rows of B that share a scale, a multiple of 64. Default: 128.
-//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64 and 64, or 128 where kernels have roles.
+//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64, and 128 where kernels have roles, else
+//                64.
 //
 // The product of the scale with the difference of digit and zero is rounded to T. Sums are in f32, and the result is
 // rounded once. If there are few blocks of c, several program instances have a part of K each, and their sums are added

@@ -50,6 +50,7 @@ tile.link "triangular.mlir"
 !state_t = !tile.tile<[BLOCK_V, DP], T>
 !acc     = !tile.param<ACC>
 
+// The launches that need no O, and no gradients of results.
 tile.program @delta_states
     params(D, DV: int, T: type, BLOCK_N, BLOCK_V: int, GRADIENTS: flag, let ACC: type = accumulator(T),
            let CHUNKS: int = dim(v, 1) * ceildiv(dim(v, 2), BLOCK_N))

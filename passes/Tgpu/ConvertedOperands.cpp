@@ -5,8 +5,8 @@
 // quantized cache. A copy moves them as they are, so that a tensor map describes it, and half of
 // the bytes of a 16-bit tile pass through memory and shared memory. wgmma reads operand a from
 // registers, where the conversion leaves it; operand b would have to be written to shared memory
-// again. So is operand a if it is computed of several tiles, such as words of 4-bit digits and a row
-// of scales.
+// again. The same holds for operand a where it is computed of several tiles, such as words of 4-bit
+// digits and a row of scales.
 
 #include "passes/Tgpu/ConvertedOperands.h"
 
