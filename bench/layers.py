@@ -270,8 +270,14 @@ def measure(case, rounds):
         torch.cuda.synchronize()
         longest = max(longest, begin.elapsed_time(end))
     times = max(copies, min(200, int(6 / longest)))
-    graphs = {name: graph_of(torch, [lambda at=at, call=call: call(**arguments[at % copies]) for at in range(times)])
-              for name, call in case.sides.items()}
+    graphs = {}
+    for name, call in case.sides.items():
+        try:
+            graphs[name] = graph_of(torch, [lambda at=at, call=call: call(**arguments[at % copies]) for at in range(times)])
+        except Exception as error:  # noqa: BLE001
+            if name == SUBJECT:
+                raise
+            print(f"  {case.name:20} {name}: {type(error).__name__}: {str(error).splitlines()[0][:200]}", flush=True)
     row |= {name: found["us"] for name, found in time_graphs(torch, graphs, times, rounds).items()}
     return row
 
