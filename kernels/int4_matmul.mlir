@@ -24,19 +24,23 @@
 // Parameters
 //   T            Element type of the other arrays: f16 or bf16.
 //   SCALE_ROWS   Rows of B that share a scale, a multiple of 64. Default: 128.
-//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64 and 64.
+//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64, and 128 where kernels have roles, else
+//                64.
 //
-// The difference of digit and zero, and its product with the scale, are in f32; the product is rounded to T. Sums are
-// in f32, and the result is rounded once. If there are few blocks of c, several program instances have a part of K
-// each, and their sums are added in order.
+// The product of the scale with the difference of digit and zero is rounded to T. Sums are in f32, and the result is
+// rounded once. If there are few blocks of c, several program instances have a part of K each, and their sums are added
+// in order.
+//
+// The kernel computes the transposed result, so that B is the left operand: threads hold it in registers, where they
+// make it of the digits.
 
 !view    = !tile.view<[?, ?], T>
 !words   = !tile.view<[?, ?], i32>
 !a       = !tile.tile<[BLOCK_M, PART], T>
-!b       = !tile.tile<[PART, BLOCK_N], T>
-!b_f32   = !tile.tile<[PART, BLOCK_N], f32>
-!packed  = !tile.tile<[PART, BLOCK_N], i32>
-!c       = !tile.tile<[BLOCK_M, BLOCK_N], f32>
+!b       = !tile.tile<[BLOCK_N, PART], T>
+!b_f32   = !tile.tile<[BLOCK_N, PART], f32>
+!packed  = !tile.tile<[BLOCK_N, PART], i32>
+!c       = !tile.tile<[BLOCK_N, BLOCK_M], f32>
 !row     = !tile.tile<[BLOCK_N], T>
 !row_f32 = !tile.tile<[BLOCK_N], f32>
 
@@ -47,7 +51,8 @@ func.func private @add_parts(%a: !c, %b: !c) -> !c {
 }
 
 tile.kernel @int4_matmul
-    params(T: type in [f16, bf16], SCALE_ROWS: int = 128, BLOCK_M: int = 64, BLOCK_N: int = 64, let PART: int = 64)
+    params(T: type in [f16, bf16], SCALE_ROWS: int = 128, BLOCK_M: int = 64,
+           BLOCK_N: int = select(has_roles(), 128, 64), let PART: int = 64)
     require(SCALE_ROWS >= 64, floordiv(SCALE_ROWS, 64) * 64 == SCALE_ROWS,
             dim(packed, 0) == ceildiv(dim(a, 1), 512) * 64, dim(scales, 0) == ceildiv(dim(a, 1), SCALE_ROWS),
             dim(c, 0) == dim(a, 0), dim(packed, 1) == dim(c, 1), dim(scales, 1) == dim(c, 1),
@@ -56,41 +61,54 @@ tile.kernel @int4_matmul
     grid(%bn = ceildiv(dim(c, 1), BLOCK_N), %bm = ceildiv(dim(c, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
   %c4 = arith.constant 4 : i32
   %c8 = arith.constant 8 : i32
-  %block_m = tile.param BLOCK_M : i32
-  %block_n = tile.param BLOCK_N : i32
+  %c15 = arith.constant 15 : i32
   %part = tile.param PART : i32
-  %group = tile.param SCALE_ROWS : i32
-  %m = arith.muli %bm, %block_m : i32
-  %n = arith.muli %bn, %block_n : i32
+  %m = tile.expr %bm * BLOCK_M : i32
+  %n = tile.expr %bn * BLOCK_N : i32
   %words = tile.dim %packed, 0 : !words
-  %digit_mask = tile.constant 15 : !packed
+  %one = arith.constant 1.0 : f32
+  %sixteenth = arith.constant 0.0625 : f32
   %eight = arith.constant 8.0 : !tile.param<T>
 
   %no_sum = tile.constant 0.0 : !c
   %sum = scf.for %w = %c0 to %words step %part iter_args(%sum_words = %no_sum) -> (!c) : i32 {
-    %words_tile = tile.load %packed[%w, %n] : !words -> !packed
+    %words_tile = tile.load %packed[%w, %n] dims [1, 0] : !words -> !packed
     %first = arith.muli %w, %c8 : i32
     // Rows of a behind K are zero, so that the digits there do not matter.
-    %sum_new = scf.for %j = %c0 to %c8 step %c1 iter_args(%sum_old = %sum_words) -> (!c) : i32 {
-      %k = tile.expr %first + %j * %part : i32
-      %g = arith.divsi %k, %group : i32
-      %scale_row = tile.load %scales[%g, %n] : !view -> !row
-      %zero_row = tile.load %zeros[%g, %n] pad %eight : !tile.param<T> in : !view -> !row
-      %scale_f32 = tile.cast %scale_row : !row -> !row_f32
-      %zero_f32 = tile.cast %zero_row : !row -> !row_f32
-      %scale_each = tile.expand %scale_f32 dim 0 : !row_f32 -> !b_f32
-      %zero_each = tile.expand %zero_f32 dim 0 : !row_f32 -> !b_f32
-      %shifts = tile.expr full(%j * %c4) : !packed
+    %sum_new = scf.for %half = %c0 to %c2 step %c1 iter_args(%sum_words_half = %sum_words) -> (!c) : i32 {
+      %shifts = tile.expr full(%half * 16) : !packed
       %moved = arith.shrui %words_tile, %shifts : !packed
-      %digits = arith.andi %moved, %digit_mask : !packed
-      %b_tile = tile.expr cast((cast(%digits) - %zero_each) * %scale_each : !b_f32) : !b
-      %product = tile.expr dot(load %a[%m, %k] : !a, %b_tile, %sum_old) : !c
-      scf.yield %product : !c
+      // A digit is converted where it is, so the scale has a factor of 16^-j.
+      %sum_half, %last = scf.for %j = %c0 to %c4 step %c1 iter_args(%sum_old = %sum_words_half, %factor = %one)
+          -> (!c, f32) : i32 {
+        %k = tile.expr %first + (%half * 4 + %j) * PART : i32
+        %g = tile.expr %k / SCALE_ROWS : i32
+        %scale_row = tile.load %scales[%g, %n] : !view -> !row
+        %zero_row = tile.load %zeros[%g, %n] pad %eight : !tile.param<T> in : !view -> !row
+        %scale_f32 = tile.cast %scale_row : !row -> !row_f32
+        %offset = tile.expr neg(cast(%zero_row) * %scale_f32) : !row_f32
+        %factored = tile.expr %scale_f32 * full(%factor) : !row_f32
+        %shift = arith.muli %j, %c4 : i32
+        %mask = arith.shli %c15, %shift : i32
+        %masks = tile.full %mask : !packed
+        %digits = arith.andi %moved, %masks : !packed
+        %digits_f32 = tile.cast %digits : !packed -> !b_f32
+        %factor_each = tile.expand %factored dim 1 : !row_f32 -> !b_f32
+        %offset_each = tile.expand %offset dim 1 : !row_f32 -> !b_f32
+        %b_f32 = math.fma %digits_f32, %factor_each, %offset_each : !b_f32
+        %b_tile = tile.cast %b_f32 : !b_f32 -> !b
+        %a_tile = tile.load %a[%m, %k] : !view -> !a
+        %product = tile.dot %b_tile, %a_tile, %sum_old transpose_b : !b, !a -> !c
+        %factor_next = arith.mulf %factor, %sixteenth : f32
+        scf.yield %product, %factor_next : !c, f32
+      }
+      scf.yield %sum_half : !c
     }
     scf.yield %sum_new : !c
   } {tile.combine = @add_parts}
-  %rounded = tile.cast %sum : !c -> !tile.tile<[BLOCK_M, BLOCK_N], T>
-  tile.store %rounded, %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
+  %rounded = tile.cast %sum : !c -> !tile.tile<[BLOCK_N, BLOCK_M], T>
+  tile.store %rounded, %c[%m, %n] dims [1, 0] : !tile.tile<[BLOCK_N, BLOCK_M], T>, !view
 }

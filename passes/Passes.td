@@ -137,7 +137,7 @@ def TileShareLoops : Pass<"tile-share-loops", "::mlir::ModuleOp"> {
 
     - a copy of the kernel, `_share`, whose grid has shares as its last number. An instance has a range of the
       iterations, of equal lengths but for the last ones, and stores its state, in the type that the loop carries, to an
-      array
+      array, by columns if the result is stored so
     - the array, a workspace [shares, extents of the result]
     - a copy of the kernel, `_merge`, that merges the states of the array, in order of shares, in place of the loop, and
       then does what the kernel does with the state
@@ -1029,7 +1029,8 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, or `tgpu.wgmma` on sm_90a if each warpgroup
     gets 64 rows. Operands of 8-bit floats are converted to f16 first, which is exact; a remark (`widened-product`)
     reports that. In a loop, a tile of 8 bits that is converted for products only is copied as it is, and read and
-    converted at its first product: as operand a of wgmma in registers (`ConvertedOperands.h`).
+    converted at its first product: as operand a of wgmma in registers (`ConvertedOperands.h`). So are all tiles in a
+    loop of which operand a of wgmma is computed element by element.
 
     A dot of f32 or f64 becomes `tgpu.fma_dot`. A tile that is loaded for a dot is copied to shared memory; a tile that
     is computed in registers stays there if it can be operand a, else it is written to shared memory. An inner extent

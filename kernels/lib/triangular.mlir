@@ -5,7 +5,9 @@
 // by products.
 //
 // A kernel that links this file declares BLOCK_N, a power of two, and LEVELS, its logarithm to the base 2; ACC, the
-// type of the matrix; and COARSE: whether products round their operands to tf32, which is for an ACC of f32.
+// type of the matrix; and COARSE: whether products round their operands to f16, which is for an ACC of f32. That has as
+// many digits as tf32, but only values up to 65504; where the matrix is that of a delta rule whose state does not grow,
+// with keys of length 1, no operand exceeds 2.
 //
 // Blocks of 2^level rows on the diagonal are inverted already. Two neighbors P and Q and the block M below P and left
 // of Q have the inverse
@@ -19,6 +21,7 @@
 
 !square     = !tile.tile<[BLOCK_N, BLOCK_N], ACC>
 !square_f32 = !tile.tile<[BLOCK_N, BLOCK_N], f32>
+!square_f16 = !tile.tile<[BLOCK_N, BLOCK_N], f16>
 !square_i32 = !tile.tile<[BLOCK_N, BLOCK_N], i32>
 !square_i1  = !tile.tile<[BLOCK_N, BLOCK_N], i1>
 
@@ -26,10 +29,10 @@
 func.func private @square_product(%x: !square, %y: !square) -> !square {
   %coarse = tile.param COARSE : i1
   %product = scf.if %coarse -> (!square) {
-    %x_f32 = tile.cast %x : !square -> !square_f32
-    %y_f32 = tile.cast %y : !square -> !square_f32
-    %of_tf32 = tile.dot %x_f32, %y_f32 precision tf32 : !square_f32, !square_f32 -> !square_f32
-    %cast = tile.cast %of_tf32 : !square_f32 -> !square
+    %x_f16 = tile.cast %x : !square -> !square_f16
+    %y_f16 = tile.cast %y : !square -> !square_f16
+    %of_f16 = tile.dot %x_f16, %y_f16 : !square_f16, !square_f16 -> !square_f32
+    %cast = tile.cast %of_f16 : !square_f32 -> !square
     scf.yield %cast : !square
   } else {
     %exact = tile.dot %x, %y : !square, !square -> !square

@@ -5,7 +5,8 @@
 // quantized cache. A copy moves them as they are, so that a tensor map describes it, and half of
 // the bytes of a 16-bit tile pass through memory and shared memory. wgmma reads operand a from
 // registers, where the conversion leaves it; operand b would have to be written to shared memory
-// again.
+// again. The same holds for operand a where it is computed of several tiles, such as words of 4-bit
+// digits and a row of scales.
 
 #include "passes/Tgpu/ConvertedOperands.h"
 
@@ -15,8 +16,10 @@
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/TransposeTiles.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -37,6 +40,30 @@ tile::LoadOp tgpu::getConvertedLoad(Value value) {
       !llvm::all_of(cast->getUses(), isOperandOfProduct))
     return {};
   return load;
+}
+
+SmallVector<tile::LoadOp> tgpu::getComputedLoads(tile::DotOp dot) {
+  if (dot.getTransposeA() || !dot.getLhs().getDefiningOp<tile::CastOp>())
+    return {};
+  llvm::SetVector<tile::LoadOp> loads;
+  llvm::SetVector<Value> values;
+  values.insert(dot.getLhs());
+  for (size_t i = 0; i < values.size(); ++i) {
+    Operation *op = values[i].getDefiningOp();
+    if (!op)
+      return {};
+    if (auto load = dyn_cast<tile::LoadOp>(op)) {
+      loads.insert(load);
+      continue;
+    }
+    if (!isa<tile::ExpandOp, tile::FullOp, arith::ConstantOp>(op) &&
+        !LayoutInference::isElementwise(op))
+      return {};
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()))
+        values.insert(operand);
+  }
+  return loads.takeVector();
 }
 
 bool tgpu::isReadByColumns(tile::LoadOp load) {
@@ -101,4 +128,11 @@ void tgpu::copyConvertedOperands(tile::KernelOp kernel, const Target &target) {
     if (target.has(Feature::Wgmma) && isTransposedA(op.getResult()))
       turn(load, op.getResult());
   }
+  if (target.has(Feature::Wgmma))
+    kernel.walk([](tile::DotOp dot) {
+      for (tile::LoadOp load : getComputedLoads(dot))
+        if (LayoutInference::isOfWgmma(tile::getElementType(dot.getLhs().getType())) &&
+            LayoutInference::isStaged(load) && load->getParentOfType<LoopLikeOpInterface>())
+          load->setAttr(copiedName, UnitAttr::get(load.getContext()));
+    });
 }

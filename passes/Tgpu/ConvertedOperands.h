@@ -16,11 +16,17 @@ namespace tilewright::tgpu {
 /// no other use; null if there is none.
 tile::LoadOp getConvertedLoad(mlir::Value value);
 
+/// The loads of all tiles of which operand a of a product is computed element by element, if these
+/// are loads alone and the operand is not transposed; none otherwise. Weights of 4 bits with scales
+/// are an example.
+llvm::SmallVector<tile::LoadOp> getComputedLoads(tile::DotOp dot);
+
 /// Whether a load through a buffer reads rows of the tile from columns of the view.
 bool isReadByColumns(tile::LoadOp load);
 
 /// Lets such loads be copied to shared memory as they are, and read and converted at their first
 /// product. One that is operand a of products by wgmma is read in the orientation of that operand.
+/// The same for tiles in loops of which operand a of wgmma is computed.
 void copyConvertedOperands(tile::KernelOp kernel, const Target &target);
 
 } // namespace tilewright::tgpu

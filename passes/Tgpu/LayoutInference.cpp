@@ -285,7 +285,7 @@ void LayoutInference::seedDots() {
         if (wgmma && load && isReadByColumns(load))
           layout = WgmmaAttr::get(context, wgmma.getWarpgroups(), /*rowPairs=*/true);
         seed(dot.getResult(), layout);
-        if (load)
+        if (load || (wgmma && !getComputedLoads(dot).empty()))
           seed(dot.getLhs(), layout);
       }
       seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape(), keepsRows));

@@ -6,7 +6,8 @@
 //
 // For piece p of a tile, with n buffers:
 //
-//   bulk_wait pending n - 1 read   the copy that used the buffer n pieces ago has read it
+//   bulk_wait pending n - 1 read   the copy that used the buffer n pieces ago has read it; if that
+//                                  was in the round before, other results of the block left since
 //   sync                           only the thread that started it waited
 //   write, fence_async, sync       the piece is complete, and visible to the async proxy
 //   tma_store, bulk_commit         one thread starts the copy
@@ -88,8 +89,12 @@ private:
     if (perWarpgroup)
       stores = std::move(ofWarpgroups);
     Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr(), perWarpgroup);
-    for (auto [store, pieces] : stores)
-      stageStore(store, pieces, barrier, perWarpgroup);
+    llvm::DenseMap<Block *, int64_t> piecesOf;
+    for (auto &[store, pieces] : stores)
+      piecesOf[store->getBlock()] += pieces.count;
+    for (auto &[store, pieces] : stores)
+      stageStore(store, pieces, piecesOf.lookup(store->getBlock()) - pieces.count, barrier,
+                 perWarpgroup);
     // A block must not end while its shared memory is being read.
     b.setInsertionPointToEnd(&role);
     BulkWaitOp::create(b, 0, /*read=*/true);
@@ -110,7 +115,10 @@ private:
     return !!map;
   }
 
-  void stageStore(StoreOp store, const StorePieces &pieces, Value barrier, bool perWarpgroup) {
+  /// `others`: the pieces of the other stores of the block, all of which leave between two
+  /// executions of this one.
+  void stageStore(StoreOp store, const StorePieces &pieces, int64_t others, Value barrier,
+                  bool perWarpgroup) {
     ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
     b.setInsertionPoint(barrier.getDefiningOp());
     Value map = getStoreMap(b, store.getView(), pieces.map);
@@ -125,7 +133,8 @@ private:
       int64_t first = piece * shape[1], columns = pieces.getColumnsFrom(first);
       Value part = getColumns(b, store.getValue(), first, columns);
       Value buffer = SlotOp::create(b, pieces.getType(columns), ring, i32(piece % pieces.buffers));
-      BulkWaitOp::create(b, pieces.buffers - 1, /*read=*/true);
+      int64_t since = pieces.buffers - 1 + (piece < pieces.buffers ? others : 0);
+      BulkWaitOp::create(b, since, /*read=*/true);
       SyncOp::create(b, barrier);
       WriteSharedOp::create(b, part, buffer, /*transpose=*/false);
       FenceAsyncOp::create(b);

@@ -26,6 +26,13 @@ using expr::Function;
 /// latencies overlap.
 static constexpr int32_t mostStatesAtOnce = 4;
 
+/// Whether the tile runs along the last two dimensions of the view, in any order.
+static bool isAlongLast(StoreOp store) {
+  std::optional<ArrayRef<int64_t>> dims = store.getDims();
+  auto rank = static_cast<int64_t>(store.getStaticIndices().size());
+  return !dims || (dims->size() == 2 && std::min((*dims)[0], (*dims)[1]) == rank - 2);
+}
+
 std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reason) {
   CombinedLoop result;
   result.loop = loop;
@@ -56,7 +63,7 @@ std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reas
     return fail("its kernel has not exactly one store, in its body, and one such loop");
   result.view = dyn_cast<BlockArgument>(result.store.getView());
   StoreOp store = result.store;
-  if (!result.view || result.view.getOwner() != &body || store.getDims() ||
+  if (!result.view || result.view.getOwner() != &body || !isAlongLast(store) ||
       getDims(store.getValue().getType()) != getDims(result.getStateType()) ||
       Signature(result.kernel).mayBeAbsent(result.view.getArgNumber()))
     return fail("what is made of it is not stored to an argument, in its own shape");
@@ -81,7 +88,8 @@ ViewType CombinedLoop::getStatesType() const {
 /// The index of the store along a dimension of the tile; null if it is a constant.
 static Value getIndex(StoreOp store, unsigned dim) {
   ArrayRef<int64_t> fixed = store.getStaticIndices();
-  size_t place = fixed.size() - 2 + dim;
+  std::optional<ArrayRef<int64_t>> dims = store.getDims();
+  size_t place = dims ? (*dims)[dim] : fixed.size() - 2 + dim;
   if (!ShapedType::isDynamic(fixed[place]))
     return {};
   return store.getIndices()[llvm::count_if(fixed.take_front(place), ShapedType::isDynamic)];
@@ -201,6 +209,14 @@ static std::pair<SmallVector<Value>, SmallVector<int64_t>> getPlace(StoreOp stor
   return {indices, fixed};
 }
 
+/// The dimensions of that array along which a state lies.
+static DenseI64ArrayAttr getStatesDims(StoreOp store) {
+  std::optional<ArrayRef<int64_t>> dims = store.getDims();
+  if (!dims)
+    return {};
+  return DenseI64ArrayAttr::get(store.getContext(), {(*dims)[0] + 1, (*dims)[1] + 1});
+}
+
 KernelOp CombinedLoop::writeShare() const {
   IRMapping map;
   Value states;
@@ -248,7 +264,7 @@ KernelOp CombinedLoop::writeShare() const {
   auto [indices, fixed] = getPlace(ownStore, number);
   b.setInsertionPointAfter(own);
   StoreOp kept =
-      StoreOp::create(b, loc, own.getResult(0), states, indices, fixed, DenseI64ArrayAttr());
+      StoreOp::create(b, loc, own.getResult(0), states, indices, fixed, getStatesDims(ownStore));
   // What the kernel makes of the state.
   ownStore.erase();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
@@ -282,7 +298,7 @@ KernelOp CombinedLoop::writeMerge() const {
     auto [indices, fixed] = getPlace(ownStore, share);
     numbers.push_back(share);
     loaded.push_back(LoadOp::create(b, loc, getStateType(), states, indices, fixed,
-                                    DenseI64ArrayAttr(), Value()));
+                                    getStatesDims(ownStore), Value()));
   }
   Value merged = outer.getRegionIterArg(0);
   for (auto [share, part] : llvm::zip_equal(numbers, loaded)) {

@@ -62,6 +62,32 @@ tgpu.kernel @two_buffers target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>) g
     }
 }
 
+// Two results of an iteration: when a buffer is written again, the other result has left, too.
+// CHECK-LABEL: tgpu.kernel @two_results
+// CHECK:         scf.for
+// CHECK:           tgpu.bulk_wait pending 2 read
+// CHECK:           tgpu.tma_store %{{.*}}, %[[C:.*]][%[[I:.*]], 0] per warpgroup
+// CHECK:           tgpu.bulk_wait pending 2 read
+// CHECK:           tgpu.tma_store %{{.*}}, %[[C]][%[[I]], 32]
+// CHECK:           tgpu.bulk_wait pending 2 read
+// CHECK:           tgpu.tma_store %{{.*}}, %{{.*}}[%[[I]], 0]
+// CHECK:         }
+// CHECK:         tgpu.bulk_wait pending 0 read
+tgpu.kernel @two_results target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %d: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 8 {
+      %one = arith.constant 1.0 : f32
+      %tile = tile.full %one : tensor<128x64xf32, #tgpu.wgmma<2>>
+      %small = tile.full %one : tensor<128x32xf32, #tgpu.wgmma<2>>
+      %step = arith.constant 128 : i32
+      scf.for %i = %b to %n step %step : i32 {
+        tgpu.store %tile, %c[%i, 0] : tensor<128x64xf32, #tgpu.wgmma<2>>, !tile.view<[?, ?], f32>
+        tgpu.store %small, %d[%i, 0] : tensor<128x32xf32, #tgpu.wgmma<2>>, !tile.view<[?, ?], f32>
+      }
+    }
+}
+
 // Unchanged: an optional argument, another layout, and a part of an argument in which the tile may begin before the
 // part.
 // CHECK-LABEL: tgpu.kernel @stays

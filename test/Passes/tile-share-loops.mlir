@@ -5,6 +5,7 @@
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a" | FileCheck %t/kernel.mlir --implicit-check-not=tile.combine
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_90a sums=shares=3" | FileCheck %t/kernel.mlir --check-prefix=GIVEN
 // RUN: tilewright-opt %t/fixed.mlir --tile-share-loops="sums=shares=2" | FileCheck %t/fixed.mlir
+// RUN: tilewright-opt %t/turned.mlir --tile-share-loops="target=sm_90a" | FileCheck %t/turned.mlir
 // No shares: on the CPU, where no row applies, or as given. A kernel becomes a program on all GPUs.
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops 2>&1 | FileCheck %t/kernel.mlir --check-prefix=CPU --implicit-check-not=_share --implicit-check-not=tile.combine --implicit-check-not=remark
 // RUN: tilewright-opt %t/kernel.mlir --tile-share-loops="target=sm_80" | FileCheck %t/kernel.mlir --check-prefix=NONE --implicit-check-not=_share
@@ -12,6 +13,43 @@
 // RUN: tilewright-opt %t/remarks.mlir --split-input-file --tile-share-loops="target=sm_90a" --verify-diagnostics
 // RUN: not tilewright-opt %t/kernel.mlir --tile-share-loops="sums=shares=65" 2>&1 | FileCheck %t/kernel.mlir --check-prefix=MANY
 // RUN: not tilewright-opt %t/kernel.mlir --tile-combine-sums="sums=shares=x" 2>&1 | FileCheck %t/kernel.mlir --check-prefix=TEXT
+
+//--- turned.mlir
+// A state whose rows are the columns of the result lies so in the array of states, too.
+// CHECK-LABEL: tile.program @turned_launches
+// CHECK:         tile.workspace [{{.*}}, dim(c, 0), ceildiv(dim(c, 1), 16) * 16] : !tile.view<[?, ?, ?], f32>
+// CHECK-LABEL: tile.kernel @turned_share
+// CHECK:         tile.store %{{.*}}, %states[%share, %{{.*}}, %{{.*}}] dims [2, 1] : !tile.tile<[64, 32], f32>
+// CHECK-LABEL: tile.kernel @turned_merge
+// CHECK:         tile.load %states[%{{.*}}, %{{.*}}, %{{.*}}] dims [2, 1] : !tile.view<[?, ?, ?], f32> -> !tile.tile<[64, 32], f32>
+// CHECK:         tile.store %{{.*}}, %c[%{{.*}}, %{{.*}}] dims [1, 0]
+!view = !tile.view<[?, ?], f16>
+!result = !tile.view<[?, ?], f32>
+!c = !tile.tile<[64, 32], f32>
+
+func.func private @merge(%a: !c, %b: !c) -> !c {
+  %sum = arith.addf %a, %b : !c
+  return %sum : !c
+}
+
+tile.kernel @turned params(STEP: int = 64) (%a: !view, %b: !view, %c: !result)
+    grid(%m = ceildiv(dim(c, 0), 32), %n = ceildiv(dim(c, 1), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c32 = arith.constant 32 : i32
+  %c64 = arith.constant 64 : i32
+  %step = tile.param STEP : i32
+  %i = arith.muli %m, %c32 : i32
+  %j = arith.muli %n, %c64 : i32
+  %depth = tile.dim %a, 1 : !view
+  %zero = tile.constant 0.0 : !c
+  %sum = scf.for %k = %c0 to %depth step %step iter_args(%old = %zero) -> (!c) : i32 {
+    %a_tile = tile.load %a[%i, %k] : !view -> !tile.tile<[32, STEP], f16>
+    %b_tile = tile.load %b[%j, %k] : !view -> !tile.tile<[64, STEP], f16>
+    %new = tile.dot %b_tile, %a_tile, %old transpose_b : !tile.tile<[64, STEP], f16>, !tile.tile<[32, STEP], f16> -> !c
+    scf.yield %new : !c
+  } {tile.combine = @merge}
+  tile.store %sum, %c[%i, %j] dims [1, 0] : !c, !result
+}
 
 //--- kernel.mlir
 // MANY: error: the shares of a loop must be from 1 to 64, but got '65'

@@ -445,7 +445,7 @@ const std::vector<Kernel> kOtherKernels = {
     {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     sharedProduct(),
     {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
-    {"int4", "int4_matmul", "sm_90a", {{"T", "f16"}}, 4, kProduct, {}, 0},
+    {"int4", "int4_matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"grouped", "grouped_matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"linear",
      "linear_attention",
@@ -459,21 +459,23 @@ const std::vector<Kernel> kOtherKernels = {
      "gated_delta_rule",
      "sm_90a",
      with(kHalf, {{"D", "128"}}),
-     8,
+     4,
      kWideSequence,
      {{"tgpu.sync", kHeadOfRound}},
-     2},
+     3},
     {"delta_backward",
      "gated_delta_rule_backward",
      "sm_90a",
      with(kHalf, {{"D", "128"}}),
-     8,
+     4,
      kWideSequence,
-     {{"tgpu.copy_commit", kMergedGroups},
+     {{"tgpu.bulk_wait", "three results of a tile leave behind those of its loop, and the first "
+                         "iterations of the next tile wait for these copies, too"},
+      {"tgpu.bulk_commit", "as of the waits for these results: they may leave as one group"},
       {"tgpu.sync", kHeadOfRound + "; and each of several operands that a round exchanges has a "
                                    "buffer and a barrier of its own: those of the others lie "
                                    "between its last read and its next write"}},
-     8},
+     21},
 };
 
 INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,
