@@ -9,7 +9,8 @@
 //   after it       wait until none is pending; arrive empty of the last
 //
 // The loop carries the accumulators as pending, so no operation can read them. A loop without
-// iterations yields its initial values.
+// iterations yields its initial values. A product whose operand a the iteration computes in
+// registers ends in its iteration.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -47,13 +48,21 @@ struct Chain {
   SmallVector<ArriveOp> arrivals; ///< after the first wait
 };
 
-/// Returns nothing if another operation uses the product or is between it and its end.
+/// Whether an iteration computes operand a in registers: the next one would write these while the
+/// product reads them. ptxas knows that of straight code, but not across iterations.
+bool writesOperand(scf::ForOp loop, WgmmaOp product) {
+  return isa<RankedTensorType>(product.getA().getType()) &&
+         !loop.isDefinedOutsideOfLoop(product.getA());
+}
+
+/// Returns nothing if another operation uses the product or is between it and its end, or if it
+/// must end before the next iteration.
 std::optional<Sum> findSum(scf::ForOp loop, WgmmaOp product) {
   Sum sum;
   sum.product = product;
   auto carried = dyn_cast_or_null<BlockArgument>(product.getAcc());
   if (product->getBlock() != loop.getBody() || !product->hasOneUse() || !carried ||
-      carried.getOwner() != loop.getBody() || !carried.hasOneUse())
+      carried.getOwner() != loop.getBody() || !carried.hasOneUse() || writesOperand(loop, product))
     return std::nullopt;
   sum.wait = dyn_cast<WgmmaWaitOp>(*product->user_begin());
   sum.commit = dyn_cast_or_null<WgmmaCommitOp>(product->getNextNode());

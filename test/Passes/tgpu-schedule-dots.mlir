@@ -10,6 +10,7 @@
 !x = !tgpu.shared<128x64xbf16, b128>
 !y = !tgpu.shared<64x128xbf16, b128>
 !acc = tensor<128x128xf32, #tgpu.wgmma<2>>
+!a = tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !bars = !tgpu.barriers<4>
 
 // The first product has no accumulator; every other iteration releases the slot of the previous one; after the loop,
@@ -187,6 +188,36 @@ tgpu.kernel @none_in_flight target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>
     scf.yield %new : !acc
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4>}
   tgpu.store %sum, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
+}
+
+// Registers that the next iteration would write while the product reads them; those of the loop's surroundings stay.
+// CHECK-LABEL: tgpu.kernel @operand_in_registers
+// CHECK-NOT:     scf.if
+// CHECK:         tgpu.wgmma_wait pending 0, %
+// CHECK:         scf.if
+// CHECK:           tgpu.wgmma_wait pending 1
+tgpu.kernel @operand_in_registers target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1) {
+  %x = tgpu.alloc : !x
+  %y = tgpu.alloc : !y
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %kept = tgpu.read %x : !x -> !a
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zeros) -> (!acc) : i32 {
+    %a = tgpu.read %x : !x -> !a
+    %pending = tgpu.wgmma %a, %y, %old : !a, !y, !acc -> !acc
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !acc
+    scf.yield %new : !acc
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
+  %more = scf.for %i = %c0 to %n step %c1 iter_args(%old = %sum) -> (!acc) : i32 {
+    %pending = tgpu.wgmma %kept, %y, %old : !a, !y, !acc -> !acc
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !acc
+    scf.yield %new : !acc
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
+  tgpu.store %more, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
 }
 
 //--- errors.mlir
