@@ -155,7 +155,7 @@ class RuntimeTest(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, re.escape(f"wanted must be True or False, but got {wrong!r}")):
                     plan.check_indices(wanted=wrong)
         operation.handle.value, handle = None, operation.handle.value
-        self.expect("operation must not be null", operation.check_indices)
+        self.expect("operation must be a valid pointer, but got null", operation.check_indices)
         operation.handle.value = handle
 
     def compile_attention(self, kernel, desc, files=(), targets=("sm_80", "sm_90a")):
