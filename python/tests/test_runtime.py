@@ -438,7 +438,7 @@ class HeaderTest(unittest.TestCase):
             return re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
 
     def test_structs(self):
-        header = self.read("tilewright.h")
+        header = self.read("tilewright.h") + self.read("tilewright-attention.h")
         for name, struct in self.STRUCTS.items():
             body = re.search(rf"typedef struct tilewright_{name} {{(.*?)}}", header, re.DOTALL).group(1)
             declared = re.findall(r"(?:const )?(\w+(?:\s+\*)?)\s*(\w+)(\[3\])?;", body)
