@@ -2,13 +2,13 @@
 #
 # The components of `cmake --install`, each of which needs only its own targets:
 #
-#   runtime      libtilewright.so, tilewright.h, tilewright.pc        Tilewright::runtime
+#   runtime      libtilewright.so, tilewright*.h, tilewright.pc      Tilewright::runtime
 #   compiler     libtilewright-compiler.so with header and .pc file   Tilewright::compiler
 #   runtime-cpp  the C++ interface of the runtime, static             Tilewright::runtime-cpp
 #   tools        the command-line tools and the kernels
 #   package      what `make package` adds: tests, benchmarks, the Python package. Not part of a full installation
 #
-#   tilewright_install_c_library(COMPONENT TARGET HEADER DESCRIPTION)
+#   tilewright_install_c_library(COMPONENT TARGET HEADERS DESCRIPTION)
 #   tilewright_install_package_config(COMPONENT)
 #
 # An installation can be moved: CMake's files and the .pc files use relative paths.
@@ -51,12 +51,12 @@ function(tilewright_install_package_config component)
 endfunction()
 
 # A shared library with one C header; pkg-config knows it by the name of the target.
-function(tilewright_install_c_library component target header description)
+function(tilewright_install_c_library component target headers description)
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${component}
     VERSION ${PROJECT_VERSION}
     SOVERSION ${TILEWRIGHT_ABI_VERSION}
-    PUBLIC_HEADER "${header}"
+    PUBLIC_HEADER "${headers}"
     INSTALL_RPATH "$ORIGIN")
   target_include_directories(${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   install(TARGETS ${target} EXPORT ${component}

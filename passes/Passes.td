@@ -246,11 +246,13 @@ def TileBindTarget : Pass<"tile-bind-target", "::mlir::ModuleOp"> {
 
     Before, with `target=sm_90a`:
     ```mlir
-    tile.kernel @k params(D: int, T: type, let WIDE: flag = and(has_roles(), D > 128), let DP: int = padded(D)) ...
+    tile.kernel @k params(D: int, T: type, let WIDE: flag = and(has_roles(), D > 128),
+        let DP: int = padded(D)) ...
     ```
     After:
     ```mlir
-    tile.kernel @k params(D: int, T: type, let WIDE: flag = and(true, D > 128), let DP: int = ceildiv(D, 8) * 8) ...
+    tile.kernel @k params(D: int, T: type, let WIDE: flag = and(true, D > 128),
+        let DP: int = ceildiv(D, 8) * 8) ...
     ```
 
     Not its job: to compute the expressions, which tile-specialize does when parameters are bound, or to reject unknown
@@ -383,7 +385,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     After:
     ```mlir
     tile.kernel @forward params(D: int, ROWS: int = 192, KEYS: int = 64) ...
-        attributes {blocks = {structure = "sum (R S) S", row_bytes = 256, rows = "ROWS = 192", step = "KEYS = 64",
+        attributes {blocks = {structure = "sum (R S) S", row_bytes = 256, rows = "ROWS = 192",
+            step = "KEYS = 64",
                               by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", ...}}
     ```
 
@@ -593,7 +596,8 @@ def TileDropArguments : Pass<"tile-drop-arguments", "::mlir::ModuleOp"> {
 
     Before:
     ```mlir
-    tile.kernel @k (%x: !tile.view<[?], f32>, %index: !tile.view<[?], i32> when (false)) grid(%i = dim(x, 0)) {
+    tile.kernel @k (%x: !tile.view<[?], f32>, %index: !tile.view<[?], i32> when (false))
+        grid(%i = dim(x, 0)) {
       ...
     }
     tile.program @p (%x: !tile.view<[?], f32>, %index: !tile.view<[?], i32> when (false)) {
@@ -645,7 +649,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
       %x3 = arith.mulf %x2, %x : f32
       return %x3 : f32
     }
-    %ds = tile.map_gradient @cube(%s) wrt 0 seed %dt : tensor<64x64xf32> : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %ds = tile.map_gradient @cube(%s) wrt 0 seed %dt : tensor<64x64xf32>
+        : (tensor<64x64xf32>) -> tensor<64x64xf32>
     ```
     After:
     ```mlir
@@ -659,7 +664,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
       %f = arith.addf %d, %e : f32
       return %f : f32
     }
-    %ds = tile.map @cube_gradient_0(%s, %dt) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %ds = tile.map @cube_gradient_0(%s, %dt)
+        : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     ```
 
     The gradient of a capture `@x` becomes an optional argument `d_x` of the program, which must have the extents of the
@@ -836,7 +842,8 @@ def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
     %view = tile.captured @bias : !tile.view<[?, ?, ?], f32>
     %bias = tile.load %view[%h, %m, %n] : !tile.view<[?, ?, ?], f32> -> tensor<64x64xf32>
     %t = tile.map @score_mod_of_tiles(%s, %h, %rows, %cols, %bias)
-       : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+       : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>, tensor<64x64xf32>)
+           -> tensor<64x64xf32>
     ```
 
     Not its job: indices that depend on data or are not such sums (products, clamped differences), both dimensions of a
@@ -870,7 +877,8 @@ def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
       return %r : f32
     }
     %slope = tile.at @slopes[%h] : f32
-    %t = tile.map @score_mod_varying(%s, %h, %slope) : (tensor<64x64xf32>, i32, f32) -> tensor<64x64xf32>
+    %t = tile.map @score_mod_varying(%s, %h, %slope)
+        : (tensor<64x64xf32>, i32, f32) -> tensor<64x64xf32>
     ```
 
     Not its job: computations that read no memory (LLVM hoists them), reads inside a region, and reads in functions that
@@ -899,7 +907,8 @@ def TileScaleAfterLoop : Pass<"tile-scale-after-loop", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %unscaled = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zero) -> (tensor<16x8xf32>) : i32 {
+    %unscaled = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zero) -> (tensor<16x8xf32>)
+        : i32 {
       %rounded = tile.cast %p : tensor<16x16xf32> -> tensor<16x16xbf16>
       %new = tile.dot %rounded, %v, %old : tensor<16x16xbf16>, tensor<16x8xbf16> -> tensor<16x8xf32>
       scf.yield %new : tensor<16x8xf32>
@@ -928,8 +937,10 @@ def TileTransposeOperands : Pass<"tile-transpose-operands", "::mlir::ModuleOp"> 
 
     Before:
     ```mlir
-    %v_tile = tile.load %v[%b, %h, %n, 0] : !tile.view<[?, ?, ?, 128], f8E4M3FN> -> tensor<128x128xf8E4M3FN>
-    %new = tile.dot %p, %v_tile, %old : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
+    %v_tile = tile.load %v[%b, %h, %n, 0]
+        : !tile.view<[?, ?, ?, 128], f8E4M3FN> -> tensor<128x128xf8E4M3FN>
+    %new = tile.dot %p, %v_tile, %old
+        : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
     ```
     After:
     ```mlir
@@ -1061,8 +1072,10 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     tgpu.copy_commit
     tgpu.copy_wait pending 0
     tgpu.sync
-    %x = tgpu.read %x_buffer : !tgpu.shared<64x64xf16, b128> -> tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
-    %y = tgpu.read %y_buffer : !tgpu.shared<64x64xf16, b128> -> tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+    %x = tgpu.read %x_buffer
+        : !tgpu.shared<64x64xf16, b128> -> tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+    %y = tgpu.read %y_buffer
+        : !tgpu.shared<64x64xf16, b128> -> tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
     %s = tgpu.mma %x, %y, %sum : ... -> tensor<64x64xf32, #tgpu.mma<4, 1>>
     ```
 
@@ -1107,7 +1120,8 @@ def TgpuLoadMaskCaptures : Pass<"tgpu-load-mask-captures", "::mlir::ModuleOp"> {
     ```mlir
     %view = tile.captured @document : !tile.view<[?, ?], i32>
     %row = tgpu.load %view[%b, %m] : !tile.view<[?, ?], i32> -> tensor<64xi32, #tgpu.slice<1, #l>>
-    %column = tgpu.load %view[%b, %n] : !tile.view<[?, ?], i32> -> tensor<64xi32, #tgpu.slice<0, #l>>
+    %column = tgpu.load %view[%b, %n]
+        : !tile.view<[?, ?], i32> -> tensor<64xi32, #tgpu.slice<0, #l>>
     // both expanded to 64 x 64
     %keep = tile.map @mask_of_tiles(%b, %rows, %columns, %row_tile, %column_tile) : ...
     ```
@@ -1346,7 +1360,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     Before:
     ```mlir
     tgpu.kernel @product target "sm_90a" warps 8 (...) grid(%n = ..., %m = ...)
-        attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+        attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40,
+            compute_registers = 232>} {
       %x = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
       scf.for %k = %c0 to %depth step %c64 ... {
         tgpu.sync
@@ -1476,7 +1491,8 @@ def TgpuSkipIdleRounds : Pass<"tgpu-skip-idle-rounds", "::mlir::ModuleOp"> {
     Before:
     ```mlir
     %first = tgpu.first_round %c0 of %r0, %r1
-    %r:2 = scf.for %i = %first to %end step %c1 iter_args(%o = %zero, %use = %u0) -> (!o, i32) : i32 {
+    %r:2 = scf.for %i = %first to %end step %c1 iter_args(%o = %zero, %use = %u0) -> (!o, i32)
+        : i32 {
       tgpu.wait %full[%use] : !tgpu.barriers<2>
       ...
       tgpu.arrive %empty[%use] per warp : !tgpu.barriers<2>
@@ -1492,7 +1508,8 @@ def TgpuSkipIdleRounds : Pass<"tgpu-skip-idle-rounds", "::mlir::ModuleOp"> {
       %next = arith.addi %use, %c1 : i32
       scf.yield %next : i32
     }
-    %r:2 = scf.for %i = %first to %end step %c1 iter_args(%o = %zero, %use = %u1) -> (!o, i32) : i32 { ... }
+    %r:2 = scf.for %i = %first to %end step %c1 iter_args(%o = %zero, %use = %u1) -> (!o, i32)
+        : i32 { ... }
     ```
   }];
   let dependentDialects = ["::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
@@ -1553,7 +1570,8 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     tgpu.write %sum, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
     tgpu.fence_async
     tgpu.sync on %stored
-    tgpu.tma_store %buffer, %c_map[%m, %n] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    tgpu.tma_store %buffer, %c_map[%m, %n]
+        : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
     tgpu.bulk_commit
     ```
 
@@ -1663,7 +1681,8 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
     %some = arith.cmpi slt, %first, %end : i32
     %r = scf.if %some -> (!acc) {
       %p0 = ...
-      %n:2 = scf.for %i = %second to %end step %c1 iter_args(%acc = %zero, %p = %p0) -> (!acc, !p) : i32 {
+      %n:2 = scf.for %i = %second to %end step %c1 iter_args(%acc = %zero, %p = %p0) -> (!acc, !p)
+          : i32 {
         %p_new = ...
         %sum = tgpu.wgmma %p, %v, %acc : ...
         ...
@@ -1785,7 +1804,8 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %new = tgpu.raise_max %old by %eight to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>> -> !row
+    %new = tgpu.raise_max %old by %eight to %s times %scale
+        : tensor<128x64xf32, #tgpu.wgmma<2>> -> !row
     ```
   }];
   let dependentDialects = ["::tilewright::tgpu::TgpuDialect"];
@@ -1810,7 +1830,8 @@ def TgpuShiftRows : Pass<"tgpu-shift-rows", "::mlir::ModuleOp"> {
     ```mlir
     %rows = tile.iota %m dim 0 : !pos
     %cols = tile.iota %n dim 1 : !pos
-    %x = tile.map @minus_slope_times_distance(%s, %rows, %cols, %slope) : (!s, !pos, !pos, f32) -> !s
+    %x = tile.map @minus_slope_times_distance(%s, %rows, %cols, %slope)
+        : (!s, !pos, !pos, f32) -> !s
     %max = tgpu.raise_max %old by %lag to %x times %c : !s -> !row
     %each = tile.expand %max dim 1 : !row -> !s
     %xc = arith.mulf %x, %cs fastmath<reassoc, contract> : !s
@@ -1920,14 +1941,16 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
     ```mlir
     tgpu.write %o, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
     tgpu.sync on %written
-    tgpu.tma_store %buffer, %o_map[%m, 0] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    tgpu.tma_store %buffer, %o_map[%m, 0]
+        : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
     ```
     After:
     ```mlir
     tgpu.write %o, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
     tgpu.fence_async
     tgpu.sync on %written
-    tgpu.tma_store %buffer, %o_map[%m, 0] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    tgpu.tma_store %buffer, %o_map[%m, 0]
+        : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
     ```
 
     Not its job: to insert barriers (tgpu-verify-sync reports missing ones).
@@ -2001,13 +2024,16 @@ def TgpuJoinSegments : Pass<"tgpu-join-segments", "::tilewright::tgpu::KernelOp"
 
     Before:
     ```mlir
-    %r0 = scf.for %n = %first to %b step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ } {tgpu.general}
+    %r0 = scf.for %n = %first to %b step %c1 iter_args(%acc = %zero) -> (!acc)
+        : i32 { /* else */ } {tgpu.general}
     %r1 = scf.for %n = %b to %e step %c1 iter_args(%acc = %r0) -> (!acc) : i32 { /* then */ }
-    %r = scf.for %n = %e to %end step %c1 iter_args(%acc = %r1) -> (!acc) : i32 { /* else */ } {tgpu.general}
+    %r = scf.for %n = %e to %end step %c1 iter_args(%acc = %r1) -> (!acc)
+        : i32 { /* else */ } {tgpu.general}
     ```
     After:
     ```mlir
-    %r = scf.for %n = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ } {tgpu.general}
+    %r = scf.for %n = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc)
+        : i32 { /* else */ } {tgpu.general}
     ```
   }];
 }
@@ -2050,17 +2076,21 @@ def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
 
     Before:
     ```mlir
-    tgpu.kernel @double target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), 32)) {
+    tgpu.kernel @double target "sm_80" warps 1 (%x: !tile.view<[?], f32>)
+        grid(%i = ceildiv(dim(x, 0), 32)) {
       %c32 = arith.constant 32 : i32
       %at = arith.muli %i, %c32 : i32
-      %t = tgpu.load %x[%at] : !tile.view<[?], f32> -> tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
+      %t = tgpu.load %x[%at]
+          : !tile.view<[?], f32> -> tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
       %u = arith.addf %t, %t : tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
-      tgpu.store %u, %x[%at] : tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>, !tile.view<[?], f32>
+      tgpu.store %u, %x[%at]
+          : tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>, !tile.view<[?], f32>
     }
     ```
     After:
     ```mlir
-    llvm.func @double(%x: !llvm.ptr<1>, %n: i32, %stride: i64) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 32>} {
+    llvm.func @double(%x: !llvm.ptr<1>, %n: i32, %stride: i64)
+        attributes {nvvm.kernel, nvvm.reqntid = array<i32: 32>} {
       ...
       %sum = llvm.fadd %t, %t : f32
       ...

@@ -270,9 +270,9 @@ Status runtime::check(const AttentionDesc &desc) {
   for (const auto &param : desc.more)
     for (const Row &row : rows)
       if (param.first == row.name)
-        return Status::failure("parameter '" + param.first +
-                               "' follows from the description, and must not be among the further "
-                               "parameters");
+        return Status::failure(
+            "the further parameters must not follow from the description, but got '" + param.first +
+            "'; set the field of the description instead");
   return Status::success();
 }
 

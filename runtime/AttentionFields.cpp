@@ -47,8 +47,9 @@ Result<AttentionFields> AttentionFields::create(const DriverTable &driver,
         source = uint8_t(FromScale + i);
     bool mayBeAbsent = argument.isOptional || argument.byDefault;
     if (source == FromCapture && !argument.isCapture && !mayBeAbsent && !isFurther(argument.name))
-      return Status::failure("'" + result.entry + "' takes '" + argument.name +
-                             "', which is not an argument of " + result.noun);
+      return Status::failure("the arguments of '" + result.entry + "' must be those of " +
+                             result.noun + ", captures, or optional, but got '" + argument.name +
+                             "'");
     if (source == FromCapture)
       result.captureNames.push_back(argument.name);
     result.sources.push_back(source);
@@ -59,8 +60,8 @@ Result<AttentionFields> AttentionFields::create(const DriverTable &driver,
   result.hasWindows = has(FromWindowLeft) && has(FromWindowRight);
   for (size_t i = 0; i < numFields; ++i)
     if (fields[i].isRequired && !has(uint8_t(i)))
-      return Status::failure("'" + result.entry + "' has no argument '" + fields[i].name +
-                             "', which " + result.noun + " requires");
+      return Status::failure("'" + result.entry + "' must have the argument '" + fields[i].name +
+                             "' of " + result.noun + ", but has none of this name");
   return result;
 }
 

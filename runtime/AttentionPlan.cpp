@@ -53,6 +53,13 @@ std::vector<std::string> capturesOf(const Operation &operation) {
   return names;
 }
 
+std::string listOf(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "'" : ", '") + name + "'";
+  return text.empty() ? "none" : text;
+}
+
 } // namespace
 
 AttentionPlan::AttentionPlan(const AttentionDesc &desc, std::string bundleName)
@@ -108,14 +115,17 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
 Status AttentionPlan::add(int64_t pageRows, Operation operation) {
   Variant variant{pageRows, std::move(operation), {}};
   if (!variants.empty() && capturesOf(variant.operation) != capturesOf(variants[0].operation))
-    return Status::failure("'" + entry + "' has other captures for pages of " +
-                           std::to_string(pageRows) + " rows than for others");
+    return Status::failure("'" + entry + "' must have the same captures for all sizes of pages, " +
+                           "but got " + listOf(capturesOf(variant.operation)) + " for pages of " +
+                           std::to_string(pageRows) + " rows, and " +
+                           listOf(capturesOf(variants[0].operation)) + " for others");
   for (const ArgumentSpec &argument : variant.operation.arguments()) {
     int place = find(argument.name.c_str());
     if (place < 0) {
       if (contract.size() == maxArguments)
-        return Status::failure("'" + entry + "' has more than " + std::to_string(maxArguments) +
-                               " arguments for all sizes of pages");
+        return Status::failure("'" + entry + "' must have at most " + std::to_string(maxArguments) +
+                               " arguments for all sizes of pages, but got '" + argument.name +
+                               "' as well");
       place = int(contract.size());
       contract.push_back(argument);
       contract.back().isOptional |= argument.isView && !variants.empty();

@@ -118,15 +118,13 @@ Result<std::string> tilewright::runtime::readFile(const std::string &path,
 Status tilewright::runtime::writeFileAtomically(const std::string &path, std::string_view bytes) {
   std::string scratch = path + ".XXXXXX";
   int descriptor = mkstemp(scratch.data());
-  auto fail = [&](const char *what, bool exists) {
-    int error = errno;
-    if (exists)
-      unlink(scratch.c_str());
-    return Status::failure(Code::Io, std::string("cannot ") + what + " '" + path +
-                                         "': " + std::strerror(error));
-  };
   if (descriptor < 0)
-    return fail("create", false);
+    return Status::failure(Code::Io, "cannot create '" + path + "': " + std::strerror(errno));
+  auto fail = [&] {
+    int error = errno;
+    unlink(scratch.c_str());
+    return Status::failure(Code::Io, "cannot write '" + path + "': " + std::strerror(error));
+  };
   size_t done = 0;
   while (done < bytes.size()) {
     ssize_t n = ::write(descriptor, bytes.data() + done, bytes.size() - done);
@@ -134,21 +132,21 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
       continue;
     if (n <= 0) {
       close(descriptor);
-      return fail("write", true);
+      return fail();
     }
     done += size_t(n);
   }
   fchmod(descriptor, 0644); // mkstemp makes the file unreadable for other users
   if (close(descriptor) != 0)
-    return fail("write", true);
+    return fail();
   if (std::rename(scratch.c_str(), path.c_str()) != 0)
-    return fail("write", true);
+    return fail();
   return Status::success();
 }
 
 Status tilewright::runtime::checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind,
                                        std::string_view code) {
-  std::string found;
+  std::string found; // empty for a cubin, whose names are not listed
   size_t numFound = 0;
   if (kind == CodeSpec::Kind::Cubin) {
     if (hasCubinName(code, kernel.entry))
@@ -162,10 +160,12 @@ Status tilewright::runtime::checkEntry(const KernelSpec &kernel, CodeSpec::Kind 
     }
     if (numFound > 8)
       found += " and " + std::to_string(numFound - 8) + " more";
-    found = ", but got " + (found.empty() ? "none" : found);
+    found = found.empty() ? "none" : found;
   }
-  return Status::failure(Code::BadBundle, "must have the entry '" + kernel.entry + "' of kernel '" +
-                                              kernel.name + "' in its code" + found);
+  return Status::failure(Code::BadBundle,
+                         "must have the entry '" + kernel.entry + "' of kernel '" + kernel.name +
+                             "' in its code, but " +
+                             (found.empty() ? "has none of this name" : "got " + found));
 }
 
 Result<std::shared_ptr<const Bundle>> Bundle::open(const std::string &path) {
@@ -199,7 +199,10 @@ Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
     return bad("is corrupt: it must have " + std::to_string(total) + " bytes, but has " +
                std::to_string(bytes.size()));
   if (checksum(bytes.data() + checkedFrom, bytes.size() - checkedFrom) != getNumber(bytes, 24, 8))
-    return bad("is corrupt: its checksum does not match");
+    return bad("is corrupt: its checksum must be " + std::to_string(getNumber(bytes, 24, 8)) +
+               ", but got " +
+               std::to_string(checksum(bytes.data() + checkedFrom, bytes.size() - checkedFrom)) +
+               "; copy the file or compile the bundle again");
 
   std::shared_ptr<Bundle> bundle(new Bundle);
   bundle->fileName = name;
@@ -208,14 +211,18 @@ Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
   uint64_t manifestBytes = getNumber(file, 32, 8), numBlobs = getNumber(file, 40, 4);
   uint64_t at = headerBytes + 8 * numBlobs;
   if (at > total || manifestBytes > total - at)
-    return bad("is corrupt: its manifest is outside the file");
+    return bad("is corrupt: its manifest must end in the " + std::to_string(total) +
+               " bytes of the file, but got " + std::to_string(manifestBytes) +
+               " bytes from offset " + std::to_string(at));
   std::string_view manifest = std::string_view(file).substr(at, manifestBytes);
   at += manifestBytes;
   for (uint64_t i = 0; i < numBlobs; ++i) {
     uint64_t size = getNumber(file, headerBytes + 8 * i, 8);
     at = alignBlob(at);
     if (at > total || size > total - at)
-      return bad("is corrupt: blob " + std::to_string(i) + " is outside the file");
+      return bad("is corrupt: blob " + std::to_string(i) + " must end in the " +
+                 std::to_string(total) + " bytes of the file, but got " + std::to_string(size) +
+                 " bytes from offset " + std::to_string(at));
     bundle->blobs.push_back(std::string_view(file).substr(at, size));
     at += size;
   }
@@ -238,7 +245,9 @@ Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
     for (const CodeSpec &code : kernel.codes) {
       std::string_view blob = bundle->blobs[code.blob];
       if (code.kind == CodeSpec::Kind::Ptx && (blob.empty() || blob.back() != '\0'))
-        return bad("is corrupt: the PTX of kernel '" + kernel.name + "' does not end with a NUL");
+        return bad("is corrupt: the PTX of kernel '" + kernel.name + "' must end with a NUL, but " +
+                   (blob.empty() ? "is empty"
+                                 : "got byte " + std::to_string(unsigned(uint8_t(blob.back())))));
       if (missing[{code.blob, code.kind}].count(kernel.entry))
         if (Status status = checkEntry(kernel, code.kind, blob); !status)
           return bad(status.message());

@@ -18,8 +18,8 @@ struct tilewright_operation {
 
 tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bundle) {
   return guard([&]() -> Status {
-    if (!path || !bundle)
-      return Status::failure("path and bundle must not be null");
+    if (Status status = expectPointers({{"path", path}, {"bundle", bundle}}); !status)
+      return status;
     Result<std::shared_ptr<const Bundle>> opened = Bundle::open(path);
     if (!opened)
       return opened.status();
@@ -30,8 +30,8 @@ tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bun
 
 tilewright_code tilewright_bundle_load(const void *bytes, size_t size, tilewright_bundle **bundle) {
   return guard([&]() -> Status {
-    if (!bytes || !bundle)
-      return Status::failure("bytes and bundle must not be null");
+    if (Status status = expectPointers({{"bytes", bytes}, {"bundle", bundle}}); !status)
+      return status;
     Result<std::shared_ptr<const Bundle>> loaded =
         Bundle::fromBytes(std::string(static_cast<const char *>(bytes), size));
     if (!loaded)
@@ -50,10 +50,15 @@ const char *tilewright_bundle_remarks(const tilewright_bundle *bundle) {
 tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle, const void *timeline,
                                           size_t bytes, const char *path) {
   return guard([&]() -> Status {
-    if (!bundle || !timeline || !path)
-      return Status::failure("bundle, timeline and path must not be null");
-    if (reinterpret_cast<uintptr_t>(timeline) % 8 != 0)
-      return Status::failure("a timeline must be aligned to 8 bytes");
+    if (Status status =
+            expectPointers({{"bundle", bundle}, {"timeline", timeline}, {"path", path}});
+        !status)
+      return status;
+    if (toAddress(timeline) % 8 != 0)
+      return Status::failure(
+          "a timeline must begin at a multiple of 8 bytes, but got an address with "
+          "the remainder " +
+          std::to_string(toAddress(timeline) % 8));
     Result<std::string> text = timelineToJson(bundle->bundle->manifest(), timeline, bytes);
     return text ? writeFileAtomically(path, *text) : text.status();
   });
@@ -63,8 +68,12 @@ tilewright_code tilewright_operation_create(const tilewright_bundle *bundle, con
                                             const tilewright_param *params, size_t num_params,
                                             tilewright_operation **operation) {
   return guard([&]() -> Status {
-    if (!bundle || !name || !operation || (num_params && !params))
-      return Status::failure("bundle, name, params and operation must not be null");
+    if (Status status =
+            expectPointers({{"bundle", bundle}, {"name", name}, {"operation", operation}});
+        !status)
+      return status;
+    if (num_params && !params)
+      return nullPointer("params");
     Params wanted;
     if (Status status = toParams(params, num_params, wanted); !status)
       return status;
@@ -124,8 +133,8 @@ tilewright_code tilewright_operation_workspace_size(const tilewright_operation *
                                                     size_t num_arguments, int device,
                                                     uint64_t *bytes) {
   return guard([&]() -> Status {
-    if (!operation || !bytes)
-      return Status::failure("operation and bytes must not be null");
+    if (Status status = expectPointers({{"operation", operation}, {"bytes", bytes}}); !status)
+      return status;
     PlacedArguments placed;
     if (Status status =
             placeByName(arguments, num_arguments, operation->operation.arguments(), placed);

@@ -49,8 +49,14 @@ static_assert(offsetof(tilewright_attention_decode_desc, list_block_n) ==
                       firstSize<tilewright_attention_decode_args>,
               "a struct of decoding ends in padding, or its first version has changed");
 
-Status notSupported(const std::string &what) {
-  return Status::failure(Code::Unsupported, what + " is not supported yet by decoding");
+Status notSupported(const std::string &what, const std::string &value, const std::string &got) {
+  return Status::failure(Code::Unsupported, what + " of decoding must be " + value + ", but got " +
+                                                got + "; other values are not supported yet");
+}
+
+Status expectCausal(const tilewright_causal &causal, const std::string &owner) {
+  return expectEnum(numberOf(causal), TILEWRIGHT_CAUSAL_BOTTOM_RIGHT, "the causal mode of " + owner,
+                    "tilewright_causal");
 }
 
 /// Captures, in the order of the plan's names.
@@ -104,11 +110,13 @@ Status place(const tilewright_attention_decode *handle,
         std::pair(args.row_positions, "row_positions"), std::pair(args.tree_bits, "tree_bits"),
         std::pair(args.q_scale, "q_scale")})
     if (view)
-      return notSupported(name);
+      return Status::failure(Code::Unsupported, std::string(name) +
+                                                    " of decoding must be null, but " +
+                                                    "got a view; it is not supported yet");
   if (args.key_first != 0 || args.key_step != 1 || args.key_interleave != 1)
-    return notSupported("key_first, key_step, key_interleave of " + std::to_string(args.key_first) +
-                        ", " + std::to_string(args.key_step) + ", " +
-                        std::to_string(args.key_interleave) + " other than 0, 1, 1");
+    return notSupported("key_first, key_step, key_interleave", "0, 1, 1",
+                        std::to_string(args.key_first) + ", " + std::to_string(args.key_step) +
+                            ", " + std::to_string(args.key_interleave));
   AttentionDecodeArguments &to = placed.arguments;
   to.scale = args.exact_scale != 0 ? args.exact_scale : args.scale;
   to.windowLeft = args.window_left;
@@ -142,16 +150,15 @@ Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecod
   if (Status status = expectType(desc.cache_type, "the cache of the description of decoding");
       !status)
     return status;
-  if (numberOf(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
-    return Status::failure("the description of decoding has the unknown causal mode " +
-                           std::to_string(int(numberOf(desc.causal))));
+  if (Status status = expectCausal(desc.causal, "the description of decoding"); !status)
+    return status;
   if (desc.cache_type != desc.type)
     wanted.cacheType = ElementType(desc.cache_type);
   for (auto [flag, name] : {std::pair(desc.overlap_previous, "overlap_previous"),
                             std::pair(desc.lengths_are_older, "lengths_are_older"),
                             std::pair(int(desc.spare_sms), "spare_sms")})
     if (flag)
-      return notSupported(std::string(name) + " of " + std::to_string(flag));
+      return notSupported(name, "0", std::to_string(flag));
   wanted.type = ElementType(desc.type);
   wanted.headDim = desc.head_dim;
   wanted.valueDim = desc.value_dim;
@@ -174,9 +181,8 @@ Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecod
 template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) {
   if (Status status = expectType(desc.type, "the description of attention"); !status)
     return status;
-  if (numberOf(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
-    return Status::failure("the description of attention has the unknown causal mode " +
-                           std::to_string(int(numberOf(desc.causal))));
+  if (Status status = expectCausal(desc.causal, "the description of attention"); !status)
+    return status;
   wanted.type = ElementType(desc.type);
   wanted.causal = AttentionDesc::Causal(desc.causal);
   wanted.headDim = desc.head_dim;
@@ -190,8 +196,9 @@ template <typename Plan, typename Wanted, typename Desc, typename Handle, typena
 tilewright_code create(const tilewright_bundle *bundle, const Desc *desc, const char *descName,
                        Handle **handle, const Further &further) {
   return guard([&]() -> Status {
-    if (!bundle || !desc || !handle)
-      return Status::failure("bundle, desc and plan must not be null");
+    if (Status status = expectPointers({{"bundle", bundle}, {"desc", desc}, {"plan", handle}});
+        !status)
+      return status;
     if (Status status = expectSize(*desc, descName); !status)
       return status;
     Wanted wanted;
@@ -249,8 +256,8 @@ template <typename Handle> tilewright_code checkIndices(Handle *handle, int want
 template <typename Handle, typename Args>
 tilewright_code workspaceSize(const Handle *handle, const Args *args, int device, uint64_t *bytes) {
   return guard([&]() -> Status {
-    if (!handle || !bytes)
-      return Status::failure("plan and bytes must not be null");
+    if (Status status = expectPointers({{"plan", handle}, {"bytes", bytes}}); !status)
+      return status;
     if (Status status = expectPointer(args, "args"); !status)
       return status;
     Placed<typename Handle::Arguments> placed;
@@ -301,8 +308,9 @@ tilewright_code tilewright_attention_decode_create(const tilewright_bundle *bund
                                                    const tilewright_attention_decode_desc *desc,
                                                    tilewright_attention_decode **plan) {
   return guard([&]() -> Status {
-    if (!bundle || !desc || !plan)
-      return Status::failure("bundle, desc and plan must not be null");
+    if (Status status = expectPointers({{"bundle", bundle}, {"desc", desc}, {"plan", plan}});
+        !status)
+      return status;
     if (Status status = expectSize(*desc, "tilewright_attention_decode_desc"); !status)
       return status;
     AttentionDecodeDesc wanted;

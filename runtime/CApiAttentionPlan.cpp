@@ -21,10 +21,12 @@ namespace {
 
 /// The value of an enumeration whose first is 0.
 template <typename To, typename From>
-Status toEnum(const From &from, unsigned last, const char *what, To &to) {
-  if (numberOf(from) > last)
-    return Status::failure(std::string("the description of attention has the unknown ") + what +
-                           " " + std::to_string(int(numberOf(from))));
+Status toEnum(const From &from, unsigned last, const char *what, const char *type, To &to) {
+  if (Status status =
+          expectEnum(numberOf(from), last,
+                     std::string("the ") + what + " of the description of attention", type);
+      !status)
+    return status;
   to = To(numberOf(from));
   return Status::success();
 }
@@ -52,13 +54,16 @@ Status toDesc(const tilewright_attention_desc *given, AttentionDesc &desc) {
   for (const tilewright_type *type : {&given->type, &given->rotary_type})
     if (Status status = expectType(*type, what); !status)
       return status;
-  if (Status status = toEnum(given->kind, TILEWRIGHT_ATTENTION_CACHED, "kind", desc.kind); !status)
-    return status;
-  if (Status status =
-          toEnum(given->causal, TILEWRIGHT_CAUSAL_BOTTOM_RIGHT, "causal mode", desc.causal);
+  if (Status status = toEnum(given->kind, TILEWRIGHT_ATTENTION_CACHED, "kind",
+                             "tilewright_attention_kind", desc.kind);
       !status)
     return status;
-  if (Status status = toEnum(given->places, TILEWRIGHT_PLACES_SEQUENCES, "places", desc.places);
+  if (Status status = toEnum(given->causal, TILEWRIGHT_CAUSAL_BOTTOM_RIGHT, "causal mode",
+                             "tilewright_causal", desc.causal);
+      !status)
+    return status;
+  if (Status status = toEnum(given->places, TILEWRIGHT_PLACES_SEQUENCES, "places",
+                             "tilewright_places", desc.places);
       !status)
     return status;
   const std::tuple<int, const char *, bool *> flags[] = {
@@ -188,9 +193,10 @@ tilewright_code tilewright_attention_describe(tilewright_attention_desc *given,
     given->leftpad = desc.hasLeftpad;
     static constexpr tilewright_type ofBytes[] = {TILEWRIGHT_E4M3, TILEWRIGHT_E5M2, TILEWRIGHT_I8};
     if (desc.cacheType && !hasCacheType(*given))
-      return Status::failure("the description of attention must have the field cache_type for a "
-                             "cache of another type, but struct_size is that of an earlier "
-                             "version");
+      return Status::failure("struct_size of tilewright_attention_desc must include the field "
+                             "cache_type for a cache of another type, but got " +
+                             std::to_string(given->struct_size) +
+                             "; set it to sizeof of the struct");
     if (hasCacheType(*given))
       given->cache_type = !desc.cacheType                        ? nullptr
                           : *desc.cacheType == ElementType::E5M2 ? &ofBytes[1]
@@ -204,8 +210,9 @@ tilewright_code tilewright_attention_create(const tilewright_bundle *bundle,
                                             const tilewright_attention_desc *desc,
                                             tilewright_attention **plan) {
   return guard([&]() -> Status {
-    if (!bundle || !desc || !plan)
-      return Status::failure("bundle, desc and plan must not be null");
+    if (Status status = expectPointers({{"bundle", bundle}, {"desc", desc}, {"plan", plan}});
+        !status)
+      return status;
     AttentionDesc wanted;
     if (Status status = toDesc(desc, wanted); !status)
       return status;
@@ -264,8 +271,8 @@ tilewright_code tilewright_attention_workspace_size(const tilewright_attention *
                                                     size_t num_arguments, int device,
                                                     uint64_t *bytes) {
   return guard([&]() -> Status {
-    if (!plan || !bytes)
-      return Status::failure("plan and bytes must not be null");
+    if (Status status = expectPointers({{"plan", plan}, {"bytes", bytes}}); !status)
+      return status;
     return withArguments(*plan, arguments, num_arguments, [&](const PlacedArguments &placed) {
       return plan->plan.workspaceSize(placed.pointers, placed.count, device, *bytes);
     });

@@ -35,8 +35,8 @@ tilewright_report *capi::newReport(RunReport run) {
 
 tilewright_code tilewright_report_run(const tilewright_report *report, tilewright_run_info *info) {
   return guard([&]() -> Status {
-    if (!report || !info)
-      return Status::failure("report and info must not be null");
+    if (Status status = expectPointers({{"report", report}, {"info", info}}); !status)
+      return status;
     if (Status status = expectSize(*info, "tilewright_run_info"); !status)
       return status;
     const RunReport &run = report->run;
@@ -55,8 +55,8 @@ tilewright_code tilewright_report_run(const tilewright_report *report, tilewrigh
 tilewright_code tilewright_report_launch(const tilewright_report *report, size_t index,
                                          tilewright_launch_info *info) {
   return guard([&]() -> Status {
-    if (!report || !info)
-      return Status::failure("report and info must not be null");
+    if (Status status = expectPointers({{"report", report}, {"info", info}}); !status)
+      return status;
     if (Status status = expectSize(*info, "tilewright_launch_info"); !status)
       return status;
     if (index >= report->run.launches.size())

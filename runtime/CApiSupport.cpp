@@ -56,8 +56,8 @@ tilewright_code capi::reportNoMemory() {
   return TILEWRIGHT_OUT_OF_MEMORY;
 }
 
-Status capi::nullPointer(const char *what) {
-  return Status::failure(std::string(what) + " must not be null");
+Status capi::nullPointer(const std::string &what) {
+  return Status::failure(what + " must be a valid pointer, but got null");
 }
 
 Status capi::tooSmall(size_t size, size_t least, const char *what) {
@@ -67,9 +67,16 @@ Status capi::tooSmall(size_t size, size_t least, const char *what) {
 }
 
 Status capi::expectType(const tilewright_type &type, const char *what) {
-  if (numberOf(type) >= numElementTypes)
-    return Status::failure(std::string(what) + " has the unknown element type " +
-                           std::to_string(int(numberOf(type))));
+  if (numberOf(type) < numElementTypes) // a run must not allocate the text
+    return Status::success();
+  return expectEnum(numberOf(type), numElementTypes - 1, "the element type of " + std::string(what),
+                    "tilewright_type");
+}
+
+Status capi::expectEnum(unsigned number, unsigned last, const std::string &what, const char *type) {
+  if (number > last)
+    return Status::failure(what + " must be a " + type + ", a number from 0 to " +
+                           std::to_string(last) + ", but got " + std::to_string(int(number)));
   return Status::success();
 }
 
@@ -101,7 +108,7 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
     return Status::failure(std::string(what) + " has rank " + std::to_string(view->rank) +
                            "; the limit is 8");
   if (view->rank > 0 && !view->extents)
-    return Status::failure(std::string(what) + " has no extents");
+    return nullPointer("extents of " + std::string(what));
   // In place: an argument is large, and there are many. It was absent, so the other members are
   // zero.
   argument.kind = Argument::Kind::View;
@@ -113,7 +120,9 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
     argument.extents[i] = view->extents[i];
     argument.strides[i] = view->strides ? view->strides[i] : stride;
     if (!view->strides && __builtin_mul_overflow(stride, view->extents[i], &stride))
-      return Status::failure(std::string(what) + " has more than 2^63 elements");
+      return Status::failure(std::string(what) + " must have at most 2^63 elements, but got " +
+                             std::to_string(view->extents[i]) + " times " +
+                             std::to_string(argument.strides[i]));
   }
   return Status::success();
 }
@@ -186,8 +195,10 @@ static Expr paramValue(const std::string &text) {
 
 Status capi::toParams(const tilewright_param *given, size_t numGiven, Params &params) {
   for (size_t i = 0; i < numGiven; ++i) {
-    if (!given[i].name || !given[i].value)
-      return Status::failure("name and value of a parameter must not be null");
+    if (!given[i].name)
+      return nullPointer("the name of a parameter");
+    if (!given[i].value)
+      return nullPointer("the value of parameter '" + std::string(given[i].name) + "'");
     params.emplace_back(given[i].name, paramValue(given[i].value));
   }
   return Status::success();
@@ -223,7 +234,8 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
       return Status::failure("expected " + std::to_string(numPlaces) + " arguments, but got " +
                              std::to_string(numGiven));
     if (taken >> place & 1)
-      return Status::failure("argument '" + nameOf(context, place) + "' is given twice");
+      return Status::failure("each argument must be given once, but got '" +
+                             nameOf(context, place) + "' twice");
     taken |= uint64_t(1) << place;
     if (Status status = toArgument(argument, nameOf(context, place).c_str(), placed[place]);
         !status)

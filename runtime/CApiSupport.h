@@ -31,9 +31,20 @@ template <typename Action> tilewright_code guard(Action action) {
   }
 }
 
-Status nullPointer(const char *what);
+Status nullPointer(const std::string &what);
 inline Status expectPointer(const void *pointer, const char *what) {
   return pointer ? Status::success() : nullPointer(what);
+}
+struct NamedPointer {
+  const char *name;
+  const void *pointer;
+};
+/// The first pointer that is null is the one in the message.
+inline Status expectPointers(std::initializer_list<NamedPointer> pointers) {
+  for (const NamedPointer &each : pointers)
+    if (!each.pointer)
+      return nullPointer(each.name);
+  return Status::success();
 }
 /// The value of a field of an enumeration type: C callers may write any number there, which C++
 /// must not read as an enumerator before it is validated.
@@ -43,6 +54,8 @@ template <typename Enum> unsigned numberOf(const Enum &value) {
   std::memcpy(&number, &value, sizeof(number));
   return number;
 }
+/// `what` of the enumeration `type`, whose values are 0 to `last`.
+Status expectEnum(unsigned number, unsigned last, const std::string &what, const char *type);
 Status expectType(const tilewright_type &type, const char *what);
 Status expectFlag(int value, const char *what);
 
@@ -138,7 +151,7 @@ Status makeReport(const Plan &plan, const tilewright_argument *arguments, size_t
 }
 
 inline cuda::Stream toStream(void *stream) { return static_cast<cuda::Stream>(stream); }
-inline uint64_t toAddress(void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+inline uint64_t toAddress(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 } // namespace tilewright::runtime::capi
 

@@ -27,8 +27,10 @@ static Status toOperand(const tilewright_xla_buffer &given, xla::Call::Operand &
   uint64_t seen = 0;
   for (unsigned dim : operand.order) {
     if (dim >= operand.order.size() || operand.order.size() > maxRank || (seen >> dim & 1))
-      return Status::failure("order of buffer '" + operand.name +
-                             "' must have each of at most 8 dimensions once");
+      return Status::failure("order of buffer '" + operand.name + "' must have each of its " +
+                             std::to_string(operand.order.size()) + " dimensions, of at most 8, " +
+                             "once, but got " + std::to_string(dim) +
+                             (dim < operand.order.size() && (seen >> dim & 1) ? " twice" : ""));
     seen |= uint64_t(1) << dim;
   }
   return Status::success();
@@ -37,8 +39,13 @@ static Status toOperand(const tilewright_xla_buffer &given, xla::Call::Operand &
 static Status toScalar(const tilewright_argument &given, xla::Call::Scalar &scalar) {
   if (Status status = expectSize(given, "tilewright_argument"); !status)
     return status;
-  if (!given.name || !given.scalar || given.view)
-    return Status::failure("scalars must have a name and a value, and no view");
+  if (Status status = expectPointer(given.name, "the name of a scalar"); !status)
+    return status;
+  if (!given.scalar)
+    return nullPointer("the value of scalar '" + std::string(given.name) + "'");
+  if (given.view)
+    return Status::failure("view of scalar '" + std::string(given.name) +
+                           "' must be null, but got a view; pass it as a buffer");
   if (Status status = expectType(given.scalar_type, given.name); !status)
     return status;
   scalar = {given.name, given.scalar_type, 0};
@@ -48,14 +55,18 @@ static Status toScalar(const tilewright_argument &given, xla::Call::Scalar &scal
 
 tilewright_code tilewright_xla_register(const char *key, const tilewright_xla_call *call) {
   return guard([&]() -> Status {
-    if (!key || !call)
-      return Status::failure("key and call must not be null");
+    if (Status status = expectPointers({{"key", key}, {"call", call}}); !status)
+      return status;
     if (Status status = expectSize(*call, "tilewright_xla_call"); !status)
       return status;
     if (!call->operation == !call->attention)
-      return Status::failure("a call must have an operation or a plan of attention, and not both");
-    if ((call->num_buffers && !call->buffers) || (call->num_scalars && !call->scalars))
-      return Status::failure("buffers and scalars must not be null");
+      return Status::failure(std::string("a call must have either an operation or a plan of "
+                                         "attention, but got ") +
+                             (call->operation ? "both" : "none"));
+    if (call->num_buffers && !call->buffers)
+      return nullPointer("buffers");
+    if (call->num_scalars && !call->scalars)
+      return nullPointer("scalars");
     if (Status status = expectFlag(call->has_workspace, "has_workspace"); !status)
       return status;
     xla::Call result;

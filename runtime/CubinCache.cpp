@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <tuple>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -60,25 +61,39 @@ Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const
   if (!found || !*found)
     return found;
   const std::string &bytes = **found;
-  auto bad = [&](const char *what) {
-    return Status::failure(Code::Io, "cached code '" + path(key) + "' " + what);
+  auto fail = [&](const char *what, const std::string &wanted, const std::string &got) {
+    return Status::failure(Code::Io, std::string("the cache must hold code with the ") + what +
+                                         " " + wanted + ", but got " + got + " in '" + path(key) +
+                                         "'; delete the file");
+  };
+  auto expect = [&](const char *what, uint64_t wanted, uint64_t got) {
+    return wanted == got ? Status::success()
+                         : fail(what, std::to_string(wanted), std::to_string(got));
   };
   Header header;
   if (bytes.size() < sizeof(header))
-    return bad("is truncated");
+    return fail("number of bytes", "at least " + std::to_string(sizeof(header)),
+                std::to_string(bytes.size()));
   std::memcpy(&header, bytes.data(), sizeof(header));
   std::string_view cubin = std::string_view(bytes).substr(sizeof(header));
   if (std::memcmp(header.magic, magic, 8) != 0)
-    return bad("was not written by Tilewright");
-  if (header.version != version)
-    return bad("is of another version");
-  if (cubin.size() < header.bytes)
-    return bad("is truncated");
-  if (cubin.size() > header.bytes || header.checksum != checksum(cubin.data(), cubin.size()))
-    return bad("is corrupt");
-  Header expected = headerOf(key, cubin);
-  if (std::memcmp(&expected, &header, sizeof(header)) != 0)
-    return bad("was made from other PTX, or for another architecture or driver");
+    return fail("beginning", std::string("'") + magic + "'",
+                "'" + std::string(header.magic, strnlen(header.magic, 8)) + "'");
+  if (Status status = expect("version", version, header.version); !status)
+    return status;
+  const Header expected = headerOf(key, cubin);
+  const std::tuple<const char *, uint64_t, uint64_t> fields[] = {
+      {"number of bytes", header.bytes, expected.bytes},
+      {"checksum", header.checksum, expected.checksum},
+      {"checksum of the PTX", expected.ptxChecksum, header.ptxChecksum},
+      {"size of the PTX", expected.ptxBytes, header.ptxBytes},
+      {"compute capability, times ten,", uint64_t(expected.major * 10 + expected.minor),
+       uint64_t(header.major * 10 + header.minor)},
+      {"version of the driver", expected.driverVersion, header.driverVersion},
+  };
+  for (const auto &[what, wanted, got] : fields)
+    if (Status status = expect(what, wanted, got); !status)
+      return status;
   return std::optional<std::string>(std::string(cubin));
 }
 

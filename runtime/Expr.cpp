@@ -15,7 +15,8 @@ namespace {
 Status bad(std::string message) { return Status::failure(Code::BadBundle, std::move(message)); }
 
 Status tooDeep() {
-  return bad("an expression has more than " + std::to_string(maxExprDepth) + " levels of nesting");
+  return bad("an expression must have at most " + std::to_string(maxExprDepth) +
+             " levels of nesting, but got level " + std::to_string(maxExprDepth + 1));
 }
 
 /// The traversal of resolveExpr.
@@ -31,13 +32,14 @@ public:
     if (expr.kind() == Expr::Kind::Name || expr.kind() == Expr::Kind::Dim)
       return resolveName(expr);
     if (expr.kind() == Expr::Kind::Real)
-      return bad("a float literal is not allowed in an expression of " + where + ": " +
+      return bad("an expression of " + where + " must have no float literal, but got " +
                  expr.toString());
     if (expr.kind() != Expr::Kind::Call)
       return Status::success();
     if (expr.function() >= expr::Function::Block)
-      return bad("unknown function '" + std::string(rowOf(expr.function()).name) +
-                 "' in an expression of " + where);
+      return bad("the functions in an expression of " + where +
+                 " must be those that a run evaluates, but got '" +
+                 std::string(rowOf(expr.function()).name) + "', which the compiler replaces");
     for (Expr &operand : expr.operands())
       if (Status status = resolve(operand, depth + 1); !status)
         return status;

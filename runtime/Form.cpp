@@ -43,10 +43,8 @@ Status Form::layOutWorkspaces(const ExprInputs &inputs, const std::string &progr
   Argument *views = array.reset(spec->workspaces.size());
   for (size_t i = 0; i < spec->workspaces.size(); ++i) {
     const WorkspaceSpec &workspace = spec->workspaces[i];
-    auto fail = [&](const std::string &what) {
-      return Status::failure(Code::InvalidArgument, "workspace '" + workspace.name +
-                                                        "' of program '" + programName + "' " +
-                                                        what);
+    auto where = [&] {
+      return "workspace '" + workspace.name + "' of program '" + programName + "'";
     };
     Argument &view = views[i];
     view.kind = Argument::Kind::View;
@@ -56,14 +54,18 @@ Status Form::layOutWorkspaces(const ExprInputs &inputs, const std::string &progr
       if (Status status = workspaceExtents[i][dim].evaluate(inputs, view.extents[dim]); !status)
         return status;
       if (view.extents[dim] < 0)
-        return fail("has the negative extent " + std::to_string(view.extents[dim]));
+        return Status::failure(where() + " must have extents of at least 0, but got " +
+                               std::to_string(view.extents[dim]) + " along dimension " +
+                               std::to_string(dim));
     }
     int64_t elements = 1;
     for (unsigned dim = view.rank; dim-- > 0;) {
       view.strides[dim] = elements;
       if (__builtin_mul_overflow(elements, view.extents[dim], &elements) || elements > int64_t(1)
                                                                                            << 50)
-        return fail("has more than 2^50 elements");
+        return Status::failure(where() + " must have at most 2^50 elements, but got " +
+                               std::to_string(view.extents[dim]) + " times " +
+                               std::to_string(view.strides[dim]));
     }
     uint64_t size = uint64_t(elements) * byteWidth(workspace.type);
     view.bits = base + bytes;

@@ -12,6 +12,12 @@ using namespace tilewright::runtime;
 
 namespace {
 
+/// A control character in a string.
+std::string escapeOf(char c) {
+  static const char hex[] = "0123456789abcdef";
+  return std::string("\\u00") + hex[c >> 4] + hex[c & 15];
+}
+
 class Parser {
 public:
   explicit Parser(std::string_view text) : text(text) {}
@@ -22,7 +28,7 @@ public:
       return status;
     skipSpace();
     if (at != text.size())
-      return fail("text after the end");
+      return expected("the end of the text behind the value");
     return value;
   }
 
@@ -30,6 +36,26 @@ private:
   Status fail(const std::string &what) const {
     return Status::failure(Code::BadBundle,
                            "malformed JSON at offset " + std::to_string(at) + ": " + what);
+  }
+  /// What the text has at `begin`; control characters are written as their escapes.
+  std::string found(size_t begin) const {
+    constexpr size_t limit = 20;
+    if (begin >= text.size())
+      return "the end of the text";
+    std::string quoted;
+    for (char c : text.substr(begin, limit))
+      quoted += static_cast<unsigned char>(c) < 0x20 ? escapeOf(c) : std::string(1, c);
+    return "'" + quoted + (text.size() - begin > limit ? "..." : "") + "'";
+  }
+  Status expected(const std::string &what, size_t begin) const {
+    return fail("expected " + what + ", but got " + found(begin));
+  }
+  Status expected(const std::string &what) const { return expected(what, at); }
+  /// `what` says which part has a limit of `limit` of what it counts, and `got` how it exceeds it.
+  Status overLimit(const std::string &what, size_t limit, const std::string &counted,
+                   const std::string &got) const {
+    return fail(what + " must have at most " + std::to_string(limit) + " " + counted +
+                ", but got " + got);
   }
   void skipSpace() {
     while (at < text.size() &&
@@ -46,11 +72,13 @@ private:
   Status parseValue(Json &value, int depth) {
     skipSpace();
     if (depth > JsonLimits::depth)
-      return fail("more than " + std::to_string(JsonLimits::depth) + " levels of nesting");
+      return overLimit("a text", JsonLimits::depth, "levels of nesting",
+                       "level " + std::to_string(depth));
     if (++numValues > JsonLimits::values)
-      return fail("more than " + std::to_string(JsonLimits::values) + " values");
+      return overLimit("a text", JsonLimits::values, "values",
+                       "value " + std::to_string(numValues));
     if (at == text.size())
-      return fail("a value is missing");
+      return expected("a value");
     char c = text[at];
     if (c == '{')
       return parseObject(value, depth);
@@ -68,7 +96,7 @@ private:
       value = Json::flag(c == 't');
       return Status::success();
     }
-    return fail("a value is missing");
+    return expected("a value");
   }
 
   Status parseObject(Json &value, int depth) {
@@ -80,17 +108,17 @@ private:
     while (true) {
       skipSpace();
       if (at == text.size() || text[at] != '"')
-        return fail("a key is missing");
+        return expected("a key, which is a string");
       std::string key;
       if (Status status = parseString(key); !status)
         return status;
       if (value.find(key))
-        return fail("key '" + key + "' occurs twice");
+        return fail("the keys of an object must differ, but got '" + key + "' twice");
       if (value.members.size() == JsonLimits::members)
-        return fail("an object of more than " + std::to_string(JsonLimits::members) + " members");
+        return overLimit("an object", JsonLimits::members, "members", "'" + key + "' as well");
       skipSpace();
       if (!consume(":"))
-        return fail("':' is missing");
+        return expected("':' behind a key");
       value.members.emplace_back(std::move(key), Json());
       if (Status status = parseValue(value.members.back().second, depth + 1); !status)
         return status;
@@ -98,7 +126,7 @@ private:
       if (consume("}"))
         return Status::success();
       if (!consume(","))
-        return fail("',' or '}' is missing");
+        return expected("',' or '}' behind a member of an object");
     }
   }
 
@@ -116,7 +144,7 @@ private:
       if (consume("]"))
         return Status::success();
       if (!consume(","))
-        return fail("',' or ']' is missing");
+        return expected("',' or ']' behind an item of an array");
     }
   }
 
@@ -131,32 +159,37 @@ private:
     consume("-");
     size_t first = at;
     size_t count = digits();
-    if (count == 0 || (count > 1 && text[first] == '0'))
-      return fail("malformed number");
+    if (count == 0)
+      return expected("a digit");
+    if (count > 1 && text[first] == '0')
+      return fail("a number must not begin with a zero before other digits, but got '" +
+                  std::string(text.substr(begin, at - begin)) + "'");
     bool isInteger = true;
     if (consume(".")) {
       isInteger = false;
       if (digits() == 0)
-        return fail("malformed number");
+        return expected("a digit");
     }
     if (consume("e") || consume("E")) {
       isInteger = false;
       if (!consume("+"))
         consume("-");
       if (digits() == 0)
-        return fail("malformed number");
+        return expected("a digit");
     }
     const char *from = text.data() + begin, *to = text.data() + at;
     value.kind = isInteger ? Json::Kind::Integer : Json::Kind::Real;
     std::errc error = isInteger ? std::from_chars(from, to, value.number).ec
                                 : std::from_chars(from, to, value.real).ec;
     if (error != std::errc())
-      return fail("a number is out of range");
+      return fail(std::string("a number must be in the range of ") + (isInteger ? "i64" : "f64") +
+                  ", but got '" + std::string(text.substr(begin, at - begin)) + "'");
     return Status::success();
   }
 
   Status parseHex(unsigned &code) {
     code = 0;
+    const size_t begin = at;
     for (int i = 0; i < 4; ++i, ++at) {
       char c = at < text.size() ? text[at] : '\0';
       unsigned digit;
@@ -165,13 +198,18 @@ private:
       else if ((c | 32) >= 'a' && (c | 32) <= 'f')
         digit = (c | 32) - 'a' + 10;
       else
-        return fail("malformed \\u escape");
+        return expected("four hexadecimal digits behind \\u", begin);
       code = code << 4 | digit;
     }
     return Status::success();
   }
 
+  Status expectedPair(size_t begin) const {
+    return expected("two \\u escapes for a surrogate pair, the high one first", begin);
+  }
+
   Status parseEscape(std::string &out) {
+    const size_t begin = at - 1;
     char c = at < text.size() ? text[at++] : '\0';
     constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
     if (size_t i = letters.find(c); i != std::string_view::npos) {
@@ -179,18 +217,19 @@ private:
       return Status::success();
     }
     if (c != 'u')
-      return fail("unknown escape in a string");
+      return expected("an escape, which is \\u or a backslash with one of \" \\ / b f n r t",
+                      begin);
     unsigned code;
     if (Status status = parseHex(code); !status)
       return status;
     if (code >= 0xd800 && code < 0xe000) {
       unsigned low = 0;
       if (code >= 0xdc00 || !consume("\\u"))
-        return fail("unpaired surrogate");
+        return expectedPair(begin);
       if (Status status = parseHex(low); !status)
         return status;
       if (low < 0xdc00 || low >= 0xe000)
-        return fail("unpaired surrogate");
+        return expectedPair(begin);
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
     if (code < 0x80) {
@@ -212,11 +251,12 @@ private:
   }
 
   Status parseString(std::string &out) {
-    ++at;
+    const size_t begin = ++at;
     while (at < text.size()) {
       char c = text[at];
       if (static_cast<unsigned char>(c) < 0x20)
-        return fail("a control character in a string");
+        return fail("a control character in a string must be an escape, but got byte " +
+                    std::to_string(int(c)) + "; write " + escapeOf(c));
       ++at;
       if (c == '"')
         return Status::success();
@@ -225,9 +265,10 @@ private:
       else if (Status status = parseEscape(out); !status)
         return status;
       if (out.size() > JsonLimits::stringBytes)
-        return fail("a string of more than " + std::to_string(JsonLimits::stringBytes) + " bytes");
+        return overLimit("a string", JsonLimits::stringBytes, "bytes",
+                         "one that begins with " + found(begin));
     }
-    return fail("unterminated string");
+    return expected("a quotation mark at the end of a string");
   }
 
   std::string_view text;
@@ -235,16 +276,13 @@ private:
 };
 
 void writeString(std::string &out, const std::string &text) {
-  static const char hex[] = "0123456789abcdef";
   out += '"';
   for (char c : text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += "\\u00";
-      out += hex[c >> 4];
-      out += hex[c & 15];
+      out += escapeOf(c);
     } else {
       out += c;
     }

@@ -250,8 +250,8 @@ inline Flaw findFlaw(const ContractCheck::Row &row, const Argument &argument, un
 }
 
 /// `where` names the argument.
-Status reject(Flaw flaw, const ContractCheck::Row &row, const Argument &argument, unsigned dim,
-              const std::string &where) {
+Status explain(Flaw flaw, const ContractCheck::Row &row, const Argument &argument, unsigned dim,
+               const std::string &where) {
   auto invalid = [&](const std::string &what) {
     return Status::failure(Code::InvalidArgument, where + " " + what);
   };
@@ -287,8 +287,9 @@ Status reject(Flaw flaw, const ContractCheck::Row &row, const Argument &argument
                    " is needed; pass an array of its own for each");
   }
   case Flaw::Alignment:
-    return invalid("must be aligned to the " + std::to_string(row.alignment) +
-                   " bytes of its elements");
+    return invalid("must begin at a multiple of the " + std::to_string(row.alignment) +
+                   " bytes of its elements, but got an address with the remainder " +
+                   std::to_string(argument.bits % row.alignment));
   }
   return Status::success();
 }
@@ -315,8 +316,8 @@ Status ContractCheck::reject(const Argument *const *arguments, size_t numArgumen
   for (size_t i = 0; i < numArguments; ++i) {
     unsigned dim = 0;
     if (Flaw flaw = findFlaw(rows[i], *arguments[i], dim); flaw != Flaw::None)
-      return ::reject(flaw, rows[i], *arguments[i], dim,
-                      "argument '" + (*contract)[i].name + "' of " + owner + " '" + name + "'");
+      return explain(flaw, rows[i], *arguments[i], dim,
+                     "argument '" + (*contract)[i].name + "' of " + owner + " '" + name + "'");
   }
   return Status::success();
 }
@@ -408,11 +409,10 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
     isEmpty |= extent == 0;
     if (extent % kernel.cluster[axis] != 0)
       return Status::failure(Code::InvalidArgument,
-                             "the grid of kernel '" + kernel.name + "' has " +
-                                 std::to_string(extent) + " blocks along axis " +
-                                 std::to_string(axis) +
-                                 ", which is not a multiple of its clusters of " +
-                                 std::to_string(kernel.cluster[axis]));
+                             "the grid of kernel '" + kernel.name + "' along axis " +
+                                 std::to_string(axis) + " must be a multiple of its clusters of " +
+                                 std::to_string(kernel.cluster[axis]) + " blocks, but got " +
+                                 std::to_string(extent));
   }
   return Status::success();
 }

@@ -26,7 +26,8 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
   std::set<std::string> names;
   for (const ArgumentSpec &argument : arguments) {
     if (!names.insert(argument.name).second)
-      return bad(owner + " has two arguments named '" + argument.name + "'");
+      return bad("the names of the arguments of " + owner + " must differ, but got '" +
+                 argument.name + "' twice");
     if (argument.extents.size() > maxRank)
       return bad("argument '" + argument.name + "' of " + owner + " has rank " +
                  std::to_string(argument.extents.size()) + "; the limit is " +
@@ -37,10 +38,10 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
                    std::to_string(extent) + ", which is not an i32");
     if (!argument.isView && argument.isOptional)
       return bad("argument '" + argument.name + "' of " + owner +
-                 " is a scalar, which cannot be optional");
+                 " must be a view to be optional, but got a scalar; give it a default instead");
     if (argument.isView && argument.byDefault)
       return bad("argument '" + argument.name + "' of " + owner +
-                 " is a view, which cannot have a default");
+                 " must be a scalar to have a default, but got a view; make it optional instead");
     if (argument.byDefault && (argument.byDefault->kind != Argument::Kind::Scalar ||
                                argument.byDefault->type != argument.type))
       return bad("the default of argument '" + argument.name + "' of " + owner +
@@ -48,7 +49,7 @@ Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::str
                  ", but got one of " + std::string(elementTypeName(argument.byDefault->type)));
     if (!argument.isView && argument.isWritten)
       return bad("argument '" + argument.name + "' of " + owner +
-                 " is a scalar, which cannot be written");
+                 " must be a view to be written, but got a scalar");
   }
   return Status::success();
 }
@@ -79,10 +80,10 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
     return bad(where + " has rank " + std::to_string(view.extents.size()) +
                "; tensor maps have 1 to 5");
   if (map.box.size() != view.extents.size())
-    return bad(where + " has a box of rank " + std::to_string(map.box.size()) + ", but '" +
-               view.name + "' has rank " + std::to_string(view.extents.size()));
+    return bad(where + " must have a box of rank " + std::to_string(view.extents.size()) +
+               ", as its view, but got rank " + std::to_string(map.box.size()));
   if (view.type == ElementType::I1)
-    return bad(where + " has element type i1, which tensor maps do not support");
+    return bad(where + " must have an element type of at least a byte, but got i1");
   for (uint32_t extent : map.box)
     if (extent == 0 || extent > 256)
       return bad(where + " has a box extent of " + std::to_string(extent) +
@@ -241,18 +242,18 @@ Status finalizeLaunch(LaunchSpec &launch, const FormSpec &form, const ProgramSpe
                  ", but the bundle has " + std::to_string(manifest.kernels.size()));
     const KernelSpec &kernel = manifest.kernels[index];
     if (kernel.arguments.size() != launch.arguments.size())
-      return bad("a launch of " + owner + " passes " + std::to_string(launch.arguments.size()) +
-                 " arguments, but kernel '" + kernel.name + "' takes " +
-                 std::to_string(kernel.arguments.size()));
+      return bad("a launch of " + owner + " must pass the " +
+                 std::to_string(kernel.arguments.size()) + " arguments of kernel '" + kernel.name +
+                 "', but got " + std::to_string(launch.arguments.size()));
     if (!kernel.hasCodeFor(form.target))
       return bad("a launch of " + owner + " in the form for " + form.target.toString() +
                  " names kernel '" + kernel.name + "', which must have code for this target");
     // A run checks arguments against the first variant and passes them to any.
     const KernelSpec &first = manifest.kernels[launch.kernels.front()];
     if (!haveOneContract(first.arguments, kernel.arguments))
-      return bad("a launch of " + owner +
-                 " names variants of different arguments, of the entries '" + first.entry +
-                 "' and '" + kernel.entry + "'");
+      return bad("the variants of a launch of " + owner +
+                 " must have the same arguments, but got others of entry '" + kernel.entry +
+                 "' than of '" + first.entry + "'");
   }
   return Status::success();
 }
@@ -275,7 +276,8 @@ Status finalizeForm(FormSpec &form, const ProgramSpec &program, const Manifest &
     names.insert(argument.name);
   for (WorkspaceSpec &workspace : form.workspaces) {
     if (!names.insert(workspace.name).second)
-      return bad(owner + " has two values named '" + workspace.name + "'");
+      return bad("the names of the arguments and workspaces of " + owner +
+                 " must differ, but got '" + workspace.name + "' twice");
     if (workspace.extents.size() > maxRank)
       return bad("workspace '" + workspace.name + "' of " + owner + " has rank " +
                  std::to_string(workspace.extents.size()) + "; the limit is " +

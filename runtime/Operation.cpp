@@ -11,19 +11,16 @@
 using namespace tilewright;
 using namespace tilewright::runtime;
 
-namespace {
-
 /// Whether a value of a parameter is the wanted one, which a caller may have given as text: a word
 /// that names a type may be a value of an enum, too.
-bool isValue(const Expr &value, const Expr &wanted) {
+static bool isValue(const Expr &value, const Expr &wanted) {
   auto isWord = [](const Expr &expr) {
     return expr.kind() == Expr::Kind::Type || expr.kind() == Expr::Kind::Enum;
   };
   return value == wanted || (isWord(value) && isWord(wanted) && value.text() == wanted.text());
 }
 
-/// Whether one of the two lists has each wanted value.
-bool haveParams(const Params &have, const Params &more, const Params &wanted) {
+bool tilewright::runtime::haveParams(const Params &have, const Params &more, const Params &wanted) {
   for (const auto &param : wanted) {
     bool same = false;
     for (const Params *list : {&have, &more})
@@ -34,6 +31,8 @@ bool haveParams(const Params &have, const Params &more, const Params &wanted) {
   }
   return true;
 }
+
+namespace {
 
 /// Why a device cannot run the code of a variant; empty if it can.
 std::string whyNotOn(const KernelSpec &kernel, const FormSpec *form, const DeviceInfo &device,
@@ -92,12 +91,9 @@ Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<c
     variants.push_back(&kernel);
   }
   if (!isKnown)
-    return Status::failure(Code::MissingVariant,
-                           "'" + bundle->name() + "' has no kernel or program '" + name + "'");
+    return impl->unknownName();
   if (variants.empty())
-    return impl->missing("'" + bundle->name() + "' has no variant of '" + name + "' for " +
-                             toString(params),
-                         /*arch=*/""); // for the targets that tilewrightc chooses
+    return impl->missingVariant();
   impl->forms.push_back(std::make_unique<Form>(std::move(variants)));
   impl->finish();
   return Operation(std::move(impl));
@@ -184,9 +180,10 @@ Status Operation::checkSupport(const Target &target) const {
     if (isServed)
       return Status::success();
   }
-  return impl->missing("no variant of kernel '" + missing->name + "' runs on compute capability " +
-                           capability + ": " + reasons,
-                       target.major == 9 && target.minor == 0 ? "sm_90a" : "sm_80");
+  const char *arch = target.major == 9 && target.minor == 0 ? "sm_90a" : "sm_80";
+  const std::string text = "no variant of kernel '" + missing->name +
+                           "' runs on compute capability " + capability + ": " + reasons;
+  return impl->missing(text, arch);
 }
 
 Result<const Module *> Operation::Impl::loadModule(PreparedDevice &device, const KernelSpec &kernel,
@@ -289,8 +286,9 @@ Status Operation::prepare(int ordinal) {
     return info.status();
   device->info = *info;
   if (info->handle < 0 || info->handle >= maxDevices)
-    return Status::failure(Code::Unsupported, "device " + std::to_string(ordinal) +
-                                                  " exceeds the limit of 64 devices");
+    return Status::failure(Code::Unsupported, "a device must be one of the first " +
+                                                  std::to_string(maxDevices) + ", but got device " +
+                                                  std::to_string(ordinal));
   if (Status status = checkSupport({info->major, info->minor, 0}); !status)
     return status;
   ContextScope scope(driver);
@@ -416,12 +414,13 @@ Status Operation::Impl::notPrepared(cuda::Stream stream) const {
   int capturing = cuda::CaptureNone;
   if (cuda::Result result = driver.cuStreamIsCapturing(stream, &capturing))
     return driver.check(result, "cuStreamIsCapturing", "ask whether the stream is captured");
-  std::string message = std::string(kind()) + " '" + name + "' is not prepared for this device";
+  const std::string what = std::string(kind()) + " '" + name + "'";
   if (capturing != cuda::CaptureNone)
     return Status::failure(Code::NotPrepared,
-                           message + ", and the stream is being captured; call prepare before the "
-                                     "capture begins");
-  return Status::failure(Code::NotPrepared, message + "; call prepare before run");
+                           what + " is not prepared for this device, and the stream is being "
+                                  "captured; call prepare before the capture begins");
+  return Status::failure(Code::NotPrepared,
+                         what + " is not prepared for this device; call prepare before run");
 }
 
 /// Why no form of the device accepts the arguments.
@@ -533,8 +532,10 @@ Status Operation::Impl::chooseForm(const PreparedDevice &device, const ExprInput
                                  std::to_string(needed) + " bytes, but got " +
                                  std::to_string(workspace ? workspaceBytes : 0));
     if (needed && workspace % workspaceAlignment != 0)
-      return Status::failure(Code::InvalidArgument, "the workspace of program '" + name +
-                                                        "' must be aligned to 256 bytes");
+      return Status::failure(Code::InvalidArgument,
+                             "the workspace of program '" + name + "' must be aligned to 256 " +
+                                 "bytes, but got an address with the remainder " +
+                                 std::to_string(workspace % workspaceAlignment));
     Result<const Step *> rejected =
         form.choose(inputs, chosen.views.get(), contract->size(), chosen.choices, chosen.passed);
     if (!rejected)

@@ -86,6 +86,9 @@ struct Operation::Impl {
   Status checkCommonConditions(const ExprInputs &inputs) const;
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
                 bool checksIndices) const;
+  /// There is no kernel or program of this name, or none with these parameters.
+  Status unknownName() const;
+  Status missingVariant() const;
   Status missing(const std::string &reason, const std::string &arch) const {
     return Status::failure(Code::MissingVariant, reason + "; compile it with: " +
                                                      bundle->compileCommand(name, params, arch));
@@ -110,6 +113,9 @@ struct Operation::Impl {
   Status launchForm(const PreparedForm &form, const ExprInputs &inputs, const Argument *views,
                     uint64_t workspaceEnd, const Choice *choices, cuda::Stream stream) const;
 };
+
+/// Whether one of the two lists has each wanted value.
+bool haveParams(const Params &have, const Params &more, const Params &wanted);
 
 } // namespace tilewright::runtime
 

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What an operation would launch, by the functions that a run uses to choose it.
+// What an operation would launch, by the functions that a run uses to choose it; and what its
+// bundle has instead of a missing variant.
 
 #include "runtime/OperationImpl.h"
 
@@ -86,6 +87,61 @@ Result<RunReport> Operation::Impl::report(const PreparedDevice &device,
       report.determinism = launch.determinism;
   }
   return report;
+}
+
+/// A list of different texts for a message.
+static std::string listOf(const std::vector<std::string> &texts, const char *between,
+                          size_t limit) {
+  std::vector<std::string> different;
+  for (const std::string &text : texts)
+    if (std::find(different.begin(), different.end(), text) == different.end())
+      different.push_back(text);
+  std::string list;
+  for (size_t i = 0; i < different.size() && i < limit; ++i)
+    list += (i ? between : "") + different[i];
+  if (different.size() > limit)
+    list += " and " + std::to_string(different.size() - limit) + " more";
+  return list.empty() ? "none" : list;
+}
+
+Status Operation::Impl::unknownName() const {
+  std::vector<std::string> names;
+  for (const ProgramSpec &each : bundle->manifest().programs)
+    names.push_back("'" + each.name + "'");
+  for (const KernelSpec &each : bundle->manifest().kernels)
+    names.push_back("'" + each.name + "'");
+  return Status::failure(Code::MissingVariant, "'" + bundle->name() +
+                                                   "' has no kernel or program '" + name +
+                                                   "', but has " + listOf(names, ", ", 8));
+}
+
+Status Operation::Impl::missingVariant() const {
+  // Of each variant, what is not as wanted.
+  std::vector<std::string> others;
+  auto add = [&](const Params &have, const Params &more) {
+    std::string text;
+    for (const auto &wanted : params) {
+      if (haveParams(have, more, {wanted}))
+        continue;
+      std::string value = "no " + wanted.first;
+      for (const Params *list : {&have, &more})
+        for (const auto &param : *list)
+          if (param.first == wanted.first)
+            value = toString({param});
+      text += (text.empty() ? "" : ", ") + value;
+    }
+    others.push_back(text);
+  };
+  for (const ProgramSpec &each : bundle->manifest().programs)
+    if (each.name == name)
+      for (const FormSpec &form : each.forms)
+        add(each.params, form.params);
+  for (const KernelSpec &each : bundle->manifest().kernels)
+    if (each.name == name)
+      add(each.params, {});
+  return missing("'" + bundle->name() + "' has no variant of '" + name + "' for " +
+                     toString(params) + ", but has " + listOf(others, ", or ", 3),
+                 /*arch=*/""); // for the targets that tilewrightc chooses
 }
 
 Result<RunReport> Operation::report(const Argument *const *arguments, size_t numArguments,

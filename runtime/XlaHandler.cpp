@@ -101,7 +101,10 @@ static bool makeView(const Buffer &buffer, const Call::Operand &operand, BufferV
                 " of XLA, which no kernel takes; convert it");
   if (operand.isPairs) {
     if (buffer.type != U32 || rank == 0 || extents[rank - 1] % 2 != 0)
-      return fail("must have an even number of u32 in a row, the halves of i64");
+      return fail("must have an even number of u32 in a row, the halves of i64, but got " +
+                  (buffer.type != U32 ? "type " + std::to_string(int(buffer.type)) + " of XLA"
+                   : rank == 0        ? "rank 0"
+                                      : std::to_string(extents[rank - 1])));
     extents[rank - 1] /= 2;
   }
   int64_t stride = 1;
@@ -112,7 +115,8 @@ static bool makeView(const Buffer &buffer, const Call::Operand &operand, BufferV
   for (unsigned i = 0; i < rank; ++i) {
     unsigned from = operand.order.empty() ? i : operand.order[i];
     if (from >= rank)
-      return fail("has no dimension " + std::to_string(from) + " of the order of the call");
+      return fail("must have each dimension of the order of the call, but has rank " +
+                  std::to_string(rank) + " and no dimension " + std::to_string(from));
     result.extents[i] = extents[from];
     result.strides[i] = strides[from];
   }
@@ -184,7 +188,9 @@ static bool execute(const CallFrame &frame, Failure &failure, Error *&ownError) 
     const Values &values = isResult ? frame.results : frame.arguments;
     int64_t at = isResult ? i - numOperands : i;
     if (values.types[at] != BufferType)
-      return fail(InvalidArgument, "operands and results must be buffers");
+      return fail(InvalidArgument, "operands and results must be buffers, but got kind " +
+                                       std::to_string(int(values.types[at])) + " of XLA at " +
+                                       std::to_string(i));
     const auto &buffer = *static_cast<const Buffer *>(values.values[at]);
     if (i == numNamed) {
       workspace = buffer.data;

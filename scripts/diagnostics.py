@@ -53,6 +53,8 @@ AREAS = {
     "runtime/Distributed": "Attention over several GPUs",
     "passes/Conversion": "The pass `convert-tgpu-to-nvvm`",
 }
+# A message with one of these words, then ": …", ends with the cause.
+FAILURES = "cannot|could not|bad|malformed|rejects?|failed|has no|no variant|not valid|not"
 INTRODUCTION = """\
 # Diagnostics
 
@@ -103,7 +105,8 @@ def parts_of(text):
         rule, found = match[1].rstrip(" ,"), match[2]
     elif match := re.match(r"(.*\S), which (must (?!not\b).*)$", text):    # the finding comes first
         rule, found = match[2], match[1]
-    elif match := re.match(r"(.*\bcannot be [^:]*): (…)$", text):    # the cause, which is an error of its own
+    # The cause at the end, which is an error of its own, or of the system.
+    elif match := re.match(rf"(.*\b(?:{FAILURES})\b.*?): (…)$", text):
         rule, found = match[1], match[2]
     whole = found or rule
     before, semicolon, after = whole.rpartition("; ")

@@ -54,7 +54,8 @@ Expr Expr::call(Function function, std::vector<Expr> operands) {
 Result<Expr> Expr::call(const std::string &function, std::vector<Expr> operands) {
   std::optional<Function> found = findFunction(function);
   if (!found)
-    return Status::failure(Code::BadBundle, "unknown function '" + function + "' in an expression");
+    return Status::failure(
+        Code::BadBundle, "the functions of expressions must be known, but got '" + function + "'");
   unsigned arity = rowOf(*found).arity;
   if (operands.size() != arity)
     return Status::failure(Code::BadBundle, "function '" + function + "' of an expression takes " +

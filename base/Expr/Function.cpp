@@ -92,15 +92,15 @@ CallKind checkCall(Function function, const Kind *operands) {
   auto expect = [&](Kind wanted, Kind kind, unsigned count) -> CallKind {
     for (unsigned i = 0; i < count; ++i)
       if (!fits(operands[i], wanted))
-        return reject("applies " + quoted(function) + " to a value of kind " + nameOf(i) +
-                      "; it takes kind " + std::string(kindName(wanted)));
+        return reject("must apply " + quoted(function) + " to a value of kind " +
+                      std::string(kindName(wanted)) + ", but got " + nameOf(i));
     return {kind, {}};
   };
   auto expectSame = [&](unsigned i, unsigned j, Kind kind) -> CallKind {
     if (fits(operands[i], operands[j]) || operands[j] == Kind::Name)
       return {kind, {}};
-    return reject("applies " + quoted(function) + " to values of different kinds, " + nameOf(i) +
-                  " and " + nameOf(j));
+    return reject("must apply " + quoted(function) + " to values of one kind, but got " +
+                  nameOf(i) + " and " + nameOf(j));
   };
   switch (function) {
   case Function::Equal:

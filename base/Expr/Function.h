@@ -84,8 +84,8 @@ constexpr bool isComparison(Function function) {
 /// 0: a comparison, 1: a sum, 2: a product, 3: needs no parentheses.
 int precedenceOf(Function function);
 
-/// The kind of a call's value, or the error in its operands: "applies '+' to a value of kind flag;
-/// it takes kind int".
+/// The kind of a call's value, or the error in its operands: "must apply '+' to a value of kind
+/// int, but got flag".
 struct CallKind {
   Kind kind = Kind::Integer;
   std::string rejection; ///< empty: none

@@ -116,7 +116,7 @@ Result<NpyArray> readFrom(const Source &source) {
       "shape " + printNpyShape(header->shape) + " of " + std::string(npyTypeName(header->type));
   std::optional<int64_t> count = checkedNumElements(header->shape, int64_t(width));
   if (!count)
-    return Status::failure(described + " exceeds the size of a file");
+    return Status::failure("the data must have at most 2^63 - 1 bytes, but got " + described);
 
   size_t needed = size_t(*count) * width;
   NpyArray array;
@@ -128,8 +128,8 @@ Result<NpyArray> readFrom(const Source &source) {
                            std::to_string(array.bytes.size()));
   uint8_t extra;
   if (source(&extra, 1) != 0)
-    return Status::failure("bytes follow the data: " + described + " needs only " +
-                           std::to_string(needed) + " bytes");
+    return Status::failure("the file must end behind the " + std::to_string(needed) +
+                           " bytes of the data, but got more behind " + described);
 
   if (header->isBigEndian && width > 1)
     swapBytes(array.bytes, width);
@@ -244,8 +244,9 @@ Result<NpyKind> tilewright::inspectNpy(const std::string &path) {
 Status tilewright::writeNpy(const std::string &path, const NpyArray &array) {
   std::optional<int64_t> count = checkedNumElements(array.shape, int64_t(byteWidth(array.type)));
   if (!count || size_t(*count) * byteWidth(array.type) != array.bytes.size())
-    return Status::failure(path + ": the array's bytes do not match its shape " +
-                           printNpyShape(array.shape));
+    return Status::failure(path + ": the array must have the bytes of its shape " +
+                           printNpyShape(array.shape) + ", but got " +
+                           std::to_string(array.bytes.size()));
 
   // The data begin at a multiple of 64 bytes: magic, version, length, header, spaces, newline.
   std::string header = printNpyHeader(array.type, array.shape);
@@ -253,7 +254,9 @@ Status tilewright::writeNpy(const std::string &path, const NpyArray &array) {
   header.append(63 - (begin + header.size()) % 64, ' ');
   header += '\n';
   if (header.size() > 0xffff)
-    return Status::failure(path + ": the shape has too many dimensions for an .npy file");
+    return Status::failure(path + ": the header must have at most 65535 bytes, but got " +
+                           std::to_string(header.size()) + ", for a shape of " +
+                           std::to_string(array.shape.size()) + " dimensions");
   std::string prefix(magic);
   prefix += {'\x01', '\x00', char(header.size() & 0xff), char(header.size() >> 8)};
   prefix += header;

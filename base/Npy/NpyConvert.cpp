@@ -4,6 +4,7 @@
 // Converts between the types of files and the element types of kernels.
 
 #include "base/Npy/Npy.h"
+#include "base/Npy/NpyHeader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -141,9 +142,9 @@ Status convertIntegers(NpyType from, const uint8_t *in, ElementType to, uint8_t 
     Integer value = integerAt(from, in, i);
     uint64_t limit = !value.isNegative ? largest : to == ElementType::I1 ? 0 : largest + 1;
     if (value.magnitude > limit)
-      return Status::failure("element " + std::to_string(i) + " is outside the range of " +
-                             std::string(elementTypeName(to)) + ": " +
-                             (value.isNegative ? "-" : "") + std::to_string(value.magnitude));
+      return Status::failure("element " + std::to_string(i) + " must be in the range of " +
+                             std::string(elementTypeName(to)) + ", but got " +
+                             std::string(value.isNegative, '-') + std::to_string(value.magnitude));
     uint64_t bits = value.isNegative ? -value.magnitude : value.magnitude;
     std::memcpy(out + i * width, &bits, width); // the low bytes, on little-endian machines
   }
@@ -155,7 +156,8 @@ Status convertIntegers(NpyType from, const uint8_t *in, ElementType to, uint8_t 
 Status tilewright::convertFromNpy(const NpyArray &array, ElementType type, void *out) {
   size_t n = size_t(array.numElements());
   if (array.bytes.size() != n * byteWidth(array.type))
-    return Status::failure("the array's bytes do not match its shape");
+    return Status::failure("the array must have the " + std::to_string(n * byteWidth(array.type)) +
+                           " bytes of its shape, but got " + std::to_string(array.bytes.size()));
   auto *to = static_cast<uint8_t *>(out);
   const uint8_t *from = array.bytes.data();
   if (std::optional<ElementType> floatType = floatTypeOf(array.type)) {
@@ -178,7 +180,9 @@ Result<NpyArray> tilewright::convertToNpy(ElementType type, const void *elements
   array.type = npyTypeOf(type);
   std::optional<int64_t> count = checkedNumElements(shape, int64_t(byteWidth(array.type)));
   if (!count)
-    return Status::failure("the shape has a negative size or too many elements");
+    return Status::failure("the sizes of a shape must be positive or 0, with a product in 64 bits, "
+                           "but got " +
+                           printNpyShape(shape));
   size_t n = size_t(*count);
   array.shape = std::move(shape);
   array.bytes.resize(n * byteWidth(array.type));

@@ -49,12 +49,11 @@ public:
     skipSpaces();
     if (!rest.empty())
       return failure("no text may follow the header's dictionary, but got " + quoted(rest));
-    if (!hasType)
-      return failure("the header has no key 'descr'");
-    if (!hasOrder)
-      return failure("the header has no key 'fortran_order'");
-    if (!hasShape)
-      return failure("the header has no key 'shape'");
+    for (auto [has, key] : {std::pair(hasType, "descr"), std::pair(hasOrder, "fortran_order"),
+                            std::pair(hasShape, "shape")})
+      if (!has)
+        return failure(std::string("the header must have the key '") + key +
+                       "', but has none of this name");
     return header;
   }
 
@@ -105,7 +104,7 @@ private:
       return failure("the header's keys are 'descr', 'fortran_order' and 'shape', but got " +
                      quoted(*key));
     if (*seen)
-      return failure("the header has the key " + quoted(*key) + " twice");
+      return failure("the keys of the header must differ, but got " + quoted(*key) + " twice");
     *seen = true;
     if (seen == &hasType)
       return parseType();
@@ -149,7 +148,8 @@ private:
       return failure("'shape' must be a tuple of integers, but got " + quoted(rest));
     while (!take(')')) {
       if (header.shape.size() == maxRank)
-        return failure("an array has at most " + std::to_string(maxRank) + " dimensions");
+        return failure("'shape' must have at most " + std::to_string(maxRank) + " sizes, but got " +
+                       quoted(before));
       bool isNegative = take('-');
       skipSpaces();
       if (rest.empty() || rest[0] < '0' || rest[0] > '9')
@@ -158,7 +158,7 @@ private:
       for (; !rest.empty() && rest[0] >= '0' && rest[0] <= '9'; rest.remove_prefix(1))
         if (__builtin_mul_overflow(size, 10, &size) ||
             __builtin_add_overflow(size, rest[0] - '0', &size))
-          return failure("a size in 'shape' is beyond 64 bits: " + quoted(before));
+          return failure("the sizes in 'shape' must be in 64 bits, but got " + quoted(before));
       if (isNegative && size != 0)
         return failure("the sizes in 'shape' must not be negative, but got -" +
                        std::to_string(size));

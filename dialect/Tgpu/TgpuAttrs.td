@@ -171,7 +171,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
     - `late_products`: with 1, and with two scratch buffers, a product of what all warps wrote is issued in the next
       iteration, so that warpgroups need not meet in each iteration (`tgpu-delay-products`).
 
-    Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
+    Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16,
+    store_buffers = 2>`
   }];
   let parameters = (ins "int64_t":$load_registers, "int64_t":$compute_registers,
                         DefaultValuedParameter<"int64_t", "0">:$group,

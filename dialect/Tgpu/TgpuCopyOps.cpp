@@ -4,6 +4,7 @@
 // Copies between global memory, shared memory and registers: verifiers.
 
 #include "dialect/Tgpu/TgpuVerify.h"
+#include "dialect/Tile/Origin.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -44,7 +45,8 @@ LogicalResult AtomicAddOp::verify() {
 
 template <typename Op> static LogicalResult verifyTurn(Op op) {
   if (!op->template getParentOfType<RolesOp>())
-    return op.emitOpError("is allowed only inside a role");
+    return op.emitOpError() << "must be inside a role of a tgpu.roles, but got it in '"
+                            << op->getParentOp()->getName() << "'";
   if (failed(verifyFeature(op, Feature::Tma)))
     return failure();
   return tile::verifyTurn(op, op.getTurns().getType(), op.getIndices(), op.getStaticIndices());
@@ -143,10 +145,14 @@ static LogicalResult verifyBoxes(Op op, int64_t groups = 1, bool isOfPages = fal
                                  : op.getBegin() || op.getSize() ? " with one of them"
                                                                  : " without them");
   if ((map.leavesOutFirst() || isOfPages) && !startsWithZero(indices, staticIndices)) {
-    InFlightDiagnostic diagnostic = op->emitOpError() << "first index must be 0, since ";
+    std::string first = staticIndices.empty() || ShapedType::isDynamic(staticIndices[0])
+                            ? "a value that is no constant"
+                            : std::to_string(staticIndices[0]);
     if (isOfPages)
-      return diagnostic << "the rows determine the pages";
-    return diagnostic << map << " omits that dimension";
+      return op->emitOpError()
+             << "first index must be 0, since the rows determine the pages, but got " << first;
+    return op->emitOpError() << "first index must be 0, since " << map
+                             << " omits that dimension, but got " << first;
   }
   int64_t columns = box.back(), rows = 1;
   for (int64_t extent : box.drop_back())
@@ -178,8 +184,13 @@ LogicalResult TmaLoadOp::verify() {
     return verifyBoxes(*this);
   auto paged = getPages().getDefiningOp<tile::PagedOp>();
   auto definition = getMap().getDefiningOp<TensorMapOp>();
-  if (!paged || !definition || paged.getPool() != definition.getView())
-    return emitOpError("must be of a 'tile.paged' whose pool is the view of its map");
+  if (!paged)
+    return emitOpError("pages must be the result of tile.paged, but got ")
+           << tile::describeOrigin(getPages());
+  if (!definition || paged.getPool() != definition.getView())
+    return emitOpError(
+               "pages must be of the pool that is the view of its map, but got a map that is ")
+           << (definition ? "over another view" : tile::describeOrigin(getMap()));
   auto map = cast<TensorMapType>(getMap().getType());
   if (map.getRagged() != 1)
     return emitOpError() << "needs a tensor map that is ragged along dimension 1, the rows of a "
@@ -187,8 +198,8 @@ LogicalResult TmaLoadOp::verify() {
                          << map;
   int64_t rows = map.getBox()[1], together = paged.getRowsTogether();
   if (together > 0 && together % rows != 0)
-    return emitOpError() << "copies boxes of " << rows << " rows, but only " << together
-                         << " are known to lie in one page";
+    return emitOpError() << "boxes must have a divisor of the " << together
+                         << " rows that are known to lie in one page, but got " << rows << " rows";
   return verifyBoxes(*this, 1, /*isOfPages=*/true);
 }
 

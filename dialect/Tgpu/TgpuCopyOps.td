@@ -20,7 +20,8 @@ def Tgpu_LoadOp : Tgpu_Op<"load", [AttrSizedOperandSegments]> {
 
     Example:
     ```mlir
-    %x = tgpu.load %bias[%b, %h, %m, %n] : !tile.view<[?, ?, ?, ?], f32> -> tensor<128x64xf32, #tgpu.mma<4, 1>>
+    %x = tgpu.load %bias[%b, %h, %m, %n]
+        : !tile.view<[?, ?, ?, ?], f32> -> tensor<128x64xf32, #tgpu.mma<4, 1>>
     ```
   }];
   let arguments = (ins Arg<Tgpu_View, "", Tgpu_ReadsGlobal>:$view, Variadic<I32>:$indices,
@@ -65,7 +66,8 @@ def Tgpu_AtomicAddOp : Tgpu_Op<"atomic_add", [AttrSizedOperandSegments]> {
     Preconditions, postconditions, errors: those of `tile.atomic_add`, and (error) a layout for a number of warps other
     than that which executes the operation.
 
-    Example: `tgpu.atomic_add %dq, %acc[%b, %h, %m, 0] : tensor<...>, !tile.view<[?, ?, ?, 64], f32>`
+    Example: `tgpu.atomic_add %dq, %acc[%b, %h, %m, 0]
+    : tensor<...>, !tile.view<[?, ?, ?, 64], f32>`
   }];
   let arguments = (ins Tgpu_RegisterTile:$value, Arg<Tgpu_View, "", Tgpu_AccessesGlobal>:$view,
                        Variadic<I32>:$indices,
@@ -123,7 +125,8 @@ def Tgpu_WriteSharedOp : Tgpu_Op<"write"> {
     Postconditions: other threads see the tile after a `tgpu.sync` or an arrival; wgmma and TMA see it only if a fence
     precedes that.
 
-    Example: `tgpu.write %ds, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>`
+    Example: `tgpu.write %ds, %buffer
+    : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>`
 
     Errors:
     - a shape (transposed where asked for) or element type other than the buffer's
@@ -151,7 +154,8 @@ def Tgpu_CopyAsyncOp : Tgpu_Op<"copy_async"> {
 
     Example:
     ```mlir
-    tgpu.copy_async %k[%b, %h, %n, 0], %slot : !tile.view<[?, ?, ?, 64], bf16>, !tgpu.shared<128x64xbf16, b128>
+    tgpu.copy_async %k[%b, %h, %n, 0], %slot
+        : !tile.view<[?, ?, ?, 64], bf16>, !tgpu.shared<128x64xbf16, b128>
     ```
 
     Errors: those of `tile.load`
@@ -210,7 +214,8 @@ def Tgpu_TensorMapOp : Tgpu_Op<"tensor_map", [Pure, HasParent<"KernelOp">]> {
 
     Postconditions: one argument may have several maps, of different boxes.
 
-    Example: `%k_map = tgpu.tensor_map %k : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x128x64xbf16, b128>`
+    Example: `%k_map = tgpu.tensor_map %k
+    : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x128x64xbf16, b128>`
 
     Errors:
     - a view that is neither an argument of the kernel nor a capture
@@ -245,7 +250,8 @@ def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [AttrSizedOperandSegments]> {
     Example:
     ```mlir
     tgpu.tma_load %k_map[%b, %h, %n, 0], %slot, %k_full[%use]
-         : !tgpu.tensor_map<1x1x128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>, !tgpu.barriers<3>
+         : !tgpu.tensor_map<1x1x128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>,
+             !tgpu.barriers<3>
     ```
 
     Errors:

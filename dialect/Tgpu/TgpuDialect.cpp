@@ -159,7 +159,9 @@ LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, At
                        << parent;
   if (operand == MatrixOperand::A)
     return success();
-  return emitError() << "operand b of wgmma must be in shared memory and has no register layout";
+  return emitError()
+         << "operand b of wgmma must be in shared memory, but got a register layout; use "
+            "a shared buffer";
 }
 
 LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {
@@ -378,7 +380,8 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
                          << extent;
     bytes *= extent;
     if (bytes > limit)
-      return emitError() << "a shared buffer must have at most " << limit << " bytes";
+      return emitError() << "a shared buffer must have at most " << limit << " bytes, but got "
+                         << bytes << (extent == shape.back() ? "" : " or more");
   }
   int64_t rowBytes = getElementBits(elementType) / 8 * shape.back();
   int64_t width = layout::panelBytes(swizzle);

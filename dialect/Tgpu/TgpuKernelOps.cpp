@@ -163,13 +163,14 @@ LogicalResult KernelOp::verify() {
       return emitOpError() << "argument " << getArgNames()[i]
                            << " must be a view or a scalar, but got " << argument.getType();
     else if (getArgOptional()[i] && !isa<tile::ViewType>(argument.getType()))
-      return emitOpError() << "only views can be optional, but argument " << getArgNames()[i]
-                           << " is of type " << argument.getType();
+      return emitOpError() << "argument " << getArgNames()[i]
+                           << " must be a view to be optional, but got " << argument.getType();
   llvm::SmallPtrSet<Attribute, 16> names;
   for (ArrayAttr list : {getArgNames(), getGridNames()})
     for (Attribute name : list)
       if (!names.insert(name).second)
-        return emitOpError() << "has two arguments or grid ids of the name " << name;
+        return emitOpError() << "names of arguments and grid ids must differ, but got " << name
+                             << " twice";
   if (getGrid().empty())
     return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single block");
   for (BlockArgument id : getGridIds())
@@ -212,7 +213,8 @@ LogicalResult KernelOp::verifyRegions() {
   }
   constexpr int64_t most = Target::namedBarriers - 1; // number 0 is the barrier of the whole block
   if (barriers > most)
-    return emitOpError() << "uses " << barriers << " named barriers, but a block has " << most;
+    return emitOpError() << "must have at most the " << most
+                         << " named barriers of a block, but got " << barriers;
   return verifyResources(*this);
 }
 
@@ -270,7 +272,7 @@ LogicalResult RolesOp::verify() {
   for (auto [name, roleWarps, roleRegisters] :
        llvm::zip_equal(getNames(), getWarps(), getRegisters())) {
     if (!seen.insert(name).second)
-      return emitOpError() << "has two roles of the name " << name;
+      return emitOpError() << "names of roles must differ, but got " << name << " twice";
     if (roleWarps < 1 || roleWarps > 32)
       return emitOpError() << "role " << name << " needs 1 to 32 warps, but got " << roleWarps;
     if (roleRegisters &&
@@ -281,9 +283,9 @@ LogicalResult RolesOp::verify() {
                            << " to " << Target::mostRoleRegisters << ", but got " << roleRegisters;
     // Warps 4 g to 4 g + 3 are a warpgroup, whichever roles they belong to.
     if (warps % Target::warpsOfGroup != 0 && roleRegisters != groupRegisters)
-      return emitOpError() << "roles that share a warpgroup must have the same registers, but role "
-                           << name << " shares one with a role of " << groupRegisters
-                           << " registers";
+      return emitOpError() << "roles that share a warpgroup must have the same registers, but got "
+                           << roleRegisters << " for role " << name << " and " << groupRegisters
+                           << " for the one before it";
     groupRegisters = roleRegisters;
     warps += roleWarps;
     registers += roleWarps * 32 * roleRegisters;
@@ -300,9 +302,9 @@ LogicalResult RolesOp::verify() {
   // A role that asks for more than the others gave back waits for ever.
   int64_t atEntry = Target::getRegistersAtEntry(warps), available = atEntry * Target::lanes * warps;
   if (registers > available)
-    return emitOpError() << "roles use " << registers << " registers, but a block of " << warps
-                         << " warps is launched with " << available << ", " << atEntry
-                         << " per thread";
+    return emitOpError() << "roles must use at most the " << available
+                         << " registers with which a block of " << warps << " warps is launched, "
+                         << atEntry << " per thread, but got " << registers;
   return success();
 }
 
@@ -321,8 +323,9 @@ static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> planned
   const int64_t limit = Target::getMostShared();
   if (offset <= limit - end || !planned)
     return success();
-  return op->emitOpError() << "at offset " << offset << " ends beyond the " << limit
-                           << " bytes of shared memory";
+  return op->emitOpError() << "must end in the " << limit
+                           << " bytes of shared memory, but got offset " << offset << " and " << end
+                           << " bytes";
 }
 
 LogicalResult AllocOp::verify() {
@@ -344,7 +347,8 @@ static LogicalResult verifyTileBuffer(Operation *op, Value buffer) {
 
 LogicalResult TakeTileOp::verify() {
   if (!(*this)->getParentOfType<RolesOp>())
-    return emitOpError("is allowed only inside a role");
+    return emitOpError() << "must be inside a role of a tgpu.roles, but got it in '"
+                         << (*this)->getParentOp()->getName() << "'";
   return getBuffer() ? verifyTileBuffer(*this, getBuffer()) : success();
 }
 
@@ -362,7 +366,8 @@ static LogicalResult verifyWords(Operation *op, Value buffer, int64_t count) {
 
 LogicalResult PublishOp::verify() {
   if (!(*this)->getParentOfType<RolesOp>())
-    return emitOpError("is allowed only inside a role");
+    return emitOpError() << "must be inside a role of a tgpu.roles, but got it in '"
+                         << (*this)->getParentOp()->getName() << "'";
   return verifyWords(*this, getBuffer(), static_cast<int64_t>(getValues().size()));
 }
 
@@ -373,17 +378,20 @@ LogicalResult ReceiveOp::verify() {
 LogicalResult GridExtentOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();
   if (!kernel)
-    return emitOpError("must be inside a tgpu.kernel");
+    return emitOpError() << "must be inside a tgpu.kernel, but got it in '"
+                         << (*this)->getParentOp()->getName() << "'";
   int64_t dim = getDim(), rank = kernel.getGrid().size();
   if (dim >= 0 && dim < rank)
     return success();
-  return emitOpError() << "reads extent " << dim << " of a grid of rank " << rank;
+  return emitOpError() << "extent must be one of the " << rank
+                       << " of the grid, from 0 on, but got " << dim;
 }
 
 LogicalResult ShareOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();
   if (!kernel)
-    return emitOpError("must be inside a tgpu.kernel");
+    return emitOpError() << "must be inside a tgpu.kernel, but got it in '"
+                         << (*this)->getParentOp()->getName() << "'";
   if (kernel.getGrid().size() == 1)
     return success();
   return emitOpError() << "needs a grid of one dimension, but got " << kernel.getGrid().size();

@@ -288,7 +288,8 @@ def Tgpu_SlotOp : Tgpu_Op<"slot", [Pure]> {
     Examples:
     ```mlir
     %k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, <128x64xbf16, b128>>
-    %out = tgpu.slot %ds_ring[%c0] : !tgpu.ring<2, <128x128xbf16, b128>> as !tgpu.shared<128x64xbf16, b128>
+    %out = tgpu.slot %ds_ring[%c0]
+        : !tgpu.ring<2, <128x128xbf16, b128>> as !tgpu.shared<128x64xbf16, b128>
     ```
 
     Errors:

@@ -92,7 +92,8 @@ static FailureOr<Extents> verifyShapes(Operation *op, ArrayRef<int64_t> a, bool 
                                        ArrayRef<int64_t> b, bool transposeB,
                                        ArrayRef<int64_t> result) {
   if (a.size() != 2 || b.size() != 2 || result.size() != 2)
-    return op->emitOpError("requires tiles of rank 2");
+    return op->emitOpError() << "requires tiles of rank 2, but got ranks " << a.size() << ", "
+                             << b.size() << " and " << result.size();
   Extents extents{a[transposeA], b[!transposeB], a[!transposeA]};
   if (b[transposeB] != extents.k || result[0] != extents.m || result[1] != extents.n)
     return op->emitOpError() << "shapes must multiply, but got " << a[0] << "x" << a[1]
@@ -191,7 +192,8 @@ LogicalResult WgmmaOp::verify() {
                               "have the layout of the result's operand a, but got "
                            << getA().getType();
     if (getTransposeA())
-      return emitOpError("operand a in registers cannot be transposed");
+      return emitOpError() << "operand a must be in shared memory to be transposed, but got "
+                           << getA().getType();
     aShape = tile.getShape();
   }
   bool transposes = getTransposeA() || !getTransposeB();
@@ -220,10 +222,10 @@ LogicalResult WgmmaWaitOp::verify() {
   if (getPending() > 7)
     return emitOpError() << "may leave 0 to 7 groups pending, but got "
                          << static_cast<int64_t>(getPending());
-  bool matches = getTiles().size() == getResults().size();
-  for (auto [tile, result] : llvm::zip(getTiles(), getResults()))
-    matches = matches && cast<PendingType>(tile.getType()).getTile() == result.getType();
-  if (!matches)
-    return emitOpError("must return the types of its tiles");
+  auto tiles = llvm::map_to_vector(
+      getTiles().getTypes(), [](Type type) -> Type { return cast<PendingType>(type).getTile(); });
+  if (TypeRange(tiles) != TypeRange(getResultTypes()))
+    return emitOpError("must return the types of its tiles, (")
+           << TypeRange(tiles) << "), but got (" << TypeRange(getResultTypes()) << ")";
   return verifyWarps(*this);
 }

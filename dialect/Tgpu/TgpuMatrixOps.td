@@ -53,7 +53,8 @@ def Tgpu_ColumnsOp : Tgpu_Op<"columns", [Pure]> {
 
     Example:
     ```mlir
-    %right = tgpu.columns 64 of %acc : tensor<64x128xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.wgmma<1>>
+    %right = tgpu.columns 64 of %acc
+        : tensor<64x128xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.wgmma<1>>
     ```
 
     Errors:
@@ -112,8 +113,10 @@ def Tgpu_RaiseMaxOp : Tgpu_Op<"raise_max", [Pure]> {
     ```mlir
     %new = tgpu.raise_max %old by %lag to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>>
          -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
-    %new = tgpu.raise_max %old by %lag to %s plus %terms times %scale : tensor<128x64xf32, #tgpu.wgmma<2>>,
-         tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+    %new = tgpu.raise_max %old by %lag to %s plus %terms times %scale
+        : tensor<128x64xf32, #tgpu.wgmma<2>>,
+         tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+             -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
     ```
 
     Errors:
@@ -146,7 +149,8 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
     Example:
     ```mlir
     %s = tgpu.mma %a, %b, %acc : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>,
-         tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<128x64xf32, #tgpu.mma<4, 1>>
+         tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+             -> tensor<128x64xf32, #tgpu.mma<4, 1>>
     ```
 
     Errors:
@@ -175,7 +179,8 @@ def Tgpu_FmaDotOp : Tgpu_Op<"fma_dot"> {
 
     Example:
     ```mlir
-    %s = tgpu.fma_dot %q, %k transpose_b, %acc : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none>
+    %s = tgpu.fma_dot %q, %k transpose_b, %acc
+        : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none>
          -> tensor<64x64xf32, #tgpu.mma<4, 1>>
     ```
 
@@ -209,10 +214,12 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
 
     Example:
     ```mlir
-    %s = tgpu.wgmma %q, %k transpose_b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>
+    %s = tgpu.wgmma %q, %k transpose_b
+        : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>
          -> tensor<128x128xf32, #tgpu.wgmma<2>>
     %o1 = tgpu.wgmma %p, %v, %o : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>,
-          !tgpu.shared<128x64xbf16, b128>, tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.wgmma<2>>
+          !tgpu.shared<128x64xbf16, b128>, tensor<128x64xf32, #tgpu.wgmma<2>>
+              -> tensor<128x64xf32, #tgpu.wgmma<2>>
     ```
 
     Errors:

@@ -4,6 +4,7 @@
 // Barriers and fences: verifiers.
 
 #include "dialect/Tgpu/TgpuVerify.h"
+#include "dialect/Tile/Origin.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -17,7 +18,8 @@ LogicalResult AllocBarriersOp::verify() {
   if (offset < 0 || offset % 8 != 0)
     return emitOpError() << "offset of barriers must be a multiple of 8 bytes, but got " << offset;
   if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("must be outside of roles: every warp must wait for the initialization");
+    return emitOpError("must be outside of roles, since every warp must wait for the "
+                       "initialization, but got it in a role");
   return success();
 }
 
@@ -78,10 +80,12 @@ LogicalResult NamedBarrierOp::verify() {
 static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t warps) {
   auto declared = barrier.getDefiningOp<NamedBarrierOp>();
   if (!declared)
-    return op->emitOpError("barrier must be the result of tgpu.named_barrier");
+    return op->emitOpError("barrier must be the result of tgpu.named_barrier, but got ")
+           << tile::describeOrigin(barrier);
   int64_t expected = declared.getWarps();
   if (declared.getPerWarpgroup() && !isa<SyncOp>(op))
-    return op->emitOpError("must not use a barrier per warpgroup, which is for tgpu.sync only");
+    return op->emitOpError("barrier must be one of the whole role, but got a barrier per "
+                           "warpgroup, which is for tgpu.sync only");
   if (declared.getPerWarpgroup() && warps != expected)
     return op->emitOpError() << "must be executed by the " << expected
                              << " warps of its barrier per warpgroup, but got " << warps;
@@ -97,7 +101,7 @@ LogicalResult AnyOp::verify() {
   if (!element.isInteger(1))
     return emitOpError() << "requires a tile of i1, but got elements of " << element;
   if (!getBarrier() && (*this)->getParentOfType<RolesOp>())
-    return emitError("tgpu.any is not allowed inside a role without a named barrier of the role");
+    return emitOpError("must have a named barrier of the role inside a role, but got none");
   int64_t warps = getExecutingWarps(*this);
   if (getBarrier()) {
     if (failed(verifyParticipants(*this, getBarrier(), warps)))
@@ -136,12 +140,13 @@ LogicalResult TurnsOp::verify() {
 static LogicalResult verifyTurn(Operation *op, Value turns) {
   auto declared = turns.getDefiningOp<TurnsOp>();
   if (!declared)
-    return op->emitOpError("turns must be the result of tgpu.turns");
+    return op->emitOpError("turns must be the result of tgpu.turns, but got ")
+           << tile::describeOrigin(turns);
   int64_t warps = getExecutingWarps(op), warpgroups = declared.getWarpgroups();
   if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
-  return op->emitOpError() << "is for " << warpgroups << " warpgroups, but " << warps
-                           << " warps execute it";
+  return op->emitOpError() << "must be executed by the " << warpgroups
+                           << " warpgroups of its turns, but got " << warps << " warps";
 }
 
 LogicalResult TakeTurnOp::verify() { return verifyTurn(*this, getTurns()); }

@@ -72,7 +72,8 @@ def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
     The map takes two dimensions more than the view. For a view of rank 4, it therefore leaves out the first dimension,
     which is not the ragged one, and copies access element 0 of that dimension.
 
-    Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`, `!tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>`
+    Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`,
+    `!tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>`
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$box, "::mlir::Type":$elementType,
                         "::tilewright::layout::Swizzle":$swizzle,

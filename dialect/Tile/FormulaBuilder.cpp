@@ -138,11 +138,13 @@ public:
       return value ? SmallVector<Value>{value} : SmallVector<Value>();
     }
     if (node.kind == Node::List)
-      reject(node) << "a list of " << node.operands.size() << " formulas has no place where "
-                   << types.size() << " results are required";
+      reject(node) << "expected a formula or list of " << types.size()
+                   << (types.size() == 1 ? " result" : " results") << ", but got a list of "
+                   << node.operands.size();
     else
       reject(node) << "a formula with " << types.size()
-                   << " results must be a call, or a choice of calls or lists";
+                   << " results must be a call, or a choice of calls or lists, but got a formula "
+                      "with one result";
     return {};
   }
 

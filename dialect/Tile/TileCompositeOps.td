@@ -63,7 +63,8 @@ def Tile_TopKOp : Tile_Op<"top_k", [Pure]> {
 
     Example:
     ```mlir
-    %weights, %experts = tile.top_k %scores dim 1 : !tile.tile<[M, E], f32> -> !tile.tile<[M, K], f32>
+    %weights, %experts = tile.top_k %scores dim 1
+        : !tile.tile<[M, E], f32> -> !tile.tile<[M, K], f32>
     ```
 
     Errors:
@@ -93,7 +94,8 @@ def Tile_ConcatOp : Tile_Op<"concat", [Pure]> {
 
     Example:
     ```mlir
-    %x = tile.concat %left, %right dim 1 : !tile.tile<[M, D], T>, !tile.tile<[M, D], T> -> !tile.tile<[M, D2], T>
+    %x = tile.concat %left, %right dim 1
+        : !tile.tile<[M, D], T>, !tile.tile<[M, D], T> -> !tile.tile<[M, D2], T>
     ```
 
     Errors:

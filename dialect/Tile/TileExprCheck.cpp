@@ -235,8 +235,8 @@ private:
       if (failed(kind))
         return failure();
       if (*kind != ExprKind::Int && *kind != ExprKind::Name)
-        return error() << "applies '" << function << "' to a value of kind "
-                       << stringifyExprKind(*kind) << "; it takes kind int";
+        return error() << "must apply '" << function << "' to a value of kind int, but got "
+                       << stringifyExprKind(*kind);
     }
     return ExprKind::Flag;
   }
@@ -390,7 +390,7 @@ static LogicalResult verifyNoCycle(const Signature &signature) {
         continue;
       }
       InFlightDiagnostic diagnostic = signature.op->emitOpError()
-                                      << "defaults of parameters form a cycle: ";
+                                      << "defaults of parameters must not form a cycle, but got ";
       for (const Step &step : ArrayRef(path).drop_front(start->second))
         diagnostic << step.name << " -> ";
       return diagnostic << name;

@@ -528,7 +528,7 @@ LogicalResult ParamOp::verify() {
 
 LogicalResult CaptureOp::verify() {
   if (getSymName().empty())
-    return emitOpError("needs a name");
+    return emitOpError("needs a name, but got \"\"");
   if (!isa<ViewType>(getType()) && !isElementType(getType()))
     return emitOpError() << "must be a view or a scalar, but got " << getType();
   for (Attribute constraint : getConstraints().value_or(ArrayAttr::get(getContext(), {}))) {

@@ -97,7 +97,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     ```mlir
     tile.program @backward params(D: int, T: type) (%q: !tile.view<[?, ?, ?, D], T>, ...) {
       %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !tile.view<[?, ?, ?], f32>
-      tile.launch @backward_delta(%q, %delta) : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?, ?], f32>
+      tile.launch @backward_delta(%q, %delta)
+          : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?, ?], f32>
     }
     ```
 
@@ -169,7 +170,8 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     tile.launch @convert(%acc, %dq) with (BLOCK = 64) when (DETERMINISTIC == false)
         : !tile.view<[?, ?, D], f32>, !tile.view<[?, ?, D], T>
     // The same if the program and the kernel have an argument dq.
-    tile.launch @convert(sums = %acc) with (BLOCK = 64) when (DETERMINISTIC == false) : !tile.view<[?, ?, D], f32>
+    tile.launch @convert(sums = %acc) with (BLOCK = 64) when (DETERMINISTIC == false)
+        : !tile.view<[?, ?, D], f32>
     ```
 
     Errors:

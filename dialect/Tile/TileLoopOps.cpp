@@ -198,7 +198,7 @@ LogicalResult AccumulateOp::verifyRegions() {
            << body.getArgumentTypes() << ")";
   if (body.getTerminator()->getOperandTypes() != inits || getResultTypes() != inits)
     return emitOpError() << "must yield and return tiles of the types of its sums, (" << inits
-                         << "), but yields (" << body.getTerminator()->getOperandTypes() << ")";
+                         << "), but got (" << body.getTerminator()->getOperandTypes() << ")";
   return success();
 }
 

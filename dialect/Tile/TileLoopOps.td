@@ -218,7 +218,8 @@ def Tile_AccumulateOp : Tile_Op<"accumulate", [SingleBlockImplicitTerminator<"Yi
 
     Example: heads of queries that share a head of keys, whose gradient is a sum over them.
     ```mlir
-    %dk = tile.accumulate %h of %hk each %heads apart when (not(DETERMINISTIC)) iter_args(%old = %zero : !dk) {
+    %dk = tile.accumulate %h of %hk each %heads apart when (not(DETERMINISTIC))
+        iter_args(%old = %zero : !dk) {
       %q_tile = tile.load %q[%h, %m, 0] : !view -> !q
       %new = tile.dot %ds, %q_tile, %old : !ds, !q -> !dk
       tile.yield %new : !dk

@@ -21,7 +21,8 @@ def Tile_AtOp : Tile_Op<"at", [
 
     Postconditions: reading a capture has no side effect.
 
-    Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b] : !tile.view<[?], i32>`
+    Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b]
+    : !tile.view<[?], i32>`
 
     Errors:
     - a number of indices that differs from the rank, or an index that is not an i32
@@ -53,7 +54,8 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
     Examples:
     ```mlir
     %rows = tile.subview %q dim 0 from %start size %length : !tile.view<[?, ?, D], T>
-    %part = tile.subview %q dim 2 from %start size %length when (PACKED) : !tile.view<[?, ?, ?, D], T>
+    %part = tile.subview %q dim 2 from %start size %length when (PACKED)
+        : !tile.view<[?, ?, ?, D], T>
     ```
 
     Errors:
@@ -94,7 +96,8 @@ def Tile_PagedOp : Tile_Op<"paged", [Pure, AttrSizedOperandSegments]> {
 
     Example:
     ```mlir
-    %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
+    %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS
+        when (PAGE_ROWS > 0) size %keys
        : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?], i32> -> !tile.view<[?, ?, D], T>
     ```
 
@@ -209,7 +212,8 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
 
     Example:
     ```mlir
-    %q = tile.load %query[%b, %h, %row, 0] : !tile.view<[?, ?, ?, D], T> -> !tile.tile<[BLOCK_M, D], T>
+    %q = tile.load %query[%b, %h, %row, 0]
+        : !tile.view<[?, ?, ?, D], T> -> !tile.tile<[BLOCK_M, D], T>
     %g = tile.load %query[%b, %h, %row, 0] dims [2, 1, 3] pad %one : ...
     ```
 
@@ -252,7 +256,8 @@ def Tile_StoreOp : Tile_WriteOp<"store"> {
 
     Postconditions: view[index + i, ...] is element (i, ...) wherever that lies inside.
 
-    Example: `tile.store %o, %out[%b, %h, %row, 0] : !tile.tile<[BLOCK_M, D], T>, !tile.view<[?, ?, ?, D], T>`
+    Example: `tile.store %o, %out[%b, %h, %row, 0]
+    : !tile.tile<[BLOCK_M, D], T>, !tile.view<[?, ?, ?, D], T>`
 
     Errors: those of `tile.load` (indices, rank, `dims`, element type)
   }];
@@ -301,7 +306,8 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
 
     Postconditions: every element inside has been increased; in order, it is the sum of the tiles.
 
-    Example: `tile.atomic_add %dq, %acc[%b, %h, %row, 0] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, ?, D], f32>`
+    Example: `tile.atomic_add %dq, %acc[%b, %h, %row, 0]
+    : !tile.tile<[M, D], f32>, !tile.view<[?, ?, ?, D], f32>`
 
     Example:
     ```mlir

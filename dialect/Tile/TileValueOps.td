@@ -76,7 +76,8 @@ def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
 
     Preconditions: none. Postconditions: result(.., i, ..) = source(.., ..) for every i.
 
-    Example: `%m2 = tile.expand %m dim 1 : !tile.tile<[BLOCK_M], f32> -> !tile.tile<[BLOCK_M, BLOCK_N], f32>`
+    Example: `%m2 = tile.expand %m dim 1
+    : !tile.tile<[BLOCK_M], f32> -> !tile.tile<[BLOCK_M, BLOCK_N], f32>`
 
     Errors:
     - a result whose rank is not one more than the operand's
@@ -183,8 +184,10 @@ def Tile_DotOp : Tile_Op<"dot", [Pure]> {
 
     Example:
     ```mlir
-    %s = tile.dot %q, %k transpose_b : !tile.tile<[M, D], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, N], f32>
-    %o = tile.dot %p, %v, %acc : !tile.tile<[M, N], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, D], f32>
+    %s = tile.dot %q, %k transpose_b
+        : !tile.tile<[M, D], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, N], f32>
+    %o = tile.dot %p, %v, %acc
+        : !tile.tile<[M, N], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, D], f32>
     ```
 
     Errors:
@@ -344,7 +347,8 @@ def Tile_SelectOp : Tile_Op<"select", [Pure]> {
     Preconditions: none. Postconditions: an element comes from `if_true` where the condition holds; the other
     operand's element has no influence, even if it is NaN.
 
-    Example: `%t = tile.select %keep, %s, %minus_inf : !tile.tile<[M, N], i1>, !tile.tile<[M, N], f32>`
+    Example: `%t = tile.select %keep, %s, %minus_inf
+    : !tile.tile<[M, N], i1>, !tile.tile<[M, N], f32>`
 
     Errors:
     - a condition whose elements are not i1
@@ -398,11 +402,13 @@ def Tile_ExprOp : Tile_Op<"expr", [
     %x = tile.expr min(%sink - %lse, 0) * log2e : f32
     %is_inside = tile.expr and(%b >= 0, %b < %sequences) : i32
     %row = tile.expr select(PACKED, %block * PAD, 0) : i32
-    %below = tile.expr %s * full(%scale) - expand(%max, 1) fastmath<contract> : !tile.tile<[M, N], f32>
+    %below = tile.expr %s * full(%scale) - expand(%max, 1) fastmath<contract>
+        : !tile.tile<[M, N], f32>
     %rounded = tile.expr %sum * full(%scale) : !tile.tile<[M, D], f32> -> !tile.tile<[M, D], T>
     %o = tile.expr %acc * expand(map @reciprocal_or_zero(%sum), 1) : !tile.tile<[M, D], f32>
     %begin, %end = tile.expr @rows_of(%b, %offsets, dim(%q, 2)) : i32, i32
-    %max, %sum = tile.expr choose(SINKS, @with_sink(%h), @without()) : !tile.tile<[M], f32>, !tile.tile<[M], f32>
+    %max, %sum = tile.expr choose(SINKS, @with_sink(%h), @without())
+        : !tile.tile<[M], f32>, !tile.tile<[M], f32>
     ```
 
     Errors:
@@ -437,7 +443,8 @@ def Tile_ResultOp : Tile_Op<"result", [
     ```mlir
     tile.result select(%x == 0, 0, 1 / %x) : f32
     tile.result min(%first, %last), %last - %first : i32, i32
-    tile.result @online_softmax(%x, %max, %sum) : !tile.tile<[M, N], f32>, !tile.tile<[M], f32>, !tile.tile<[M], f32>
+    tile.result @online_softmax(%x, %max, %sum)
+        : !tile.tile<[M, N], f32>, !tile.tile<[M], f32>, !tile.tile<[M], f32>
     ```
 
     Errors:

@@ -122,7 +122,8 @@ llvm::Expected<std::string> KernelJob::emit(CodeUnit &unit) const {
     for (runtime::KernelSpec &kernel : unit.kernels) {
       Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, ptx);
       if (!entry)
-        return llvm::createStringError("a bundle " + entry.message());
+        return llvm::createStringError("a bundle cannot be made of this PTX: it " +
+                                       entry.message());
       kernel.staticSharedBytes = given.getStaticSharedBytes(kernel.entry);
     }
     return ptx;

@@ -270,9 +270,9 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
       double value = fill->convertToDouble();
       workspace.fill = runtime::fillPattern(*element, value);
       if (!workspace.fill)
-        return makeError("a workspace of program '" + spec.name + "' is filled with " +
-                         std::to_string(value) + ", which needs more than 32 bits as " +
-                         std::string(elementTypeName(*element)));
+        return makeError("a workspace of program '" + spec.name +
+                         "' must be filled with a value whose 32 bits can be repeated, but got " +
+                         std::to_string(value) + " as " + std::string(elementTypeName(*element)));
     }
     names[op.getResult()] = workspace.name;
     form.workspaces.push_back(std::move(workspace));

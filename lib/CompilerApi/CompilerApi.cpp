@@ -57,6 +57,10 @@ tilewright_compile_code invalid(std::string text) {
   return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, std::move(text));
 }
 
+tilewright_compile_code nullPointer(const std::string &what) {
+  return invalid(what + " must be a valid pointer, but got null");
+}
+
 /// Whether the caller's struct has the field that ends there.
 bool hasField(const tilewright_compile_request &request, size_t end) {
   return request.struct_size >= end;
@@ -71,9 +75,12 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
                    std::to_string(given->struct_size) + "; set it to sizeof of the struct");
   if (!given->source)
     return invalid("the request must have a source, but got null; give the text of a kernel file");
-  if ((given->num_params && !given->params) || (given->num_with && !given->with) ||
-      (given->num_targets && !given->targets))
-    return invalid("a list of the request has a count, but is null");
+  for (auto [count, list, name] :
+       {std::tuple<size_t, const void *, const char *>(given->num_params, given->params, "params"),
+        {given->num_with, given->with, "with"},
+        {given->num_targets, given->targets, "targets"}})
+    if (count && !list)
+      return nullPointer(std::string(name) + " of the request");
   request.source.assign(given->source, given->source_size);
   request.name = given->source_name ? given->source_name : "source";
   BundleRequest &wanted = request.wanted;
@@ -81,8 +88,10 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
     wanted.options.entry = given->entry;
   for (size_t i = 0; i < given->num_params; ++i) {
     const tilewright_compile_param &param = given->params[i];
-    if (!param.name || !param.value)
-      return invalid("a parameter of the request has no name or no value");
+    if (!param.name)
+      return nullPointer("the name of a parameter of the request");
+    if (!param.value)
+      return nullPointer("the value of parameter '" + std::string(param.name) + "' of the request");
     wanted.options.params.emplace_back(param.name, param.value);
   }
   auto append = [](const char *const *list, size_t count, std::vector<std::string> &into) {
@@ -91,9 +100,10 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
         into.push_back(list[i]);
     return into.size() == count;
   };
-  if (!append(given->with, given->num_with, wanted.options.with) ||
-      !append(given->targets, given->num_targets, wanted.targets))
-    return invalid("a file or target of the request is null");
+  if (!append(given->with, given->num_with, wanted.options.with))
+    return nullPointer("a file of the request");
+  if (!append(given->targets, given->num_targets, wanted.targets))
+    return nullPointer("a target of the request");
   if (HAS_FIELD(*given, source_file) && given->source_file)
     wanted.options.source = given->source_file;
   if (HAS_FIELD(*given, device_minor) && given->device_major) {
@@ -139,8 +149,11 @@ tilewright_compile_code run(const Request &request, Compile compile, std::string
 tilewright_compile_code tilewright_compile(const tilewright_compile_request *request, void **bundle,
                                            size_t *size) {
   lastError().clear();
-  if (!request || !bundle || !size)
-    return invalid("request, bundle and size must not be null");
+  for (auto [pointer, name] : {std::pair<const void *, const char *>(request, "request"),
+                               {bundle, "bundle"},
+                               {size, "size"}})
+    if (!pointer)
+      return nullPointer(name);
   Request asked;
   if (tilewright_compile_code code = read(request, asked))
     return code;
@@ -162,8 +175,10 @@ tilewright_compile_code tilewright_compile(const tilewright_compile_request *req
 tilewright_compile_code tilewright_compile_shipped(const tilewright_compile_request *request,
                                                    const char *folder) {
   lastError().clear();
-  if (!request || !folder || !*folder)
-    return invalid("request and folder must not be null or empty");
+  if (!request || !folder)
+    return nullPointer(request ? "folder" : "request");
+  if (!*folder)
+    return invalid("folder must be a path, but got ''");
   Request asked;
   if (tilewright_compile_code code = read(request, asked))
     return code;

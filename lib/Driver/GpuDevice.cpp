@@ -148,9 +148,8 @@ llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(const runtime::Driver
   device->info = *info;
   if (!Target::forDevice(info->major, info->minor)) {
     const Target &oldest = Target::getDefault();
-    return makeError(info->toString() + " is older than compute capability " +
-                     llvm::Twine(oldest.major) + "." + llvm::Twine(oldest.minor) +
-                     ", which kernels need");
+    return makeError("the device must have compute capability " + llvm::Twine(oldest.major) + "." +
+                     llvm::Twine(oldest.minor) + " or later, but got " + info->toString());
   }
   Result<runtime::PrimaryContext> primary = runtime::PrimaryContext::retain(driver, *info);
   if (!primary)
@@ -289,12 +288,13 @@ llvm::Error GpuCall::bind(const llvm::StringMap<Argument> &given) {
   const std::vector<runtime::ArgumentSpec> &contract = operation.getOperation().arguments();
   for (const auto &entry : given)
     if (llvm::none_of(contract, [&](const auto &spec) { return spec.name == entry.getKey(); }))
-      return makeError("there is no argument '" + entry.getKey() + "'");
+      return makeError("arguments must be those of the entry, but got '" + entry.getKey() + "'");
   for (const runtime::ArgumentSpec &spec : contract) {
     auto found = given.find(spec.name);
     if (found == given.end()) {
       if (!spec.isOptional && !spec.byDefault)
-        return makeError("argument '" + spec.name + "' is missing");
+        return makeError("argument '" + spec.name +
+                         "' is missing; it is not optional, and has no default");
       arguments.push_back(runtime::Argument::absent());
       continue;
     }

@@ -72,8 +72,8 @@ llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape, llvm::ArrayRe
     int64_t reach;
     if (llvm::MulOverflow(shape[dim] - 1, strides[dim], reach) ||
         llvm::AddOverflow(span, reach, span))
-      return makeError("the array must be addressable in 64 bits, but stride " + llvm::Twine(dim) +
-                       " is " + llvm::Twine(strides[dim]));
+      return makeError("the array must be addressable in 64 bits, but got " +
+                       llvm::Twine(strides[dim]) + " as stride " + llvm::Twine(dim));
   }
   return span;
 }
@@ -140,7 +140,9 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
     rowMajor.assign(shape.size(), 1);
     for (size_t dim = shape.size() - 1; dim > 0; --dim)
       if (llvm::MulOverflow(rowMajor[dim], std::max<int64_t>(shape[dim], 1), rowMajor[dim - 1]))
-        return makeError("the array must be addressable in 64 bits");
+        return makeError("the array must be addressable in 64 bits, but got " +
+                         llvm::Twine(shape[dim]) + " as extent " + llvm::Twine(dim) +
+                         " of rows of " + llvm::Twine(rowMajor[dim]));
     strides = rowMajor;
   }
   if (llvm::Error error = checkShape(shape, strides))
@@ -151,7 +153,8 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
   int64_t bytes;
   if (llvm::MulOverflow<int64_t>(*span, byteWidth(type), bytes) ||
       bytes > std::numeric_limits<int64_t>::max() / 2)
-    return makeError("the array must be addressable in 64 bits");
+    return makeError("the array must be addressable in 64 bits, but got " + llvm::Twine(*span) +
+                     " elements in memory");
 
   // The system promises memory without limit and provides it at the first access, so check
   // beforehand.
@@ -182,7 +185,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
       pointer = nullptr;
   }
   if (!pointer)
-    return makeError("cannot allocate " + llvm::Twine(bytes) + " bytes");
+    return makeError("cannot allocate " + llvm::Twine(bytes) + " bytes: " + std::strerror(errno));
   array.memory = std::unique_ptr<uint8_t, Unmap>(static_cast<uint8_t *>(pointer), deleter);
   array.poison();
   return array;

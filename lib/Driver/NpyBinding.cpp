@@ -156,8 +156,8 @@ static llvm::Error checkRepeats(const HostArray &memory, llvm::ArrayRef<uint8_t>
     for (size_t at = 0; at < dense.size(); at += width)
       if (std::memcmp(&dense[at], &dense[at - at % whole + at % below], width) != 0)
         return makeError("elements along dimension " + llvm::Twine(dim) +
-                         ", whose stride is 0, must be equal, but those at " +
-                         llvm::Twine(at % whole / below) + " and at 0 differ");
+                         ", whose stride is 0, must be equal, but got others at " +
+                         llvm::Twine(at % whole / below) + " than at 0");
   }
   return llvm::Error::success();
 }
@@ -301,7 +301,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
       return makeError("strides of '" + entry.name +
                        "' are given, but not the array; give it, too");
     if (!strides.try_emplace(entry.name, entry.strides).second)
-      return makeError("strides of '" + entry.name + "' are given twice");
+      return makeError("strides of '" + entry.name + "' are given twice; leave one out");
   }
   for (const ArgumentInfo &argument : arguments) {
     if (argument.isOptional || given.contains(argument.name))
@@ -340,7 +340,8 @@ std::vector<NpyBinding::ResultArray> NpyBinding::getResults() const {
 llvm::Error NpyBinding::checkGaps() const {
   for (const BoundArray &array : arrays)
     if (!array.memory.gapsArePoisoned())
-      return makeError("memory between the elements of '" + array.name + "' was written");
+      return makeError("memory between the elements of '" + array.name +
+                       "' must not be written, but is by the kernel");
   return llvm::Error::success();
 }
 

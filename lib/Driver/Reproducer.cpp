@@ -168,8 +168,8 @@ llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
       continue;
     std::vector<char> bytes;
     if (llvm::Error error = llvm::decodeBase64(file.content, bytes))
-      return makeError("'" + file.name +
-                       "' of a reproducer must be base64: " + llvm::toString(std::move(error)));
+      return makeError("'" + file.name + "' of a reproducer cannot be decoded from base64: " +
+                       llvm::toString(std::move(error)));
     file.content.assign(bytes.begin(), bytes.end());
   }
   return reproducer;

@@ -97,14 +97,15 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
 
   // Row-major; an extent of zero makes all strides harmless.
   size_t width = byteWidth(view.type), elements = 1, bytes = 0;
+  bool isTooLarge = false;
   view.strides.resize(view.rank());
   for (unsigned d = view.rank(); d-- > 0;) {
     view.strides[d] = static_cast<int64_t>(elements);
-    if (__builtin_mul_overflow(elements, static_cast<size_t>(view.extents[d]), &elements))
-      return op.emitOpError("is larger than the address space");
+    isTooLarge |= __builtin_mul_overflow(elements, static_cast<size_t>(view.extents[d]), &elements);
   }
-  if (__builtin_mul_overflow(elements, width, &bytes) || bytes > SIZE_MAX / 2)
-    return op.emitOpError("is larger than the address space");
+  if (isTooLarge || __builtin_mul_overflow(elements, width, &bytes) || bytes > SIZE_MAX / 2)
+    return op.emitOpError("must have at most 2^63 - 1 bytes, but got extents (")
+           << llvm::ArrayRef<int64_t>(view.extents) << ")";
   constexpr size_t alignment = 64;
   size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   memory.emplace_back(

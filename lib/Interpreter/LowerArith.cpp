@@ -95,7 +95,7 @@ LogicalResult lowerBinary(Lowering &lowering, Operation *op) {
     return op->emitOpError("is not supported on i8 by the CPU device; convert it by tile.cast");
   bool isI1 = operands[0].storage == Storage::I1;
   if (needsWidth && isI1)
-    return op->emitOpError("is not supported on i1 by the CPU device");
+    return op->emitOpError("is not supported on i1 by the CPU device; convert it by arith.extui");
   ValueResult result = lowering.result(op->getResult(0));
   if (isI1 && (kind == BinaryOp::AndI || kind == BinaryOp::OrI)) {
     lowering.emit<LogicStep>(op, kind == BinaryOp::AndI, operands, result);
@@ -117,7 +117,8 @@ LogicalResult lowerFma(Lowering &lowering, Operation *op) {
 
 LogicalResult lowerSelect(Lowering &lowering, Operation *op) {
   if (Lowering::isView(op->getResult(0)))
-    return op->emitOpError("of views is not supported by the CPU device");
+    return op->emitOpError("of views is not supported by the CPU device; load a tile of each and "
+                           "select between the tiles");
   lowering.emit<SelectStep>(op, operandsOf(lowering, op), lowering.result(op->getResult(0)));
   return success();
 }

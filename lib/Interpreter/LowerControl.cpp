@@ -170,7 +170,8 @@ LogicalResult lowerCallLike(Lowering &lowering, Operation *op, FlatSymbolRefAttr
                             ArrayRef<int64_t> lift) {
   for (Value operand : op->getOperands())
     if (Lowering::isView(operand))
-      return op->emitOpError("passes a view, which is not supported by the CPU device");
+      return op->emitOpError("must pass tiles and scalars to run on the CPU device, but got ")
+             << operand.getType() << "; load a tile and pass it";
   Code code;
   llvm::SmallVector<ValueOperand> results;
   if (failed(lowering.inlineFunction(op, callee, lowering.callArguments(op->getOpOperands()), lift,

@@ -154,7 +154,7 @@ LogicalResult lower(Lowering &lowering, tgpu::ThreadSumOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
   if (!numeric::isSupported(numeric::ReduceOp::Sum, source.storage))
     return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
-                            << " by the CPU device";
+                            << " by the CPU device; convert it by tile.cast";
   auto type = cast<RankedTensorType>(op.getSource().getType());
   int64_t dim = op.getDim(), extent = type.getDimSize(dim);
   std::vector<int64_t> from(extent); // source index of each element along dim, grouped by thread

@@ -370,7 +370,7 @@ FailureOr<numeric::ReduceOp> getCombination(OpT op, const ValueOperand &source) 
   if (numeric::isSupported(kind, source.storage))
     return kind;
   return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
-                          << " by the CPU device";
+                          << " by the CPU device; convert it by tile.cast";
 }
 
 LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {

@@ -224,16 +224,20 @@ LogicalResult Lowering::checkTypes(Operation *op) const {
 LogicalResult Lowering::lowerOperation(Operation *op) {
   auto lowering = table.find(op->getName().getStringRef());
   if (lowering == table.end())
-    return op->emitError() << "operation '" << op->getName()
-                           << "' is not supported by the CPU device";
+    return op->emitError()
+           << "operation '" << op->getName()
+           << "' is not supported by the CPU device; use operations of arith, math, "
+              "scf, func, tile and tgpu";
   if (failed(checkTypes(op)))
     return failure();
   // In addition to the limit of Calls: some code is compiled both for tiles and for single
   // elements.
   if (++numOperations > tile::kMostOperations)
     return op->emitOpError()
-           << "exceeds the limit of the CPU device of " << tile::kMostOperations
-           << " operations in a kernel, where code for single elements counts twice";
+           << "must be one of at most " << tile::kMostOperations
+           << " operations of a kernel on the CPU device, where code for single elements counts "
+              "twice, but got operation "
+           << numOperations << "; use smaller functions or fewer calls";
   return lowering->second(*this, op);
 }
 
@@ -314,9 +318,11 @@ LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee
     return call->emitOpError() << "refers to function " << callee
                                << ", which has no body; define it";
   if (!function.getBody().hasOneBlock())
-    return function.emitOpError() << "has several blocks, which is not supported by the CPU device";
+    return function.emitOpError() << "must have one block to run on the CPU device, but got "
+                                  << function.getBody().getBlocks().size()
+                                  << "; use scf.if and scf.for";
   if (llvm::is_contained(callStack, function.getOperation()))
-    return call->emitOpError() << "calls " << callee << " recursively";
+    return call->emitOpError() << "must not call a function recursively, but got " << callee;
   if (callStack.size() >= maxCallDepth)
     return call->emitOpError() << "nests calls deeper than " << maxCallDepth
                                << ", which is not supported by the CPU device";

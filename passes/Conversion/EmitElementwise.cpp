@@ -92,8 +92,9 @@ static void keepOperandsBefore(KernelEmitter &e, Operation *branch) {
 static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
   ThreadBuilder &b = e.b;
   if (op->getNumResults() != 1)
-    return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered: it has "
-                           << op->getNumResults() << " results";
+    return op->emitError() << "'" << op->getName().getStringRef()
+                           << "' must have one result to be lowered, but got "
+                           << op->getNumResults();
   Value result = op->getResult(0);
   Type resultElement = tile::getElementType(result.getType());
   if (isa<arith::ExtFOp, arith::TruncFOp>(op)) {
@@ -189,7 +190,7 @@ static LogicalResult emitMath(KernelEmitter &e, Operation *op) {
     Value value = math.emit(op, at);
     if (!value)
       return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
-                             << e.kernel.getTarget() << " yet";
+                             << e.kernel.getTarget() << "; use another operation of arith or math";
     elements.push_back(value);
   }
   e.setElements(op->getResult(0), castElements(b, elements, computed, element));

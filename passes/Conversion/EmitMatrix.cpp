@@ -57,8 +57,9 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
     name = "llvm.nvvm.mma.m16n8k8.row.col.tf32";
   }
   if (name.empty() || !accType.getElementType().isF32())
-    return op.emitError() << "there is no mma.sync of " << op.getA().getType() << " into "
-                          << accType.getElementType() << " on " << e.kernel.getTarget();
+    return op.emitError() << "mma.sync must be of f16, bf16 or f32 into f32 on "
+                          << e.kernel.getTarget() << ", but got " << op.getA().getType() << " into "
+                          << accType.getElementType();
 
   Values acc = e.getElements(op.getAcc());
   int64_t atomsM = accType.getDimSize(0) / (16 * mma.getWarpsM());

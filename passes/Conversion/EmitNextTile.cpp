@@ -130,7 +130,8 @@ static bool hasRegisterForCounter(TakeTileOp op) {
 static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
   ThreadBuilder &b = e.b;
   if (!e.isOneThread)
-    return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
+    return op.emitOpError("must be in a role of one thread, but got one of several, which has more "
+                          "than copies and scalars");
   auto fence = [&] { b.inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {}); };
   auto count = [&](Value address) -> Value {
     return LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, b.i32(1),
@@ -198,7 +199,8 @@ static void emitGetTile(KernelEmitter &e, GetTileOp op) {
 
 static LogicalResult emitPublish(KernelEmitter &e, PublishOp op) {
   if (!e.isOneThread)
-    return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
+    return op.emitOpError("must be in a role of one thread, but got one of several, which has more "
+                          "than copies and scalars");
   Value buffer = e.getScalar(op.getBuffer());
   for (auto [number, value] : llvm::enumerate(op.getValues()))
     LLVM::StoreOp::create(e.b, e.getScalar(value),

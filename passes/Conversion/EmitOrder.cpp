@@ -33,7 +33,8 @@ static LogicalResult atTurn(KernelEmitter &e, TurnOp op, llvm::function_ref<void
 template <typename TurnOp> static LogicalResult verifyOneThread(KernelEmitter &e, TurnOp op) {
   if (e.isOneThread)
     return success();
-  return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
+  return op.emitOpError("must be in a role of one thread, but got one of several, which has more "
+                        "than copies and scalars");
 }
 
 /// Polls until the counter has the number. An acquisition empties the L1, so a role that may wait

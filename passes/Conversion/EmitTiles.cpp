@@ -398,8 +398,8 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     return success();
   }
   if (conversion.kind != layout::Conversion::Kind::Shuffle)
-    return op.emitError() << "the conversion moves elements between warps, which requires scratch "
-                             "memory (through)";
+    return op.emitError() << "a conversion that moves elements between warps must have scratch "
+                             "memory, but has none; add 'through'";
 
   Values source = e.getElements(op.getSource()), result;
   // Lane l reads from lane other(l); if lanes read different registers, one shuffle for each.
@@ -419,7 +419,9 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     Value lanes =
         isUniform ? getThreadNumber(b, [&](int, int l) { return other[l]; }, {}) : Value();
     if (!lanes)
-      return op.emitError() << "this conversion requires scratch memory (through)";
+      return op.emitError()
+             << "a conversion whose warps move elements differently must have scratch "
+                "memory, but has none; add 'through'";
     Value value;
     for (auto [sourceReg, mask] : lanesOf) {
       Value moved = shuffle(b, "idx", source[sourceReg], lanes);

@@ -3,6 +3,7 @@
 //
 // The tensor memory accelerator.
 
+#include "dialect/Tile/Origin.h"
 #include "passes/Conversion/Barriers.h"
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -57,7 +58,8 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
   if (mapType.isRagged()) {
     auto definition = map.template getDefiningOp<TensorMapOp>();
     if (!definition)
-      return op->emitError() << "the tensor map must be the result of tgpu.tensor_map";
+      return op->emitError() << "the tensor map must be the result of tgpu.tensor_map, but got "
+                             << tile::describeOrigin(map);
     int64_t dim = mapType.getRagged();
     Value begin = e.getScalar(op.getBegin());
     Value size = clampPart(b, begin, e.getScalar(op.getSize()),

@@ -209,7 +209,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
   if (const LoweringTable::Lowering *lower = getLowerings().find(op))
     return (*lower)(*this, op);
   return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
-                         << kernel.getTarget() << " yet";
+                         << kernel.getTarget() << "; use another operation of arith or math";
 }
 
 /// Calls are emitted by recursion. The default pipeline leaves only those of elementwise functions.

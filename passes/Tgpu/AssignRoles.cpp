@@ -127,8 +127,12 @@ private:
         if (slots == first->getAttr(ringStagesName))
           continue;
         InFlightDiagnostic error = copy.emitOpError();
+        auto textOf = [](Attribute slots) {
+          return slots ? std::to_string(cast<IntegerAttr>(slots).getInt()) : std::string("none");
+        };
         error << "needs the same " << ringStagesName
-              << " as the other copies that arrive at its barrier";
+              << " as the other copies that arrive at its barrier, but got " << textOf(slots)
+              << " and " << textOf(first->getAttr(ringStagesName));
         error.attachNote(first.getLoc()) << "one of them";
         return error;
       }

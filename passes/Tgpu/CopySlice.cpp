@@ -4,6 +4,7 @@
 // Finds the copies of a loop that can be started iterations ahead.
 
 #include "passes/Tgpu/CopySlice.h"
+#include "dialect/Tile/Origin.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 using namespace mlir;
@@ -21,7 +22,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
     return failure();
   };
   if (slice.copies.empty())
-    return reject(loop, "its body has no copy");
+    return reject(loop, "its body must have a copy, but has none");
   WrittenViews written(loop);
 
   llvm::SmallSetVector<Operation *, 8> needed;
@@ -29,14 +30,18 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
   for (CopyAsyncOp copy : slice.copies) {
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return reject(copy, "the buffer of a copy is not the result of tgpu.alloc");
+      return reject(copy, "the buffer of a copy must be the result of tgpu.alloc, but got " +
+                              Twine(tile::describeOrigin(copy.getBuffer())));
     for (Operation *user : alloc->getUsers())
       if (!loop->isProperAncestor(user))
-        return reject(copy, "the buffer of a copy is also used outside of the loop");
+        return reject(copy, "the buffer of a copy must be used only in the loop, but got '" +
+                                user->getName().getStringRef() + "' outside of it");
     if (!slice.buffers.insert(copy.getBuffer()))
-      return reject(copy, "two copies of an iteration have the same buffer");
+      return reject(
+          copy,
+          "copies of an iteration must have different buffers, but got the buffer of another one");
     if (written.contains(copy.getView()))
-      return reject(copy, "the loop writes to the view that a copy reads");
+      return reject(copy, "the view that a copy reads must not be written in the loop, but is");
     worklist.push_back(copy.getView());
     llvm::append_range(worklist, copy.getIndices());
   }
@@ -47,9 +52,13 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
       continue;
     Operation *def = value.getDefiningOp();
     if (!def)
-      return reject(loop, "the indices of a copy depend on loop-carried values");
+      return reject(loop, "the indices of a copy must not depend on loop-carried values, but got " +
+                              Twine(tile::describeOrigin(value)));
     if (!written.canComputeAhead(def))
-      return reject(def, "the indices of a copy depend on '" + def->getName().getStringRef() + "'");
+      return reject(def,
+                    "the indices of a copy must be computed by operations that may be executed "
+                    "ahead, but got '" +
+                        def->getName().getStringRef() + "'");
     if (needed.insert(def))
       llvm::append_range(worklist, def->getOperands());
   }

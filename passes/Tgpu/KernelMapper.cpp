@@ -292,31 +292,34 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       .Case([&](scf::IfOp branch) { return mapIf(branch); })
       .Case([&](tile::SpreadOp spread) { return mapSpread(spread); })
       .Case([&](tile::ForBlocksOp loop) { return mapForBlocks(loop); })
-      .Default([&](Operation *) -> LogicalResult {
-        if (isa<arith::ConstantOp>(op) && hasTile(op->getResults())) {
-          if (isa<SplatElementsAttr>(cast<arith::ConstantOp>(op).getValue()))
+      .Default(
+          [&](Operation *) -> LogicalResult {
+            if (isa<arith::ConstantOp>(op) && hasTile(op->getResults())) {
+              if (isa<SplatElementsAttr>(cast<arith::ConstantOp>(op).getValue()))
+                return success();
+              return op->emitError(
+                  "a constant tile must have one value for all elements; compute others, such "
+                  "as by tile.iota");
+            }
+            if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
+              return mapElementwise(op);
+            if (isa<arith::SelectOp>(op) && isa<tile::ViewType>(op->getResult(0).getType()))
+              return op->emitError() << "a view cannot be selected at run time on a GPU, but got "
+                                     << op->getResult(0).getType()
+                                     << "; load a tile of each and select between the tiles";
+            WalkResult tiles = op->walk([&](Operation *inner) {
+              return hasTile(inner->getOperands()) || hasTile(inner->getResults())
+                         ? WalkResult::interrupt()
+                         : WalkResult::advance();
+            });
+            if (tiles.wasInterrupted())
+              return op->emitError()
+                     << "operation '" << op->getName()
+                     << "' on tiles cannot be mapped onto a GPU; use operations of arith, "
+                        "math and tile";
+            b.clone(*op, map);
             return success();
-          return op->emitError(
-              "a constant tile must have one value for all elements; compute others, such "
-              "as by tile.iota");
-        }
-        if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
-          return mapElementwise(op);
-        if (isa<arith::SelectOp>(op) && isa<tile::ViewType>(op->getResult(0).getType()))
-          return op->emitError() << "a view cannot be selected at run time on a GPU, but got "
-                                 << op->getResult(0).getType()
-                                 << "; load a tile of each and select between the tiles";
-        WalkResult tiles = op->walk([&](Operation *inner) {
-          return hasTile(inner->getOperands()) || hasTile(inner->getResults())
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
-        });
-        if (tiles.wasInterrupted())
-          return op->emitError() << "operation '" << op->getName()
-                                 << "' on tiles cannot be mapped onto a GPU yet";
-        b.clone(*op, map);
-        return success();
-      });
+          });
 }
 
 //===----------------------------------------------------------------------===//

@@ -411,7 +411,8 @@ LogicalResult LayoutInference::visit(Operation *op) {
     return success();
   }
   return op->emitError() << "operation '" << op->getName()
-                         << "' on tiles cannot be mapped onto a GPU yet";
+                         << "' on tiles cannot be mapped onto a GPU; use operations of arith, "
+                            "math and tile";
 }
 
 /// Where tiles are only reduced along dimension 0, threads hold whole columns: no number crosses

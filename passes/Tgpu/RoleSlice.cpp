@@ -6,6 +6,7 @@
 #include "passes/Tgpu/RoleSlice.h"
 #include "base/Layout/SharedLayout.h"
 #include "base/Target/TensorMapRank.h"
+#include "dialect/Tile/Origin.h"
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
@@ -83,7 +84,8 @@ static std::string whyNotMapped(KernelOp kernel, Value mapped, bool mayBeCapture
   bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
                              : mayBeCaptured && mapped.getDefiningOp<tile::CapturedOp>();
   if (!isArgument)
-    return "its view is not an argument of the kernel, or one part of an argument";
+    return "its view must be an argument of the kernel, or one part of an argument, but got " +
+           tile::describeOrigin(mapped);
   if (isOptional(kernel, mapped))
     return "the argument is optional; copy from one that is not";
   return "";
@@ -237,7 +239,7 @@ public:
       return failure();
     slice.spread = *spread;
     if (slice.groups.empty())
-      return FailureOr<RoleSlice>(reject(kernel, "it has no copy"));
+      return FailureOr<RoleSlice>(reject(kernel, "it must have a copy, but has none"));
     part = &slice.reduce;
     kernel.walk([&](AtomicAddOp op) { addReduction(op); });
     if (slice.reductions.empty() && !slice.spread)
@@ -263,25 +265,31 @@ private:
       return reject(copy, "there is no tensor map for a copy of " +
                               getName(kernel, copy.getView()) + ": " + why);
     if (written.contains(copy.getView()))
-      return reject(copy, "the kernel writes to the view that a copy reads");
+      return reject(copy, "the view that a copy reads must not be written in the kernel, but is");
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return reject(copy, "the buffer of a copy is not the result of tgpu.alloc");
+      return reject(copy, "the buffer of a copy must be the result of tgpu.alloc, but got " +
+                              Twine(tile::describeOrigin(copy.getBuffer())));
     for (Operation *parent = copy->getParentOp(); parent != kernel; parent = parent->getParentOp())
       if (!isa<scf::ForOp, scf::IfOp>(parent))
-        return reject(copy, "a copy is nested in '" + parent->getName().getStringRef() + "'");
+        return reject(copy, "a copy must be nested in scf.for and scf.if only, but got '" +
+                                parent->getName().getStringRef() + "'");
     Operation *first = nullptr, *last = nullptr, *reader = nullptr;
     for (Operation *user : alloc->getUsers()) {
       if (user == copy)
         continue;
       if (!isa<WgmmaOp, ReadOp, FmaDotOp>(user))
-        return reject(user, "the buffer of a copy is also written by other operations");
+        return reject(user, "the buffer of a copy must be written by copies only, but got '" +
+                                user->getName().getStringRef() + "'");
       Operation *end = user;
       // A product reads its operands until its wait.
       if (isa<WgmmaOp>(user)) {
         auto wait = user->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*user->user_begin()) : WgmmaWaitOp();
         if (!wait || wait.getPending() != 0)
-          return reject(user, "a product is not immediately followed by its wait");
+          return reject(
+              user, "the result of a product must have one use, its wait for all groups, "
+                    "but got " +
+                        Twine(wait ? "a wait that leaves groups pending" : "other uses or none"));
         end = wait;
       }
       Operation *read = user;
@@ -289,7 +297,8 @@ private:
       end = copy->getBlock()->findAncestorOpInBlock(*end);
       if (!user || !end || !copy->isBeforeInBlock(user))
         return reject(copy,
-                      "the buffer of a copy is used where the copy may not have been executed");
+                      "the buffer of a copy must be used where the copy has been executed, but "
+                      "is used before it or outside of its branch");
       if (!first || user->isBeforeInBlock(first) || (user == first && comesBefore(read, reader))) {
         first = user;
         reader = read;
@@ -298,7 +307,7 @@ private:
         last = end;
     }
     if (!first)
-      return reject(copy, "the copied buffer is never read");
+      return reject(copy, "the copied buffer must be read, but has no reader");
     need(copy);
     if (CopyGroup *group = findGroup(copy, reader)) {
       auto *place = llvm::find_if(group->copies,
@@ -506,8 +515,8 @@ private:
         return success();
       auto loop = dyn_cast<scf::ForOp>(parent);
       if (!loop)
-        return reject(parent,
-                      "the indices of a copy depend on '" + parent->getName().getStringRef() + "'");
+        return reject(parent, "the indices of a copy must be computed ahead, but got '" +
+                                  parent->getName().getStringRef() + "'");
       if (argument != loop.getInductionVar())
         needCarried(loop, argument.getArgNumber() - 1);
       return success();
@@ -515,14 +524,14 @@ private:
     Operation *op = value.getDefiningOp();
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       if (isa<RankedTensorType>(value.getType()))
-        return reject(op, "the indices of a copy depend on a tile");
+        return reject(op, "the indices of a copy must be computed ahead, but got a tile");
       needCarried(loop, cast<OpResult>(value).getResultNumber());
       needParents(loop.getBody()->getTerminator());
       return success();
     }
     if (auto branch = dyn_cast<scf::IfOp>(op)) {
       if (slice.assumed.contains(branch))
-        return reject(op, "the indices of an addition depend on tgpu.any");
+        return reject(op, "the indices of an addition must be computed ahead, but got tgpu.any");
       unsigned number = cast<OpResult>(value).getResultNumber();
       worklist.push_back(branch.thenYield().getOperand(number));
       worklist.push_back(branch.elseYield().getOperand(number));
@@ -530,7 +539,8 @@ private:
       return success();
     }
     if (!written.canComputeAhead(op))
-      return reject(op, "the indices of a copy depend on '" + op->getName().getStringRef() + "'");
+      return reject(op, "the indices of a copy must be computed ahead, but got '" +
+                            op->getName().getStringRef() + "'");
     if (part->ops.insert(op).second)
       need(op);
     return success();

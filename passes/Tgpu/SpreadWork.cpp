@@ -56,31 +56,43 @@ template <typename AccessOp> static bool goesByRows(AccessOp access) {
 }
 
 /// The reason why a role cannot execute an operation on tiles; empty if it can.
-static StringRef getRejection(Operation *op) {
-  constexpr StringRef byRows = "a tile is not loaded or stored row by row";
+static std::string getRejection(Operation *op) {
+  const std::string byRows = "a tile must be loaded and stored row by row, but is not by '" +
+                             op->getName().getStringRef().str() + "'";
   if (auto load = dyn_cast<LoadOp>(op))
     return goesByRows(load) ? "" : byRows;
   if (auto store = dyn_cast<StoreOp>(op))
     return goesByRows(store) ? "" : byRows;
   bool isKnown = isa<tile::FullOp>(op) || LayoutInference::isElementwise(op);
-  return isKnown ? "" : "only operations on each element of a tile are possible";
+  return isKnown ? ""
+                 : "tiles must have only operations on each element, but got '" +
+                       op->getName().getStringRef().str() + "'";
+}
+
+/// "64x32".
+static std::string textOf(ArrayRef<int64_t> shape) {
+  std::string text;
+  for (int64_t extent : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(extent);
+  return text;
 }
 
 FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool explain) {
   SpreadWork work;
   Operation *rejected = nullptr;
-  StringRef rejection;
-  auto reject = [&](Operation *op, StringRef why) {
+  std::string rejection;
+  auto reject = [&](Operation *op, std::string why) {
     rejected = op;
-    rejection = why;
+    rejection = std::move(why);
     return WalkResult::interrupt();
   };
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (auto spread = dyn_cast<tile::SpreadOp>(op)) {
       if (spread->getParentOp() != kernel)
-        return reject(op, "it is inside a branch or a loop");
+        return reject(op, "it must be in the body of the kernel, but is in '" +
+                              spread->getParentOp()->getName().getStringRef().str() + "'");
       if (work.op)
-        return reject(op, "another one precedes it");
+        return reject(op, "a kernel must have one of them, but there is another one before it");
       work.op = spread;
       return WalkResult::advance();
     }
@@ -91,25 +103,30 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
     if (auto branch = dyn_cast<scf::IfOp>(op))
       return branch->getNumResults() == 0 && !branch.elseBlock()
                  ? WalkResult::advance()
-                 : reject(op, "a branch that contains tiles has an else region or a result");
-    if (StringRef why = getRejection(op); !why.empty())
+                 : reject(op, std::string("a branch that contains tiles must have no else region "
+                                          "and no result, but has ") +
+                                  (branch.elseBlock() ? "an else region" : "a result"));
+    if (std::string why = getRejection(op); !why.empty())
       return reject(op, why);
     if (work.block && work.block != op->getBlock())
-      return reject(op, "its tiles are in different branches");
+      return reject(op, "its tiles must be in one branch, but got '" +
+                            op->getName().getStringRef().str() + "' in another one");
     work.block = op->getBlock();
     for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
                                         llvm::to_vector(op->getResultTypes()))) {
       if (!isTile(type))
         continue;
       ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
-      if (shape.size() != 2 || (!work.shape.empty() && shape != ArrayRef<int64_t>(work.shape)))
-        return reject(op, "its tiles do not all have rank 2 and the same shape");
+      bool isFirst = work.shape.empty();
+      if (shape.size() != 2 || (!isFirst && shape != ArrayRef<int64_t>(work.shape)))
+        return reject(op, "its tiles must all have rank 2 and the same shape, but got " +
+                              textOf(shape) + (isFirst ? "" : " after " + textOf(work.shape)));
       work.shape.assign(shape.begin(), shape.end());
     }
     return WalkResult::advance();
   });
   if (!rejected && work.op && !work.block)
-    reject(work.op, "it stores no tile");
+    reject(work.op, "it must store a tile, but has no operation on tiles");
   if (rejected && explain)
     rejected->emitOpError() << "prevents a separate role for tile.spread: " << rejection
                             << "; move the work into a separate kernel";

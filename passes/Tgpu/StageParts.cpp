@@ -80,7 +80,8 @@ private:
       std::optional<Place> place = Place::get(&op);
       if (!place || place->stage < 0 || place->stage > 1)
         return op.emitOpError() << "needs a place [stage, order] with a stage of 0 or 1, as do the "
-                                   "other operations of its loop";
+                                   "other operations of its loop, but got "
+                                << (place ? "stage " + std::to_string(place->stage) : "none");
       part.ops.push_back(&op);
     }
     llvm::stable_sort(part.ops,
@@ -111,14 +112,18 @@ private:
             isInduction ? nullptr : part.loop.getYieldedValues()[number].getDefiningOp();
         if (place.stage == 0 && from == 1 && getOrder(def) >= place.order)
           return op->emitOpError()
-                 << "of stage 0 reads a value that stage 1 of the previous iteration yields, "
-                    "and must come after it in the order";
+                 << "of stage 0 must come in the order after the value that it reads of stage 1 of "
+                    "the previous iteration, but got place "
+                 << place.order << ", with the value at " << getOrder(def);
         continue;
       }
       Place from = *Place::get(operand.getDefiningOp());
       if (from.stage > place.stage)
-        return op->emitOpError() << "of stage " << place.stage << " reads a result of stage "
-                                 << from.stage << " of the same iteration";
+        return op->emitOpError()
+               << "of stage " << place.stage
+               << " must read results of no later stage of the same iteration, but "
+                  "got one of stage "
+               << from.stage;
       if (from.stage == place.stage && from.order >= place.order)
         return op->emitOpError() << "must follow its operands in the order, but got place "
                                  << place.order << ", with an operand at " << from.order;
@@ -130,7 +135,12 @@ private:
         if (Operation *product = tile.getDefiningOp(); !product ||
                                                        product->getBlock() != part.loop.getBody() ||
                                                        getStage(product) != place.stage)
-          return op->emitOpError() << "must wait in the stage in which the product is issued";
+          return op->emitOpError()
+                 << "must wait in the stage in which the product is issued, but got "
+                 << (product && product->getBlock() == part.loop.getBody()
+                         ? "stage " + std::to_string(place.stage) + " and a product of stage " +
+                               std::to_string(getStage(product))
+                         : "a product outside of the loop");
     return success();
   }
 
@@ -144,25 +154,24 @@ private:
     auto reject = [&](Operation *op, const Twine &why) -> LogicalResult {
       if (!explain)
         return failure();
-      return op->emitOpError() << "of stage 1 differs from stage 1 of the loop's first part: "
+      return op->emitOpError() << "of stage 1 must equal stage 1 of the loop's first part, but got "
                                << why;
     };
     SmallVector<Operation *> ops = getOps(first, stage), others = getOps(other, stage);
     if (ops.size() != others.size())
-      return reject(other.loop, "it has " + Twine(others.size()) + " operations instead of " +
-                                    Twine(ops.size()));
+      return reject(other.loop,
+                    Twine(others.size()) + " operations instead of " + Twine(ops.size()));
     if (first.stagesOfYielded != other.stagesOfYielded)
-      return reject(other.loop, "it yields other values");
+      return reject(other.loop, "other stages of the yielded values");
     llvm::DenseMap<Value, Value> match;
     match[first.loop.getInductionVar()] = other.loop.getInductionVar();
     if (stage == 1) {
       if (first.crossing.size() != other.crossing.size())
-        return reject(other.loop, "it reads " + Twine(other.crossing.size()) +
-                                      " values of stage 0 instead of " +
+        return reject(other.loop, Twine(other.crossing.size()) + " values of stage 0 instead of " +
                                       Twine(first.crossing.size()));
       for (auto [x, y] : llvm::zip_equal(first.crossing, other.crossing)) {
         if (x.getType() != y.getType())
-          return reject(other.loop, "it reads values of other types");
+          return reject(other.loop, "a value of stage 0 of another type");
         match[x] = y;
       }
     }
@@ -177,10 +186,10 @@ private:
       };
       if (x->getName() != y->getName() || x->getResultTypes() != y->getResultTypes() ||
           withoutPlace(x) != withoutPlace(y) || x->getNumOperands() != y->getNumOperands())
-        return reject(y, "the first part has '" + x->getName().getStringRef() + "'");
+        return reject(y, "another operation than its '" + x->getName().getStringRef() + "'");
       for (auto [a, b] : llvm::zip_equal(x->getOperands(), y->getOperands()))
         if ((first.contains(a) ? match.lookup(a) : a) != b)
-          return reject(y, "it reads another value");
+          return reject(y, "an operand that is another value");
       for (auto [a, b] : llvm::zip_equal(x->getResults(), y->getResults()))
         match[a] = b;
     }

@@ -81,9 +81,10 @@ FailureOr<Player::Barrier *> Player::getBarrierInPhase(const Step &step,
   InFlightDiagnostic diagnostic = step.op->emitOpError();
   diagnostic.attachNote(allocation.getLoc()) << "the barriers";
   if (barrier.completed > phase)
-    return diagnostic << "belongs to use " << step.use
-                      << " of the barriers, which is already complete: they were declared for "
-                      << allocation.getArrivals() << " arrivals per use";
+    return diagnostic << "must be one of the " << allocation.getArrivals()
+                      << " arrivals per use for which the barriers were declared, but got one more "
+                         "of use "
+                      << step.use;
   return diagnostic
          << "belongs to use " << step.use << " of the barriers, while use "
          << barrier.completed * stages + step.use % stages
@@ -181,8 +182,9 @@ static InFlightDiagnostic reportBytes(Operation *expect, Operation *load, int64_
                                       int64_t brought) {
   InFlightDiagnostic diagnostic = (expect ? expect : load)->emitOpError();
   if (!expect)
-    return std::move(diagnostic << "copies " << brought
-                                << " bytes that no tgpu.expect of its barriers counts");
+    return std::move(diagnostic << "must copy bytes that a tgpu.expect of its barriers counts, but "
+                                   "got "
+                                << brought << " that none counts");
   if (load)
     diagnostic.attachNote(load->getLoc()) << "copied here";
   return std::move(diagnostic << "expects " << expected
@@ -283,9 +285,9 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     return Outcome::Blocked;
   int64_t warps = meeting.warps + trace.participants[who].warps;
   if (llvm::is_contained(meeting.who, who)) {
-    step.op->emitOpError() << "arrives at the barrier a second time before the other warps: "
-                           << meeting.warps << " of " << declared.getWarps()
-                           << " warps have arrived";
+    step.op->emitOpError() << "must arrive at the barrier a second time behind all "
+                           << declared.getWarps() << " warps, but got " << meeting.warps
+                           << " that have arrived";
     return Outcome::Error;
   }
   if (warps > static_cast<int64_t>(declared.getWarps())) {
@@ -447,8 +449,8 @@ bool Player::explain(int who, bool mustBeSure) {
     if (mustBeSure && comesMore)
       return false;
     InFlightDiagnostic diagnostic = step.op->emitOpError();
-    diagnostic << "deadlocks in " << name << ": " << meeting.warps
-               << " warps arrive at a barrier for " << declared.getWarps();
+    diagnostic << "deadlocks in " << name << ": expected " << declared.getWarps()
+               << " warps at the barrier, but got " << meeting.warps;
     return true;
   }
   AllocBarriersOp allocation = getAllocation(step.op);
@@ -466,15 +468,16 @@ bool Player::explain(int who, bool mustBeSure) {
     return false;
   InFlightDiagnostic diagnostic = step.op->emitOpError();
   diagnostic.attachNote(allocation.getLoc()) << "the barriers";
-  diagnostic << "deadlocks in " << name << ": ";
   if (coming == 0)
-    diagnostic << "no warp arrives at the barriers for use " << use;
+    diagnostic << "deadlocks in " << name << ": expected an arrival at the barriers for use " << use
+               << ", but got none";
   else if (coming < declared)
-    diagnostic << "the barriers were declared for " << declared << " arrivals, but " << coming
-               << " come for use " << use;
+    diagnostic << "deadlocks in " << name << ": expected the " << declared
+               << " arrivals for which the barriers were declared, but got " << coming
+               << " for use " << use;
   else
-    diagnostic << "the warps that would arrive at the barriers for use " << use
-               << " are also waiting";
+    diagnostic << "deadlocks in " << name << ": expected arrivals at the barriers for use " << use
+               << ", but got warps that are also waiting";
   return true;
 }
 

@@ -118,14 +118,14 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
                            Group *group, bool isOperandA) {
   PlaceState &state = memory[place];
   if (state.write < 0)
-    return step.op->emitOpError() << "reads " << describe(place) << " that nothing has written";
+    return step.op->emitOpError() << "must read memory that was written, but got "
+                                  << describe(place);
   const Access &write = accesses[state.write];
   for (int other : trace.places[place].overlapping)
     if (memory[other].write > state.write)
       return report(step.op, accesses[memory[other].write], "overwritten here")
-             << "reads " << describe(place)
-             << " after another buffer has overwritten its bytes, from byte "
-             << trace.places[place].begin << " on";
+             << "must read memory before another buffer overwrites it, but got " << describe(place)
+             << ", overwritten from byte " << trace.places[place].begin << " on";
   bool isDone = isBehind(write, who, byFirst, step.op);
   if (!isDone && (isAsync || !isSameThread(write, who, step.op))) {
     InFlightDiagnostic diagnostic = report(step.op, write, "written here");

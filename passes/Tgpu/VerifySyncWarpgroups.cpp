@@ -174,8 +174,9 @@ private:
           if (count >= share.count)
             continue;
           InFlightDiagnostic diagnostic = share.last->emitOpError();
-          diagnostic << "makes " << share.count << " arrivals for use " << place.second << " in "
-                     << trace.participants[share.who].name << ", but " << count << " come from "
+          diagnostic << "must make as many arrivals for use " << place.second
+                     << " in all warpgroups, but got " << share.count << " in "
+                     << trace.participants[share.who].name << " and " << count << " in "
                      << trace.participants[who].name << kRemedy;
           diagnostic.attachNote(place.first->getLoc()) << "the barriers";
           return diagnostic;

@@ -5,6 +5,7 @@
 // of it.
 
 #include "passes/Tile/CombinedLoop.h"
+#include "dialect/Tile/Origin.h"
 
 #include "passes/Tile/AppendArgument.h"
 #include "passes/Tile/LaunchNames.h"
@@ -15,6 +16,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Support/DebugStringHelper.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -38,15 +40,18 @@ std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reas
   result.loop = loop;
   result.combine = loop->getAttrOfType<FlatSymbolRefAttr>(kCombineAttrName);
   result.kernel = dyn_cast<KernelOp>(loop->getParentOp());
-  auto fail = [&](const char *why) {
-    reason = why;
+  auto fail = [&](std::string why) {
+    reason = std::move(why);
     return std::nullopt;
   };
   if (!result.kernel)
-    return fail("it is not in the body of a kernel");
+    return fail("it must be in the body of a kernel, but is in '" +
+                loop->getParentOp()->getName().getStringRef().str() + "'");
   if (loop.getNumResults() != 1 || getRank(loop.getResult(0).getType()) != 2 ||
       !loop.getInductionVar().getType().isInteger(32))
-    return fail("it does not carry a single tile of two dimensions, by an i32");
+    return fail("it must carry a single tile of two dimensions, by an i32, but got (" +
+                debugString(loop.getResultTypes()) + ") by " +
+                debugString(loop.getInductionVar().getType()));
   Block &body = result.kernel.getBody().front();
   bool hasOther = false;
   result.kernel.walk([&](Operation *op) {
@@ -60,17 +65,22 @@ std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reas
       hasOther = true;
   });
   if (!result.store || hasOther)
-    return fail("its kernel has not exactly one store, in its body, and one such loop");
+    return fail(std::string("its kernel must have exactly one store, in its body, and one such "
+                            "loop, but has ") +
+                (result.store ? "other writes or loops" : "no such store"));
   result.view = dyn_cast<BlockArgument>(result.store.getView());
   StoreOp store = result.store;
   if (!result.view || result.view.getOwner() != &body || !isAlongLast(store) ||
       getDims(store.getValue().getType()) != getDims(result.getStateType()) ||
       Signature(result.kernel).mayBeAbsent(result.view.getArgNumber()))
-    return fail("what is made of it is not stored to an argument, in its own shape");
+    return fail("what is made of it must be stored to an argument that is always there, in its own "
+                "shape, but got " +
+                debugString(store.getValue().getType()) + " in " + describeOrigin(store.getView()));
   for (Value index : store.getIndices())
     if (Operation *op = index.getDefiningOp();
         op && (op->getBlock() != &body || !op->isBeforeInBlock(loop)))
-      return fail("the place of its result is computed behind it");
+      return fail("the place of its result must be computed before it, but got " +
+                  describeOrigin(index));
   return result;
 }
 

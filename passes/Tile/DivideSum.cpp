@@ -5,6 +5,7 @@
 // them.
 
 #include "passes/Tile/DivideSum.h"
+#include "dialect/Tile/Origin.h"
 
 #include "passes/Tile/AppendArgument.h"
 #include "passes/Tile/BindParameters.h"
@@ -15,6 +16,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Support/DebugStringHelper.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -41,8 +43,12 @@ public:
     ExprAttr always = ExprAttr::getFlag(context, true);
     ExprAttr allowed = names.get(op.getApartConditionAttr() ? op.getApartConditionAttr() : always);
     terms = toExpr(op.getCount(), kernel);
-    if (!allowed || !terms || !(terms = names.get(terms)))
-      return "the number of terms, or 'apart when', is no expression over the program";
+    if (!allowed)
+      return "'apart when' must be an expression over the program, but got " +
+             debugString(op.getApartConditionAttr());
+    if (!terms || !(terms = names.get(terms)))
+      return "the number of terms must be an expression over the program, but got " +
+             describeOrigin(op.getCount());
     if (isFalse(allowed))
       return "";
     for (auto [i, result] : llvm::enumerate(op.getResults())) {
@@ -57,15 +63,23 @@ public:
             .str();
       sums.push_back(std::move(*sum));
       for (ExprAttr &branch : sums.back().conditions)
-        if (!(branch = names.get(branch)))
-          return "a condition of its store is no expression over the program";
+        if (ExprAttr named = names.get(branch))
+          branch = named;
+        else
+          return "the conditions of its store must be expressions over the program, but got " +
+                 debugString(branch);
     }
     if (Operation *count = op.getCount().getDefiningOp())
       for (Operation *user : op.getId().getUsers())
         if (op->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(count))
-          return "the number behind 'of' is used before the number of terms is known";
-    if (!findConditions(allowed))
-      return "the grid, or a row of a result, is no expression over the program";
+          return "the number behind 'of' must be used where the number of terms is known, but got "
+                 "'" +
+                 user->getName().getStringRef().str() + "' before it";
+    if (std::string missing = findConditions(allowed); !missing.empty())
+      return "the grid, rows of results and 'even when' must be expressions over the program, but "
+             "got "
+             "none for " +
+             missing;
     write();
     return "";
   }
@@ -76,27 +90,28 @@ private:
   }
 
   /// Whether terms may be added apart, and when that is faster, as expressions over the program.
-  bool findConditions(ExprAttr allowed) {
+  /// Returns what is no such expression.
+  std::string findConditions(ExprAttr allowed) {
     ExprAttr instances = names.getInstances();
     if (!instances)
-      return false;
+      return "the grid";
     ExprAttr fits;
     for (const StoredSum &sum : sums) {
       ExprAttr bits = names.getBits(sum.view.getType());
       ExprAttr width = names.getExtent(getDims(sum.view.getType()).back());
       if (!bits || !width)
-        return false;
+        return "rows of " + debugString(sum.view.getType());
       fits = both(fits, isAtMost(bits, row.bits));
       fits = both(fits, isAtMost(call(Function::Mul, {width, bits}), 8 * row.bytes));
     }
     ExprAttr isEven = op.getEvenConditionAttr() ? names.get(op.getEvenConditionAttr())
                                                 : ExprAttr::getFlag(context, false);
     if (!isEven)
-      return false;
+      return "'even when'";
     possible = isForced ? allowed : both(allowed, fits);
     faster = isForced ? call(Function::Greater, {terms, ExprAttr::getInt(context, 1)})
                       : getApartCondition(row, multiprocessors, instances, terms, isEven);
-    return true;
+    return "";
   }
 
   ExprAttr isAtMost(ExprAttr value, int64_t most) {

@@ -331,12 +331,14 @@ bool definesFunction(StringRef text, StringRef name) {
 
 LogicalResult LibraryLinker::rejectCall(func::CallOp call) {
   StringRef name = call.getCallee(), nearest;
-  InFlightDiagnostic error = call.emitError()
-                             << "calls @" << name
-                             << ", which neither this file nor one that it links defines; ";
+  auto failWith = [&](const Twine &remedy) -> LogicalResult {
+    return call.emitError() << "calls @" << name
+                            << ", which neither this file nor one that it links defines; "
+                            << remedy;
+  };
   for (StringRef library : getLibraryNames())
     if (definesFunction(*findLibraryText(library), name))
-      return error << "add tile.link \"" << library << '"';
+      return failWith("add tile.link \"" + library + "\"");
   constexpr unsigned mostEdits = 2;
   unsigned least = mostEdits + 1;
   auto compare = [&](ModuleOp module) {
@@ -350,9 +352,7 @@ LogicalResult LibraryLinker::rejectCall(func::CallOp call) {
   compare(root);
   for (Library *library : rootFile.links)
     compare(*library->module);
-  if (nearest.empty())
-    return error << "define it";
-  return error << "did you mean @" << nearest << '?';
+  return failWith(nearest.empty() ? "define it" : "did you mean @" + nearest + "?");
 }
 
 LogicalResult LibraryLinker::declare() {

@@ -132,11 +132,16 @@ private:
     if ((!isTransposed && (dims[0] != rank - 2 || dims[1] != rank - 1)) ||
         op.getStaticIndices().back() != 0)
       return reject(op, "adds in order only whole rows of the last two dimensions, from column 0, "
-                        "since all columns share a counter");
+                        "since all columns share a counter, but got column ")
+             << (ShapedType::isDynamic(op.getStaticIndices().back())
+                     ? "that is no constant"
+                     : std::to_string(op.getStaticIndices().back()))
+             << " of dimensions " << dims;
     Dim rows = getDims(op.getValue().getType())[isTransposed ? 1 : 0];
     if (!rows.isSymbol() || getDims(sum.completed.getType())[0] != rows)
       return reject(sum.completed, "must load as many rows as tile.contribute adds, by the same "
-                                   "parameter, to do so as soon as they are complete");
+                                   "parameter, to do so as soon as they are complete, but got ")
+             << sum.completed.getType() << " for " << op.getValue().getType();
     sum.rowsName = rows.symbol;
     return success();
   }

@@ -230,12 +230,22 @@ private:
       }
     }
     instances = names.getInstances();
-    if (!allowed || !deterministic || !facts.isStaggered || !facts.isBanded || !facts.isPacked ||
-        !facts.rows || !facts.sequences || !facts.positions || !facts.rowsOfBlock || !fits ||
-        !instances) {
-      reject(op, "has a clause, or a width of a sum, that is no expression over the program that "
+    const std::pair<Attribute, const char *> needed[] = {{allowed, "'when'"},
+                                                         {deterministic, "'deterministic'"},
+                                                         {facts.isStaggered, "'staggered'"},
+                                                         {facts.isBanded, "'banded'"},
+                                                         {facts.isPacked, "'packed'"},
+                                                         {facts.rows, "the rows"},
+                                                         {facts.sequences, "the sequences"},
+                                                         {facts.positions, "the positions"},
+                                                         {facts.rowsOfBlock, "the rows of a block"},
+                                                         {fits, "the width of a sum"},
+                                                         {instances, "the grid"}};
+    const auto *unknown = llvm::find_if(needed, [](const auto &each) { return !each.first; });
+    if (unknown != std::end(needed)) {
+      reject(op, "must have clauses and widths of sums that are expressions over the program that "
                  "launches @")
-          << kernel.getSymName();
+          << kernel.getSymName() << ", but got none for " << unknown->second;
       return false;
     }
     possible = both(possible, allowed);
@@ -256,11 +266,12 @@ private:
   /// between the two: it must not touch what they write, nor they what it writes. False with a
   /// remark.
   bool mayCompleteEarly() {
-    const char *reason = nullptr;
+    std::string reason;
     if (!sum.adding->isBeforeInBlock(sum.completion))
-      reason = "the launch that reads the sums does not follow the one that adds";
+      reason = "the launch that reads the sums must follow the one that adds, but is before it";
     Value sums = getSums();
-    for (Operation *at = sum.adding; !reason && at != sum.completion; at = at->getNextNode()) {
+    for (Operation *at = sum.adding; reason.empty() && at != sum.completion;
+         at = at->getNextNode()) {
       auto launch = dyn_cast<LaunchOp>(at);
       if (!launch)
         continue;
@@ -269,12 +280,14 @@ private:
         for (auto [j, other] : llvm::enumerate(launch.getArgs()))
           if (other == value && value != sums && isa<ViewType>(value.getType()) &&
               (!launched || writesArgument(sum.completing, i) || writesArgument(launched, j)))
-            reason = "an array that the launch which reads the sums uses as well is written by one "
-                     "of them, from the launch that adds on";
+            reason =
+                "the arrays of the launch that reads the sums must not be written by it, or by "
+                "others from the launch that adds on, but got argument " +
+                std::to_string(i) + ", which @" + launched.getSymName().str() + " takes";
     }
-    if (reason)
+    if (!reason.empty())
       op.emitRemark("has no form in order: ") << reason;
-    return !reason;
+    return reason.empty();
   }
 
   ExprAttr isAtMost(ExprAttr value, int64_t most) const {

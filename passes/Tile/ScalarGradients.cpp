@@ -153,12 +153,11 @@ void Backward::findNeeded() {
 }
 
 LogicalResult Backward::reject(Operation &op) {
-  InFlightDiagnostic error = op.emitError() << "'" << op.getName() << "' has no derivative, but "
-                                            << what << " passes through it; ";
-  if (op.getNumRegions())
-    error << "choose between values with arith.select";
-  else
-    error << "use operations of arith and math that have one";
+  InFlightDiagnostic error =
+      op.emitError() << "'" << op.getName() << "' has no derivative, but " << what
+                     << " passes through it; "
+                     << (op.getNumRegions() ? "choose between values with arith.select"
+                                            : "use operations of arith and math that have one");
   error.attachNote(user->getLoc()) << "differentiated here";
   return error;
 }

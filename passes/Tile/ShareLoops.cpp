@@ -5,6 +5,7 @@
 // several instances share its iterations.
 
 #include "base/Target/Target.h"
+#include "dialect/Tile/Origin.h"
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Passes.h"
 #include "passes/Tile/BindParameters.h"
@@ -17,6 +18,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Support/DebugStringHelper.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace tilewright {
@@ -60,7 +62,10 @@ public:
     IntegerAttr lower;
     if (!upper || !step || !matchPattern(loop.getLowerBound(), m_Constant(&lower)) ||
         lower.getInt() != 0)
-      return "its iterations are not from 0 to an expression over the program";
+      return "its iterations must be from 0 to an expression over the program, but got " +
+             (!upper  ? "a bound that is " + describeOrigin(loop.getUpperBound())
+              : !step ? "a step that is " + describeOrigin(loop.getStep())
+                      : "a beginning that is " + describeOrigin(loop.getLowerBound()));
     iterations = call(Function::CeilDiv, {upper, step});
     for (unsigned dim : {0, 1})
       blocks[dim] = of.getFreeBlock(dim);
@@ -70,7 +75,8 @@ public:
       for (Value operand : {dot.getLhs(), dot.getRhs()}) {
         ExprAttr bits = names.getBits(operand.getType());
         if (!bits)
-          reason = "the type of a product is no parameter of the program";
+          reason = "the type of a product must be a parameter of the program, but got " +
+                   debugString(operand.getType());
         else if (!choice.shares)
           narrow.insert(isAtMost(bits, choice.row->bits));
       }

@@ -4,6 +4,7 @@
 // Reads how a kernel computes and uses the sums of a tile.accumulate.
 
 #include "passes/Tile/StoredSum.h"
+#include "dialect/Tile/Origin.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,6 +12,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Support/DebugStringHelper.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -212,17 +214,18 @@ std::optional<StoredSum> StoredSum::get(KernelOp kernel, OpResult result, std::s
         after.insert(use.getOwner());
         values.insert_range(use.getOwner()->getResults());
       } else {
-        reason = name + " has a use that is neither its only store nor elementwise";
+        reason = name + " must have elementwise uses and one store, but got '" +
+                 use.getOwner()->getName().getStringRef().str() + "'";
         return std::nullopt;
       }
     }
   if (!sum.store) {
-    reason = name + " is not stored";
+    reason = name + " must be stored, but has no store";
     return std::nullopt;
   }
   std::optional<llvm::SetVector<Operation *>> ops = collect(sum.store.getValue(), sum, kernel);
   if (!ops || llvm::any_of(after, [&](Operation *op) { return !ops->contains(op); })) {
-    reason = name + " is combined with values of the instance before it is stored";
+    reason = name + " must be stored without values of the instance, but is combined with some";
     return std::nullopt;
   }
   sum.epilogue.assign(ops->begin(), ops->end());
@@ -232,7 +235,10 @@ std::optional<StoredSum> StoredSum::get(KernelOp kernel, OpResult result, std::s
                 places.back() == 0;
   if (!isRows || !sum.view || sum.view.getOwner() != &kernel.getBody().front() ||
       Signature(kernel).mayBeAbsent(sum.view.getArgNumber())) {
-    reason = name + " is not stored to whole rows of an array that is always there";
+    reason =
+        name + " must be stored to whole rows of an array that is always there, but got " +
+        (isRows ? describeOrigin(sum.store.getView()) + ", which may be absent or another array"
+                : "parts of rows of " + debugString(sum.store.getView().getType()));
     return std::nullopt;
   }
   sum.arguments.push_back(sum.view.getArgNumber());
@@ -241,7 +247,9 @@ std::optional<StoredSum> StoredSum::get(KernelOp kernel, OpResult result, std::s
     auto branch = dyn_cast<scf::IfOp>(op->getParentOp());
     auto flag = branch ? branch.getCondition().getDefiningOp<ParamOp>() : ParamOp();
     if (!flag) {
-      reason = name + " is stored under a condition that is no parameter";
+      reason = name + " must be stored under conditions that are parameters, but got " +
+               (branch ? describeOrigin(branch.getCondition())
+                       : "'" + op->getParentOp()->getName().getStringRef().str() + "'");
       return std::nullopt;
     }
     bool isElse = op->getParentRegion() == &branch.getElseRegion();

@@ -155,7 +155,7 @@ class RuntimeTest(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, re.escape(f"wanted must be True or False, but got {wrong!r}")):
                     plan.check_indices(wanted=wrong)
         operation.handle.value, handle = None, operation.handle.value
-        self.expect("operation must not be null", operation.check_indices)
+        self.expect("operation must be a valid pointer, but got null", operation.check_indices)
         operation.handle.value = handle
 
     def compile_attention(self, kernel, desc, files=(), targets=("sm_80", "sm_90a")):
@@ -438,7 +438,7 @@ class HeaderTest(unittest.TestCase):
             return re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
 
     def test_structs(self):
-        header = self.read("tilewright.h")
+        header = self.read("tilewright.h") + self.read("tilewright-attention.h")
         for name, struct in self.STRUCTS.items():
             body = re.search(rf"typedef struct tilewright_{name} {{(.*?)}}", header, re.DOTALL).group(1)
             declared = re.findall(r"(?:const )?(\w+(?:\s+\*)?)\s*(\w+)(\[3\])?;", body)

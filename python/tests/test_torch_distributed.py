@@ -370,7 +370,7 @@ func.func private @sink(%h: i32) -> !tile.param<ACC> {
                               captures={"level": torch.zeros(4).requires_grad_()})
 
 
-LOST = "context_parallel: rank 0 of 2 could not {}: another rank raised an error, ended, or did not answer within the time-out of the group"
+LOST = "context_parallel: rank 0 of 2 could not {}, but got no answer of another rank within the time-out of the group"
 
 
 def lost(check, method, what, other, **options):

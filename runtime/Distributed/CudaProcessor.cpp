@@ -171,10 +171,8 @@ public:
       for (const NamedArgument &argument : arguments)
         if (std::none_of(specs.begin(), specs.end(),
                          [&](const ArgumentSpec &spec) { return spec.name == argument.name; }))
-          return Status::failure(code.signature() +
-                                 " must take all arguments of the call, but "
-                                 "takes no '" +
-                                 argument.name + "'");
+          return Status::failure("the arguments of the call must be those of " + code.signature() +
+                                 ", but got '" + argument.name + "'");
     ContextScope current(driver, context.get());
     uint64_t bytes = 0;
     if (Status status = code.workspaceSize(values, specs.size(), desc.device, bytes); !status)
@@ -194,7 +192,7 @@ private:
   template <typename Create>
   Result<std::unique_ptr<ProcessorKernel>> firstOf(const std::string &entry, Create create) {
     Status failure = Status::failure(Code::MissingVariant,
-                                     "a bundle must have '" + entry + "', but none was given");
+                                     "a bundle must have '" + entry + "', but got no bundle");
     bool isOfEntry = false;
     for (const std::shared_ptr<const Bundle> &bundle : desc.bundles) {
       auto code = create(bundle);

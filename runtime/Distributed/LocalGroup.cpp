@@ -225,10 +225,9 @@ private:
       return failed(what);
     if (condition())
       return Status::success();
-    std::string other = peer >= 0 ? "rank " + std::to_string(peer) : "another rank";
-    std::string reason =
-        isInTime ? other + " has ended"
-                 : other + " did not answer within " + std::to_string(hub->timeout.count()) + " ms";
+    std::string reason = peer >= 0 ? "rank " + std::to_string(peer) : "another rank";
+    reason += isInTime ? " has ended"
+                       : " did not answer within " + std::to_string(hub->timeout.count()) + " ms";
     return fail(
         Status::failure(Code::Driver, nameOf(*this) + " could not " + what + ": " + reason));
   }

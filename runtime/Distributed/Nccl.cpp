@@ -218,9 +218,9 @@ private:
 
   Status timedOut(const std::string &what) const {
     return Status::failure(Code::Driver, "could not " + what +
-                                             ": another rank raised an error, ended, or did not "
-                                             "answer within " +
-                                             std::to_string(desc.timeout.count()) + " ms");
+                                             ", but got no answer of another rank within " +
+                                             std::to_string(desc.timeout.count()) +
+                                             " ms: it raised an error, ended, or is late");
   }
 
   /// What the communicator has found meanwhile, such as the end of another process.

@@ -116,8 +116,8 @@ Status tilewright::runtime::agree(Processor &processor, Communicator &communicat
   if (!reduced)
     return reduced;
   if (numbers[0] >= 0)
-    return Status::failure("all ranks must prepare the call, but rank " +
-                           std::to_string(numbers[0]) + " got an error");
+    return Status::failure("all ranks must prepare the call, but got an error on rank " +
+                           std::to_string(numbers[0]));
   for (size_t i = 0; i < fields.size(); ++i)
     if (numbers[1 + 2 * i] != ~numbers[2 + 2 * i])
       return Status::failure(std::string("all ranks must have the same ") + fields[i].first +

@@ -185,47 +185,55 @@ def behind_call(statement, i):
     return None
 
 
-def lambda_of(statement):
-    """(name, parameter) of `auto name = [..](Type parameter) -> Type`, with one parameter."""
+def function_of(statement):
+    """(name, last parameter) of `auto name = [..](Type parameter) -> Type`, or of a definition `Type name(Type at, Type
+    parameter)`."""
     marks = [text for _, text, _ in statement]
-    if "=" not in marks[:-1] or marks[marks.index("=") + 1] != "[" or "(" not in marks:
+    if "=" in marks[:-1] and marks[marks.index("=") + 1] == "[" and "]" in marks:
+        name, begin = marks[marks.index("=") - 1], marks.index("]") + 1
+    elif "(" in marks and not {"=", "return", ".", "?"} & set(marks) and "string" not in [kind for kind, *_ in statement]:
+        name, begin = marks[marks.index("(") - 1], marks.index("(")
+    else:
         return None
-    begin = marks.index("]") + 1 if "]" in marks else 0
-    if begin >= len(marks) or marks[begin] != "(" or ")" not in marks[begin:] or "," in marks[begin:]:
+    if begin >= len(marks) or marks[begin] != "(" or ")" not in marks[begin:]:
         return None
     end = marks.index(")", begin)
-    return (marks[marks.index("=") - 1], marks[end - 1]) if end > begin + 1 else None
+    return (name, marks[end - 1]) if end > begin + 1 and statement[end - 1][0] == "name" else None
 
 
 def argument_of(statement, i):
-    """The tokens between the parentheses at position i."""
-    depth = 0
+    """The tokens of the last argument between the parentheses at position i."""
+    depth, begin = 0, i + 1
     for j in range(i, len(statement)):
-        depth += {"(": 1, ")": -1}.get(statement[j][1], 0) if statement[j][0] == "mark" else 0
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(statement[j][1], 0) if statement[j][0] == "mark" else 0
         if depth == 0:
-            return statement[i + 1:j]
-    return statement[i + 1:]
+            return statement[begin:j]
+        if depth == 1 and statement[j][:2] == ("mark", ","):
+            begin = j + 1
+    return statement[begin:]
 
 
 def whole_messages(text, streams):
-    """The statements of a file, with each message in one piece: a call of a lambda that makes "must be X" or "expected
-    X" from its argument is expanded, and text printed to a diagnostic that ends with "but got" follows its
+    """The statements of a file, with each message in one piece: a call of a function that makes "must be X", "expected
+    X" or "cannot be Y: X" from its last argument is expanded, and text printed to a diagnostic that ends with "but got" follows its
     beginning."""
     forms, begins, pending = {}, {}, None
     for statement in statements(text):
         if pending:
-            name, parameter = pending
+            (name, parameter), lines = pending
             before = pieces_of(statement[:[t for _, t, _ in statement].index(parameter)]) \
                 if parameter in [t for _, t, _ in statement] else []
             before = [piece for piece in before if piece]
-            if before and isinstance(before[-1], str) and re.search(r"(expected|must be|but got) '?$", before[-1]):
+            if before and isinstance(before[-1], str) and re.search(r"(expected|must be|but got|cannot be .*:) '?$", before[-1]):
                 forms[name] = statement, parameter
                 pending = None
                 continue
             forms.pop(name, None)
-            pending = None
-        if (made := lambda_of(statement)) and made[0] in REPORTERS:
-            pending = made
+            pending = pending[0], lines - 1
+            if not pending[1]:
+                pending = None
+        if (made := function_of(statement)) and made[0] in REPORTERS:
+            pending = made, 2
         for i, (kind, name, _) in enumerate(statement):
             follows = statement[i + 1][1] if i + 1 < len(statement) else ""
             if kind == "name" and name in forms and follows == "(":

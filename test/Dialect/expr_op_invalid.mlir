@@ -209,7 +209,7 @@ func.func @two_results(%x: f32) {
 // -----
 
 func.func @long_list(%x: f32) {
-  // expected-error @+1 {{a list of 3 formulas has no place where 2 results are required}}
+  // expected-error @+1 {{custom op 'tile.expr' expected a formula or list of 2 results, but got a list of 3}}
   %0, %1 = tile.expr choose(PACKED, (%x, %x), (%x, %x, %x)) : f32, f32
 }
 

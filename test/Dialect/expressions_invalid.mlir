@@ -31,7 +31,7 @@ tile.kernel @of_no_counts require(within_first(x, 0, 1, 4, 1)) (%x: !tile.view<[
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'within' to a value of kind flag; it takes kind int}}
+// expected-error @+1 {{a constraint must apply 'within' to a value of kind int, but got flag}}
 tile.kernel @of_flags require(within(x, 0, true)) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
 
 // -----

@@ -122,12 +122,12 @@ tile.kernel @kind_of_default params(A: int = B, B: flag) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{defaults of parameters form a cycle: A -> B -> C -> A}}
+// expected-error @+1 {{defaults of parameters must not form a cycle, but got A -> B -> C -> A}}
 tile.kernel @cycle params(A: int = B + 1, B: int = C * 2, C: int = max(A, 1)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{defaults of parameters form a cycle: B -> B}}
+// expected-error @+1 {{defaults of parameters must not form a cycle, but got B -> B}}
 tile.kernel @cycle_of_one params(A: int = B, B: int = B) () grid(%i = 1) {}
 
 // -----
@@ -148,32 +148,32 @@ tile.kernel @kind_of_constraint params(A: int) require(A + 1) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies '<' to a value of kind type; it takes kind int}}
+// expected-error @+1 {{a constraint must apply '<' to a value of kind int, but got type}}
 tile.kernel @comparison_of_types params(T: type) require(T < 4) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'not' to a value of kind int; it takes kind flag}}
+// expected-error @+1 {{a constraint must apply 'not' to a value of kind flag, but got int}}
 tile.kernel @negated_integer params(A: int) require(not(A)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'bits' to a value of kind int; it takes kind type}}
+// expected-error @+1 {{a constraint must apply 'bits' to a value of kind type, but got int}}
 tile.kernel @bits_of_integer params(A: int) require(bits(A) == 16) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies '==' to values of different kinds, int and enum}}
+// expected-error @+1 {{a constraint must apply '==' to values of one kind, but got int and enum}}
 tile.kernel @different_kinds params(A: int) require(A == "none") () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'select' to values of different kinds, int and flag}}
+// expected-error @+1 {{a constraint must apply 'select' to values of one kind, but got int and flag}}
 tile.kernel @select_of_kinds params(A: int) require(select(true, A, false)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'select' to a value of kind int; it takes kind flag}}
+// expected-error @+1 {{a constraint must apply 'select' to a value of kind flag, but got int}}
 tile.kernel @select_by_integer params(A: int) require(select(A, true, false)) () grid(%i = 1) {}
 
 // -----
@@ -350,7 +350,7 @@ tile.kernel @derived_from_argument params(let DP: int = n) (%n: i32) grid(%i = 1
 
 // -----
 
-// expected-error @+1 {{defaults of parameters form a cycle: A -> B -> A}}
+// expected-error @+1 {{defaults of parameters must not form a cycle, but got A -> B -> A}}
 tile.kernel @derived_cycle params(let A: int = B, let B: int = A) () grid(%i = 1) {}
 
 // -----
@@ -382,17 +382,17 @@ tile.kernel @word_as_float (%scale: f32 = one) grid(%i = 1) {}
 // -----
 
 // Floats in constraints.
-// expected-error @+1 {{a constraint applies '+' to a value of kind float; it takes kind int}}
+// expected-error @+1 {{a constraint must apply '+' to a value of kind int, but got float}}
 tile.kernel @sum_of_floats require(p + 1 < 2) (%p: f32) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'finite' to a value of kind int; it takes kind float}}
+// expected-error @+1 {{a constraint must apply 'finite' to a value of kind float, but got int}}
 tile.kernel @finite_integer require(finite(n)) (%n: i32) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies '==' to values of different kinds, float and flag}}
+// expected-error @+1 {{a constraint must apply '==' to values of one kind, but got float and flag}}
 tile.kernel @float_and_flag require(p == true) (%p: f32) grid(%i = 1) {}
 
 // -----

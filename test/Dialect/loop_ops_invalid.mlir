@@ -452,7 +452,7 @@ tile.kernel @accumulate_from_load params() (%x: !tile.view<[4, 4], f32>, %n: i32
 
 tile.kernel @accumulate_other_number params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
-  // expected-error @+1 {{must yield and return tiles of the types of its sums, ('tensor<4x4xf32>'), but yields ()}}
+  // expected-error @+1 {{must yield and return tiles of the types of its sums, ('tensor<4x4xf32>'), but got ()}}
   %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>) {
   }
 }
@@ -462,7 +462,7 @@ tile.kernel @accumulate_other_number params() (%n: i32) grid(%i = 1) {
 tile.kernel @accumulate_other_type params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
   %half = tile.constant 0 : tensor<4x4xf16>
-  // expected-error @+1 {{must yield and return tiles of the types of its sums, ('tensor<4x4xf32>'), but yields ('tensor<4x4xf16>')}}
+  // expected-error @+1 {{must yield and return tiles of the types of its sums, ('tensor<4x4xf32>'), but got ('tensor<4x4xf16>')}}
   %a = tile.accumulate %h of %i each %n iter_args(%old = %zero : tensor<4x4xf32>) {
     tile.yield %half : tensor<4x4xf16>
   }

@@ -375,7 +375,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{first index must be 0, since '!tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>' omits that dimension}}
+  // expected-error @+1 {{first index must be 0, since '!tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>' omits that dimension, but got a value that is no constant}}
   tgpu.tma_store %s, %m[%i, 0, 0, 0] from %i size %i : !tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
 }
 
@@ -387,7 +387,17 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>, %y:
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   %p = tile.paged %y page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
-  // expected-error @+1 {{must be of a 'tile.paged' whose pool is the view of its map}}
+  // expected-error @+1 {{pages must be of the pool that is the view of its map, but got a map that is over another view}}
+  tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>, %p: !tile.view<[?, ?, 64], bf16>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  // expected-error @+1 {{pages must be the result of tile.paged, but got an argument of 'tgpu.kernel'}}
   tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
 }
 
@@ -409,7 +419,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>, %t:
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   %p = tile.paged %x page %i by %t[%i] each 16 size %i : !tile.view<[?, ?, ?, 64], bf16>, !tile.view<[?, ?], i32> -> !tile.view<[?, ?, 64], bf16>
-  // expected-error @+1 {{copies boxes of 64 rows, but only 16 are known to lie in one page}}
+  // expected-error @+1 {{boxes must have a divisor of the 16 rows that are known to lie in one page, but got 64 rows}}
   tgpu.tma_load %m[0, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
 }
 
@@ -420,7 +430,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) gri
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   %p = tile.paged %x page %i size %i : !tile.view<[?, ?, ?, 64], bf16> -> !tile.view<[?, ?, 64], bf16>
-  // expected-error @+1 {{first index must be 0, since the rows determine the pages}}
+  // expected-error @+1 {{first index must be 0, since the rows determine the pages, but got a value that is no constant}}
   tgpu.tma_load %m[%i, %i, 0, 0] of %p : !tile.view<[?, ?, 64], bf16>, %s, %b[%i] : !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
 }
 

@@ -60,7 +60,7 @@
 
 // -----
 
-// expected-error @+1 {{has two arguments or grid ids of the name "i"}}
+// expected-error @+1 {{names of arguments and grid ids must differ, but got "i" twice}}
 "tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = ["i"], arg_optional = array<i1: false>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%x: i32, %i: i32):}) : () -> ()
 
 // -----

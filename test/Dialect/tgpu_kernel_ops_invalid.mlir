@@ -25,7 +25,7 @@ tgpu.kernel @k target "sm_80" warps 4 (%x: tensor<4xf32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{only views can be optional, but argument "x" is of type 'f32'}}
+// expected-error @+1 {{argument "x" must be a view to be optional, but got 'f32'}}
 tgpu.kernel @k target "sm_80" warps 4 (%x: optional f32) grid(%i = 1) {}
 
 // -----
@@ -61,7 +61,7 @@ tgpu.kernel @k target "sm_80" warps 4 (%x: i32) grid(%i = dim(x, 0)) {}
 
 // -----
 
-// expected-error @+1 {{uses 16 named barriers, but a block has 15}}
+// expected-error @+1 {{must have at most the 15 named barriers of a block, but got 16}}
 tgpu.kernel @k target "sm_90a" warps 32 () grid(%i = 1) {
   %0 = tgpu.turns warpgroups 8 : index
   %1 = tgpu.turns warpgroups 7 : index
@@ -122,7 +122,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{has two roles of the name "a"}}
+  // expected-error @+1 {{names of roles must differ, but got "a" twice}}
   tgpu.roles
     role "a" warps 4 {
     }
@@ -182,7 +182,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{roles that share a warpgroup must have the same registers, but role "b" shares one with a role of 24 registers}}
+  // expected-error @+1 {{roles that share a warpgroup must have the same registers, but got 240 for role "b" and 24 for the one before it}}
   tgpu.roles
     role "a" warps 1 registers 24 {
     }
@@ -193,7 +193,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
-  // expected-error @+1 {{roles that share a warpgroup must have the same registers, but role "b" shares one with a role of 24 registers}}
+  // expected-error @+1 {{roles that share a warpgroup must have the same registers, but got 0 for role "b" and 24 for the one before it}}
   tgpu.roles
     role "a" warps 2 registers 24 {
     }
@@ -222,7 +222,7 @@ tgpu.kernel @k target "sm_80" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
-  // expected-error @+1 {{roles use 66560 registers, but a block of 12 warps is launched with 64512, 168 per thread}}
+  // expected-error @+1 {{roles must use at most the 64512 registers with which a block of 12 warps is launched, 168 per thread, but got 66560}}
   tgpu.roles
     role "a" warps 4 registers 40 {
     }
@@ -234,7 +234,7 @@ tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
 
 // All registers of a multiprocessor, but the block was launched with 168 per thread.
 tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
-  // expected-error @+1 {{roles use 65536 registers, but a block of 12 warps is launched with 64512, 168 per thread}}
+  // expected-error @+1 {{roles must use at most the 64512 registers with which a block of 12 warps is launched, 168 per thread, but got 65536}}
   tgpu.roles
     role "a" warps 4 registers 32 {
     }
@@ -256,14 +256,14 @@ func.func @f() {
 
 // The grid.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{reads extent 1 of a grid of rank 1}}
+  // expected-error @+1 {{extent must be one of the 1 of the grid, from 0 on, but got 1}}
   %0 = tgpu.grid_extent 1 : i32
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{reads extent -1 of a grid of rank 1}}
+  // expected-error @+1 {{extent must be one of the 1 of the grid, from 0 on, but got -1}}
   %0 = tgpu.grid_extent -1 : i32
 }
 
@@ -336,7 +336,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{at offset 216064 ends beyond the 232448 bytes of shared memory}}
+  // expected-error @+1 {{must end in the 232448 bytes of shared memory, but got offset 216064 and 16512 bytes}}
   %0 = tgpu.alloc at 216064 : !tgpu.shared<129x64xbf16, b128>
 }
 
@@ -350,7 +350,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{at offset 200704 ends beyond the 232448 bytes of shared memory}}
+  // expected-error @+1 {{must end in the 232448 bytes of shared memory, but got offset 200704 and 32768 bytes}}
   %0 = tgpu.alloc_ring at 200704 : !tgpu.ring<2, !tgpu.shared<128x64xbf16, b128>>
 }
 

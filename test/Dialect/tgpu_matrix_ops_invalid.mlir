@@ -354,7 +354,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16
   %a = tile.full %z_bf16 : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
   %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
-  // expected-error @+1 {{operand a in registers cannot be transposed}}
+  // expected-error @+1 {{operand a must be in shared memory to be transposed, but got 'tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>'}}
   %0 = tgpu.wgmma %a, %b transpose_a : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x64xf32, #tgpu.wgmma<2>>
 }
 

@@ -43,7 +43,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{must be outside of roles: every warp must wait for the initialization}}
+      // expected-error @+1 {{must be outside of roles, since every warp must wait for the initialization, but got it in a role}}
       %0 = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
     }
 }
@@ -162,7 +162,7 @@ tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
   %0 = tgpu.named_barrier warps 8 per warpgroup : index
   tgpu.roles
     role "a" warps 8 {
-      // expected-error @+1 {{must not use a barrier per warpgroup, which is for tgpu.sync only}}
+      // expected-error @+1 {{barrier must be one of the whole role, but got a barrier per warpgroup, which is for tgpu.sync only}}
       tgpu.signal %0
     }
     role "b" warps 4 {
@@ -183,7 +183,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %0 = arith.constant 3 : index
-  // expected-error @+1 {{barrier must be the result of tgpu.named_barrier}}
+  // expected-error @+1 {{barrier must be the result of tgpu.named_barrier, but got a result of 'arith.constant'}}
   tgpu.sync on %0
 }
 
@@ -191,7 +191,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %0 = tgpu.turns warpgroups 2 : index
-  // expected-error @+1 {{barrier must be the result of tgpu.named_barrier}}
+  // expected-error @+1 {{barrier must be the result of tgpu.named_barrier, but got a result of 'tgpu.turns'}}
   tgpu.signal %0
 }
 
@@ -262,7 +262,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %0 = tgpu.named_barrier warps 4 : index
-  // expected-error @+1 {{turns must be the result of tgpu.turns}}
+  // expected-error @+1 {{turns must be the result of tgpu.turns, but got a result of 'tgpu.named_barrier'}}
   tgpu.take_turn %0
 }
 
@@ -270,7 +270,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %0 = arith.constant 1 : index
-  // expected-error @+1 {{turns must be the result of tgpu.turns}}
+  // expected-error @+1 {{turns must be the result of tgpu.turns, but got a result of 'arith.constant'}}
   tgpu.pass_turn %0
 }
 
@@ -278,7 +278,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %0 = tgpu.turns warpgroups 2 : index
-  // expected-error @+1 {{is for 2 warpgroups, but 4 warps execute it}}
+  // expected-error @+1 {{must be executed by the 2 warpgroups of its turns, but got 4 warps}}
   tgpu.take_turn %0
 }
 
@@ -288,7 +288,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   %0 = tgpu.turns warpgroups 2 : index
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{is for 2 warpgroups, but 4 warps execute it}}
+      // expected-error @+1 {{must be executed by the 2 warpgroups of its turns, but got 4 warps}}
       tgpu.pass_turn %0
     }
     role "b" warps 4 {
@@ -319,7 +319,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %t = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{tgpu.any is not allowed inside a role without a named barrier of the role}}
+      // expected-error @+1 {{must have a named barrier of the role inside a role, but got none}}
       %0 = tgpu.any %t : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
     }
 }

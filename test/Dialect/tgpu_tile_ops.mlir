@@ -71,14 +71,14 @@ tgpu.kernel @last_turn target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?, 
 //--- errors.mlir
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
-  // expected-error @+1 {{'tgpu.await_turn' op is allowed only inside a role}}
+  // expected-error @+1 {{'tgpu.await_turn' op must be inside a role of a tgpu.roles, but got it in 'tgpu.kernel'}}
   tgpu.await_turn %n of %turns[%n] : !tile.view<[?], i32>
 }
 
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
-  // expected-error @+1 {{'tgpu.await_turn' op is allowed only inside a role}}
+  // expected-error @+1 {{'tgpu.await_turn' op must be inside a role of a tgpu.roles, but got it in 'tgpu.kernel'}}
   tgpu.await_turn %n of %turns[%n] last : !tile.view<[?], i32>
 }
 
@@ -110,7 +110,7 @@ tgpu.kernel @k target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?], f32>) g
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
-  // expected-error @+1 {{'tgpu.publish' op is allowed only inside a role}}
+  // expected-error @+1 {{'tgpu.publish' op must be inside a role of a tgpu.roles, but got it in 'tgpu.kernel'}}
   tgpu.publish %n to %slot : !tgpu.shared<4xi32, none>
 }
 
@@ -134,7 +134,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
-  // expected-error @+1 {{'tgpu.take_tile' op is allowed only inside a role}}
+  // expected-error @+1 {{'tgpu.take_tile' op must be inside a role of a tgpu.roles, but got it in 'tgpu.kernel'}}
   %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xi32, none>
 }
 

@@ -30,7 +30,7 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
-// expected-error @+1 {{operand b of wgmma must be in shared memory and has no register layout}}
+// expected-error @+1 {{operand b of wgmma must be in shared memory, but got a register layout; use a shared buffer}}
 #bad = #tgpu.operand<b, #tgpu.wgmma<1>>
 
 // -----

@@ -14,7 +14,7 @@ tgpu.kernel @unplanned target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i
 #two = #tgpu.blocked<2, lanes 4, warps 1, 1>
 tgpu.kernel @scratch target "sm_80" warps 2 (%x: !tile.view<[?, ?], f32>) grid(%i = 1) {
   %z = arith.constant dense<0.0> : tensor<32x16xf32, #tgpu.mma<2, 1>>
-  // expected-error @+1 {{the conversion moves elements between warps, which requires scratch memory (through)}}
+  // expected-error @+1 {{a conversion that moves elements between warps must have scratch memory, but has none; add 'through'}}
   %y = tgpu.convert %z : tensor<32x16xf32, #tgpu.mma<2, 1>> -> tensor<32x16xf32, #tgpu.mma<1, 2>>
 }
 
@@ -32,7 +32,7 @@ tgpu.kernel @recursive target "sm_80" warps 1 (%x: !tile.view<[?], f32>, %s: f32
 // -----
 
 tgpu.kernel @root target "sm_80" warps 1 (%x: !tile.view<[?], f64>, %s: f64) grid(%i = 1) {
-  // expected-error @+1 {{'math.asinh' cannot be lowered to sm_80 yet}}
+  // expected-error @+1 {{'math.asinh' cannot be lowered to sm_80; use another operation of arith or math}}
   %y = math.asinh %s : f64
 }
 

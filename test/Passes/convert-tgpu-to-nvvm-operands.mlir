@@ -36,7 +36,7 @@ tgpu.kernel @transpose target "sm_80" warps 4 (%a: f32) grid(%i = 1) {
 #m = #tgpu.mma<4, 1>
 tgpu.kernel @two_results target "sm_80" warps 4 (%a: i32) grid(%i = 1) {
   %x = tile.full %a : tensor<64x64xi32, #m>
-  // expected-error @+1 {{'arith.mulsi_extended' cannot be lowered: it has 2 results}}
+  // expected-error @+1 {{'arith.mulsi_extended' must have one result to be lowered, but got 2}}
   %low, %high = arith.mulsi_extended %x, %x : tensor<64x64xi32, #m>
 }
 
@@ -65,7 +65,7 @@ tgpu.kernel @chosen_map target "sm_90a" warps 8 (%x: !x, %y: !x) grid(%i = 1) {
 #m = #tgpu.mma<1, 1>
 tgpu.kernel @rows_to_columns target "sm_80" warps 1 (%a: f32) grid(%i = 1) {
   %x = tile.full %a : tensor<32xf32, #tgpu.slice<1, #m>>
-  // expected-error @+1 {{this conversion requires scratch memory (through)}}
+  // expected-error @+1 {{a conversion whose warps move elements differently must have scratch memory, but has none; add 'through'}}
   %y = tgpu.convert %x : tensor<32xf32, #tgpu.slice<1, #m>> -> tensor<32xf32, #tgpu.slice<0, #m>>
 }
 
@@ -75,7 +75,7 @@ tgpu.kernel @rows_to_columns target "sm_80" warps 1 (%a: f32) grid(%i = 1) {
 tgpu.kernel @tile_in_role_of_one_thread target "sm_90a" warps 8 (%n: i32, %a: f32, %o: !out) grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{'tgpu.take_tile' op is executed by one thread: its role may only copy and compute scalars}}
+      // expected-error @+1 {{'tgpu.take_tile' op must be in a role of one thread, but got one of several, which has more than copies and scalars}}
       %u = tgpu.take_tile of %n
       %x = tile.full %a : tensor<64x64xf32, #tgpu.mma<4, 1>>
       tgpu.store %x, %o[%u, 0] : tensor<64x64xf32, #tgpu.mma<4, 1>>, !out
@@ -91,6 +91,6 @@ tgpu.kernel @product_of_fp8 target "sm_90a" warps 4 (%a: f8E4M3FN, %f: f32) grid
   %x = tile.full %a : tensor<64x64xf8E4M3FN, #tgpu.operand<a, #m>>
   %y = tile.full %a : tensor<64x64xf8E4M3FN, #tgpu.operand<b, #m>>
   %z = tile.full %f : tensor<64x64xf32, #m>
-  // expected-error @+1 {{there is no mma.sync of 'tensor<64x64xf8E4M3FN, #tgpu.operand<a, #tgpu.mma<4, 1>>>' into 'f32' on sm_90a}}
+  // expected-error @+1 {{mma.sync must be of f16, bf16 or f32 into f32 on sm_90a, but got 'tensor<64x64xf8E4M3FN, #tgpu.operand<a, #tgpu.mma<4, 1>>>' into 'f32'}}
   %d = tgpu.mma %x, %y, %z : tensor<64x64xf8E4M3FN, #tgpu.operand<a, #m>>, tensor<64x64xf8E4M3FN, #tgpu.operand<b, #m>> -> tensor<64x64xf32, #m>
 }

@@ -9,7 +9,7 @@
 // RUN: tilewrightc %t/turns.mlir --target=sm_90a --emit=ptx | FileCheck %s
 // RUN: tilewrightc %t/last.mlir --target=sm_90a --emit=ptx | FileCheck %s --check-prefix=LAST
 // RUN: not tilewrightc %t/threads.mlir --target=sm_90a --emit=ptx 2>&1 | FileCheck %s --check-prefix=THREADS
-// THREADS: error: 'tgpu.await_turn' op is executed by one thread: its role may only copy and compute scalars
+// THREADS: error: 'tgpu.await_turn' op must be in a role of one thread, but got one of several, which has more than copies and scalars
 
 // CHECK:       .entry turns(
 // CHECK:       atom.global.add.u32 [[TILE:%r[0-9]+]], [{{.*}}], 1;

@@ -180,7 +180,7 @@ tgpu.kernel @innermost target "sm_90a" warps 4 (%x: !row, %begin: i32, %size: i3
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %part = tile.subview %x dim 1 from %begin size %size : !row
   %q = tgpu.alloc : !x
-  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy}}
+  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy of 'x': tile.subview takes a part of the last dimension; use the schedule skeleton=synchronous}}
   tgpu.copy_async %part[0, 0], %q {tgpu.starts_inside} : !row, !x
   %r = tgpu.read %q : !x -> tensor<128x64xbf16, #tgpu.wgmma<1>>
 }

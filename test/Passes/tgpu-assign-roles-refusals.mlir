@@ -16,7 +16,7 @@ tgpu.kernel @unread target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f
   %zero = arith.constant 0.0 : f32
   %none = tile.full %zero : !acc
   %s = scf.for %m = %c0 to %n step %c64 iter_args(%old = %none) -> (!acc) : i32 {
-    // expected-error @+1 {{kernel cannot be split into roles: the copied buffer is never read; use the schedule skeleton=synchronous}}
+    // expected-error @+1 {{kernel cannot be split into roles: the copied buffer must be read, but has no reader; use the schedule skeleton=synchronous}}
     tgpu.copy_async %a[%m, 0], %b : !view, !b
     tgpu.copy_commit
     tgpu.copy_wait pending 0
@@ -43,7 +43,7 @@ tgpu.kernel @pending target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], 
     tgpu.copy_commit
     tgpu.copy_wait pending 0
     tgpu.sync
-    // expected-error @+1 {{kernel cannot be split into roles: a product is not immediately followed by its wait}}
+    // expected-error @+1 {{kernel cannot be split into roles: the result of a product must have one use, its wait for all groups, but got a wait that leaves groups pending; use the schedule skeleton=synchronous}}
     %p = tgpu.wgmma %b, %b transpose_b, %old : !b, !b, !acc -> !acc
     tgpu.wgmma_commit
     %new = tgpu.wgmma_wait pending 1, %p : !acc
@@ -70,7 +70,7 @@ tgpu.kernel @while target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f3
     scf.condition(%go) %m : i32
   } do {
   ^bb0(%m: i32):
-    // expected-error @+1 {{kernel cannot be split into roles: a copy is nested in 'scf.while'}}
+    // expected-error @+1 {{kernel cannot be split into roles: a copy must be nested in scf.for and scf.if only, but got 'scf.while'; use the schedule skeleton=synchronous}}
     tgpu.copy_async %a[%m, 0], %b : !view, !b
     tgpu.copy_commit
     tgpu.copy_wait pending 0
@@ -89,7 +89,7 @@ tgpu.kernel @while target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f3
 !view = !tile.view<[?, ?], bf16>
 !b = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>
-// expected-error @+1 {{kernel cannot be split into roles: it has no copy}}
+// expected-error @+1 {{kernel cannot be split into roles: it must have a copy, but has none; use the schedule skeleton=synchronous}}
 tgpu.kernel @nothing target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f32>, %n: i32) grid(%i = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 0>} {
   %b = tgpu.alloc : !b
@@ -123,6 +123,31 @@ tgpu.kernel @older target "sm_80" warps 4 (%a: !view, %o: !tile.view<[?, ?], f32
     %f = tile.cast %r : tensor<64x64xbf16, #tgpu.mma<4, 1>> -> !acc
     %new = arith.addf %old, %f : !acc
     scf.yield %new : !acc
+  }
+  tgpu.store %s, %o[0, 0] : !acc, !tile.view<[?, ?], f32>
+}
+
+// -----
+
+// A slot of a ring is no buffer of its own.
+!view = !tile.view<[?, ?], bf16>
+!b = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @slot target "sm_90a" warps 4 (%a: !view, %o: !tile.view<[?, ?], f32>, %n: i32) grid(%i = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 0>} {
+  %c0 = arith.constant 0 : i32
+  %ring = tgpu.alloc_ring : !tgpu.ring<2, !b>
+  %b = tgpu.slot %ring[%c0] : !tgpu.ring<2, !b>
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !acc
+  %s = scf.for %m = %c0 to %n step %c64 iter_args(%old = %none) -> (!acc) : i32 {
+    // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy must be the result of tgpu.alloc, but got a result of 'tgpu.slot'; use the schedule skeleton=synchronous}}
+    tgpu.copy_async %a[%m, 0], %b : !view, !b
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    scf.yield %old : !acc
   }
   tgpu.store %s, %o[0, 0] : !acc, !tile.view<[?, ?], f32>
 }

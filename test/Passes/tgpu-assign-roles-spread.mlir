@@ -173,7 +173,7 @@ tgpu.kernel @transposes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
-    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: a tile is not loaded or stored row by row; move the work into a separate kernel}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: a tile must be loaded and stored row by row, but is not by 'tgpu.load'; move the work into a separate kernel}}
     %0 = tgpu.load %o[%m, 0] dims [1, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -208,7 +208,7 @@ tgpu.kernel @known_row target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: a tile is not loaded or stored row by row}}
+    // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: a tile must be loaded and stored row by row, but is not by 'tgpu.store'; move the work into a separate kernel}}
     tgpu.store %0, %y[0, %m] : !t, !view
   }
 }
@@ -241,7 +241,7 @@ tgpu.kernel @reduces target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: 
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
-    // expected-error @+1 {{'tile.reduce' op prevents a separate role for tile.spread: only operations on each element of a tile are possible}}
+    // expected-error @+1 {{'tile.reduce' op prevents a separate role for tile.spread: tiles must have only operations on each element, but got 'tile.reduce'; move the work into a separate kernel}}
     %1 = tile.reduce add %0 dim 1 : !t -> tensor<64xf32, #tgpu.slice<1, #tgpu.blocked<4, lanes 16, warps 4, 1>>>
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
@@ -275,7 +275,7 @@ tgpu.kernel @otherwise target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   tile.spread %m to %n {
     %some = arith.cmpi sgt, %m, %c0 : i32
-    // expected-error @+1 {{'scf.if' op prevents a separate role for tile.spread: a branch that contains tiles has an else region or a result}}
+    // expected-error @+1 {{'scf.if' op prevents a separate role for tile.spread: a branch that contains tiles must have no else region and no result, but has an else region; move the work into a separate kernel}}
     scf.if %some {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view
@@ -316,7 +316,7 @@ tgpu.kernel @two_branches target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>,
     %some = arith.cmpi sgt, %m, %c0 : i32
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     scf.if %some {
-      // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: its tiles are in different branches}}
+      // expected-error @+1 {{'tgpu.store' op prevents a separate role for tile.spread: its tiles must be in one branch, but got 'tgpu.store' in another one; move the work into a separate kernel}}
       tgpu.store %0, %y[%m, 0] : !t, !view
     }
   }
@@ -352,7 +352,7 @@ tgpu.kernel @two_shapes target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
-    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: its tiles do not all have rank 2 and the same shape}}
+    // expected-error @+1 {{'tgpu.load' op prevents a separate role for tile.spread: its tiles must all have rank 2 and the same shape, but got 32x64 after 64x64; move the work into a separate kernel}}
     %1 = tgpu.load %o[%m, 0] : !view -> !half
     tgpu.store %1, %y[%m, 0] : !half, !view
   }
@@ -384,7 +384,7 @@ tgpu.kernel @waits_only target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %
     scf.yield %new : !acc
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
   tgpu.store %s, %o[%c0, 0] : !acc, !view
-  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it stores no tile}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it must store a tile, but has no operation on tiles; move the work into a separate kernel}}
   tile.spread %m to %n {
     %0 = arith.addi %m, %n : i32
   }
@@ -420,7 +420,7 @@ tgpu.kernel @two target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o: !vie
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
   }
-  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: another one precedes it}}
+  // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: a kernel must have one of them, but there is another one before it; move the work into a separate kernel}}
   tile.spread %m to %n {
     %0 = tgpu.load %o[%m, 0] : !view -> !t
     tgpu.store %0, %y[%m, 0] : !t, !view
@@ -455,7 +455,7 @@ tgpu.kernel @in_branch target "sm_90a" warps 4 (%a: !tile.view<[?, ?], bf16>, %o
   tgpu.store %s, %o[%c0, 0] : !acc, !view
   %some = arith.cmpi sgt, %n, %c0 : i32
   scf.if %some {
-    // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it is inside a branch or a loop}}
+    // expected-error @+1 {{'tile.spread' op prevents a separate role for tile.spread: it must be in the body of the kernel, but is in 'scf.if'; move the work into a separate kernel}}
     tile.spread %m to %n {
       %0 = tgpu.load %o[%m, 0] : !view -> !t
       tgpu.store %0, %y[%m, 0] : !t, !view

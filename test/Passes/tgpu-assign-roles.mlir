@@ -338,7 +338,7 @@ tgpu.kernel @optional target "sm_90a" warps 8 (%x: optional !view) grid(%b = 1)
 tgpu.kernel @written target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{kernel cannot be split into roles: the kernel writes to the view that a copy reads}}
+  // expected-error @+1 {{kernel cannot be split into roles: the view that a copy reads must not be written in the kernel, but is; use the schedule skeleton=synchronous}}
   tgpu.copy_async %x[%b, 0], %q : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   tgpu.store %r, %x[%b, 0] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !view
@@ -352,7 +352,7 @@ tgpu.kernel @late target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is used where the copy may not have been executed}}
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy must be used where the copy has been executed, but is used before it or outside of its branch; use the schedule skeleton=synchronous}}
   tgpu.copy_async %x[%b, 0], %q : !view, !q
 }
 
@@ -365,7 +365,7 @@ tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
   %q = tgpu.alloc : !q
   tgpu.copy_async %x[%b, 0], %q : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is also written by other operations}}
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy must be written by copies only, but got 'tgpu.write'; use the schedule skeleton=synchronous}}
   tgpu.write %r, %q : tensor<128x64xbf16, #tgpu.wgmma<2>>, !q
 }
 
@@ -376,7 +376,7 @@ tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @carried target "sm_90a" warps 8 (%x: !view, %n: i32) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{kernel cannot be split into roles: the indices of a copy depend on 'scf.while'}}
+  // expected-error @+1 {{kernel cannot be split into roles: the indices of a copy must be computed ahead, but got 'scf.while'; use the schedule skeleton=synchronous}}
   %place = scf.while (%i = %n) : (i32) -> i32 {
     %more = arith.cmpi slt, %i, %b : i32
     scf.condition(%more) %i : i32

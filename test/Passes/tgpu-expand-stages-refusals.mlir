@@ -15,7 +15,7 @@ tgpu.kernel @count target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32,
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it has 2 operations instead of 1}}
+      // expected-error @+1 {{'scf.for' op of stage 1 must equal stage 1 of the loop's first part, but got 2 operations instead of 1}}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
@@ -40,7 +40,7 @@ tgpu.kernel @operation target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: 
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.subi' op of stage 1 differs from stage 1 of the loop's first part: the first part has 'arith.addi'}}
+        // expected-error @+1 {{'arith.subi' op of stage 1 must equal stage 1 of the loop's first part, but got another operation than its 'arith.addi'}}
         %next = arith.subi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -60,7 +60,7 @@ tgpu.kernel @crossing target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it reads 1 values of stage 0 instead of 0}}
+      // expected-error @+1 {{'scf.for' op of stage 1 must equal stage 1 of the loop's first part, but got 1 values of stage 0 instead of 0}}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %own {tgpu.place = array<i64: 1, 1>} : i32
@@ -84,7 +84,7 @@ tgpu.kernel @types target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32,
         %next = arith.addi %n, %t {tgpu.place = array<i64: 1, 2>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it reads values of other types}}
+      // expected-error @+1 {{'scf.for' op of stage 1 must equal stage 1 of the loop's first part, but got a value of stage 0 of another type}}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %w = arith.index_cast %own {tgpu.place = array<i64: 0, 1>} : i32 to index
@@ -108,7 +108,7 @@ tgpu.kernel @yields target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next, %next : i32, i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it yields other values}}
+      // expected-error @+1 {{'scf.for' op of stage 1 must equal stage 1 of the loop's first part, but got other stages of the yielded values}}
       %rest:2 = scf.for %i = %y to %z step %step iter_args(%n = %first#0, %k = %first#1) -> (i32, i32) : i32 {
         %own = arith.muli %i, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32

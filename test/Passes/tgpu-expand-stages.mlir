@@ -205,7 +205,7 @@ tgpu.kernel @back target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 1) 
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 0>} : i32
-        // expected-error @+1 {{'arith.addi' op of stage 0 reads a result of stage 1 of the same iteration}}
+        // expected-error @+1 {{'arith.addi' op of stage 0 must read results of no later stage of the same iteration, but got one of stage 1}}
         %next = arith.addi %m, %c1 {tgpu.place = array<i64: 0, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -221,7 +221,7 @@ tgpu.kernel @carried target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 
     role "compute" warps 4 registers 232 {
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
-        // expected-error @+1 {{'arith.addi' op of stage 0 reads a value that stage 1 of the previous iteration yields, and must come after it in the order}}
+        // expected-error @+1 {{'arith.addi' op of stage 0 must come in the order after the value that it reads of stage 1 of the previous iteration, but got place 0, with the value at 1}}
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %m, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
@@ -267,7 +267,7 @@ tgpu.kernel @differ target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.addi' op of stage 1 differs from stage 1 of the loop's first part: it reads another value}}
+        // expected-error @+1 {{'arith.addi' op of stage 1 must equal stage 1 of the loop's first part, but got an operand that is another value}}
         %next = arith.addi %n, %c2 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}

@@ -9,7 +9,7 @@ tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{deadlocks in role "a": no warp arrives at the barriers for use 0}}
+      // expected-error @+1 {{deadlocks in role "a": expected an arrival at the barriers for use 0, but got none}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 1 {
@@ -24,7 +24,7 @@ tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 64 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{deadlocks in role "a": the barriers were declared for 64 arrivals, but 2 come for use 0}}
+      // expected-error @+1 {{deadlocks in role "a": expected the 64 arrivals for which the barriers were declared, but got 2 for use 0}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 2 {
@@ -91,7 +91,7 @@ tgpu.kernel @one_more target "sm_90a" warps 2 () grid(%i = 1) {
     }
     role "b" warps 1 {
       tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
-      // expected-error @+1 {{belongs to use 0 of the barriers, which is already complete: they were declared for 1 arrivals per use}}
+      // expected-error @+1 {{must be one of the 1 arrivals per use for which the barriers were declared, but got one more of use 0}}
       tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
     }
 }
@@ -170,7 +170,7 @@ tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
   %y = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{deadlocks in role "a": the warps that would arrive at the barriers for use 0 are also waiting}}
+      // expected-error @+1 {{deadlocks in role "a": expected arrivals at the barriers for use 0, but got warps that are also waiting}}
       tgpu.wait %x[%i] : !tgpu.barriers<1>
       tgpu.arrive %y[%i] per role : !tgpu.barriers<1>
     }
@@ -203,7 +203,7 @@ tgpu.kernel @bytes_not_announced target "sm_90a" warps 1 (%x: !tile.view<[?, 64]
   %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
   %buffer = tgpu.alloc : !tile
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
-  // expected-error @+1 {{copies 8192 bytes that no tgpu.expect of its barriers counts}}
+  // expected-error @+1 {{must copy bytes that a tgpu.expect of its barriers counts, but got 8192 that none counts}}
   tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
   tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
   tgpu.wait %full[%i] : !tgpu.barriers<1>
@@ -232,7 +232,7 @@ tgpu.kernel @warps_missing target "sm_90a" warps 8 () grid(%i = 1) {
   %b = tgpu.named_barrier warps 8 : index
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{deadlocks in role "a": 4 warps arrive at a barrier for 8}}
+      // expected-error @+1 {{deadlocks in role "a": expected 8 warps at the barrier, but got 4}}
       tgpu.sync on %b
     }
     role "b" warps 4 {
@@ -260,7 +260,7 @@ tgpu.kernel @second_time target "sm_90a" warps 8 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
       tgpu.signal %b
-      // expected-error @+1 {{arrives at the barrier a second time before the other warps: 4 of 8 warps have arrived}}
+      // expected-error @+1 {{must arrive at the barrier a second time behind all 8 warps, but got 4 that have arrived}}
       tgpu.signal %b
     }
     role "b" warps 4 {

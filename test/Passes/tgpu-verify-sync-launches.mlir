@@ -252,7 +252,7 @@ tgpu.kernel @absent target "sm_90a" warps 2 (%gradient: optional !tile.view<[1],
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{deadlocks in role "a": no warp arrives at the barriers for use 0}}
+      // expected-error @+1 {{deadlocks in role "a": expected an arrival at the barriers for use 0, but got none}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 1 {

@@ -144,7 +144,7 @@ tgpu.kernel @mixed target "sm_80" warps 4 (%x: !view, %scale: f32) grid(%i = cei
   scf.if %is_positive {
     scf.if %some {
     } else {
-      // expected-error @+1 {{reads a buffer that nothing has written}}
+      // expected-error @+1 {{must read memory that was written, but got a buffer}}
       %tile = tgpu.read %buffer : !tile -> !r
     }
   }

@@ -351,7 +351,7 @@ tgpu.kernel @not_at_all target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 
       } {tgpu.idle_rounds}
       %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
         tgpu.wait %full[%u] : !tgpu.barriers<2>
-        // expected-error @+1 {{makes 4 arrivals for use 0 in role "compute", warpgroup 0, but 0 come from role "compute", warpgroup 1; each warpgroup must arrive as often in rounds that it skips (tgpu.first_round) as in others}}
+        // expected-error @+1 {{must make as many arrivals for use 0 in all warpgroups, but got 4 in role "compute", warpgroup 0 and 0 in role "compute", warpgroup 1; each warpgroup must arrive as often in rounds that it skips (tgpu.first_round) as in others}}
         tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
         %next = arith.addi %u, %c1 : i32
         scf.yield %next : i32
@@ -401,7 +401,7 @@ tgpu.kernel @too_few target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) 
       } {tgpu.idle_rounds}
       %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
         tgpu.wait %full[%u] : !tgpu.barriers<2>
-        // expected-error @+1 {{makes 4 arrivals for use 0 in role "compute", warpgroup 0, but 1 come from role "compute", warpgroup 1; each warpgroup must arrive as often in rounds that it skips (tgpu.first_round) as in others}}
+        // expected-error @+1 {{must make as many arrivals for use 0 in all warpgroups, but got 4 in role "compute", warpgroup 0 and 1 in role "compute", warpgroup 1; each warpgroup must arrive as often in rounds that it skips (tgpu.first_round) as in others}}
         tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
         %next = arith.addi %u, %c1 : i32
         scf.yield %next : i32

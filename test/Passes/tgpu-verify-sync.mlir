@@ -16,7 +16,7 @@
 !a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
 tgpu.kernel @nothing_written target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
   %buffer = tgpu.alloc : !tile
-  // expected-error @+1 {{reads a buffer that nothing has written}}
+  // expected-error @+1 {{must read memory that was written, but got a buffer}}
   %0 = tgpu.read %buffer : !tile -> !a
 }
 
@@ -150,7 +150,7 @@ tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
   // expected-note @+1 {{overwritten here}}
   tgpu.write %zeros, %y : !acc, !tile
   tgpu.sync
-  // expected-error @+1 {{reads a buffer after another buffer has overwritten its bytes, from byte 0 on}}
+  // expected-error @+1 {{must read memory before another buffer overwrites it, but got a buffer, overwritten from byte 0 on}}
   %0 = tgpu.read %x : !tile -> !acc
 }
 

@@ -84,6 +84,6 @@ tile.kernel @k params(D: int, T: type, let DP: int = padded_for("width", D, D, T
 }
 
 //--- kinds.mlir
-// KINDS: error: 'tile.kernel' op the default of parameter 'DP' applies 'padded_for' to a value of kind int; it takes kind enum
+// KINDS: error: 'tile.kernel' op the default of parameter 'DP' must apply 'padded_for' to a value of kind enum, but got int
 tile.kernel @k params(D: int, T: type, let DP: int = padded_for(D, D, D, T)) () grid(%i = 1) {
 }

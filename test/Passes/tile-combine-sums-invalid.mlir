@@ -63,7 +63,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 is not stored}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must be stored, but has no store}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -86,7 +86,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 has a use that is neither its only store nor elementwise}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must have elementwise uses and one store, but got 'tile.store'}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -113,7 +113,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 has a use that is neither its only store nor elementwise}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must have elementwise uses and one store, but got 'tile.reduce'}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -140,7 +140,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 is combined with values of the instance before it is stored}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must be stored without values of the instance, but is combined with some}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -168,7 +168,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 is combined with values of the instance before it is stored}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must be stored without values of the instance, but is combined with some}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -197,7 +197,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 is not stored to whole rows of an array that is always there}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must be stored to whole rows of an array that is always there, but got parts of rows of !tile.view<[?, ?, ?, 64], f16>}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -222,7 +222,7 @@ tile.kernel @add params() (%x: !view, %y: optional !view) grid(%i = dim(y, 1), %
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 is not stored to whole rows of an array that is always there}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must be stored to whole rows of an array that is always there, but got an argument of 'tile.kernel', which may be absent or another array}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -247,7 +247,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: sum 0 is stored under a condition that is no parameter}}
+  // expected-remark @+1 {{has no form that adds terms apart: sum 0 must be stored under conditions that are parameters, but got a result of 'arith.cmpi'}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -277,7 +277,7 @@ tile.kernel @add params() (%x: !view, %y: !view, %n: !tile.view<[?], i32>) grid(
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: the number of terms, or 'apart when', is no expression over the program}}
+  // expected-remark @+1 {{has no form that adds terms apart: the number of terms must be an expression over the program, but got a result of 'tile.at'}}
   %sum = tile.accumulate %h of %i each %read iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -378,7 +378,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: the number behind 'of' is used before the number of terms is known}}
+  // expected-remark @+1 {{has no form that adds terms apart: the number behind 'of' must be used where the number of terms is known, but got 'arith.addi' before it}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -519,7 +519,7 @@ tile.kernel @add params() (%x: !view, %y: !view, %n: i32) grid(%i = n, %b = dim(
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: the grid, or a row of a result, is no expression over the program}}
+  // expected-remark @+1 {{has no form that adds terms apart: the grid, rows of results and 'even when' must be expressions over the program, but got none for the grid}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -552,7 +552,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{the number behind 'of' is used before the number of terms is known}}
+  // expected-remark @+1 {{has no form that adds terms apart: the number behind 'of' must be used where the number of terms is known, but got 'arith.addi' before it}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, %start, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum

@@ -29,7 +29,7 @@
 // PLACE-ERROR: error: 'tile.any_order' op must be in the body of the kernel; move it out
 // GRID-ERROR: error: 'tile.contribute' op adds in order only with a grid that an instance can compute, but the grid of @convert reads the device, or a function other than + - * and ceildiv, floordiv, mod, min, max and select
 // RANK-ERROR: error: 'tile.contribute' op adds in order only tiles with two dimensions
-// CLAUSE-ERROR: error: 'tile.contribute' op has a clause, or a width of a sum, that is no expression over the program that launches @add
+// CLAUSE-ERROR: error: 'tile.contribute' op must have clauses and widths of sums that are expressions over the program that launches @add, but got none for the rows
 // NO-FORM: remark: has no form in order: its sums are no workspace that all launches of the kernel add to, and then one launch reads by tile.complete
 // NO-FORM: tile.atomic_add
 // The form in order does what the other kernel does, so it needs the condition of its launch.

@@ -42,17 +42,17 @@
 // RUN: %{in-order} 2>&1 | FileCheck %s --check-prefix=EARLY --implicit-check-not="in order of"
 // REDEFINE: %{change} = s/@convert(.sums, .more, .y)/@convert(\x25sums, \x25more, \x25x)/
 // RUN: %{in-order} 2>&1 | FileCheck %s --check-prefix=EARLY --implicit-check-not="in order of"
-// EARLY: remark: has no form in order: an array that the launch which reads the sums uses as well is written by one of them, from the launch that adds on
+// EARLY: remark: has no form in order: the arrays of the launch that reads the sums must not be written by it, or by others from the launch that adds on, but got argument {{[0-9]+}}, which @{{[a-z_]+}} takes
 
 // The launch that adds follows the other one.
 // REDEFINE: %{change} = s/@add(.x, .sums)/@add(\x25x, \x25sums) with (WITH = false)/; s/  tile.launch @last.*/  tile.launch @add(\x25x, \x25sums) : !view, !view/
 // RUN: %{in-order} 2>&1 | FileCheck %s --check-prefix=FOLLOWS --implicit-check-not="in order of"
-// FOLLOWS: remark: has no form in order: the launch that reads the sums does not follow the one that adds
+// FOLLOWS: remark: has no form in order: the launch that reads the sums must follow the one that adds, but is before it
 
 // A sum of the instance that it does something else with.
 // REDEFINE: %{change} = s/.own = arith.addf .all, .all/\x25own = arith.addf \x25all, \x25x_tile/
 // RUN: %{in-order} 2>&1 | FileCheck %s --check-prefix=STORED --implicit-check-not="in order of"
-// STORED: remark: has no form in order: sum 0 is combined with values of the instance before it is stored
+// STORED: remark: has no form in order: sum 0 must be stored without values of the instance, but is combined with some
 
 // An argument of the other kernel may be absent.
 // REDEFINE: %{change} = s/.more: !view/\x25more: optional !view/

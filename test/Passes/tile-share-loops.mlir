@@ -206,7 +206,7 @@ tile.kernel @branch(%x: !view, %c: !view, %n: i32) grid(%m = ceildiv(dim(c, 0), 
   %zero = tile.constant 0.0 : !c
   %is_any = arith.cmpi sgt, %n, %c0 : i32
   %result = scf.if %is_any -> (!c) {
-    // expected-remark @+1 {{has no shares: it is not in the body of a kernel}}
+    // expected-remark @+1 {{has no shares: it must be in the body of a kernel, but is in 'scf.if'}}
     %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
       scf.yield %old : !c
     } {tile.combine = @merge}
@@ -229,7 +229,7 @@ func.func private @add(%a: i32, %b: i32) -> i32 {
 tile.kernel @scalar(%c: !view, %n: i32) grid(%m = ceildiv(dim(c, 0), 8)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-remark @+1 {{has no shares: it does not carry a single tile of two dimensions, by an i32}}
+  // expected-remark @+1 {{has no shares: it must carry a single tile of two dimensions, by an i32, but got (i32) by i32}}
   %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %c0) -> (i32) : i32 {
     scf.yield %old : i32
   } {tile.combine = @add}
@@ -250,7 +250,7 @@ tile.kernel @twice(%c: !view, %d: !view) grid(%m = ceildiv(dim(c, 0), 8)) {
   %c1 = arith.constant 1 : i32
   %n = tile.dim %c, 1 : !view
   %zero = tile.constant 0.0 : !c
-  // expected-remark @+1 {{has no shares: its kernel has not exactly one store, in its body, and one such loop}}
+  // expected-remark @+1 {{has no shares: its kernel must have exactly one store, in its body, and one such loop, but has other writes or loops}}
   %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
     scf.yield %old : !c
   } {tile.combine = @merge}
@@ -273,7 +273,7 @@ tile.kernel @part(%c: !view) grid(%m = ceildiv(dim(c, 0), 8)) {
   %c1 = arith.constant 1 : i32
   %n = tile.dim %c, 1 : !view
   %zero = tile.constant 0.0 : !c
-  // expected-remark @+1 {{has no shares: what is made of it is not stored to an argument, in its own shape}}
+  // expected-remark @+1 {{has no shares: what is made of it must be stored to an argument that is always there, in its own shape, but got !tile.tile<[8, 8], f32> in a result of}}
   %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
     scf.yield %old : !c
   } {tile.combine = @merge}
@@ -296,7 +296,7 @@ tile.kernel @behind(%c: !view) grid(%m = ceildiv(dim(c, 0), 8)) {
   %c1 = arith.constant 1 : i32
   %n = tile.dim %c, 1 : !view
   %zero = tile.constant 0.0 : !c
-  // expected-remark @+1 {{has no shares: the place of its result is computed behind it}}
+  // expected-remark @+1 {{has no shares: the place of its result must be computed before it, but got a result of 'arith.addi'}}
   %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
     scf.yield %old : !c
   } {tile.combine = @merge}
@@ -318,7 +318,7 @@ tile.kernel @range(%c: !view, %n: i32) grid(%m = ceildiv(dim(c, 0), 8)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %zero = tile.constant 0.0 : !c
-  // expected-remark @+1 {{has no shares: its iterations are not from 0 to an expression over the program}}
+  // expected-remark @+1 {{has no shares: its iterations must be from 0 to an expression over the program, but got a bound that is an argument of 'tile.kernel'}}
   %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zero) -> (!c) : i32 {
     scf.yield %old : !c
   } {tile.combine = @merge}
@@ -399,7 +399,7 @@ tile.kernel @operands params(S: type) (%a: !tile.view<[?, ?], S>, %c: !tile.view
   %c1 = arith.constant 1 : i32
   %depth = tile.dim %a, 1 : !tile.view<[?, ?], S>
   %zero = tile.constant 0.0 : !c
-  // expected-remark @+1 {{has no shares: the type of a product is no parameter of the program}}
+  // expected-remark @+1 {{has no shares: the type of a product must be a parameter of the program, but got !tile.tile<[16, 16], S>}}
   %sum = scf.for %k = %c0 to %depth step %c1 iter_args(%old = %zero) -> (!c) : i32 {
     %x = tile.load %a[0, %k] : !tile.view<[?, ?], S> -> !a
     %new = tile.dot %x, %x, %old : !a, !a -> !c

@@ -19,7 +19,7 @@ tile.kernel @while (%x: !v, %n: i32) grid(%i = 1) {
   %z = tile.load %x[0] : !v -> !t
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{operation 'scf.while' on tiles cannot be mapped onto a GPU yet}}
+  // expected-error @+1 {{operation 'scf.while' on tiles cannot be mapped onto a GPU; use operations of arith, math and tile}}
   %last, %w = scf.while (%m = %c0, %t = %z) : (i32, !t) -> (i32, !t) {
     %more = arith.cmpi slt, %m, %n : i32
     scf.condition(%more) %m, %t : i32, !t

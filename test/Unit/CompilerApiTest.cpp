@@ -161,7 +161,9 @@ TEST(CompilerApi, WritesBundlesThatComeWithAnApplication) {
   ASSERT_EQ(request.compile(&compiled), TILEWRIGHT_COMPILE_OK);
   EXPECT_EQ(tilewright_compile_shipped(&request.request, nullptr),
             TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_compiler_last_error(), "request and folder must not be null or empty");
+  EXPECT_STREQ(tilewright_compiler_last_error(), "folder must be a valid pointer, but got null");
+  EXPECT_EQ(tilewright_compile_shipped(&request.request, ""), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_compiler_last_error(), "folder must be a path, but got ''");
   ASSERT_EQ(tilewright_compile_shipped(&request.request, folder.c_str()), TILEWRIGHT_COMPILE_OK)
       << tilewright_compiler_last_error();
   request.request.shipped_folder = folder.c_str();
@@ -298,11 +300,11 @@ TEST(CompilerApi, SaysWhatItRejects) {
       "target must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a, but got 'sm_70'");
   request.targets = {nullptr};
   EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_INVALID_ARGUMENT),
-            "a file or target of the request is null");
+            "a target of the request must be a valid pointer, but got null");
   request = Request();
   request.params = {{"T", nullptr}};
   EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_INVALID_ARGUMENT),
-            "a parameter of the request has no name or no value");
+            "the value of parameter 'T' of the request must be a valid pointer, but got null");
   request.source.clear();
   request.params.clear();
   EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_REFUSED),
@@ -312,7 +314,8 @@ TEST(CompilerApi, SaysWhatItRejects) {
   request.compile();
   request.request.params = nullptr;
   EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_compiler_last_error(), "a list of the request has a count, but is null");
+  EXPECT_STREQ(tilewright_compiler_last_error(),
+               "params of the request must be a valid pointer, but got null");
   request.request.source = nullptr;
   EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_compiler_last_error(),

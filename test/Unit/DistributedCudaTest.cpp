@@ -140,8 +140,8 @@ TEST_F(DistributedCuda, KernelsOfTheFirstBundleThatHasThem) {
   EXPECT_EQ(log(0), "stream;stream;event;launch on 1;");
   arguments.push_back({"softcap", Argument::scalar(1.0f)});
   EXPECT_EQ((*kernel)->run(arguments).message(),
-            "attention_forward D=64,DV=64,T=bf16,CONTINUED=true,SHARD=true must take all arguments "
-            "of the call, but takes no 'softcap'");
+            "the arguments of the call must be those of attention_forward "
+            "D=64,DV=64,T=bf16,CONTINUED=true,SHARD=true, but got 'softcap'");
 
   attention.headDim = 32;
   EXPECT_EQ(processor->load(attention).status().code(), Code::MissingVariant);
@@ -150,7 +150,7 @@ TEST_F(DistributedCuda, KernelsOfTheFirstBundleThatHasThem) {
                 .find("has no kernel or program 'attention_merge'"),
             std::string::npos);
   EXPECT_EQ(make()->load("attention_merge", {}).message(),
-            "a bundle must have 'attention_merge', but none was given");
+            "a bundle must have 'attention_merge', but got no bundle");
 }
 
 TEST_F(DistributedCuda, ErrorsOfTheDriver) {

@@ -267,8 +267,8 @@ TEST(DistributedNccl, TimesOut) {
   // The other rank never comes.
   auto alone = makeNcclCommunicator(nccl, driver(), {0, 2, *id, 0, Milliseconds(30)});
   ASSERT_FALSE(alone);
-  EXPECT_EQ(alone.message(), "rank 0 of 2: could not join the other ranks: another rank raised an "
-                             "error, ended, or did not answer within 30 ms");
+  EXPECT_EQ(alone.message(), "rank 0 of 2: could not join the other ranks, but got no answer of "
+                             "another rank within 30 ms: it raised an error, ended, or is late");
   EXPECT_EQ(fake.log(0), "init 0 of 2;abort;");
 
   // It has raised an error, and leaves the group.
@@ -283,8 +283,8 @@ TEST(DistributedNccl, TimesOut) {
       Milliseconds(500));
   EXPECT_EQ(statuses[1].message(), "rank 1 of 2: no memory");
   EXPECT_EQ(statuses[0].message(),
-            "rank 0 of 2: could not exchange keys: another rank raised an error, ended, or did not "
-            "answer within 500 ms");
+            "rank 0 of 2: could not exchange keys, but got no answer of another rank within 500 "
+            "ms: it raised an error, ended, or is late");
 
   // Work of the stream hangs.
   statuses = run(
@@ -299,8 +299,8 @@ TEST(DistributedNccl, TimesOut) {
       },
       Milliseconds(500));
   EXPECT_EQ(statuses[0].message(),
-            "rank 0 of 2: could not wait for the results: another rank raised an error, ended, or "
-            "did not answer within 500 ms");
+            "rank 0 of 2: could not wait for the results, but got no answer of another rank within "
+            "500 ms: it raised an error, ended, or is late");
 }
 
 TEST(DistributedNccl, Refusals) {

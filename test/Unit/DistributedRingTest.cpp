@@ -367,7 +367,7 @@ TEST(DistributedRing, RefusesWhatDiffersBetweenRanks) {
   EXPECT_EQ(messages[0], "all ranks must have the same type, widths and parameters, but got others "
                          "than on rank 0 of 2");
   messages = refusals([](RingDesc &desc, int rank) { desc.heads += rank; });
-  EXPECT_EQ(messages[0], "all ranks must prepare the call, but rank 1 got an error");
+  EXPECT_EQ(messages[0], "all ranks must prepare the call, but got an error on rank 1");
 }
 
 /// The messages of ranks whose arguments `change` makes of valid ones.

@@ -177,7 +177,7 @@ TEST_F(BindingTest, ReportsMemoryWrittenBetweenElements) {
   const auto &y = std::get<ArrayArgument>(binding->getArguments().find("y")->second);
   static_cast<float *>(y.data)[4] = 0.0f;
   EXPECT_EQ(llvm::toString(binding->writeResults()),
-            "memory between the elements of 'y' was written");
+            "memory between the elements of 'y' must not be written, but is by the kernel");
 }
 
 TEST_F(BindingTest, HoldsFloatsInF64OnRequest) {

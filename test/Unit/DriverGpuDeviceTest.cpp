@@ -528,8 +528,10 @@ TEST_F(DriverGpuDevice, RejectsArgumentsAndDevices) {
   };
   using Map = llvm::StringMap<Argument>;
   EXPECT_EQ(create([](Map &) {}), "");
-  EXPECT_EQ(create([](Map &map) { map["z"] = 1.0; }), "there is no argument 'z'");
-  EXPECT_EQ(create([](Map &map) { map.erase("rows"); }), "argument 'rows' is missing");
+  EXPECT_EQ(create([](Map &map) { map["z"] = 1.0; }),
+            "arguments must be those of the entry, but got 'z'");
+  EXPECT_EQ(create([](Map &map) { map.erase("rows"); }),
+            "argument 'rows' is missing; it is not optional, and has no default");
   EXPECT_EQ(create([](Map &map) { map["x"] = 1.0; }),
             "argument 'x' must be an array, but got a scalar");
   EXPECT_EQ(create([](Map &map) { map["rows"] = 1.5; }),
@@ -552,8 +554,9 @@ TEST_F(DriverGpuDevice, RejectsArgumentsAndDevices) {
   EXPECT_EQ(open(3), "the device must be one of the 3 of the driver, counted from 0, but got 3");
   fake().major = 7;
   fake().minor = 5;
-  EXPECT_EQ(open(0), "device 0 (Fake, compute capability 7.5) is older than compute capability "
-                     "8.0, which kernels need");
+  EXPECT_EQ(open(0),
+            "the device must have compute capability 8.0 or later, but got device 0 (Fake, compute "
+            "capability 7.5)");
   driver.cuMemAlloc = nullptr;
   EXPECT_EQ(open(0), "the driver lacks functions that copy arrays; update the driver");
 }

@@ -136,13 +136,15 @@ TEST(HostArray, RejectsWhatCannotBeLaidOut) {
             "elements of an array that is written must not share memory, but stride 0 is 0 where "
             "at least 1 is needed; only an array that is read (--in) may repeat elements");
   EXPECT_EQ(rejection({4}, {INT64_MAX / 2}),
-            "the array must be addressable in 64 bits, but stride 0 "
-            "is 4611686018427387903");
-  EXPECT_EQ(rejection({2}, {INT64_MAX / 4}), "the array must be addressable in 64 bits");
+            "the array must be addressable in 64 bits, but got 4611686018427387903 as stride 0");
+  EXPECT_EQ(
+      rejection({2}, {INT64_MAX / 4}),
+      "the array must be addressable in 64 bits, but got 2305843009213693952 elements in memory");
   std::vector<int64_t> large(4, int64_t(1) << 30);
-  EXPECT_EQ(rejection(large), "the array must be addressable in 64 bits");
+  EXPECT_EQ(rejection(large), "the array must be addressable in 64 bits, but got 1073741824 as "
+                              "extent 1 of rows of 1152921504606846976");
   EXPECT_EQ(rejection({2}, {int64_t(1) << 50}, ElementType::I1),
-            "cannot allocate 1125899906842625 bytes");
+            "cannot allocate 1125899906842625 bytes: Cannot allocate memory");
 }
 
 TEST(HostArray, PoisonsWithNaNInEveryFloatType) {

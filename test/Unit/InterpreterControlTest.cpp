@@ -363,7 +363,9 @@ tile.kernel @k (%x: !tile.view<[?], f32>) grid(%g = 1) {
   tile.store %t, %x[0] : tensor<4xf32>, !tile.view<[?], f32>
   %z = math.acosh %t : tensor<4xf32>
 })",
-              {}, "operation 'math.acosh' is not supported by the CPU device");
+              {},
+              "operation 'math.acosh' is not supported by the CPU device; use operations of arith, "
+              "math, scf, func, tile and tgpu");
   expectError(R"(
 func.func private @f(%x: f32) -> f32
 tile.kernel @k (%x: f32) grid(%g = 1) {
@@ -379,7 +381,7 @@ func.func private @f(%x: !tile.view<[?], f32>) -> i32 {
 tile.kernel @k (%x: !tile.view<[?], f32>) grid(%g = 1) {
   %n = func.call @f(%x) : (!tile.view<[?], f32>) -> i32
 })",
-              {}, "'func.call' op passes a view, which is not supported by the CPU device");
+              {}, "'func.call' op must pass tiles and scalars to run on the CPU device, but got ");
   expectError(R"(
 tile.capture @c : !tile.view<[?], f32>
 func.func private @f() -> !tile.view<[?], f32> {
@@ -398,7 +400,7 @@ func.func private @f(%x: f32) -> f32 {
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = func.call @f(%x) : (f32) -> f32
 })",
-              {}, "calls @f recursively");
+              {}, "must not call a function recursively, but got @f");
   expectError(R"(
 tile.kernel @k (%x: i32) grid(%g = 1) {
   %z = arith.extsi %x : i32 to i128

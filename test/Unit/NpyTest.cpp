@@ -165,12 +165,15 @@ TEST(Npy, RejectsWithAPreciseMessage) {
       {hugeHeader, "the header must be at most 1048576 bytes long, but got 4294967295"},
       {withHeader("[1, 2]"), "the header must be a dictionary such as {'descr': '<f4', "
                              "'fortran_order': False, 'shape': (3, 4)}, but got '[1, 2]'"},
-      {withHeader("{}"), "the header has no key 'descr'"},
-      {withHeader("{'descr': '<f4', 'shape': (6,)}"), "the header has no key 'fortran_order'"},
-      {withHeader("{'descr': '<f4', 'fortran_order': False}"), "the header has no key 'shape'"},
+      {withHeader("{}"), "the header must have the key 'descr', but has none of this name"},
+      {withHeader("{'descr': '<f4', 'shape': (6,)}"),
+       "the header must have the key 'fortran_order', but has none of this name"},
+      {withHeader("{'descr': '<f4', 'fortran_order': False}"),
+       "the header must have the key 'shape', but has none of this name"},
       {withHeader("{'descr': '<f4', 'color': 1}"),
        "the header's keys are 'descr', 'fortran_order' and 'shape', but got 'color'"},
-      {withHeader("{'descr': '<f4', 'descr': '<f4'}"), "the header has the key 'descr' twice"},
+      {withHeader("{'descr': '<f4', 'descr': '<f4'}"),
+       "the keys of the header must differ, but got 'descr' twice"},
       {withHeader("{descr: 1}"), "a key of the header must be a string, but got 'descr: 1}'"},
       {withHeader("{'descr' '<f4'}"), "expected ':' after the key 'descr', but got ''<f4'}'"},
       {withHeader("{'descr': '<f4' 'shape': (6,)}"),
@@ -190,15 +193,16 @@ TEST(Npy, RejectsWithAPreciseMessage) {
       {withShape("(2, x)"), "'shape' must be a tuple of integers, but got '(2, x), }'"},
       {withShape("(2, -3)"), "the sizes in 'shape' must not be negative, but got -3"},
       {withShape("(99999999999999999999,)"),
-       "a size in 'shape' is beyond 64 bits: '(99999999999999999999,), }'"},
+       "the sizes in 'shape' must be in 64 bits, but got '(99999999999999999999,), }'"},
       {withShape("(4294967296, 4294967296)"),
-       "shape (4294967296, 4294967296) of f4 exceeds the size of a file"},
+       "the data must have at most 2^63 - 1 bytes, but got shape (4294967296, 4294967296) of f4"},
       {withShape("(0, 9223372036854775807)"),
-       "shape (0, 9223372036854775807) of f4 exceeds the size of a file"},
+       "the data must have at most 2^63 - 1 bytes, but got shape (0, 9223372036854775807) of f4"},
       {withShape("(2, 4)"), "the data are truncated: shape (2, 4) of f4 needs 32 bytes but got 24"},
       {withShape("(1152921504606846976,)"), "the data are truncated: shape (1152921504606846976,) "
                                             "of f4 needs 4611686018427387904 bytes but got 24"},
-      {withShape("(2, 2)"), "bytes follow the data: shape (2, 2) of f4 needs only 16 bytes"},
+      {withShape("(2, 2)"),
+       "the file must end behind the 16 bytes of the data, but got more behind shape (2, 2) of f4"},
   };
   for (const Rejection &rejection : rejections) {
     Result<NpyArray> array = parse(rejection.file);
@@ -209,7 +213,8 @@ TEST(Npy, RejectsWithAPreciseMessage) {
   for (int i = 0; i < 65; ++i)
     manyDims += "1, ";
   EXPECT_EQ(parse(withShape(manyDims + ")")).message(),
-            "x.npy: an array has at most 64 dimensions");
+            "x.npy: 'shape' must have at most 64 sizes, but got '(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+            "1, 1, ...'");
 }
 
 TEST(Npy, EveryPrefixAndEveryChangedByteIsHandled) {
@@ -251,7 +256,7 @@ TEST(Npy, RejectsFilesThatCannotBeRead) {
             "/dev/full: cannot be written: No space left on device");
   array.shape = {2};
   EXPECT_EQ(writeNpy("x.npy", array).message(),
-            "x.npy: the array's bytes do not match its shape (2,)");
+            "x.npy: the array must have the bytes of its shape (2,), but got 4");
 }
 
 //===--- Writing
@@ -376,18 +381,19 @@ TEST(NpyConvert, RejectsWhatHasNoValueInTheType) {
   EXPECT_EQ(message(arrayOf<float>(NpyType::F32, {1}), ElementType::I32),
             "floats cannot be converted to i32, but got f4; save the array with an integer dtype");
   EXPECT_EQ(message(arrayOf<int64_t>(NpyType::I64, {0, int64_t(1) << 31}), ElementType::I32),
-            "element 1 is outside the range of i32: 2147483648");
+            "element 1 must be in the range of i32, but got 2147483648");
   EXPECT_EQ(message(arrayOf<int64_t>(NpyType::I64, {INT64_MIN}), ElementType::I32),
-            "element 0 is outside the range of i32: -9223372036854775808");
+            "element 0 must be in the range of i32, but got -9223372036854775808");
   EXPECT_EQ(message(arrayOf<uint64_t>(NpyType::U64, {UINT64_MAX}), ElementType::I64),
-            "element 0 is outside the range of i64: 18446744073709551615");
+            "element 0 must be in the range of i64, but got 18446744073709551615");
   EXPECT_EQ(message(arrayOf<int8_t>(NpyType::I8, {-1}), ElementType::I1),
-            "element 0 is outside the range of i1: -1");
+            "element 0 must be in the range of i1, but got -1");
   EXPECT_EQ(message(arrayOf<int8_t>(NpyType::I8, {2}), ElementType::I1),
-            "element 0 is outside the range of i1: 2");
+            "element 0 must be in the range of i1, but got 2");
   NpyArray broken = arrayOf<float>(NpyType::F32, {1});
   broken.shape = {2};
-  EXPECT_EQ(message(broken, ElementType::F32), "the array's bytes do not match its shape");
+  EXPECT_EQ(message(broken, ElementType::F32),
+            "the array must have the 8 bytes of its shape, but got 4");
 }
 
 TEST(NpyConvert, WritesTheTypesThatFilesHave) {
@@ -411,9 +417,10 @@ TEST(NpyConvert, WritesTheTypesThatFilesHave) {
   EXPECT_EQ(valuesOf<int64_t>(*convertToNpy(ElementType::I64, wide, {})),
             (std::vector<int64_t>{-1}));
   EXPECT_EQ(convertToNpy(ElementType::I32, wide, {-1}).message(),
-            "the shape has a negative size or too many elements");
+            "the sizes of a shape must be positive or 0, with a product in 64 bits, but got (-1,)");
   EXPECT_EQ(convertToNpy(ElementType::I32, wide, {INT64_MAX, 2}).message(),
-            "the shape has a negative size or too many elements");
+            "the sizes of a shape must be positive or 0, with a product in 64 bits, but got "
+            "(9223372036854775807, 2)");
 }
 
 } // namespace

@@ -27,13 +27,17 @@ TEST_F(AttentionDescriptions, ChecksDescriptions) {
           "struct_size of tilewright_attention_desc must be at least 184, but got 176; set it to "
           "sizeof of the struct");
   refuses(&D::kind, tilewright_attention_kind(5),
-          "the description of attention has the unknown kind 5");
+          "the kind of the description of attention must be a tilewright_attention_kind, a number "
+          "from 0 to 4, but got 5");
   refuses(&D::type, tilewright_type(10),
-          "the description of attention has the unknown element type 10");
+          "the element type of the description of attention must be a tilewright_type, a number "
+          "from 0 to 9, but got 10");
   refuses(&D::causal, tilewright_causal(3),
-          "the description of attention has the unknown causal mode 3");
+          "the causal mode of the description of attention must be a tilewright_causal, a number "
+          "from 0 to 2, but got 3");
   refuses(&D::places, tilewright_places(3),
-          "the description of attention has the unknown places 3");
+          "the places of the description of attention must be a tilewright_places, a number from 0 "
+          "to 2, but got 3");
   refuses(&D::head_dim, 0,
           "the head dimension of attention must be positive, but got 0 and, for values, 0");
   refuses(&D::packed, 2, "packed must be 0 or 1, but got 2");
@@ -106,18 +110,21 @@ TEST_F(AttentionDescriptions, ChecksDescriptions) {
   desc.params = &param;
   desc.num_params = 1;
   EXPECT_C_FAILURE(create(), invalid,
-                   "parameter 'D' follows from the description, and must not be among the further "
-                   "parameters");
+                   "the further parameters must not follow from the description, but got 'D'; set "
+                   "the field of the description instead");
   param.value = nullptr;
-  EXPECT_C_FAILURE(create(), invalid, "name and value of a parameter must not be null");
+  EXPECT_C_FAILURE(create(), invalid,
+                   "the value of parameter 'D' must be a valid pointer, but got null");
   desc.params = nullptr;
-  EXPECT_C_FAILURE(create(), invalid, "the list of parameters must not be null");
+  EXPECT_C_FAILURE(create(), invalid,
+                   "the list of parameters must be a valid pointer, but got null");
   desc = plain;
   EXPECT_C_FAILURE(tilewright_attention_create(nullptr, &desc, &plan), invalid,
-                   "bundle, desc and plan must not be null");
+                   "bundle must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_signature(&desc, nullptr), invalid,
-                   "signature must not be null");
-  EXPECT_C_FAILURE(tilewright_attention_params(&desc, nullptr), invalid, "params must not be null");
+                   "signature must be a valid pointer, but got null");
+  EXPECT_C_FAILURE(tilewright_attention_params(&desc, nullptr), invalid,
+                   "params must be a valid pointer, but got null");
 }
 
 /// Strings that caches are keyed by: they must not change.
@@ -354,8 +361,8 @@ TEST_F(AttentionDescriptions, AreDescribedByArguments) {
   desc.struct_size = offsetof(tilewright_attention_desc, cache_type);
   desc.kind = append;
   EXPECT_C_FAILURE(tilewright_attention_describe(&desc, stored.data(), stored.size()), invalid,
-                   "the description of attention must have the field cache_type for a cache of "
-                   "another type, but struct_size is that of an earlier version");
+                   "struct_size of tilewright_attention_desc must include the field cache_type for "
+                   "a cache of another type, but got 184; set it to sizeof of the struct");
 
   EXPECT_EQ(described(forward, forwardCall().remove("v")),
             "the description of attention follows from 'v', a view of rank 4, but got none");
@@ -386,9 +393,9 @@ TEST_F(AttentionDescriptions, AreDescribedByArguments) {
   tilewright_argument first = *unnamed.data();
   first.name = nullptr;
   EXPECT_C_FAILURE(tilewright_attention_describe(&desc, &first, 1), invalid,
-                   "the name of an argument must not be null");
+                   "the name of an argument must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_describe(nullptr, &first, 1), invalid,
-                   "desc must not be null");
+                   "desc must be a valid pointer, but got null");
 }
 
 } // namespace

@@ -48,12 +48,13 @@ TEST_F(AttentionPlans, RunPackedSequencesAndLists) {
   desc.list_block_n = 0; // as many keys as queries, for which there is no code
   EXPECT_C_FAILURE(
       create(), TILEWRIGHT_MISSING_VARIANT,
-      "'bundle' has no variant of 'attention_forward' for D = 64, DV = 64, T = bf16, "
-      "CAUSAL = \"none\", WINDOW = false, PACKED = false, LISTED = true, LIST_BLOCK_M = 128, "
-      "LIST_BLOCK_N = 128, CACHED = false; compile it with: tilewrightc "
-      "kernels/attention_forward.mlir --kernel=attention_forward --param=D=64 --param=DV=64 "
-      "--param=T=bf16 --param=CAUSAL=none --param=WINDOW=false --param=PACKED=false "
-      "--param=LISTED=true --param=LIST_BLOCK_M=128 --param=LIST_BLOCK_N=128 "
+      "'bundle' has no variant of 'attention_forward' for D = 64, DV = 64, T = bf16, CAUSAL = "
+      "\"none\", WINDOW = false, PACKED = false, LISTED = true, LIST_BLOCK_M = 128, LIST_BLOCK_N = "
+      "128, CACHED = false, but has LISTED = false, no LIST_BLOCK_M, no LIST_BLOCK_N, or PACKED = "
+      "true, LISTED = false, no LIST_BLOCK_M, no LIST_BLOCK_N, or LIST_BLOCK_N = 64 and 1 more; "
+      "compile it with: tilewrightc kernels/attention_forward.mlir --kernel=attention_forward "
+      "--param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none --param=WINDOW=false "
+      "--param=PACKED=false --param=LISTED=true --param=LIST_BLOCK_M=128 --param=LIST_BLOCK_N=128 "
       "--param=CACHED=false --emit=bundle -o FILE");
 }
 
@@ -196,11 +197,11 @@ TEST_F(AttentionPlans, ChecksArguments) {
   EXPECT_TRUE(fake().launches.empty());
   Call call = forwardCall();
   EXPECT_C_FAILURE(tilewright_attention_run(nullptr, call.data(), call.size(), nullptr, 0, nullptr),
-                   invalid, "plan must not be null");
+                   invalid, "plan must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_workspace_size(plan, call.data(), call.size(), 0, nullptr),
-                   invalid, "plan and bytes must not be null");
+                   invalid, "bytes must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_run(plan, nullptr, 2, nullptr, 0, nullptr), invalid,
-                   "the list of arguments must not be null");
+                   "the list of arguments must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_check_indices(plan, 2), invalid,
                    "wanted must be 0 or 1, but got 2");
 }
@@ -279,7 +280,8 @@ TEST_F(AttentionPlans, TakeTheArgumentsOfThePages) {
                    "one");
   load(bundleWith(30, true));
   EXPECT_C_FAILURE(create(), invalid,
-                   "'attention_forward' has more than 64 arguments for all sizes of pages");
+                   "'attention_forward' must have at most 64 arguments for all sizes of pages, but "
+                   "got 'pages1624' as well");
   AttentionDesc wrong;
   wrong.headDim = 64;
   wrong.isCached = true;
@@ -314,9 +316,9 @@ TEST_F(AttentionPlans, RunEntriesWithFewerParameters) {
   EXPECT_C_FAILURE(
       create(), TILEWRIGHT_MISSING_VARIANT,
       "'bundle' has no variant of 'my_attention' for D = 64, DV = 64, T = bf16, CAUSAL = "
-      "\"top_left\", GROUP = 4; compile it with: tilewrightc kernels/attention_forward.mlir "
-      "--kernel=my_attention --param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=top_left "
-      "--param=GROUP=4 --emit=bundle -o FILE");
+      "\"top_left\", GROUP = 4, but has no CAUSAL; compile it with: tilewrightc "
+      "kernels/attention_forward.mlir --kernel=my_attention --param=D=64 --param=DV=64 "
+      "--param=T=bf16 --param=CAUSAL=top_left --param=GROUP=4 --emit=bundle -o FILE");
 }
 
 /// A description of a cache used to find no code in an entry without PAGE_ROWS, and to report
@@ -372,7 +374,8 @@ TEST_F(AttentionPlans, RunEntriesWithoutPageRows) {
   decode.entry = "attention_backward";
   EXPECT_FAILURE(AttentionDecode::create(driver, read(writer), decode).status(),
                  Code::InvalidArgument,
-                 "'attention_backward' takes 'k', which is not an argument of decoding");
+                 "the arguments of 'attention_backward' must be those of decoding, captures, or "
+                 "optional, but got 'k'");
 }
 
 TEST_F(AttentionPlans, RejectOtherCapturesForOtherPages) {
@@ -385,7 +388,8 @@ TEST_F(AttentionPlans, RejectOtherCapturesForOtherPages) {
   load(writer);
   desc.cached = 1;
   EXPECT_C_FAILURE(create(), invalid,
-                   "'attention_forward' has other captures for pages of 16 rows than for others");
+                   "'attention_forward' must have the same captures for all sizes of pages, but "
+                   "got 'softcap' for pages of 16 rows, and none for others");
   desc.page_rows = 16;
   EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(names(), "q k v o lse block_table seq_lens scale window_left window_right softcap");
@@ -439,7 +443,8 @@ TEST_F(AttentionPlans, StructsTakeFurtherArguments) {
   specs.back().byDefault.reset();
   EXPECT_FAILURE(AttentionForward::create(driver, read(writer), forward).status(),
                  Code::InvalidArgument,
-                 "'attention_forward' takes 'softcap', which is not an argument of attention");
+                 "the arguments of 'attention_forward' must be those of attention, captures, or "
+                 "optional, but got 'softcap'");
 
   AttentionDecodeDesc decode;
   decode.headDim = 64;

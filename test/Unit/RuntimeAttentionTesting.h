@@ -7,15 +7,11 @@
 #define TILEWRIGHT_TEST_UNIT_RUNTIMEATTENTIONTESTING_H
 
 #include "RuntimeAttentionBundle.h"
-#include "RuntimeTesting.h"
+#include "RuntimePlanTesting.h"
 
 #include "runtime/AttentionDecode.h"
-#include "runtime/CApi.h"
-#include "runtime/tilewright.h"
 
 namespace tilewright::runtime::testing {
-
-inline constexpr tilewright_code invalid = TILEWRIGHT_INVALID_ARGUMENT;
 
 /// Arguments by name, with the storage of their views and scalars.
 class Call {
@@ -92,35 +88,16 @@ inline Call cachedCall(int64_t rows, bool hasTable) {
   return call;
 }
 
-class AttentionPlans : public RuntimeTest {
+class AttentionPlans
+    : public PlanTest<tilewright_attention, tilewright_attention_desc, tilewright_attention_create,
+                      tilewright_attention_prepare, tilewright_attention_destroy> {
 protected:
   void SetUp() override {
-    RuntimeTest::SetUp();
-    setDriverForTesting(&driver);
+    PlanTest::SetUp();
     load(featureBundle());
     desc.struct_size = sizeof(desc);
     desc.type = TILEWRIGHT_BF16;
     desc.head_dim = 64;
-  }
-  void TearDown() override {
-    tilewright_attention_destroy(plan);
-    tilewright_bundle_close(bundle);
-    setDriverForTesting(nullptr);
-  }
-  void load(const BundleWriter &writer) {
-    tilewright_bundle_close(bundle);
-    Result<std::string> bytes = writer.bytes();
-    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
-    ASSERT_EQ(tilewright_bundle_load(bytes->data(), bytes->size(), &bundle), TILEWRIGHT_OK);
-  }
-  tilewright_code create() {
-    tilewright_attention_destroy(plan);
-    plan = nullptr;
-    return tilewright_attention_create(bundle, &desc, &plan);
-  }
-  void createPlan() {
-    ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
-    ASSERT_EQ(tilewright_attention_prepare(plan, 0), TILEWRIGHT_OK) << tilewright_last_error();
   }
   tilewright_code run(Call &call) {
     uint64_t bytes = 0;
@@ -152,10 +129,6 @@ protected:
     tilewright_code code = tilewright_attention_params(&desc, &text);
     return code ? tilewright_last_error() : text;
   }
-
-  tilewright_bundle *bundle = nullptr;
-  tilewright_attention *plan = nullptr;
-  tilewright_attention_desc desc = {};
 };
 
 } // namespace tilewright::runtime::testing

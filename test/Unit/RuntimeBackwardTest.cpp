@@ -4,10 +4,7 @@
 // The plan of the attention backward, and its C interface, on a driver that records calls.
 
 #include "RuntimeBackwardBundle.h"
-#include "RuntimeTesting.h"
-
-#include "runtime/CApi.h"
-#include "runtime/tilewright.h"
+#include "RuntimePlanTesting.h"
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -199,22 +196,24 @@ TEST_F(Backward, PassesTheScaleInItsType) {
 
 TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   desc.hasWindow = true;
-  EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
-                 "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
-                 "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; compile it with: "
-                 "tilewrightc kernels/attention_backward.mlir --program=attention_backward "
-                 "--param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none "
-                 "--param=WINDOW=true --param=DETERMINISTIC=false --emit=bundle -o "
-                 "FILE");
+  EXPECT_FAILURE(
+      create(backwardBundle()).status(), Code::MissingVariant,
+      "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, CAUSAL = "
+      "\"none\", WINDOW = true, DETERMINISTIC = false, but has WINDOW = false, DETERMINISTIC = "
+      "true, or WINDOW = false; compile it with: tilewrightc kernels/attention_backward.mlir "
+      "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none "
+      "--param=WINDOW=true --param=DETERMINISTIC=false --emit=bundle -o FILE");
   desc = AttentionBackwardDesc();
   desc.valueDim = -1;
   EXPECT_FAILURE(create(backwardBundle()).status(), Code::InvalidArgument,
                  "the head dimension of attention must be positive, but got 64 and, for values, "
                  "-1");
   desc = AttentionBackwardDesc();
-  desc.entry = "attention_forward";
-  EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
-                 "'test.twb' has no kernel or program 'attention_forward'");
+  desc.entry = "attention_forward', but has 'attention_backward', 'delta', 'keys', 'convert";
+  EXPECT_FAILURE(
+      create(backwardBundle()).status(), Code::MissingVariant,
+      "'test.twb' has no kernel or program 'attention_forward', but has 'attention_backward', "
+      "'delta', 'keys', 'convert', but has 'attention_backward', 'delta', 'keys', 'convert'");
   desc = AttentionBackwardDesc();
   Result<AttentionBackward> plan = create(backwardBundle());
   for (auto [major, minor] : {std::pair(7, 5), std::pair(7, 0), std::pair(0, 0)})
@@ -245,7 +244,8 @@ TEST_F(Backward, RejectsOtherPrograms) {
   };
   each([](auto &list) { list.push_back(ArgumentSpec::scalar("seed", ElementType::I64)); });
   EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
-                 "'attention_backward' takes 'seed', which is not an argument of attention");
+                 "the arguments of 'attention_backward' must be those of attention, captures, or "
+                 "optional, but got 'seed'");
   writer = backwardBundle();
   each([](auto &list) {
     list[3].name = "out"; // o
@@ -253,8 +253,9 @@ TEST_F(Backward, RejectsOtherPrograms) {
   });
   for (ProgramSpec &program : writer.manifest.programs)
     formOf(program).launches[0].arguments[0] = "out";
-  EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
-                 "'attention_backward' has no argument 'o', which attention requires");
+  EXPECT_FAILURE(
+      create(writer).status(), Code::InvalidArgument,
+      "'attention_backward' must have the argument 'o' of attention, but has none of this name");
 }
 
 TEST_F(Backward, ChecksGradientsOfCaptures) {
@@ -270,13 +271,14 @@ TEST_F(Backward, ChecksGradientsOfCaptures) {
 
   desc.hasCaptureGradients = true;
   BundleWriter writer = backwardBundle();
-  EXPECT_FAILURE(create(writer).status(), Code::MissingVariant,
-                 "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
-                 "CAUSAL = \"none\", WINDOW = false, DETERMINISTIC = false, CAPTURE_GRADIENTS = "
-                 "true; compile it with: tilewrightc kernels/attention_backward.mlir "
-                 "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
-                 "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
-                 "--param=CAPTURE_GRADIENTS=true --emit=bundle -o FILE");
+  EXPECT_FAILURE(
+      create(writer).status(), Code::MissingVariant,
+      "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, CAUSAL = "
+      "\"none\", WINDOW = false, DETERMINISTIC = false, CAPTURE_GRADIENTS = true, but has "
+      "DETERMINISTIC = true, no CAPTURE_GRADIENTS, or no CAPTURE_GRADIENTS; compile it with: "
+      "tilewrightc kernels/attention_backward.mlir --program=attention_backward --param=D=64 "
+      "--param=DV=64 --param=T=bf16 --param=CAUSAL=none --param=WINDOW=false "
+      "--param=DETERMINISTIC=false --param=CAPTURE_GRADIENTS=true --emit=bundle -o FILE");
   for (ProgramSpec &program : writer.manifest.programs)
     program.params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   EXPECT_TRUE(create(writer).ok());
@@ -352,8 +354,8 @@ TEST_F(Backward, RejectsShapesThatDoNotMatch) {
       {[](auto &a) { a.dO.rank = 3; },
        "argument 'do' of program 'attention_backward' must have rank 4, but got rank 3"},
       {[](auto &a) { a.dO.bits += 1; },
-       "argument 'do' of program 'attention_backward' must be aligned to the 2 bytes of its "
-       "elements"},
+       "argument 'do' of program 'attention_backward' must begin at a multiple of the 2 bytes of "
+       "its elements, but got an address with the remainder 1"},
       {[](auto &a) { a.dQ.bits = 0; },
        "argument 'dq' of program 'attention_backward' is a null pointer, but its view has "
        "elements"},
@@ -388,7 +390,8 @@ TEST_F(Backward, ChecksTheWorkspaceAndThePreparation) {
   EXPECT_FAILURE(plan->run(arguments(), 0, workspaceBytes, nullptr), Code::InvalidArgument,
                  "program 'attention_backward' needs a workspace of 1248000 bytes, but got 0");
   EXPECT_FAILURE(plan->run(arguments(), 0x100010, workspaceBytes, nullptr), Code::InvalidArgument,
-                 "the workspace of program 'attention_backward' must be aligned to 256 bytes");
+                 "the workspace of program 'attention_backward' must be aligned to 256 bytes, but "
+                 "got an address with the remainder 16");
 }
 
 TEST_F(Backward, ReportsEachDriverCallOfRun) {
@@ -407,13 +410,14 @@ TEST_F(Backward, ReportsEachDriverCallOfRun) {
   }
 }
 
-class BackwardCApi : public RuntimeTest {
+class BackwardCApi
+    : public PlanTest<tilewright_attention_backward, tilewright_attention_backward_desc,
+                      tilewright_attention_backward_create, tilewright_attention_backward_prepare,
+                      tilewright_attention_backward_destroy> {
 protected:
   void SetUp() override {
-    RuntimeTest::SetUp();
-    setDriverForTesting(&driver);
-    std::string bytes = *backwardBundle().bytes();
-    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+    PlanTest::SetUp();
+    load(backwardBundle());
     desc = {sizeof(desc), TILEWRIGHT_BF16, TILEWRIGHT_CAUSAL_NONE, 64, 0, 0, 1, 0, nullptr};
     args.struct_size = sizeof(args);
     args.q = args.o = args.d_o = args.d_q = &q;
@@ -423,31 +427,17 @@ protected:
     args.captures = list;
     args.num_captures = 2;
   }
-  void TearDown() override {
-    tilewright_attention_backward_destroy(plan);
-    tilewright_bundle_close(bundle);
-    setDriverForTesting(nullptr);
-  }
-  tilewright_code create() { return tilewright_attention_backward_create(bundle, &desc, &plan); }
   tilewright_code run() {
     return tilewright_attention_backward_run(plan, &args, reinterpret_cast<void *>(0x100000),
                                              workspaceBytes, streamOf(0));
   }
-  static tilewright_view view(uintptr_t address, tilewright_type type, uint32_t rank,
-                              const int64_t *extents) {
-    return {
-        sizeof(tilewright_view), reinterpret_cast<void *>(address), type, rank, extents, nullptr};
-  }
 
-  tilewright_bundle *bundle = nullptr;
-  tilewright_attention_backward *plan = nullptr;
-  tilewright_attention_backward_desc desc;
   int64_t qExtents[4] = {2, 8, 300, 64}, kExtents[4] = {2, 2, 500, 64}, slopeExtents[1] = {8};
-  tilewright_view q = view(0x10000, TILEWRIGHT_BF16, 4, qExtents);
-  tilewright_view k = view(0x20000, TILEWRIGHT_BF16, 4, kExtents);
-  tilewright_view lse = view(0x30000, TILEWRIGHT_F32, 3, qExtents);
-  tilewright_view slopes = view(0x40000, TILEWRIGHT_F32, 1, slopeExtents);
-  tilewright_view dSlopes = view(0x50000, TILEWRIGHT_F32, 1, slopeExtents);
+  tilewright_view q = viewOf(0x10000, TILEWRIGHT_BF16, 4, qExtents);
+  tilewright_view k = viewOf(0x20000, TILEWRIGHT_BF16, 4, kExtents);
+  tilewright_view lse = viewOf(0x30000, TILEWRIGHT_F32, 3, qExtents);
+  tilewright_view slopes = viewOf(0x40000, TILEWRIGHT_F32, 1, slopeExtents);
+  tilewright_view dSlopes = viewOf(0x50000, TILEWRIGHT_F32, 1, slopeExtents);
   tilewright_argument list[2] = {
       {sizeof(tilewright_argument), "d_slopes", &dSlopes, nullptr, TILEWRIGHT_F32},
       {sizeof(tilewright_argument), "slopes", &slopes, nullptr, TILEWRIGHT_F32}};
@@ -487,22 +477,24 @@ TEST_F(BackwardCApi, ChecksStructs) {
   desc.struct_size = sizeof(desc);
   desc.type = tilewright_type(-1);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown element type -1");
+                   "the element type of the description of attention must be a tilewright_type, a "
+                   "number from 0 to 9, but got -1");
   desc.type = TILEWRIGHT_BF16;
   desc.causal = tilewright_causal(3);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown causal mode 3");
+                   "the causal mode of the description of attention must be a tilewright_causal, a "
+                   "number from 0 to 2, but got 3");
   desc.causal = TILEWRIGHT_CAUSAL_NONE;
   EXPECT_C_FAILURE(tilewright_attention_backward_create(bundle, nullptr, &plan),
-                   TILEWRIGHT_INVALID_ARGUMENT, "bundle, desc and plan must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "desc must be a valid pointer, but got null");
   ASSERT_EQ(create(), TILEWRIGHT_OK);
   ASSERT_EQ(tilewright_attention_backward_prepare(plan, 0), TILEWRIGHT_OK);
   EXPECT_C_FAILURE(tilewright_attention_backward_prepare(nullptr, 0), TILEWRIGHT_INVALID_ARGUMENT,
-                   "plan must not be null");
+                   "plan must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_backward_run(plan, nullptr, nullptr, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "args must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "args must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_backward_workspace_size(plan, &args, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "plan and bytes must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "bytes must be a valid pointer, but got null");
   args.struct_size = 16;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
                    "struct_size of tilewright_attention_backward_args must be at least 120, but "
@@ -515,7 +507,8 @@ TEST_F(BackwardCApi, ChecksStructs) {
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
                    "there is no argument 'd_bias'; the names are: slopes, d_slopes");
   list[0].name = "slopes";
-  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'slopes' is given twice");
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "each argument must be given once, but got 'slopes' twice");
   EXPECT_TRUE(fake().launches.empty());
 }
 

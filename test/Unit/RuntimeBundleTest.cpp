@@ -127,15 +127,17 @@ TEST(RuntimeBundle, RejectsDamagedFiles) {
   other = file;
   other[32] = other[33] = other[34] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: its manifest is outside the file");
+                 "'b' is corrupt: its manifest must end in the 842 bytes of the file, but got "
+                 "16777215 bytes from offset 56");
   other = file;
   other[48] = other[49] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: blob 0 is outside the file");
+                 "'b' is corrupt: blob 0 must end in the 842 bytes of the file, but got 65535 "
+                 "bytes from offset 736");
   other = file;
   other[other.size() - 1] = 'x';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: the PTX of kernel 'scale' does not end with a NUL");
+                 "'b' is corrupt: the PTX of kernel 'scale' must end with a NUL, but got byte 120");
   auto withCode = [](const char *ptx) {
     BundleWriter writer;
     writer.addPtx(ptx);
@@ -153,7 +155,8 @@ TEST(RuntimeBundle, RejectsDamagedFiles) {
   cubin.manifest = scaleBundle().manifest;
   cubin.manifest.kernels[0].codes[0].kind = CodeSpec::Kind::Cubin;
   EXPECT_FAILURE(statusOf(*cubin.bytes()), Code::BadBundle,
-                 "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code");
+                 "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code, but has "
+                 "none of this name");
   // Flips one bit at every position.
   for (size_t i = 0; i < file.size(); ++i) {
     other = file;
@@ -235,7 +238,8 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
        "'remarks' of kernel 'scale' must be a list, but got '\"slow\"'"},
       {R"("elements":[])", R"("elements":[],"remarks":[3])",
        "a remark of kernel 'scale' must be a string, but got '3'"},
-      {R"("grid":[["ceildiv")", R"("grid":[["cdiv")", "unknown function 'cdiv' in an expression"},
+      {R"("grid":[["ceildiv")", R"("grid":[["cdiv")",
+       "the functions of expressions must be known, but got 'cdiv'"},
       {R"("grid":[["ceildiv",)", R"("grid":[["ceildiv",1,)",
        "function 'ceildiv' of an expression takes 2 operands, but got 3"},
       {R"(["dim","x",0])", R"(["dim","x"])",
@@ -256,7 +260,8 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
        "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar, but "
        "got a scalar of f32"},
       {R"("blob":0)", R"("blob":1)", "kernel 'scale' names blob 1, but the bundle has 1"},
-      {R"("name":"y")", R"("name":"x")", "kernel 'scale' has two arguments named 'x'"},
+      {R"("name":"y")", R"("name":"x")",
+       "the names of the arguments of kernel 'scale' must differ, but got 'x' twice"},
       {R"("block":[128,1,1])", R"("block":[128,1,9])",
        "kernel 'scale' has blocks of 1152 threads, which must be 1 to 1024"},
       {R"("cluster":[1,1,1])", R"("cluster":[4,5,1])",
@@ -269,7 +274,8 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"scale","box":[64,64],"swizzle":0}])",
        "a tensor map of kernel 'scale' must name a view, but got 'scale', a scalar of f32"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64],"swizzle":0}])",
-       "the tensor map over 'x' of kernel 'scale' has a box of rank 1, but 'x' has rank 2"},
+       "the tensor map over 'x' of kernel 'scale' must have a box of rank 2, as its view, but got "
+       "rank 1"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[257,64],"swizzle":0}])",
        "the tensor map over 'x' of kernel 'scale' has a box extent of 257, which must be 1 to "
        "256"},
@@ -293,7 +299,7 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
        R"("params":{},"workspaces":[],"launches":[{"kernels":[0],"arguments":[]}]}]}])",
-       "a launch of program 'p' passes 0 arguments, but kernel 'scale' takes 5"},
+       "a launch of program 'p' must pass the 5 arguments of kernel 'scale', but got 0"},
       {R"("programs":[])",
        R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
        R"("params":{},"workspaces":[],"launches":[{"kernels":[0],"arguments":["a"]}]}]}])",
@@ -302,14 +308,17 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
        R"("programs":[{"name":"p","params":{},"arguments":[],"forms":[{"target":"sm_80",)"
        R"("params":{},"workspaces":[{"name":"w","type":"f32","extents":[]},)"
        R"({"name":"w","type":"f32","extents":[]}],"launches":[]}]}])",
-       "program 'p' has two values named 'w'"},
+       "the names of the arguments and workspaces of program 'p' must differ, but got 'w' twice"},
       {R"("optional":true)", R"("optional":1)",
        "'optional' of argument 'bias' must be true or false, but got '1'"},
       {R"("kind":"scalar")", R"("optional":true,"kind":"scalar")",
-       "argument 'scale' of kernel 'scale' is a scalar, which cannot be optional"},
+       "argument 'scale' of kernel 'scale' must be a view to be optional, but got a scalar; give "
+       "it a default instead"},
       {R"("kind":"scalar")", R"("written":true,"kind":"scalar")",
-       "argument 'scale' of kernel 'scale' is a scalar, which cannot be written"},
-      {R"({"abi")", R"(["abi")", "malformed JSON at offset 6: ',' or ']' is missing"},
+       "argument 'scale' of kernel 'scale' must be a view to be written, but got a scalar"},
+      {R"({"abi")", R"(["abi")",
+       "malformed JSON at offset 6: expected ',' or ']' behind an item of an array, but got "
+       "':4,\"producer\":\"a tes...'"},
   };
   for (const Case &wrong : cases) {
     std::string text = good;
@@ -406,7 +415,7 @@ TEST(RuntimeBundle, RejectsWrongRulesForElements) {
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"lengths"}])",
        "'size' of a rule for elements of kernel 'scale' must be an expression, but is missing"},
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["half",1]}])",
-       "unknown function 'half' in an expression"},
+       "the functions of expressions must be known, but got 'half'"},
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["name","scale"]}])",
        "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar, but "
        "got a scalar of f32"},
@@ -498,8 +507,8 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
   kernel.arguments[5] = ArgumentSpec::view("mask", ElementType::I1, {-1});
   kernel.tensorMaps = {{5, {16}, Swizzle::None}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
-                 "the tensor map over 'mask' of kernel 'scale' has element type i1, which tensor "
-                 "maps do not support");
+                 "the tensor map over 'mask' of kernel 'scale' must have an element type of at "
+                 "least a byte, but got i1");
 }
 
 TEST(RuntimeManifest, KnowsFillPatterns) {

@@ -3,10 +3,7 @@
 //
 // The plan of attention and the C interface. RuntimeCApiTest.c is the same interface from C.
 
-#include "RuntimeTesting.h"
-
-#include "runtime/CApi.h"
-#include "runtime/tilewright.h"
+#include "RuntimePlanTesting.h"
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -184,12 +181,13 @@ TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
   desc.type = ElementType::F16;
   desc.causal = AttentionForwardDesc::Causal::BottomRight;
   desc.hasWindow = true;
-  EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::MissingVariant,
-                 "'test.twb' has no variant of 'attention_forward' for D = 96, DV = 96, T = f16, "
-                 "CAUSAL = \"bottom_right\", WINDOW = true; compile it with: tilewrightc "
-                 "kernels/attention_forward.mlir --kernel=attention_forward --param=D=96 "
-                 "--param=DV=96 --param=T=f16 --param=CAUSAL=bottom_right --param=WINDOW=true "
-                 "--emit=bundle -o FILE");
+  EXPECT_FAILURE(
+      create(attentionBundle(), desc).status(), Code::MissingVariant,
+      "'test.twb' has no variant of 'attention_forward' for D = 96, DV = 96, T = f16, CAUSAL = "
+      "\"bottom_right\", WINDOW = true, but has D = 64, DV = 64, T = bf16, CAUSAL = \"top_left\", "
+      "WINDOW = false; compile it with: tilewrightc kernels/attention_forward.mlir "
+      "--kernel=attention_forward --param=D=96 --param=DV=96 --param=T=f16 "
+      "--param=CAUSAL=bottom_right --param=WINDOW=true --emit=bundle -o FILE");
   desc.headDim = 0;
   EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::InvalidArgument,
                  "the head dimension of attention must be positive, but got 0 and, for values, 0");
@@ -200,12 +198,14 @@ TEST_F(Attention, RejectsOtherKernels) {
   std::vector<ArgumentSpec> &arguments = writer.manifest.kernels[0].arguments;
   arguments[8].isCapture = false;
   EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
-                 "'attention_forward' takes 'slopes', which is not an argument of attention");
+                 "the arguments of 'attention_forward' must be those of attention, captures, or "
+                 "optional, but got 'slopes'");
   arguments[8].isCapture = true;
   arguments[3].name = "out";
   arguments[3].isCapture = true;
-  EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
-                 "'attention_forward' has no argument 'o', which attention requires");
+  EXPECT_FAILURE(
+      create(writer, describe()).status(), Code::InvalidArgument,
+      "'attention_forward' must have the argument 'o' of attention, but has none of this name");
 }
 
 TEST_F(Attention, RejectsShapesThatDoNotMatch) {
@@ -267,13 +267,14 @@ TEST_F(Attention, RejectsShapesThatDoNotMatch) {
                  "argument");
 }
 
-class CApi : public RuntimeTest {
+class CApi
+    : public PlanTest<tilewright_attention_forward, tilewright_attention_forward_desc,
+                      tilewright_attention_forward_create, tilewright_attention_forward_prepare,
+                      tilewright_attention_forward_destroy> {
 protected:
   void SetUp() override {
-    RuntimeTest::SetUp();
-    setDriverForTesting(&driver);
-    bytes = *attentionBundle().bytes();
-    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+    PlanTest::SetUp();
+    load(attentionBundle());
     desc = {sizeof(desc), TILEWRIGHT_BF16, TILEWRIGHT_CAUSAL_TOP_LEFT, 64, 0, 0, nullptr};
     args.q = &q;
     args.k = args.v = &k;
@@ -282,32 +283,18 @@ protected:
     args.num_captures = 1;
   }
   void TearDown() override {
-    tilewright_attention_forward_destroy(plan);
     tilewright_operation_destroy(operation);
-    tilewright_bundle_close(bundle);
-    setDriverForTesting(nullptr);
+    PlanTest::TearDown();
   }
   tilewright_code run() {
     return tilewright_attention_forward_run(plan, &args, nullptr, 0, streamOf(0));
   }
-  void createPlan() {
-    ASSERT_EQ(tilewright_attention_forward_create(bundle, &desc, &plan), TILEWRIGHT_OK)
-        << tilewright_last_error();
-    ASSERT_EQ(tilewright_attention_forward_prepare(plan, 0), TILEWRIGHT_OK);
-  }
 
-  std::string bytes;
-  tilewright_bundle *bundle = nullptr;
   tilewright_operation *operation = nullptr;
-  tilewright_attention_forward *plan = nullptr;
-  tilewright_attention_forward_desc desc;
   int64_t qExtents[4] = {2, 8, 300, 64}, kExtents[4] = {2, 2, 500, 64}, slopeExtents[1] = {8};
-  tilewright_view q = {sizeof(q), reinterpret_cast<void *>(0x10000), TILEWRIGHT_BF16, 4, qExtents,
-                       nullptr};
-  tilewright_view k = {sizeof(k), reinterpret_cast<void *>(0x20000), TILEWRIGHT_BF16, 4, kExtents,
-                       nullptr};
-  tilewright_view slopes = {
-      sizeof(slopes), reinterpret_cast<void *>(0x30000), TILEWRIGHT_F32, 1, slopeExtents, nullptr};
+  tilewright_view q = viewOf(0x10000, TILEWRIGHT_BF16, 4, qExtents);
+  tilewright_view k = viewOf(0x20000, TILEWRIGHT_BF16, 4, kExtents);
+  tilewright_view slopes = viewOf(0x30000, TILEWRIGHT_F32, 1, slopeExtents);
   tilewright_argument capture = {sizeof(capture), "slopes", &slopes, nullptr, TILEWRIGHT_F32};
   tilewright_attention_forward_args args = {
       sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, 0.125f, -1, -1, nullptr, 0, 0};
@@ -334,7 +321,7 @@ TEST_F(CApi, SaysWhyKernelsAreSlow) {
   KernelSpec other = kernel; // the same remark of another variant
   other.remarks.pop_back();
   writer.manifest.kernels.push_back(other);
-  bytes = *writer.bytes();
+  std::string bytes = *writer.bytes();
   tilewright_bundle_close(bundle);
   ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
   EXPECT_STREQ(tilewright_bundle_remarks(bundle),
@@ -343,6 +330,7 @@ TEST_F(CApi, SaysWhyKernelsAreSlow) {
 }
 
 TEST_F(CApi, IsC) {
+  std::string bytes = *attentionBundle().bytes();
   EXPECT_EQ(tilewrightCheckFromC(bytes.data(), bytes.size()), 0) << tilewright_last_error();
 }
 
@@ -447,21 +435,25 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
                    "there is no argument 'out'; the names are: q, k, v, o, lse, scale, "
                    "window_left, window_right, slopes");
   list[7].name = "q";
-  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'q' is given twice");
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "each argument must be given once, but got 'q' twice");
   list[7].name = "o";
   list[7].scalar = &scale;
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
                    "o must be a view or a scalar, but got both");
   list[7].scalar = nullptr;
   list[4].scalar_type = tilewright_type(77);
-  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "scale has the unknown element type 77");
+  EXPECT_C_FAILURE(
+      runList(), TILEWRIGHT_INVALID_ARGUMENT,
+      "the element type of scale must be a tilewright_type, a number from 0 to 9, but got 77");
   list[4].scalar_type = TILEWRIGHT_F32;
   list[4].struct_size = 8;
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
                    "struct_size of tilewright_argument must be at least 40, but got 8; set it to "
                    "sizeof of the struct");
   EXPECT_C_FAILURE(tilewright_operation_run(operation, nullptr, 8, nullptr, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "the list of arguments must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT,
+                   "the list of arguments must be a valid pointer, but got null");
   tilewright_argument many[10];
   for (tilewright_argument &argument : many)
     argument = view(nullptr, nullptr);
@@ -481,10 +473,12 @@ TEST_F(CApi, ChecksStructs) {
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has rank 9; the limit is 8");
   q.rank = 4;
   q.extents = nullptr;
-  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has no extents");
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "extents of q must be a valid pointer, but got null");
   int64_t huge[4] = {int64_t(1) << 40, int64_t(1) << 40, 1, 64};
   q.extents = huge;
-  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has more than 2^63 elements");
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "q must have at most 2^63 elements, but got 1099511627776 times 70368744177664");
   q.extents = qExtents;
   args.struct_size = 0;
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
@@ -492,11 +486,11 @@ TEST_F(CApi, ChecksStructs) {
                    "0; set it to sizeof of the struct");
   args.struct_size = sizeof(args);
   EXPECT_C_FAILURE(tilewright_attention_forward_run(plan, nullptr, nullptr, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "args must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "args must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_forward_run(nullptr, &args, nullptr, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "plan must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "plan must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_attention_forward_workspace_size(plan, &args, 0, nullptr),
-                   TILEWRIGHT_INVALID_ARGUMENT, "plan and bytes must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "bytes must be a valid pointer, but got null");
 }
 
 TEST_F(CApi, ChecksNumbersOfDevicesAndFlags) {
@@ -531,7 +525,7 @@ TEST_F(CApi, RejectsResultsThatShareMemory) {
   BundleWriter writer = attentionBundle();
   writer.manifest.kernels[0].arguments[3].isWritten = true;
   tilewright_bundle_close(bundle);
-  bytes = *writer.bytes();
+  std::string bytes = *writer.bytes();
   ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
   createPlan();
   tilewright_view o = q;
@@ -557,29 +551,31 @@ TEST_F(CApi, ChecksDescriptions) {
   auto create = [&] { return tilewright_attention_forward_create(bundle, &desc, &plan); };
   desc.causal = tilewright_causal(5);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown causal mode 5");
+                   "the causal mode of the description of attention must be a tilewright_causal, a "
+                   "number from 0 to 2, but got 5");
   desc.causal = TILEWRIGHT_CAUSAL_NONE;
   EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
   desc.entry = "flash";
   EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
-                   "'bundle' has no kernel or program 'flash'");
+                   "'bundle' has no kernel or program 'flash', but has 'attention_forward'");
   desc.type = tilewright_type(10);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown element type 10");
+                   "the element type of the description of attention must be a tilewright_type, a "
+                   "number from 0 to 9, but got 10");
   EXPECT_C_FAILURE(tilewright_attention_forward_create(nullptr, &desc, &plan),
-                   TILEWRIGHT_INVALID_ARGUMENT, "bundle, desc and plan must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "bundle must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_bundle_open("/nonexistent.twb", &bundle), TILEWRIGHT_IO,
                    "cannot open '/nonexistent.twb': No such file or directory");
   EXPECT_C_FAILURE(tilewright_bundle_open(nullptr, &bundle), TILEWRIGHT_INVALID_ARGUMENT,
-                   "path and bundle must not be null");
+                   "path must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_bundle_load("x", 1, nullptr), TILEWRIGHT_INVALID_ARGUMENT,
-                   "bytes and bundle must not be null");
+                   "bundle must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_operation_create(bundle, nullptr, nullptr, 0, &operation),
-                   TILEWRIGHT_INVALID_ARGUMENT,
-                   "bundle, name, params and operation must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "name must be a valid pointer, but got null");
   tilewright_param param = {"D", nullptr};
   EXPECT_C_FAILURE(tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
-                   TILEWRIGHT_INVALID_ARGUMENT, "name and value of a parameter must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT,
+                   "the value of parameter 'D' must be a valid pointer, but got null");
 }
 
 TEST_F(CApi, AnswersWithoutADriver) {

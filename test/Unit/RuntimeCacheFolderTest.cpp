@@ -192,7 +192,7 @@ TEST_F(CacheFolderTest, TheCInterfaceShowsIt) {
   ASSERT_TRUE(CacheFolder(path).write(entry('x'), "content").ok());
   tilewright_cache cache = {};
   EXPECT_EQ(tilewright_cache_query(nullptr), TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_last_error(), "cache must not be null");
+  EXPECT_STREQ(tilewright_last_error(), "cache must be a valid pointer, but got null");
   EXPECT_EQ(tilewright_cache_clear(&cache), TILEWRIGHT_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_last_error(), "struct_size of tilewright_cache must be at least 48, but "
                                         "got 0; set it to sizeof of the struct");

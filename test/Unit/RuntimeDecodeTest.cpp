@@ -3,11 +3,9 @@
 //
 // The plan of decoding, through the C interface.
 
-#include "RuntimeTesting.h"
+#include "RuntimePlanTesting.h"
 
 #include "runtime/AttentionDecode.h"
-#include "runtime/CApi.h"
-#include "runtime/tilewright.h"
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -56,11 +54,28 @@ BundleWriter decodeBundle() {
   return writer;
 }
 
-class DecodePlan : public RuntimeTest {
+class DecodePlan
+    : public PlanTest<tilewright_attention_decode, tilewright_attention_decode_desc,
+                      tilewright_attention_decode_create, tilewright_attention_decode_prepare,
+                      tilewright_attention_decode_destroy> {
 protected:
   void SetUp() override {
-    RuntimeTest::SetUp();
-    setDriverForTesting(&driver);
+    PlanTest::SetUp();
+    desc = {sizeof(desc),
+            TILEWRIGHT_BF16,
+            TILEWRIGHT_BF16,
+            TILEWRIGHT_CAUSAL_BOTTOM_RIGHT,
+            1,
+            64,
+            32,
+            4,
+            3,
+            0,
+            0,
+            0,
+            0,
+            nullptr,
+            0};
     load(decodeBundle());
     cache.k = &k;
     cache.v = &v;
@@ -72,26 +87,10 @@ protected:
     args.captures = &capture;
     args.num_captures = 1;
   }
-  void TearDown() override {
-    tilewright_attention_decode_destroy(plan);
-    tilewright_bundle_close(bundle);
-    setDriverForTesting(nullptr);
-  }
   void load(const BundleWriter &writer) {
-    tilewright_bundle_close(bundle);
     manifest = read(writer);
     fake().layout = &manifest->manifest().kernels[0].layout; // that of all variants
-    std::string bytes = *writer.bytes();
-    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
-  }
-  tilewright_code create() {
-    tilewright_attention_decode_destroy(plan);
-    plan = nullptr;
-    return tilewright_attention_decode_create(bundle, &desc, &plan);
-  }
-  void createPlan() {
-    ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
-    ASSERT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_OK);
+    PlanTest::load(writer);
   }
   tilewright_code run() {
     return tilewright_attention_decode_run(plan, &args, nullptr, 0, streamOf(0));
@@ -101,30 +100,8 @@ protected:
     std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
     return value;
   }
-  static tilewright_view viewOf(uintptr_t address, tilewright_type type, uint32_t rank,
-                                const int64_t *extents, const int64_t *strides = nullptr) {
-    return {
-        sizeof(tilewright_view), reinterpret_cast<void *>(address), type, rank, extents, strides};
-  }
 
   std::shared_ptr<const Bundle> manifest;
-  tilewright_bundle *bundle = nullptr;
-  tilewright_attention_decode *plan = nullptr;
-  tilewright_attention_decode_desc desc = {sizeof(desc),
-                                           TILEWRIGHT_BF16,
-                                           TILEWRIGHT_BF16,
-                                           TILEWRIGHT_CAUSAL_BOTTOM_RIGHT,
-                                           1,
-                                           64,
-                                           32,
-                                           4,
-                                           3,
-                                           0,
-                                           0,
-                                           0,
-                                           0,
-                                           nullptr,
-                                           0};
   int64_t qExtents[4] = {3, 2, 8, 64}, qStrides[4] = {9000, 4000, 100, 1};
   int64_t oExtents[4] = {3, 2, 8, 32}, lseExtents[3] = {3, 8, 2};
   int64_t kExtents[4] = {9, 128, 2, 64}, vExtents[4] = {9, 128, 2, 32};
@@ -300,12 +277,14 @@ TEST_F(DecodePlan, TakesListsOfBlocks) {
   ASSERT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(paramAt<uint64_t>(fake().launches.back(), 0), 0x80000u);
   indices.type = tilewright_type(77);
-  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "kv_indices has the unknown element type 77");
+  EXPECT_C_FAILURE(
+      run(), TILEWRIGHT_INVALID_ARGUMENT,
+      "the element type of kv_indices must be a tilewright_type, a number from 0 to 9, but got 77");
   indices.type = TILEWRIGHT_I32;
   counts.type = tilewright_type(77);
   EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "kv_num_blocks has the unknown element type 77");
+                   "the element type of kv_num_blocks must be a tilewright_type, a number from 0 "
+                   "to 9, but got 77");
   desc.list_block_n = 48;
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
                    "the blocks of the lists of decoding must have 16, 32, 64, 128 or 256 keys, and "
@@ -346,16 +325,16 @@ TEST_F(DecodePlan, NamesWhatIsMissing) {
   desc.num_splits = 4;
   EXPECT_C_FAILURE(
       create(), TILEWRIGHT_MISSING_VARIANT,
-      "'bundle' has no variant of 'attention_decode' for D = 64, DV = 32, T = bf16, "
-      "CAUSAL = \"bottom_right\", WINDOW = true, GROUP = 4, ROWS = 4, PAGE_ROWS = 64, SPLITS = 4; "
-      "compile it with: tilewrightc kernels/attention_decode.mlir "
-      "--kernel=attention_decode --param=D=64 --param=DV=32 --param=T=bf16 "
-      "--param=CAUSAL=bottom_right --param=WINDOW=true --param=GROUP=4 --param=ROWS=4 "
-      "--param=PAGE_ROWS=64 --param=SPLITS=4 --emit=bundle -o FILE");
+      "'bundle' has no variant of 'attention_decode' for D = 64, DV = 32, T = bf16, CAUSAL = "
+      "\"bottom_right\", WINDOW = true, GROUP = 4, ROWS = 4, PAGE_ROWS = 64, SPLITS = 4, but has "
+      "PAGE_ROWS = 16, SPLITS = 0, or SPLITS = 0; compile it with: tilewrightc "
+      "kernels/attention_decode.mlir --kernel=attention_decode --param=D=64 --param=DV=32 "
+      "--param=T=bf16 --param=CAUSAL=bottom_right --param=WINDOW=true --param=GROUP=4 "
+      "--param=ROWS=4 --param=PAGE_ROWS=64 --param=SPLITS=4 --emit=bundle -o FILE");
   desc.num_splits = 0;
   desc.entry = "decode";
   EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
-                   "'bundle' has no kernel or program 'decode'");
+                   "'bundle' has no kernel or program 'decode', but has 'attention_decode'");
 }
 
 TEST_F(DecodePlan, RejectsOtherKernels) {
@@ -364,12 +343,14 @@ TEST_F(DecodePlan, RejectsOtherKernels) {
     kernel.arguments[6].name = "lengths";
   load(writer);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "'attention_decode' takes 'lengths', which is not an argument of decoding");
+                   "the arguments of 'attention_decode' must be those of decoding, captures, or "
+                   "optional, but got 'lengths'");
   for (KernelSpec &kernel : writer.manifest.kernels)
     kernel.arguments.erase(kernel.arguments.begin() + 6);
   load(writer);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "'attention_decode' has no argument 'seq_lens', which decoding requires");
+                   "'attention_decode' must have the argument 'seq_lens' of decoding, but has none "
+                   "of this name");
 }
 
 TEST_F(DecodePlan, ChecksViews) {
@@ -403,7 +384,7 @@ TEST_F(DecodePlan, ChecksViews) {
                                      "got 8; set it to sizeof of the struct");
   cache.struct_size = sizeof(cache);
   args.cache = nullptr;
-  fails(TILEWRIGHT_INVALID_ARGUMENT, "cache must not be null");
+  fails(TILEWRIGHT_INVALID_ARGUMENT, "cache must be a valid pointer, but got null");
   args.cache = &cache;
   args.struct_size = 100;
   fails(TILEWRIGHT_INVALID_ARGUMENT, "struct_size of tilewright_attention_decode_args must be at "
@@ -421,13 +402,17 @@ TEST_F(DecodePlan, RefusesWhatIsNotSupportedYet) {
     EXPECT_C_FAILURE(run(), TILEWRIGHT_UNSUPPORTED, text);
     field = kept;
   };
-  refuses(args.cu_seqlens_q, &lengths, "cu_seqlens_q is not supported yet by decoding");
-  refuses(args.row_positions, &lengths, "row_positions is not supported yet by decoding");
-  refuses(args.tree_bits, &table, "tree_bits is not supported yet by decoding");
-  refuses(args.q_scale, &lse, "q_scale is not supported yet by decoding");
+  refuses(args.cu_seqlens_q, &lengths,
+          "cu_seqlens_q of decoding must be null, but got a view; it is not supported yet");
+  refuses(args.row_positions, &lengths,
+          "row_positions of decoding must be null, but got a view; it is not supported yet");
+  refuses(args.tree_bits, &table,
+          "tree_bits of decoding must be null, but got a view; it is not supported yet");
+  refuses(args.q_scale, &lse,
+          "q_scale of decoding must be null, but got a view; it is not supported yet");
   refuses(args.key_step, 2,
-          "key_first, key_step, key_interleave of 0, 2, 1 other than 0, 1, 1 is not supported yet "
-          "by decoding");
+          "key_first, key_step, key_interleave of decoding must be 0, 1, 1, but got 0, 2, 1; other "
+          "values are not supported yet");
   EXPECT_EQ(fake().launches.size(), 0u);
   EXPECT_EQ(run(), TILEWRIGHT_OK);
 }
@@ -459,7 +444,8 @@ TEST_F(DecodePlan, ChecksWindowsAndCaptures) {
   writer.manifest.kernels[0].arguments.back().name = "slope";
   load(writer);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "'attention_decode' has other captures for pages of 16 rows than for others");
+                   "'attention_decode' must have the same captures for all sizes of pages, but got "
+                   "'slope' for pages of 16 rows, and 'cap' for others");
 }
 
 TEST_F(DecodePlan, CountsTheCapturesOfACallInCxx) {
@@ -485,9 +471,12 @@ TEST_F(DecodePlan, ChecksDescriptions) {
     EXPECT_C_FAILURE(create(), code, text);
     field = kept;
   };
-  refuses(desc.overlap_previous, 1, "overlap_previous of 1 is not supported yet by decoding");
-  refuses(desc.lengths_are_older, 1, "lengths_are_older of 1 is not supported yet by decoding");
-  refuses(desc.spare_sms, 4, "spare_sms of 4 is not supported yet by decoding");
+  refuses(desc.overlap_previous, 1,
+          "overlap_previous of decoding must be 0, but got 1; other values are not supported yet");
+  refuses(desc.lengths_are_older, 1,
+          "lengths_are_older of decoding must be 0, but got 1; other values are not supported yet");
+  refuses(desc.spare_sms, 4,
+          "spare_sms of decoding must be 0, but got 4; other values are not supported yet");
   constexpr tilewright_code invalid = TILEWRIGHT_INVALID_ARGUMENT;
   for (int64_t rows : {-1, 17})
     refuses(desc.max_rows, rows,
@@ -497,11 +486,17 @@ TEST_F(DecodePlan, ChecksDescriptions) {
                 .c_str(),
             invalid);
   refuses(desc.type, tilewright_type(10),
-          "the description of decoding has the unknown element type 10", invalid);
+          "the element type of the description of decoding must be a tilewright_type, a number "
+          "from 0 to 9, but got 10",
+          invalid);
   refuses(desc.cache_type, tilewright_type(10),
-          "the cache of the description of decoding has the unknown element type 10", invalid);
+          "the element type of the cache of the description of decoding must be a tilewright_type, "
+          "a number from 0 to 9, but got 10",
+          invalid);
   refuses(desc.causal, tilewright_causal(5),
-          "the description of decoding has the unknown causal mode 5", invalid);
+          "the causal mode of the description of decoding must be a tilewright_causal, a number "
+          "from 0 to 2, but got 5",
+          invalid);
   refuses(desc.head_dim, 0,
           "the head dimension of decoding must be positive, but got 0 and, for values, 32",
           invalid);
@@ -515,7 +510,7 @@ TEST_F(DecodePlan, ChecksDescriptions) {
           "to sizeof of the struct",
           invalid);
   EXPECT_C_FAILURE(tilewright_attention_decode_create(nullptr, &desc, &plan), invalid,
-                   "bundle, desc and plan must not be null");
+                   "bundle must be a valid pointer, but got null");
   desc.max_rows = 4;
   EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
   desc.max_rows = 0; // one

@@ -199,7 +199,8 @@ TEST(DefaultsOfManifests, AreRejectedIfTheyAreNoValues) {
   BundleWriter writer = scaleBundle();
   writer.manifest.kernels[0].arguments[0].byDefault = Argument::scalar(1.0f);
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
-                 "argument 'x' of kernel 'scale' is a view, which cannot have a default");
+                 "argument 'x' of kernel 'scale' must be a scalar to have a default, but got a "
+                 "view; make it optional instead");
   writer = scaleBundle();
   writer.manifest.kernels[0].arguments[3].byDefault = Argument::scalar(int32_t(1));
   EXPECT_FAILURE(

@@ -149,7 +149,7 @@ TEST_F(Cache, SavesTheSecondCompilation) {
 
 TEST_F(Cache, CompilesAgainWhatIsDamaged) {
   prepare();
-  const std::string good = bytes(), prefix = "cached code '" + file() + "' ";
+  const std::string good = bytes();
   auto changed = [&](size_t at) {
     std::string other = good;
     other[at] ^= 1;
@@ -157,23 +157,30 @@ TEST_F(Cache, CompilesAgainWhatIsDamaged) {
   };
   struct Case {
     std::string content;
-    const char *message;
+    std::string message;
   };
+  auto textOf = [](uint64_t number) { return std::to_string(number); };
+  auto sumOf = [&](const char *code) { return textOf(checksum(code, std::strlen(code))); };
   const Case cases[] = {
-      {"", "is truncated"},
-      {good.substr(0, 55), "is truncated"},
-      {good.substr(0, good.size() - 1), "is truncated"},
-      {good + "x", "is corrupt"},
-      {changed(good.size() - 1), "is corrupt"},
-      {changed(0), "was not written by Tilewright"},
-      {changed(8), "is of another version"},
-      {changed(12), "was made from other PTX, or for another architecture or driver"},
-      {changed(16), "was made from other PTX, or for another architecture or driver"},
-      {changed(32), "was made from other PTX, or for another architecture or driver"}};
+      {"", "number of bytes at least 56, but got 0"},
+      {good.substr(0, 55), "number of bytes at least 56, but got 55"},
+      {good.substr(0, good.size() - 1), "number of bytes 5, but got 4"},
+      {good + "x", "number of bytes 5, but got 6"},
+      {changed(good.size() - 1), "checksum " + sumOf("cubin") + ", but got " + sumOf("cubio")},
+      {changed(0), "beginning 'TWCUBIN', but got 'UWCUBIN'"},
+      {changed(8), "version 1, but got 0"},
+      {changed(12), "version of the driver 12040, but got 12041"},
+      {changed(16), "checksum of the PTX " + textOf(key.ptxChecksum) + ", but got " +
+                        textOf(key.ptxChecksum ^ 1)},
+      {changed(24),
+       "size of the PTX " + textOf(key.ptxBytes) + ", but got " + textOf(key.ptxBytes ^ 1)},
+      {changed(32), "compute capability, times ten, 80, but got 90"}};
   for (const Case &damage : cases) {
     SCOPED_TRACE(damage.message);
     put(damage.content);
-    EXPECT_FAILURE(cache().lookup(key).status(), Code::Io, prefix + damage.message);
+    EXPECT_FAILURE(cache().lookup(key).status(), Code::Io,
+                   "the cache must hold code with the " + damage.message + " in '" + file() +
+                       "'; delete the file");
     prepare();
     EXPECT_EQ(fake().calls["cuLinkComplete"], 1);
     EXPECT_EQ(bytes(), good) << "the file is whole again";

@@ -29,24 +29,33 @@ TEST(RuntimeJson, RejectsWhatIsNotJson) {
     std::string text;
     const char *message;
   };
-  const Case cases[] = {{"", "0: a value is missing"},
-                        {"[1,]", "3: a value is missing"},
-                        {"[1 2]", "3: ',' or ']' is missing"},
-                        {"{1:2}", "1: a key is missing"},
-                        {R"({"a" 2})", "5: ':' is missing"},
-                        {R"({"a":2 "b"})", "7: ',' or '}' is missing"},
-                        {R"({"a":1,"a":2})", "10: key 'a' occurs twice"},
-                        {"1 2", "2: text after the end"},
-                        {"01", "2: malformed number"},
-                        {"-", "1: malformed number"},
-                        {"1.", "2: malformed number"},
-                        {"9223372036854775808", "19: a number is out of range"},
-                        {"\"abc", "4: unterminated string"},
-                        {"\"a\nb\"", "2: a control character in a string"},
-                        {R"("\x")", "3: unknown escape in a string"},
-                        {R"("\u12g4")", "5: malformed \\u escape"},
-                        {R"("\ud800")", "7: unpaired surrogate"},
-                        {std::string(200, '['), "101: more than 100 levels of nesting"}};
+  const Case cases[] = {
+      {"", "0: expected a value, but got the end of the text"},
+      {"[1,]", "3: expected a value, but got ']'"},
+      {"[1 2]", "3: expected ',' or ']' behind an item of an array, but got '2]'"},
+      {"{1:2}", "1: expected a key, which is a string, but got '1:2}'"},
+      {R"({"a" 2})", "5: expected ':' behind a key, but got '2}'"},
+      {R"({"a":2 "b"})", "7: expected ',' or '}' behind a member of an object, but got '\"b\"}'"},
+      {R"({"a":1,"a":2})", "10: the keys of an object must differ, but got 'a' twice"},
+      {"1 2", "2: expected the end of the text behind the value, but got '2'"},
+      {"01", "2: a number must not begin with a zero before other digits, but got '01'"},
+      {"-", "1: expected a digit, but got the end of the text"},
+      {"1.", "2: expected a digit, but got the end of the text"},
+      {"1e+x", "3: expected a digit, but got 'x'"},
+      {"9223372036854775808",
+       "19: a number must be in the range of i64, but got '9223372036854775808'"},
+      {"\"abc", "4: expected a quotation mark at the end of a string, but got the end of the text"},
+      {"\"a\nb\"",
+       "2: a control character in a string must be an escape, but got byte 10; write \\u000a"},
+      {R"("\x")", "3: expected an escape, which is \\u or a backslash with one of \" \\ / b f n r "
+                  "t, but got '\\x\"'"},
+      {R"("\u12g4")", "5: expected four hexadecimal digits behind \\u, but got '12g4\"'"},
+      {R"("\ud800")",
+       "7: expected two \\u escapes for a surrogate pair, the high one first, but got '\\ud800\"'"},
+      {R"("\ud800\u0041")", "13: expected two \\u escapes for a surrogate pair, the high one "
+                            "first, but got '\\ud800\\u0041\"'"},
+      {std::string(200, '['),
+       "101: a text must have at most 100 levels of nesting, but got level 101"}};
   for (const Case &wrong : cases)
     EXPECT_FAILURE(Json::parse(wrong.text).status(), Code::BadBundle,
                    std::string("malformed JSON at offset ") + wrong.message);
@@ -150,38 +159,41 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
             "division by zero in 'floordiv(1, dim(absent, 0))'");
   EXPECT_EQ(failure(R"(["mod",1,0])"), "division by zero in 'mod(1, 0)'");
   auto rejects = [&](const char *text, const char *rule, const char *written) {
-    EXPECT_EQ(failure(text), std::string("kernel 'k' applies ") + rule + ", in '" + written + "'");
+    EXPECT_EQ(failure(text),
+              std::string("kernel 'k' must apply ") + rule + ", in '" + written + "'");
   };
-  rejects(R"(["+",true,1])", "'+' to a value of kind flag; it takes kind int", "true + 1");
-  rejects(R"(["not",1])", "'not' to a value of kind int; it takes kind flag", "not(1)");
-  rejects(R"(["and",true,1])", "'and' to a value of kind int; it takes kind flag", "and(true, 1)");
-  rejects(R"(["bits",1])", "'bits' to a value of kind int; it takes kind type", "bits(1)");
-  rejects(R"(["+",["name","p"],1])", "'+' to a value of kind float; it takes kind int", "p + 1");
-  rejects(R"(["finite",1])", "'finite' to a value of kind int; it takes kind float", "finite(1)");
-  rejects(R"(["<",["type","f16"],1])", "'<' to a value of kind type; it takes kind int", "f16 < 1");
-  rejects(R"(["==",["enum","a"],1])", "'==' to values of different kinds, enum and int",
+  rejects(R"(["+",true,1])", "'+' to a value of kind int, but got flag", "true + 1");
+  rejects(R"(["not",1])", "'not' to a value of kind flag, but got int", "not(1)");
+  rejects(R"(["and",true,1])", "'and' to a value of kind flag, but got int", "and(true, 1)");
+  rejects(R"(["bits",1])", "'bits' to a value of kind type, but got int", "bits(1)");
+  rejects(R"(["+",["name","p"],1])", "'+' to a value of kind int, but got float", "p + 1");
+  rejects(R"(["finite",1])", "'finite' to a value of kind float, but got int", "finite(1)");
+  rejects(R"(["<",["type","f16"],1])", "'<' to a value of kind int, but got type", "f16 < 1");
+  rejects(R"(["==",["enum","a"],1])", "'==' to values of one kind, but got enum and int",
           "\"a\" == 1");
-  rejects(R"(["select",1,2,3])", "'select' to a value of kind int; it takes kind flag",
+  rejects(R"(["select",1,2,3])", "'select' to a value of kind flag, but got int",
           "select(1, 2, 3)");
   rejects(R"(["select",true,2,["name","p"]])",
-          "'select' to values of different kinds, int and float", "select(true, 2, p)");
+          "'select' to values of one kind, but got int and float", "select(true, 2, p)");
   EXPECT_EQ(failure(R"(["name","p"])"),
             "'p' of kernel 'k' must be of kind int, but got kind float");
   EXPECT_EQ(failure(R"(["<",1,2])"),
             "'1 < 2' of kernel 'k' must be of kind int, but got kind flag");
-  EXPECT_EQ(failure(R"(["block"])"), "unknown function 'block' in an expression of kernel 'k'");
+  EXPECT_EQ(failure(R"(["block"])"),
+            "the functions in an expression of kernel 'k' must be those that a run evaluates, but "
+            "got 'block', which the compiler replaces");
   Expr real = Expr::real(0.5), chain = Expr::flag(true);
   EXPECT_EQ(resolve(real, expr::Kind::Real).message(),
-            "a float literal is not allowed in an expression of kernel 'k': 0.5");
+            "an expression of kernel 'k' must have no float literal, but got 0.5");
   for (int i = 0; i < 70; ++i)
     chain = *Expr::call("not", {chain});
   EXPECT_EQ(resolve(chain, expr::Kind::Flag).message(),
-            "an expression has more than 64 levels of nesting");
+            "an expression must have at most 64 levels of nesting, but got level 65");
   std::string deep = "1";
   for (int i = 0; i < 70; ++i)
     deep = "[\"not\"," + deep + "]";
   EXPECT_FAILURE(parseExpr(*Json::parse(deep)).status(), Code::BadBundle,
-                 "an expression has more than 64 levels of nesting");
+                 "an expression must have at most 64 levels of nesting, but got level 65");
 }
 
 } // namespace

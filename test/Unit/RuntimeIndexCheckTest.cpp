@@ -413,7 +413,7 @@ TEST_F(IndexChecksInC, OfOperations) {
   EXPECT_EQ(tilewright_operation_check_indices(operation, 0), TILEWRIGHT_OK);
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_C_FAILURE(tilewright_operation_check_indices(nullptr, 1), TILEWRIGHT_INVALID_ARGUMENT,
-                   "operation must not be null");
+                   "operation must be a valid pointer, but got null");
 }
 
 TEST_F(IndexChecksInC, OfPlans) {
@@ -476,7 +476,7 @@ TEST_F(IndexChecksInC, OfPlans) {
   EXPECT_C_FAILURE(runForward(), TILEWRIGHT_INVALID_ARGUMENT,
                    ("kernel 'attention_forward'" + std::string(rest)).c_str());
   EXPECT_C_FAILURE(tilewright_attention_forward_check_indices(nullptr, 1),
-                   TILEWRIGHT_INVALID_ARGUMENT, "plan must not be null");
+                   TILEWRIGHT_INVALID_ARGUMENT, "plan must be a valid pointer, but got null");
 
   tilewright_attention_backward_desc backwardDesc = {};
   backwardDesc.struct_size = sizeof(backwardDesc);

@@ -3,10 +3,7 @@
 //
 // The limits of a bundle, and regressions that fuzzing found in the handling of callers and files.
 
-#include "RuntimeTesting.h"
-
-#include "runtime/CApi.h"
-#include "runtime/tilewright.h"
+#include "RuntimePlanTesting.h"
 
 #include <cstdio>
 #include <sys/stat.h>
@@ -28,21 +25,25 @@ TEST(RuntimeLimits, OfJson) {
   auto messageOf = [](const std::string &text) { return Json::parse(text).status().message(); };
   EXPECT_EQ(messageOf(repeated("[", 101) + repeated("]", 101)), "");
   EXPECT_EQ(messageOf(repeated("[", 102) + repeated("]", 102)),
-            "malformed JSON at offset 101: more than 100 levels of nesting");
+            "malformed JSON at offset 101: a text must have at most 100 levels of nesting, but got "
+            "level 101");
   // The list itself counts as a value.
   const size_t most = (size_t(1) << 20) - 1;
   EXPECT_EQ(messageOf("[" + repeated("0,", most - 1) + "0]"), "");
   EXPECT_EQ(messageOf("[" + repeated("0,", most) + "0]"),
-            "malformed JSON at offset 2097151: more than 1048576 values");
+            "malformed JSON at offset 2097151: a text must have at most 1048576 values, but got "
+            "value 1048577");
   std::string members;
   for (int i = 0; i < 256; ++i)
     members += (i ? ",\"" : "\"") + std::to_string(i) + "\":0";
   EXPECT_EQ(messageOf("{" + members + "}"), "");
   EXPECT_EQ(messageOf("{" + members + ",\"more\":0}"),
-            "malformed JSON at offset 1945: an object of more than 256 members");
+            "malformed JSON at offset 1945: an object must have at most 256 members, but got "
+            "'more' as well");
   EXPECT_EQ(messageOf("\"" + std::string(4096, 'x') + "\""), "");
   EXPECT_EQ(messageOf("\"" + std::string(4097, 'x') + "\""),
-            "malformed JSON at offset 4098: a string of more than 4096 bytes");
+            "malformed JSON at offset 4098: a string must have at most 4096 bytes, but got one "
+            "that begins with 'xxxxxxxxxxxxxxxxxxxx...'");
 }
 
 TEST(RuntimeLimits, OfWhatAMessageQuotes) {
@@ -102,7 +103,7 @@ TEST(RuntimeLimits, OfExpressionsThatAreWritten) {
       EXPECT_OK(Bundle::fromBytes(*bytes).status());
     else
       EXPECT_FAILURE(bytes.status(), Code::BadBundle,
-                     "an expression has more than 64 levels of nesting");
+                     "an expression must have at most 64 levels of nesting, but got level 65");
   }
 }
 
@@ -125,8 +126,8 @@ TEST(RuntimeLimits, OfVariantsOfALaunch) {
   writer.manifest.programs = {program};
   writer.manifest.kernels.push_back(other);
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
-                 "a launch of program 'p' names variants of different arguments, of the entries "
-                 "'scale_bf16_64' and 'mapped'");
+                 "the variants of a launch of program 'p' must have the same arguments, but got "
+                 "others of entry 'mapped' than of 'scale_bf16_64'");
   writer.manifest.kernels[1] = scaleKernel();
   EXPECT_OK(writer.bytes().status());
 }
@@ -146,25 +147,22 @@ TEST(RuntimeLimits, OfTheSearchForEntries) {
   writer.addCubin(std::string(size_t(1) << 20, 'x') + cubin);
   EXPECT_OK(Bundle::fromBytes(*writer.bytes()).status());
   writer.manifest.kernels[4095].entry = "entry";
-  EXPECT_FAILURE(Bundle::fromBytes(*writer.bytes(), "b").status(), Code::BadBundle,
-                 "'b' must have the entry 'entry' of kernel 'scale' in its code");
+  EXPECT_FAILURE(
+      Bundle::fromBytes(*writer.bytes(), "b").status(), Code::BadBundle,
+      "'b' must have the entry 'entry' of kernel 'scale' in its code, but has none of this name");
 }
 
-class CApiLimits : public RuntimeTest {
+class CApiLimits : public LoadedBundleTest {
 protected:
   void SetUp() override {
-    RuntimeTest::SetUp();
-    setDriverForTesting(&driver);
-    std::string bytes = *scaleBundle().bytes();
-    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+    LoadedBundleTest::SetUp();
+    load(scaleBundle());
     ASSERT_EQ(tilewright_operation_create(bundle, "scale", nullptr, 0, &operation), TILEWRIGHT_OK);
   }
   void TearDown() override {
     tilewright_operation_destroy(operation);
-    tilewright_bundle_close(bundle);
-    setDriverForTesting(nullptr);
+    LoadedBundleTest::TearDown();
   }
-  tilewright_bundle *bundle = nullptr;
   tilewright_operation *operation = nullptr;
 };
 
@@ -193,12 +191,14 @@ TEST_F(CApiLimits, OfEnumerators) {
   put(desc.type, -2147483647 - 1);
   EXPECT_C_FAILURE(tilewright_attention_forward_create(bundle, &desc, &plan),
                    TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown element type -2147483648");
+                   "the element type of the description of attention must be a tilewright_type, a "
+                   "number from 0 to 9, but got -2147483648");
   put(desc.type, 0);
   put(desc.causal, -1);
   EXPECT_C_FAILURE(tilewright_attention_forward_create(bundle, &desc, &plan),
                    TILEWRIGHT_INVALID_ARGUMENT,
-                   "the description of attention has the unknown causal mode -1");
+                   "the causal mode of the description of attention must be a tilewright_causal, a "
+                   "number from 0 to 2, but got -1");
 }
 
 } // namespace

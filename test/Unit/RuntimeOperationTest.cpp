@@ -173,7 +173,7 @@ TEST_F(Operations, RejectsDevicesAndDrivers) {
                  "the device must be one of the 3 of the driver, counted from 0, but got -1");
   fake().numDevices = 100;
   EXPECT_FAILURE(operation.prepare(64), Code::Unsupported,
-                 "device 64 exceeds the limit of 64 devices");
+                 "a device must be one of the first 64, but got device 64");
   fake().driverVersion = 11040;
   EXPECT_FAILURE(operation.prepare(0), Code::NoDriver,
                  "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, "
@@ -265,7 +265,8 @@ TEST_F(Operations, RejectsArguments) {
       {Argument::dense(0, ElementType::BF16, {300, 64}),
        x + "is a null pointer, but its view has elements"},
       {Argument::dense(0x10001, ElementType::BF16, {300, 64}),
-       x + "must be aligned to the 2 bytes of its elements"}};
+       x + "must begin at a multiple of the 2 bytes of its elements, but got an address with the "
+           "remainder 1"}};
   for (const Case &wrong : cases) {
     Arguments arguments = scaleArguments();
     arguments.values[0] = wrong.x;
@@ -403,8 +404,8 @@ TEST_F(Operations, LaunchesClusters) {
   EXPECT_OK(run(operation, scaleArguments(256)));
   EXPECT_EQ(fake().launches.back().cluster[0], 2u);
   EXPECT_FAILURE(run(operation, scaleArguments(300)), Code::InvalidArgument,
-                 "the grid of kernel 'scale' has 3 blocks along axis 0, which is not a multiple of "
-                 "its clusters of 2");
+                 "the grid of kernel 'scale' along axis 0 must be a multiple of its clusters of 2 "
+                 "blocks, but got 3");
   fake().failures["cuLaunchKernelEx"] = 999;
   EXPECT_FAILURE(run(operation, scaleArguments(256)), Code::Driver,
                  "cannot launch kernel 'scale' on a grid of 2 x 1 x 1: cuLaunchKernelEx returned "
@@ -453,12 +454,12 @@ TEST_F(Operations, FindsVariantsByParameters) {
                  "kernel 'scale' of 'test.twb' has variants of different arguments (D = 128, T = "
                  "bf16); give more parameters");
   EXPECT_FAILURE(Operation::create(driver, bundle, "softmax").status(), Code::MissingVariant,
-                 "'test.twb' has no kernel or program 'softmax'");
+                 "'test.twb' has no kernel or program 'softmax', but has 'scale'");
   EXPECT_FAILURE(
       Operation::create(driver, bundle, "scale", {{"D", Expr::integer(96)}}).status(),
       Code::MissingVariant,
-      "'test.twb' has no variant of 'scale' for D = 96; compile it with: tilewrightc scale.mlir "
-      "--kernel=scale --param=D=96 --emit=bundle -o FILE");
+      "'test.twb' has no variant of 'scale' for D = 96, but has D = 64, or D = 128; compile it "
+      "with: tilewrightc scale.mlir --kernel=scale --param=D=96 --emit=bundle -o FILE");
 }
 
 TEST_F(Operations, SaysWhatItSupportsWithoutADevice) {

@@ -172,8 +172,9 @@ TEST_F(Programs, TakeTheFirstFormWhoseConditionHolds) {
                  "'dim(x, 0) <= 100' does not hold, but got dim(x, 0) = 101");
   EXPECT_FAILURE(Operation::create(driver, both, "twice", {{"STEPS", Expr::integer(3)}}).status(),
                  Code::MissingVariant,
-                 "'test.twb' has no variant of 'twice' for STEPS = 3; compile it with: tilewrightc "
-                 "scale.mlir --program=twice --param=STEPS=3 --emit=bundle -o FILE");
+                 "'test.twb' has no variant of 'twice' for STEPS = 3, but has STEPS = 1, or STEPS "
+                 "= 2; compile it with: tilewrightc scale.mlir --program=twice --param=STEPS=3 "
+                 "--emit=bundle -o FILE");
 }
 
 // A form for chips with less shared memory is not loaded where its predecessor fits.
@@ -253,7 +254,8 @@ TEST_F(Programs, RejectTheirInputs) {
   EXPECT_FAILURE(run(0, 39680), Code::InvalidArgument,
                  "program 'twice' needs a workspace of 39680 bytes, but got 0");
   EXPECT_FAILURE(run(0x40080, 1 << 20), Code::InvalidArgument,
-                 "the workspace of program 'twice' must be aligned to 256 bytes");
+                 "the workspace of program 'twice' must be aligned to 256 bytes, but got an "
+                 "address with the remainder 128");
   fake().failures["cuMemsetD32Async"] = 999;
   EXPECT_FAILURE(run(0x40000, 1 << 20), Code::Driver,
                  "cannot fill workspace 'sums' of program 'twice': cuMemsetD32Async returned "
@@ -268,12 +270,14 @@ TEST_F(Programs, RejectTheirInputs) {
   Operation negative = create(writer);
   EXPECT_FAILURE(negative.workspaceSize(arguments.data(), arguments.size(), 0, bytes),
                  Code::InvalidArgument,
-                 "workspace 'sums' of program 'twice' has the negative extent -1");
+                 "workspace 'sums' of program 'twice' must have extents of at least 0, but got -1 "
+                 "along dimension 0");
   extents = {Expr::integer(int64_t(1) << 40), Expr::integer(int64_t(1) << 40)};
   Operation huge = create(writer);
   EXPECT_FAILURE(huge.workspaceSize(arguments.data(), arguments.size(), 0, bytes),
                  Code::InvalidArgument,
-                 "workspace 'sums' of program 'twice' has more than 2^50 elements");
+                 "workspace 'sums' of program 'twice' must have at most 2^50 elements, but got "
+                 "1099511627776 times 1099511627776");
   extents.assign(9, Expr::integer(1));
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
                  "workspace 'sums' of program 'twice' has rank 9; the limit is 8");

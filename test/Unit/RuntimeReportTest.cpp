@@ -4,10 +4,7 @@
 // Reports: what a run would launch, on a device that is prepared and on one that does not exist.
 
 #include "RuntimeBackwardBundle.h"
-#include "RuntimeTesting.h"
-
-#include "runtime/CApi.h"
-#include "runtime/tilewright.h"
+#include "RuntimePlanTesting.h"
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -191,32 +188,27 @@ TEST(ReportsOfManifests, KeepHowKernelsSum) {
                  "'sums' of kernel 'scale' must be element types, such as f32, but got '\"f65\"'");
 }
 
-class ReportsInC : public RuntimeTest {
+class ReportsInC : public LoadedBundleTest {
 protected:
   void SetUp() override {
-    RuntimeTest::SetUp();
-    setDriverForTesting(&driver);
-    std::string bytes = *reportBundle().bytes();
-    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+    LoadedBundleTest::SetUp();
+    load(reportBundle());
     ASSERT_EQ(tilewright_operation_create(bundle, "scale", nullptr, 0, &operation), TILEWRIGHT_OK);
   }
   void TearDown() override {
     tilewright_report_destroy(report);
     tilewright_operation_destroy(operation);
-    tilewright_bundle_close(bundle);
-    setDriverForTesting(nullptr);
+    LoadedBundleTest::TearDown();
   }
   tilewright_code make(const tilewright_target *of) {
     return tilewright_operation_report(operation, list, std::size(list), 0, of, &report);
   }
-  tilewright_bundle *bundle = nullptr;
   tilewright_operation *operation = nullptr;
   tilewright_report *report = nullptr;
   int64_t extents[2] = {300, 64};
   float scale = 0.5f;
   int32_t rows = 7;
-  tilewright_view x = {sizeof(x), reinterpret_cast<void *>(0x10000), TILEWRIGHT_BF16, 2, extents,
-                       nullptr};
+  tilewright_view x = viewOf(0x10000, TILEWRIGHT_BF16, 2, extents);
   tilewright_argument list[4] = {{sizeof(list[0]), "x", &x, nullptr, TILEWRIGHT_F32},
                                  {sizeof(list[0]), "y", &x, nullptr, TILEWRIGHT_F32},
                                  {sizeof(list[0]), "scale", nullptr, &scale, TILEWRIGHT_F32},
@@ -275,17 +267,17 @@ TEST_F(ReportsInC, AreOfADevice) {
   EXPECT_C_FAILURE(tilewright_report_launch(report, 1, &launch), invalid,
                    "index must be less than the number of launches, 1, but got 1");
   EXPECT_C_FAILURE(tilewright_report_run(nullptr, &run), invalid,
-                   "report and info must not be null");
+                   "report must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_report_launch(report, 0, nullptr), invalid,
-                   "report and info must not be null");
+                   "info must be a valid pointer, but got null");
   target.struct_size = 8;
   EXPECT_C_FAILURE(make(&target), invalid,
                    "struct_size of tilewright_target must be at least 24, but got 8; set it to "
                    "sizeof of the struct");
   EXPECT_C_FAILURE(tilewright_operation_report(nullptr, list, 4, 0, nullptr, &report), invalid,
-                   "operation must not be null");
+                   "operation must be a valid pointer, but got null");
   EXPECT_C_FAILURE(tilewright_operation_report(operation, list, 4, 0, nullptr, nullptr), invalid,
-                   "report must not be null");
+                   "report must be a valid pointer, but got null");
 }
 
 } // namespace

@@ -262,7 +262,9 @@ TEST(RuntimeTimeline, TheTableIsPartOfABundle) {
   EXPECT_EQ(tilewright_timeline_write(loaded, reinterpret_cast<char *>(buffer.data.data()) + 4,
                                       buffer.data.size() * 8 - 8, path.c_str()),
             TILEWRIGHT_INVALID_ARGUMENT);
-  EXPECT_STREQ(tilewright_last_error(), "a timeline must be aligned to 8 bytes");
+  EXPECT_STREQ(
+      tilewright_last_error(),
+      "a timeline must begin at a multiple of 8 bytes, but got an address with the remainder 4");
   ASSERT_EQ(
       tilewright_timeline_write(loaded, buffer.data.data(), buffer.data.size() * 8, path.c_str()),
       TILEWRIGHT_OK)

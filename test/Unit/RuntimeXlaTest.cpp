@@ -198,14 +198,17 @@ TEST_F(XlaCalls, FailForOtherBuffers) {
   expectFailure(xla::U32, {2, 3}, "has type 8 of XLA, which no kernel takes; convert it");
   call.operands = {{"x", {0, 5}}};
   xla::registerCall("Buffers", call);
-  expectFailure(xla::F32, {2, 3}, "has no dimension 5 of the order of the call");
+  expectFailure(
+      xla::F32, {2, 3},
+      "must have each dimension of the order of the call, but has rank 2 and no dimension 5");
   valueType = xla::ValueType(2);
   EXPECT_FALSE(this->call("Buffers"));
-  EXPECT_EQ(created.message, "operands and results must be buffers");
+  EXPECT_EQ(created.message, "operands and results must be buffers, but got kind 2 of XLA at 0");
   valueType = xla::BufferType;
   call.operands = {{"x", {}, true}};
   xla::registerCall("Buffers", call);
-  expectFailure(xla::U32, {3}, "must have an even number of u32 in a row, the halves of i64");
+  expectFailure(xla::U32, {3},
+                "must have an even number of u32 in a row, the halves of i64, but got 3");
   EXPECT_TRUE(runs.empty());
 }
 
@@ -235,22 +238,28 @@ TEST(XlaRegister, ChecksWhatItGets) {
     EXPECT_EQ(tilewright_xla_register("key", call), TILEWRIGHT_INVALID_ARGUMENT);
     EXPECT_STREQ(tilewright_last_error(), text);
   };
-  expectFailure(nullptr, "key and call must not be null");
+  expectFailure(nullptr, "call must be a valid pointer, but got null");
   tilewright_xla_call call = {};
   call.struct_size = sizeof(call);
-  expectFailure(&call, "a call must have an operation or a plan of attention, and not both");
+  expectFailure(&call, "a call must have either an operation or a plan of attention, but got none");
   call.operation = reinterpret_cast<const tilewright_operation *>(uintptr_t(0x10));
   call.num_buffers = 1;
-  expectFailure(&call, "buffers and scalars must not be null");
+  expectFailure(&call, "buffers must be a valid pointer, but got null");
   const uint32_t order[] = {0, 0};
   tilewright_xla_buffer buffer = {sizeof(buffer), "x", order, 2, 0};
   call.buffers = &buffer;
-  expectFailure(&call, "order of buffer 'x' must have each of at most 8 dimensions once");
+  expectFailure(&call, "order of buffer 'x' must have each of its 2 dimensions, of at most 8, "
+                       "once, but got 0 twice");
   buffer.order = nullptr;
   tilewright_argument scalar = {sizeof(scalar), "n", nullptr, nullptr, TILEWRIGHT_I32};
   call.scalars = &scalar;
   call.num_scalars = 1;
-  expectFailure(&call, "scalars must have a name and a value, and no view");
+  expectFailure(&call, "the value of scalar 'n' must be a valid pointer, but got null");
+  const int32_t value = 1;
+  const tilewright_view view = {sizeof(view), nullptr, TILEWRIGHT_I32, 0, nullptr, nullptr};
+  scalar.scalar = &value;
+  scalar.view = &view;
+  expectFailure(&call, "view of scalar 'n' must be null, but got a view; pass it as a buffer");
 }
 
 } // namespace

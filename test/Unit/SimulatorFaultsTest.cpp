@@ -85,17 +85,25 @@ const std::string kWait = "tgpu.wait %full[%c0] : !bar\n";
 TEST_F(SimulatorFaultsTest, Copies) {
   expectClean("sm_80", 4,
               kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n tgpu.sync\n" + kRead);
-  expectFault("'tgpu.read' op reads shared memory that an asynchronous copy of warp 0 may still be "
-              "writing: byte 0, accessed by warp 0 of the block",
-              "sm_80", 4, kCopy + "tgpu.copy_commit\n tgpu.sync\n" + kRead);
-  expectFault("may still be writing", "sm_80", 4,
-              kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n" + kRead);
-  expectFault("'tgpu.read' op reads shared memory that was never written", "sm_80", 4, kRead);
-  expectFault("'tgpu.copy_async' op is never committed: an asynchronous copy when the block ends",
+  expectFault(
+      "'tgpu.read' op must read shared memory when it has been written, but got byte 0 in an "
+      "access by warp 0 of the block, which an asynchronous copy of warp 0 may still be writing",
+      "sm_80", 4, kCopy + "tgpu.copy_commit\n tgpu.sync\n" + kRead);
+  expectFault(
+      "'tgpu.read' op must read shared memory when it has been written, but got byte 512 in an "
+      "access by warp 0 of the block, which an asynchronous copy of warp 1 may still be writing",
+      "sm_80", 4, kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n" + kRead);
+  expectFault("'tgpu.read' op must read shared memory that was written, but got byte 0 in an "
+              "access by warp 0 of the block",
+              "sm_80", 4, kRead);
+  expectFault("'tgpu.copy_async' op must be committed before the block ends, but got an "
+              "asynchronous copy without a commit",
               "sm_80", 4, kCopy);
-  expectFault("'tgpu.copy_async' op is unfinished: an asynchronous copy when the block ends",
+  expectFault("'tgpu.copy_async' op must be complete before the block ends, but got an "
+              "asynchronous copy without a wait",
               "sm_80", 4, kCopy + "tgpu.copy_commit\n");
-  expectFault("'tgpu.copy_async' op overwrites shared memory that warp 1 may still be reading",
+  expectFault("'tgpu.copy_async' op must overwrite shared memory when it has been read, but got "
+              "byte 2048 in an access by warp 0 of the block, which warp 1 may still be reading",
               "sm_80", 4,
               kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n tgpu.sync\n" + kRead + kCopy +
                   "tgpu.copy_commit\n tgpu.copy_wait pending 0\n");
@@ -107,30 +115,36 @@ TEST_F(SimulatorFaultsTest, WritesOfRegisters) {
   expectClean("sm_80", 4, write + "tgpu.sync\n" + kRead);
   expectClean("sm_80", 4, write + kRead); // every warp reads what it wrote
   const std::string transposed = "%t = tgpu.read %b transpose : !buffer -> !r\n";
-  expectFault("'tgpu.read' op reads shared memory that warp 1 may still be writing", "sm_80", 4,
-              write + transposed);
-  expectFault("'tgpu.write' op overwrites shared memory that warp 1 may still be writing", "sm_80",
-              4, write + "tgpu.write %value, %b transpose : !r, !buffer\n");
+  expectFault("'tgpu.read' op must read shared memory when it has been written, but got byte 2048 "
+              "in an access by warp 0 of the block, which warp 1 may still be writing",
+              "sm_80", 4, write + transposed);
+  expectFault("'tgpu.write' op must overwrite shared memory when it has been written, but got byte "
+              "2048 in an access by warp 0 of the block, which warp 1 may still be writing",
+              "sm_80", 4, write + "tgpu.write %value, %b transpose : !r, !buffer\n");
 }
 
 TEST_F(SimulatorFaultsTest, Phases) {
   expectClean("sm_90a", 8, kFull + roles(kExpect + kLoad, kWait + kRead));
-  expectHopperFault("'tgpu.read' op reads shared memory that a copy by TMA may still be writing",
-                    kFull, kExpect + kLoad, kRead + kWait);
-  expectHopperFault("'tgpu.wait' op never returns: role 'compute' waits for phase 0 of stage 0, "
-                    "which misses 1 of 1 arrivals",
+  expectHopperFault(
+      "'tgpu.read' op must read shared memory when it has been written, but got byte 0 in an "
+      "access by warp 4 of role 'compute', which a copy by TMA may still be writing",
+      kFull, kExpect + kLoad, kRead + kWait);
+  expectHopperFault("'tgpu.wait' op must return, but got role 'compute' waiting for phase 0 of "
+                    "stage 0, which misses 1 of 1 arrivals",
                     kFull, "", kWait);
   expectHopperFault("misses 0 of 1 arrivals and 8192 bytes", kFull,
                     "tgpu.expect %full[%c0] bytes 16384 : !bar\n" + kLoad, kWait);
-  expectHopperFault("which is over", kFull,
-                    "tgpu.expect %full[%c0] bytes 8192 : !bar\n" + kLoad + kLoad, kWait);
-  expectHopperFault("'tgpu.tma_load' op is unfinished: no wait follows the copy", kFull,
-                    kExpect + kLoad, "");
-  expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' has not observed the end "
-                    "of the previous phase",
+  expectHopperFault(
+      "must be for the phase under way of stage 0, 1, but got phase 0; expect as many bytes "
+      "and arrivals as there are",
+      kFull, "tgpu.expect %full[%c0] bytes 8192 : !bar\n" + kLoad + kLoad, kWait);
+  expectHopperFault("'tgpu.tma_load' op must be followed by a wait for its phase, but has none",
+                    kFull, kExpect + kLoad, "");
+  expectHopperFault("is for phase 1 of stage 0, but got warp 0 of role 'load', which has not "
+                    "observed the end of the previous phase",
                     kFull, "tgpu.expect %full[%c1] bytes 8192 : !bar\n", "");
-  expectHopperFault("waits for phase 1 of stage 0 and may return too early: warp 4 of role "
-                    "'compute' has not observed the end of the previous phase",
+  expectHopperFault("must wait for the phase before phase 1 of stage 0 first, but got warp 4 of "
+                    "role 'compute', which has not observed its end and may return too early",
                     kFull, kExpect + kLoad, "tgpu.wait %full[%c1] : !bar\n");
 }
 
@@ -160,27 +174,29 @@ TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
                               "tgpu.arrive %empty[%c0] per $SCOPE : !bar\n"
                               "tgpu.wait %full[%c1] : !bar\n" +
                               kRead;
-  expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the previous "
-                    "phase and miss its end",
+  expectHopperFault("must complete phase 1 of stage 0 when no warp waits for the previous phase, "
+                    "but got warp 5, which may still wait and miss its end",
                     prologue, load, substitute(compute, {{"SCOPE", "role"}}));
-  expectHopperFault("'tgpu.arrive' op is for phase 0 of stage 0, which is over", prologue, load,
-                    substitute(compute, {{"SCOPE", "warp"}}));
+  expectHopperFault("'tgpu.arrive' op must be for the phase under way of stage 0, 1, but got phase "
+                    "0; expect as many bytes and arrivals as there are",
+                    prologue, load, substitute(compute, {{"SCOPE", "warp"}}));
 }
 
 TEST_F(SimulatorFaultsTest, NamedBarriers) {
   const std::string barrier = "%meet = tgpu.named_barrier warps 5 : index\n";
   expectClean("sm_90a", 8, barrier + roles("tgpu.signal %meet\n", "tgpu.sync on %meet\n"));
-  expectHopperFault("'tgpu.sync' op never returns: role 'compute' waits for 1 of the 5 warps of a "
-                    "named barrier",
+  expectHopperFault("'tgpu.sync' op must return, but got role 'compute' waiting for 1 of the 5 "
+                    "warps of a named barrier",
                     barrier, "", "tgpu.sync on %meet\n");
-  expectHopperFault("'tgpu.named_barrier' op ends with 1 warps that arrived and no warp "
-                    "that waits",
+  expectHopperFault("'tgpu.named_barrier' op must have a warp that waits for those that arrived, "
+                    "but got none for 1 when the block ends",
                     barrier, "tgpu.signal %meet\n", "");
   expectFault("raises the arrivals to 8 warps, but the barrier was declared for 5", "sm_90a", 8,
               barrier + "tgpu.roles role \"a\" warps 4 {\n tgpu.signal %meet\n} "
                         "role \"b\" warps 4 {\n tgpu.signal %meet\n}\n");
-  expectHopperFault("'tgpu.signal' op may arrive a second time before the other warps", barrier,
-                    "tgpu.signal %meet\n tgpu.signal %meet\n",
+  expectHopperFault("'tgpu.signal' op must arrive a second time behind the other warps, but got "
+                    "warp 0 of role 'load', which has not observed their arrival",
+                    barrier, "tgpu.signal %meet\n tgpu.signal %meet\n",
                     "tgpu.sync on %meet\n tgpu.sync on %meet\n");
 }
 
@@ -192,12 +208,16 @@ TEST_F(SimulatorFaultsTest, Turns) {
                 "tgpu.roles role \"load\" warps 4 {\n} role \"compute\" warps 8 {\n" +
                     body + "}\n");
   };
-  expect("'tgpu.pass_turn' op passes a turn on that has not been taken", "tgpu.pass_turn %turns\n");
-  expect("'tgpu.take_turn' op takes a turn that has not been passed on",
+  expect("'tgpu.pass_turn' op must pass on a turn that was taken, but got one that is free",
+         "tgpu.pass_turn %turns\n");
+  expect("'tgpu.take_turn' op must take a turn that was passed on, but got one that role 'compute' "
+         "has",
          "tgpu.take_turn %turns\n tgpu.take_turn %turns\n");
-  expect("'tgpu.turns' op ends with a turn that is taken, but not passed on",
+  expect("'tgpu.turns' op must be passed on before the block ends, but got a turn that role "
+         "'compute' has taken",
          "tgpu.take_turn %turns\n");
-  expect("'tgpu.sync' op waits for other warpgroups, which wait for the turn to be passed on",
+  expect("'tgpu.sync' op must wait for other warpgroups outside of a turn, but has a turn that "
+         "they wait for; pass it on first",
          "tgpu.take_turn %turns\n tgpu.sync on %meet\n tgpu.pass_turn %turns\n");
 }
 
@@ -214,22 +234,25 @@ TEST_F(SimulatorFaultsTest, TurnsOfBlocks) {
                           "tgpu.bulk_commit\n",
                     wait = "tgpu.bulk_wait pending 0\n";
   expectClean("sm_90a", 8, done + roles(await + add + wait + end, write));
-  expectHopperFault("'tgpu.end_turn' op ends a turn that its thread has not awaited", done,
-                    add + wait + end, write);
-  expectHopperFault("'tgpu.end_turn' op ends a turn that its thread has not awaited", done,
-                    await + add + wait + "tgpu.end_turn %c1 of %counters[1] : !turns\n", write);
-  expectHopperFault("'tgpu.await_turn' op is never ended: a turn of role 'load'", done,
+  expectHopperFault(
+      "'tgpu.end_turn' op must end the turn that its thread has awaited, but got turn 0 and none",
+      done, add + wait + end, write);
+  expectHopperFault(
+      "'tgpu.end_turn' op must end the turn that its thread has awaited, but got turn 1 and turn 0",
+      done, await + add + wait + "tgpu.end_turn %c1 of %counters[1] : !turns\n", write);
+  expectHopperFault("'tgpu.await_turn' op must be ended before role 'load' ends, but is not", done,
                     await + add + wait, write);
-  expectHopperFault("'tgpu.await_turn' op awaits a turn while its thread has another, so that "
-                    "blocks may deadlock",
+  expectHopperFault("'tgpu.await_turn' op must await a turn while its thread has no other one, but "
+                    "has one, so that blocks may deadlock; end that one first",
                     done, await + await + add + wait + end, write);
-  expectHopperFault("'tgpu.await_turn' op never returns: role 'load' waits for turn 1, but the "
-                    "counter is 0 and all blocks before have ended",
+  expectHopperFault("'tgpu.await_turn' op must return, but got role 'load' waiting for turn 1, but "
+                    "the counter is 0 and all blocks before have ended",
                     done, "tgpu.await_turn %c1 of %counters[1] : !turns\n" + add + wait, write);
   // It is not sufficient that shared memory has been read.
-  expectHopperFault("'tgpu.end_turn' op releases the turn before its writes to the view have "
-                    "completed: the wait covers only their reads of shared memory",
-                    done, await + add + "tgpu.bulk_wait pending 0 read\n" + end, write);
+  expectHopperFault(
+      "'tgpu.end_turn' op must release the turn when its writes to the view have completed, but "
+      "has waited for their reads of shared memory only; wait for the writes",
+      done, await + add + "tgpu.bulk_wait pending 0 read\n" + end, write);
 }
 
 TEST_F(SimulatorFaultsTest, Products) {
@@ -239,17 +262,20 @@ TEST_F(SimulatorFaultsTest, Products) {
   expectClean("sm_90a", 8,
               kFull + roles(kExpect + kLoad, kWait + product + "tgpu.wgmma_commit\n" +
                                                  "%t = tgpu.wgmma_wait pending 0, %p" + result));
-  expectHopperFault(
-      "'tgpu.wgmma_wait' op yields a tile that may still be in flight", kFull, kExpect + kLoad,
-      kWait + product + "tgpu.wgmma_commit\n" + "%t = tgpu.wgmma_wait pending 1, %p" + result);
-  expectHopperFault("'tgpu.wgmma' op is never committed: an asynchronous product when role "
-                    "'compute' ends",
+  expectHopperFault("'tgpu.wgmma_wait' op must yield tiles that are complete, but got one that may "
+                    "still be in flight; leave fewer groups pending",
+                    kFull, kExpect + kLoad,
+                    kWait + product + "tgpu.wgmma_commit\n" + "%t = tgpu.wgmma_wait pending 1, %p" +
+                        result);
+  expectHopperFault("'tgpu.wgmma' op must be committed before role 'compute' ends, but got an "
+                    "asynchronous product without a commit",
                     kFull, kExpect + kLoad, kWait + product);
   const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
                             "tgpu.write %value, %b : !r, !buffer\n";
   const std::string barrier = "%own = tgpu.named_barrier warps 4 : index\n";
-  expectHopperFault("'tgpu.wgmma' op accesses a generic-proxy write of warp 4 through the async "
-                    "proxy without a tgpu.fence_async between",
+  expectHopperFault("'tgpu.wgmma' op must access generic-proxy writes through the async proxy "
+                    "behind a fence, but got byte 0 in an access by warpgroup 0 of role 'compute', "
+                    "which warp 4 wrote without one; put tgpu.fence_async between",
                     barrier, "", write + "tgpu.sync on %own\n" + product);
   // A fence behind the barrier is on the path from the write to the product, too; one before the
   // write is not.
@@ -259,7 +285,7 @@ TEST_F(SimulatorFaultsTest, Products) {
   expectClean("sm_90a", 8,
               barrier +
                   roles("", write + "tgpu.sync on %own\n tgpu.fence_async\n" + product + wait));
-  expectHopperFault("without a tgpu.fence_async between", barrier, "",
+  expectHopperFault("which warp 4 wrote without one; put tgpu.fence_async between", barrier, "",
                     "tgpu.fence_async\n" + write + "tgpu.sync on %own\n" + product + wait);
   // The fence of a third role, which knows of the write, is one as well; not if it does not.
   const std::string third = barrier + "%written = tgpu.named_barrier warps 5 : index\n"
@@ -269,15 +295,18 @@ TEST_F(SimulatorFaultsTest, Products) {
   expectClean(
       "sm_90a", 8,
       third + roles("tgpu.sync on %written\n tgpu.fence_async\n tgpu.signal %fenced\n", writer));
-  expectHopperFault("without a tgpu.fence_async between", third,
+  expectHopperFault("which warp 4 wrote without one; put tgpu.fence_async between", third,
                     "tgpu.fence_async\n tgpu.sync on %written\n tgpu.signal %fenced\n", writer);
-  expectHopperFault("'tgpu.wgmma' op reads shared memory that warp 4 may still be writing", barrier,
-                    "", write + "tgpu.fence_async\n" + product);
-  expectHopperFault("'tgpu.write' op overwrites shared memory that a product of warpgroup 1 may "
-                    "still be reading",
-                    barrier, "",
-                    write + "tgpu.fence_async\n tgpu.sync on %own\n" + product +
-                        "tgpu.wgmma_commit\n tgpu.write %value, %b : !r, !buffer\n");
+  expectHopperFault(
+      "'tgpu.wgmma' op must read shared memory when it has been written, but got byte 0 in an "
+      "access by warpgroup 0 of role 'compute', which warp 4 may still be writing",
+      barrier, "", write + "tgpu.fence_async\n" + product);
+  expectHopperFault(
+      "'tgpu.write' op must overwrite shared memory when it has been read, but got byte 0 in an "
+      "access by warp 4 of role 'compute', which a product of warpgroup 1 may still be reading",
+      barrier, "",
+      write + "tgpu.fence_async\n tgpu.sync on %own\n" + product +
+          "tgpu.wgmma_commit\n tgpu.write %value, %b : !r, !buffer\n");
 }
 
 TEST_F(SimulatorFaultsTest, ProductsOutsideOfRoles) {
@@ -299,8 +328,8 @@ TEST_F(SimulatorFaultsTest, Stores) {
   const std::string prologue = kFull + "%own = tgpu.named_barrier warps 4 : index\n";
   expectClean("sm_90a", 8,
               prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n"));
-  expectHopperFault("'tgpu.tma_store' op is unfinished: a store that reads shared memory when role "
-                    "'compute' ends",
+  expectHopperFault("'tgpu.tma_store' op must be complete before role 'compute' ends, but got a "
+                    "store that reads shared memory without a wait",
                     prologue, "", write + "tgpu.bulk_commit\n");
   // A row of 60 columns ends inside a chunk.
   messages.clear();
@@ -324,12 +353,14 @@ TEST_F(SimulatorFaultsTest, Stores) {
       "tgpu.tma_store %n, %map[0, 0] : !tgpu.shared<64x56xbf16, b128>, !map\n"
       "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n";
   EXPECT_TRUE(mlir::succeeded(run("sm_90a", 8, prologue + roles("", narrow), 56))) << messages;
-  expectHopperFault("'tgpu.tma_store' op reads shared memory that was never written", prologue, "",
-                    narrow);
+  expectHopperFault("'tgpu.tma_store' op must read shared memory that was written, but got byte "
+                    "8304 in an access by TMA for warp 4 of role 'compute'",
+                    prologue, "", narrow);
   // Only the thread that issued the store can wait for it.
   const std::string again = "tgpu.write %value, %b : !r, !buffer\n";
-  expectHopperFault("accessed by warp 5 of role 'compute'", prologue, "",
-                    write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n" + again);
+  expectHopperFault(
+      "in an access by warp 5 of role 'compute', which a store of warp 4 may still be reading",
+      prologue, "", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n" + again);
 }
 
 /// Schedules that never end are stopped, with what the other roles wait for.
@@ -409,17 +440,17 @@ TEST_F(SimulatorFaultsTest, IdleRounds) {
       "'tgpu.arrive' op makes 1 arrivals for phase 0 of stage 0 in a round that warpgroup 1 "
       "skips, but the warpgroup makes 4 if it takes part",
       "sm_90a", 8, prologue + body("    tgpu.arrive %empty[%u] per warpgroup : !bar\n"));
-  expectFault("'tgpu.fence_async' op is in rounds that a warpgroup skips, which may only wait, "
-              "arrive and take turns",
+  expectFault("'tgpu.fence_async' op must wait, arrive or take turns in rounds that a warpgroup "
+              "skips, but got '",
               "sm_90a", 8, prologue + body(acquire + "tgpu.fence_async\n" + arrive));
 }
 
 /// The simulator checks the bounds of shared memory by itself.
 TEST_F(SimulatorFaultsTest, OutsideOfSharedMemory) {
   sharedBytes = 4096;
-  expectFault(
-      "'tgpu.copy_async' op accesses bytes beyond the 4096 bytes of shared memory: byte 4096",
-      "sm_80", 4, kCopy);
+  expectFault("'tgpu.copy_async' op must access one of the 4096 bytes of shared memory, but got "
+              "byte 4096 in an access by",
+              "sm_80", 4, kCopy);
   sharedBytes = -1;
   expectFault("shared memory must be 0 to 232448 bytes, but got -1", "sm_80", 4, kCopy);
   sharedBytes = 999999999;

@@ -74,7 +74,9 @@ std::string tilewright::guardMessage(llvm::StringRef json, LinkedDocuments &docu
                                      std::string &reason) {
   reason.clear();
   if (nestsTooDeep(json)) {
-    reason = ("JSON is nested deeper than " + llvm::Twine(maxNesting)).str();
+    reason = ("JSON must be nested at most " + llvm::Twine(maxNesting) +
+              " deep, but got a message that is nested deeper")
+                 .str();
     return R"({"jsonrpc":"2.0","method":"$/rejected"})"; // which the server does not know
   }
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);

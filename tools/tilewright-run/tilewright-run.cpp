@@ -165,7 +165,9 @@ static ExitCode compare(const RunCommandLine &commandLine, const FileRunRequest 
         std::pair("--repeat", commandLine.repeat.getNumOccurrences()),
         std::pair("--timeline", commandLine.timeline.getNumOccurrences())})
     if (occurs)
-      return reportUsage(tool, llvm::Twine("--compare cannot be combined with ") + option);
+      return reportUsage(tool,
+                         llvm::Twine("--compare must be without the options of one run, but got ") +
+                             option + "; leave it out");
   std::optional<Tolerance> tolerance;
   if (!commandLine.tolerance.empty()) {
     llvm::Expected<Tolerance> parsed = parseTolerance(commandLine.tolerance);
@@ -280,14 +282,15 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   if (commandLine.embedData && commandLine.saveReproducer.empty())
-    return reportUsage(tool, "--embed-data requires --save-reproducer=FILE.repro");
+    return reportUsage(tool,
+                       "--embed-data requires --save-reproducer=FILE.repro, but it is not given");
   if (!commandLine.saveReproducer.empty())
     if (ExitCode code = saveReproducer(commandLine, *request, context))
       return code;
   if (!commandLine.compare.empty())
     return compare(commandLine, *request, context);
   if (!commandLine.tolerance.empty())
-    return reportUsage(tool, "--tolerance requires --compare=A,B");
+    return reportUsage(tool, "--tolerance requires --compare=A,B, but it is not given");
 
   DiagnosticPrinter diagnostics(context, tool);
   llvm::Expected<std::unique_ptr<FileRun>> run = FileRun::create(context, std::move(*request));

@@ -111,13 +111,14 @@ int main(int argc, char **argv) {
     return reportUsage(tool, "--emit: expected tile, tgpu, llvm, ptx, cubin or bundle but got '" +
                                  emit + "'");
   if (!isBundle && targets.size() > 1)
-    return reportUsage(tool, "--target: several targets require --emit=bundle");
+    return reportUsage(tool,
+                       "--target: several targets require --emit=bundle, but got --emit=" + emit);
   if (!isBundle && !variants.empty())
-    return reportUsage(tool, "--variant: variants require --emit=bundle");
+    return reportUsage(tool, "--variant: variants require --emit=bundle, but got --emit=" + emit);
   bool hasTimeline = timelineText.getNumOccurrences() != 0;
   if (hasTimeline && !form && !isBundle)
-    return reportUsage(
-        tool, "--timeline requires GPU output: give --emit=tgpu, llvm, ptx, cubin or bundle");
+    return reportUsage(tool, "--timeline requires GPU output, but got --emit=" + emit +
+                                 "; give --emit=tgpu, llvm, ptx, cubin or bundle");
   int64_t timelineWords = hasTimeline ? timeline::defaultWords : 0;
   if (!timelineText.empty() && (llvm::StringRef(timelineText).getAsInteger(10, timelineWords) ||
                                 !timeline::isChunkSize(timelineWords)))
@@ -125,10 +126,10 @@ int main(int argc, char **argv) {
         tool, "--timeline: expected a power of 2 from " + llvm::Twine(timeline::leastWords) +
                   " to " + llvm::Twine(timeline::mostWords) + " but got '" + timelineText + "'");
   if (report && !form && !isBundle)
-    return reportUsage(
-        tool, "--report requires GPU output: give --emit=tgpu, llvm, ptx, cubin or bundle");
+    return reportUsage(tool, "--report requires GPU output, but got --emit=" + emit +
+                                 "; give --emit=tgpu, llvm, ptx, cubin or bundle");
   if (!code.empty() && !isBundle)
-    return reportUsage(tool, "--code requires --emit=bundle");
+    return reportUsage(tool, "--code requires --emit=bundle, but got --emit=" + emit);
   bool isCode = llvm::StringRef(compile.file).ends_with(".ll") ||
                 llvm::StringRef(compile.file).ends_with(".ptx");
   if (isCode && form != GpuForm::Cubin &&

@@ -4,9 +4,12 @@
 // Operations of sm_90a: copies by TMA, and products of a warpgroup.
 
 #include "base/Numeric/MatMul.h"
+#include "dialect/Tile/Origin.h"
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
 #include "lib/Interpreter/TileSteps.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <map>
 
@@ -28,7 +31,8 @@ struct TmaCopy {
   template <typename OpT> static FailureOr<TmaCopy> of(Lowering &lowering, OpT op) {
     auto definition = op.getMap().template getDefiningOp<tgpu::TensorMapOp>();
     if (!definition)
-      return op.emitOpError("requires the result of tgpu.tensor_map");
+      return op.emitOpError("requires the result of tgpu.tensor_map, but got ")
+             << tile::describeOrigin(op.getMap());
     TmaCopy copy;
     copy.op = op;
     copy.map = cast<tgpu::TensorMapType>(definition.getMap().getType());
@@ -67,13 +71,22 @@ struct TmaCopy {
           memory.extents[d] <= 1 || (isLast ? stride == 1 : stride * width % kTmaAlignment == 0);
     }
     if (!isAligned)
-      return machine.fail(op, "has a tensor map of a view whose start and strides must be "
-                              "multiples of 16 bytes, and its last dimension contiguous");
+      return machine.fail(
+          op, "must have a tensor map of a view whose start and strides are "
+              "multiples of 16 bytes, and its last dimension contiguous, but got "
+              "a start with the remainder " +
+                  std::to_string(reinterpret_cast<uintptr_t>(memory.data) % kTmaAlignment) +
+                  " and strides of " +
+                  llvm::join(llvm::map_range(memory.strides,
+                                             [](int64_t stride) { return std::to_string(stride); }),
+                             ", ") +
+                  " elements");
     if (paged && memory.extents[0] > 1 &&
         (memory.strides[1] == 0 || memory.strides[0] % memory.strides[1] != 0))
-      return machine.fail(op,
-                          "has a tensor map of pages whose stride must be a multiple of that of "
-                          "their rows");
+      return machine.fail(op, "must have a tensor map of pages whose stride is a multiple of that "
+                              "of their rows, but got " +
+                                  std::to_string(memory.strides[0]) + " and " +
+                                  std::to_string(memory.strides[1]));
     if (paged && frame.views[*paged].pages && indices[1].read(frame) % map.getBox()[1] != 0)
       return machine.fail(op, "begins at row " + std::to_string(indices[1].read(frame)) +
                                   " of its sequence, which must be a multiple of the " +
@@ -202,7 +215,8 @@ struct Arrival {
              const Bytes &bytes, std::function<void()> write) const {
     int64_t number = use.read(frame);
     if (number < 0)
-      return machine.fail(op, "requires a use that is not negative");
+      return machine.fail(op,
+                          "requires a use that is not negative, but got " + std::to_string(number));
     auto barrier = static_cast<unsigned>(numberIn(frame, barriers) + number % stages);
     int64_t phase = number / stages;
     if (!machine.checkPhase(context, op, barrier, phase, context.firstWarp) ||
@@ -267,7 +281,11 @@ LogicalResult lower(Lowering &lowering, tgpu::BulkLoadOp op) {
     char *first = tile.base + axis.start * width;
     if (count > 0 && (axis.start < 0 || axis.stride != 1 ||
                       reinterpret_cast<uintptr_t>(first) % kTmaAlignment != 0))
-      return machine.fail(op, "requires a contiguous row that starts at a multiple of 16 bytes");
+      return machine.fail(op,
+                          "requires a contiguous row that starts at a multiple of 16 bytes, but "
+                          "got stride " +
+                              std::to_string(axis.stride) + " and a start with the remainder " +
+                              std::to_string(reinterpret_cast<uintptr_t>(first) % kTmaAlignment));
     int64_t base = numberIn(frame, buffer);
     auto write = [=, &machine] { std::copy_n(first, count * width, machine.memory() + base); };
     return arrival.start(machine, context, frame, op, base, allBytes(type), write);
@@ -531,7 +549,8 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaWaitOp op) {
     for (auto [from, to, isLastUse] : tiles) {
       Product &product = *context.started[numberIn(frame, from)];
       if (product.group > context.products.finished) {
-        machine.fail(op, "yields a tile that may still be in flight");
+        machine.fail(op, "must yield tiles that are complete, but got one that may still be in "
+                         "flight; leave fewer groups pending");
         machine.note(product.work->op, "the product");
         return false;
       }

@@ -68,30 +68,32 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
     return true;
   using Kind = Conflict::Kind;
   std::string by = conflict->earlier ? describeSource(conflict->component) : "";
-  std::string text;
+  std::string found = "byte " + std::to_string(conflict->byte) + " in an access by " + who;
   switch (conflict->kind) {
   case Kind::Unwritten:
-    text = "reads shared memory that was never written";
+    fail(op, "must read shared memory that was written, but got " + found);
     break;
   case Kind::ReadOfWrite:
-    text = "reads shared memory that " + by + " may still be writing";
+    fail(op, "must read shared memory when it has been written, but got " + found + ", which " +
+                 by + " may still be writing");
     break;
   case Kind::WriteOfRead:
-    text = "overwrites shared memory that " + by + " may still be reading";
+    fail(op, "must overwrite shared memory when it has been read, but got " + found + ", which " +
+                 by + " may still be reading");
     break;
   case Kind::WriteOfWrite:
-    text = "overwrites shared memory that " + by + " may still be writing";
+    fail(op, "must overwrite shared memory when it has been written, but got " + found +
+                 ", which " + by + " may still be writing");
     break;
   case Kind::NoFence:
-    text = "accesses a generic-proxy write of " + by +
-           " through the async proxy without a tgpu.fence_async between";
+    fail(op, "must access generic-proxy writes through the async proxy behind a fence, but got " +
+                 found + ", which " + by + " wrote without one; put tgpu.fence_async between");
     break;
   case Kind::Outside:
-    text =
-        "accesses bytes beyond the " + std::to_string(plan.sharedBytes) + " bytes of shared memory";
+    fail(op, "must access one of the " + std::to_string(plan.sharedBytes) +
+                 " bytes of shared memory, but got " + found);
     break;
   }
-  fail(op, text + ": byte " + std::to_string(conflict->byte) + ", accessed by " + who);
   if (conflict->earlier)
     note(conflict->earlier, "the other access");
   return false;
@@ -137,8 +139,8 @@ bool Machine::runRoles(MutableArrayRef<Role> roles) {
 }
 
 bool Machine::reportDeadlock(ArrayRef<Context *> contexts) {
-  fail(contexts.front()->waitsAt,
-       "never returns: " + contexts.front()->name + " waits for " + contexts.front()->waitsFor());
+  fail(contexts.front()->waitsAt, "must return, but got " + contexts.front()->name +
+                                      " waiting for " + contexts.front()->waitsFor());
   for (Context *context : contexts.drop_front())
     note(context->waitsAt, context->name + " waits for " + context->waitsFor());
   return false;
@@ -149,7 +151,7 @@ bool Machine::waitUntil(Context &context, Operation *op, llvm::function_ref<bool
   while (!firstFault && !isReady()) {
     if (&context == &main) {
       if (!deliverOne())
-        return fail(op, "never returns: it waits for " + what());
+        return fail(op, "must return, but got a wait for " + what());
       continue;
     }
     context.isReady = isReady;
@@ -201,15 +203,17 @@ bool Machine::finish(Context &context, Operation *op) {
     if (queue.items.empty())
       return true;
     Operation *last = queue.items.back().work->op;
-    return fail(last, std::string(queue.hasOpen() ? "is never committed: " : "is unfinished: ") +
-                          what + " when " + context.name + " ends");
+    return queue.hasOpen() ? fail(last, "must be committed before " + context.name +
+                                            " ends, but got " + what + " without a commit")
+                           : fail(last, "must be complete before " + context.name +
+                                            " ends, but got " + what + " without a wait");
   };
   if (!check(context.copies, "an asynchronous copy") ||
       !check(context.products, "an asynchronous product") ||
       !check(context.stores, "a store that reads shared memory"))
     return false;
   if (context.turn)
-    return fail(context.turn, "is never ended: a turn of " + context.name);
+    return fail(context.turn, "must be ended before " + context.name + " ends, but is not");
   if (&context != &main)
     return true;
   // Copies without a wait may still be pending.
@@ -219,26 +223,28 @@ bool Machine::finish(Context &context, Operation *op) {
     return false;
   for (auto [turns, holder] : turnTaken)
     if (holder)
-      return fail(turns, "ends with a turn that is taken, but not passed on");
+      return fail(turns, "must be passed on before the block ends, but got a turn that " +
+                             holder->name + " has taken");
   for (auto [number, barrier] : llvm::enumerate(namedBarriers))
     if (barrier.arrived)
       for (auto [op, index] : plan.namedBarriers)
         if (index == number)
-          return fail(op, "ends with " + std::to_string(barrier.arrived) +
-                              " warps that arrived and no warp that waits");
+          return fail(op, "must have a warp that waits for those that arrived, but got none for " +
+                              std::to_string(barrier.arrived) + " when the block ends");
   // A thread must know of every TMA copy of a phase.
   for (auto [number, barrier] : llvm::enumerate(barriers)) {
     if (!barrier.op)
       continue;
     if (barrier.missingBytes != 0)
-      return fail(barrier.op, "ends with a phase under way: " + describe(barrier));
+      return fail(barrier.op,
+                  "must have no phase under way when the block ends, but got " + describe(barrier));
     if (barrier.lastCopy) {
       bool isKnown =
           llvm::any_of(clocks, [&, number = number, &barrier = barrier](const Clock &clock) {
             return clock[components.barrier(number)] > barrier.lastCopyPhase;
           });
       if (!isKnown)
-        return fail(barrier.lastCopy, "is unfinished: no wait follows the copy");
+        return fail(barrier.lastCopy, "must be followed by a wait for its phase, but has none");
     }
   }
   return true;
@@ -282,7 +288,9 @@ bool Machine::writeByCopies(Context &context, Operation *op, int64_t base, Array
 
 bool Machine::readByProduct(Context &context, Operation *op, ArrayRef<Bytes> byWarpgroup) {
   if (context.firstWarp % 4 != 0)
-    return fail(op, "is issued by a warpgroup that does not begin at a multiple of four warps");
+    return fail(op, "must be issued by warpgroups that begin at a multiple of four warps, but got "
+                    "warp " +
+                        std::to_string(context.firstWarp));
   for (auto [g, range] : llvm::enumerate(byWarpgroup)) {
     unsigned first = context.firstWarp + 4 * g;
     // All warps of the warpgroup must have waited.
@@ -431,7 +439,8 @@ int64_t Machine::takeTileOfAll(int64_t tiles) {
 
 bool Machine::awaitTurn(Context &context, Operation *op, const int32_t *counter, int64_t number) {
   if (context.turn) {
-    fail(op, "awaits a turn while its thread has another, so that blocks may deadlock");
+    fail(op, "must await a turn while its thread has no other one, but has one, so that blocks may "
+             "deadlock; end that one first");
     note(context.turn, "the other turn");
     return false;
   }
@@ -450,11 +459,14 @@ bool Machine::awaitTurn(Context &context, Operation *op, const int32_t *counter,
 
 bool Machine::endTurn(Context &context, Operation *op, int32_t *counter, int64_t number) {
   if (!context.turn || context.turnOf != std::pair<const void *, int64_t>(counter, number))
-    return fail(op, "ends a turn that its thread has not awaited");
+    return fail(op, "must end the turn that its thread has awaited, but got turn " +
+                        std::to_string(number) + " and " +
+                        (context.turn ? "turn " + std::to_string(context.turnOf.second)
+                                      : std::string("none")));
   context.turn = nullptr;
   if (context.stores.hasOpen() || context.stores.complete < context.stores.committed) {
-    fail(op, "releases the turn before its writes to the view have completed: the wait covers only "
-             "their reads of shared memory");
+    fail(op, "must release the turn when its writes to the view have completed, but has waited for "
+             "their reads of shared memory only; wait for the writes");
     note(context.stores.last, "the write");
     return false;
   }

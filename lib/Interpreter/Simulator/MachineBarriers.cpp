@@ -52,17 +52,19 @@ bool Machine::initialize(Operation *op, unsigned first, unsigned stages, int64_t
 bool Machine::complete(unsigned number, Operation *op) {
   Barrier &barrier = barriers[number];
   if (barrier.missing < 0)
-    return fail(op, "is one more than the " + std::to_string(barrier.arrivals) +
-                        " arrivals of the phase");
+    return fail(op, "must be one of the " + std::to_string(barrier.arrivals) +
+                        " arrivals of the phase, but got arrival " +
+                        std::to_string(barrier.arrivals - barrier.missing));
   if (barrier.missing > 0 || barrier.missingBytes > 0)
     return true;
   if (barrier.missingBytes < 0)
-    return fail(op, "leaves a phase that cannot complete: " + describe(barrier));
+    return fail(op, "must leave a phase that can complete, but got " + describe(barrier));
   for (auto [warp, waiter] : llvm::enumerate(barrier.waiters))
     if (waiter.op && barrier.arriving[components.warp(static_cast<unsigned>(warp))] < waiter.time) {
-      fail(op, "completes phase " + std::to_string(barrier.phase) + " of stage " +
-                   std::to_string(barrier.stage) + " while warp " + std::to_string(warp) +
-                   " may still wait for the previous phase and miss its end");
+      fail(op, "must complete phase " + std::to_string(barrier.phase) + " of stage " +
+                   std::to_string(barrier.stage) +
+                   " when no warp waits for the previous phase, but got warp " +
+                   std::to_string(warp) + ", which may still wait and miss its end");
       note(waiter.op, "the wait");
       return false;
     }
@@ -100,7 +102,8 @@ bool Machine::arriveIdle(Operation *op, unsigned number, int64_t phase, unsigned
   if (!barrier.op)
     return fail(op, "uses barriers that have not been allocated yet");
   if (phase < 0)
-    return fail(op, "requires a use that is not negative");
+    return fail(op, "requires a use that is not negative, but got one of phase " +
+                        std::to_string(phase));
   for (Barrier::Idle &idle : barrier.idle)
     if (idle.phase == phase && idle.warpgroup == warpgroup) {
       idle.count += count;
@@ -117,15 +120,17 @@ bool Machine::checkPhase(Context &context, Operation *op, unsigned number, int64
   if (!barrier.op)
     return fail(op, "uses barriers that have not been allocated yet");
   if (phase < 0)
-    return fail(op, "requires a use that is not negative");
+    return fail(op, "requires a use that is not negative, but got one of phase " +
+                        std::to_string(phase));
   if (clocks[warp][components.barrier(number)] < phase)
     return fail(op, "is for phase " + std::to_string(phase) + " of stage " +
-                        std::to_string(barrier.stage) + ", but warp " + std::to_string(warp) +
-                        " of " + context.name + " has not observed the end of the previous phase");
+                        std::to_string(barrier.stage) + ", but got warp " + std::to_string(warp) +
+                        " of " + context.name +
+                        ", which has not observed the end of the previous phase");
   if (barrier.phase != phase)
-    return fail(op, "is for phase " + std::to_string(phase) + " of stage " +
-                        std::to_string(barrier.stage) + ", which is over: too few bytes or " +
-                        "arrivals are expected");
+    return fail(op, "must be for the phase under way of stage " + std::to_string(barrier.stage) +
+                        ", " + std::to_string(barrier.phase) + ", but got phase " +
+                        std::to_string(phase) + "; expect as many bytes and arrivals as there are");
   return true;
 }
 
@@ -172,17 +177,17 @@ bool Machine::wait(Context &context, Operation *op, unsigned number, int64_t pha
   unsigned end = context.firstWarp + context.numWarps;
   for (unsigned w = context.firstWarp; w < end; ++w)
     if (clocks[w][components.barrier(number)] < phase)
-      return fail(op, "waits for phase " + std::to_string(phase) + " of stage " +
-                          std::to_string(barrier.stage) + " and may return too early: warp " +
+      return fail(op, "must wait for the phase before phase " + std::to_string(phase) +
+                          " of stage " + std::to_string(barrier.stage) + " first, but got warp " +
                           std::to_string(w) + " of " + context.name +
-                          " has not observed the end of the previous phase");
+                          ", which has not observed its end and may return too early");
   if (!waitUntil(
           context, op, [&] { return barrier.phase > phase; }, [&] { return describe(barrier); }))
     return false;
   if (barrier.phase > phase + 1)
     return fail(op, "waits for phase " + std::to_string(phase) + " of stage " +
-                        std::to_string(barrier.stage) + ", but phase " +
-                        std::to_string(barrier.phase) + " is under way, so the wait misses it");
+                        std::to_string(barrier.stage) + ", but got phase " +
+                        std::to_string(barrier.phase) + " under way, so the wait misses it");
   for (unsigned w = context.firstWarp; w < end; ++w) {
     join(clocks[w], barrier.completed);
     barrier.waiters[w] = {clocks[w][components.warp(w)], op};
@@ -198,7 +203,9 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
                    unsigned first, unsigned count) {
   for (auto [turns, holder] : turnTaken)
     if (waits && holder == &context && count == context.numWarps) {
-      fail(op, "waits for other warpgroups, which wait for the turn to be passed on");
+      fail(op,
+           "must wait for other warpgroups outside of a turn, but has a turn that they wait for; "
+           "pass it on first");
       note(turns, "the turns");
       return false;
     }
@@ -207,8 +214,9 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   Time generation = barrier.generation;
   for (unsigned w = first; w < end; ++w) {
     if (clocks[w][component] < std::max(generation, barrier.due[w]))
-      return fail(op, "may arrive a second time before the other warps: warp " + std::to_string(w) +
-                          " of " + context.name + " has not observed their arrival");
+      return fail(op, "must arrive a second time behind the other warps, but got warp " +
+                          std::to_string(w) + " of " + context.name +
+                          ", which has not observed their arrival");
     barrier.due[w] = generation + 1;
     join(barrier.arriving, clocks[w]);
     tick(w);
@@ -261,9 +269,11 @@ void Machine::fence(Context &context) {
 
 bool Machine::takeTurn(Context &context, Operation *op, Operation *turns, bool takes) {
   Context *&holder = turnTaken[turns];
-  if (takes == (holder != nullptr))
-    return fail(op, takes ? "takes a turn that has not been passed on"
-                          : "passes a turn on that has not been taken");
+  if (takes && holder)
+    return fail(op,
+                "must take a turn that was passed on, but got one that " + holder->name + " has");
+  if (!takes && !holder)
+    return fail(op, "must pass on a turn that was taken, but got one that is free");
   holder = takes ? &context : nullptr;
   return true;
 }

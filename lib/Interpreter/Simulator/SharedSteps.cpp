@@ -271,9 +271,9 @@ LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   auto to = cast<RankedTensorType>(op.getResult().getType());
   Result<layout::RegisterLayout> source = tgpu::getRegisterLayout(from);
   Result<layout::RegisterLayout> target = tgpu::getRegisterLayout(to);
+  const std::string &cause = source ? target.message() : source.message();
   if (!source || !target)
-    return op.emitOpError() << "cannot be simulated: "
-                            << (source ? target.message() : source.message());
+    return op.emitOpError() << "cannot be simulated: " << cause;
   using Kind = layout::Conversion::Kind;
   Kind kind = layout::convert(*source, *target).kind;
   ValueOperand value = lowering.operand(op.getSourceMutable());
@@ -286,7 +286,9 @@ LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   }
   if (kind == Kind::Registers || !op.getScratch()) {
     if (kind == Kind::SharedMemory)
-      return op.emitOpError("moves elements between warps, for which it needs scratch memory");
+      return op.emitOpError(
+          "must have scratch memory to move elements between warps, but has none; "
+          "add 'through'");
     Slot slot = lowering.define(op.getResult());
     emit(lowering, op, [=](auto &, auto &, auto &frame) {
       frame.values[slot] = take(frame, value);

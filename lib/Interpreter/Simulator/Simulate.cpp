@@ -220,8 +220,10 @@ LogicalResult SimulatedModule::run(StringRef entry, const llvm::StringMap<Argume
       return failure();
     Snapshot now(arguments);
     if (results && now.differs(*results))
-      return found->emitOpError("gives other results when asynchronous work is done earlier or "
-                                "later");
+      return found->emitOpError(
+                 "must give the same results whenever asynchronous work is done, but "
+                 "got others when it is done ")
+             << (moment == AsyncMoment::Latest ? "at the wait for it" : "at random moments");
     results.emplace(std::move(now));
   }
   if (options.executed) {

@@ -42,8 +42,9 @@ public:
     if (context.idleGroup && !mlir::isa<tgpu::ArriveOp, tgpu::SlotOp>(op))
       return mlir::isa<tgpu::WaitOp, tgpu::AcquireOp, tgpu::TakeTurnOp, tgpu::PassTurnOp>(op) ||
              machine.fail(op,
-                          "is in rounds that a warpgroup skips, which may only wait, arrive and "
-                          "take turns");
+                          "must wait, arrive or take turns in rounds that a warpgroup skips, but "
+                          "got '" +
+                              op->getName().getStringRef().str() + "'");
     return (context.idleGroup || machine.step(context, op)) &&
            simulation(machine, context, simulated);
   }

@@ -173,7 +173,8 @@ template <typename OpT> LogicalResult lowerWait(Lowering &lowering, OpT op, int6
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
     auto [barrier, phase] = use.read(frame);
     if (phase < -1)
-      return machine.fail(op, "requires a use that is not negative");
+      return machine.fail(op, "requires a use that is not negative, but got one of phase " +
+                                  std::to_string(phase));
     return machine.wait(context, op, barrier, phase - earlier);
   });
   return success();
