@@ -445,7 +445,7 @@ const std::vector<Kernel> kOtherKernels = {
     {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     sharedProduct(),
     {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
-    {"int4", "int4_matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    {"int4", "int4_matmul", "sm_90a", {{"T", "f16"}, {"BLOCK_N", "128"}}, 8, kProduct, {}, 0},
     {"grouped", "grouped_matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
     {"linear",
      "linear_attention",

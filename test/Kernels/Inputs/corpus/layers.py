@@ -361,6 +361,11 @@ def int4_matmul_by_default_blocks():
         check_int4({"T": kind}, 1100, rows, columns, depth, kind == "bf16")
 
 
+def int4_matmul_with_roles():
+    for kind, rows, columns, depth in (("bf16", 70, 136, 1100), ("f16", 64, 64, 512)):
+        check_int4({"T": kind, "BLOCK_N": 128}, 1100, rows, columns, depth, kind == "bf16")
+
+
 def int4_matmul_shares():
     """Parts of K in instances of their own."""
     for shares in (2, 3):
