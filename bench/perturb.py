@@ -16,6 +16,8 @@ import sys
 CONTRACT = {"q", "k", "v", "o", "lse", "scale", "window_left", "window_right",
             "first_row", "first_key", "diagonal", "first_head", "first_batch",
             "do", "dlse", "dq", "dk", "dv"}  # callers use these names
+LINK = r'tile\.link "[^"]+"(?:,\s*"[^"]+")*'
+FUNCTION = r"(?:func\.func private|tile\.function)"
 REPLACEABLE = {"score_mod", "mask_mod", "weight_mod", "sink", "attention_forward", "attention_backward"}
 
 
@@ -121,7 +123,7 @@ def perturb(text):
     fixed |= {name for pair in re.findall(r"\bsame_dims\((\w+), (\w+)", code) for name in pair}
     fixed |= {name for call in re.findall(r"tile\.(?:call|launch) @\w+\(([^)]*)\)", code) for name in re.findall(r"(\w+) =", call)}
     values = [name for name in dict.fromkeys(re.findall(r"%([A-Za-z_]\w*)", code)) if name not in fixed]
-    functions = re.findall(r"(?:func\.func private|tile\.kernel) @(\w+)", code)
+    functions = re.findall(rf"(?:{FUNCTION}|tile\.kernel) @(\w+)", code)
     functions = [name for name in dict.fromkeys(functions) if name not in REPLACEABLE]
     new_values = {name: f"value{len(values) - number}" for number, name in enumerate(values)}
     new_functions = {name: f"helper{number}" for number, name in enumerate(functions)}
@@ -132,22 +134,23 @@ def perturb(text):
 def include(text, folder, included):
     """The text followed by the files that its tile.link operations name, so that names change in both. Aliases are the
     same in all files."""
-    for name in re.findall(r'^tile\.link "([^"]+)"$', text, re.MULTILINE):
+    links = re.findall(LINK, text, re.MULTILINE)
+    for name in re.findall(r'"([^"]+)"', "".join(links)):
         path = os.path.normpath(os.path.join(folder, name))
         if path not in included:
             included.append(path)
             with open(path) as file:
                 part = include(file.read(), os.path.dirname(path), included)
             known = set(re.findall(r"^!(\w+) *=", text, re.MULTILINE))
-            for own in re.findall(r"^func\.func private (@\w+)\(\s*%", text, re.MULTILINE):  # instead of the library's
-                part = re.sub(rf"^func\.func private {own}\(\s*%.*?\n}}\n", "", part, flags=re.MULTILINE | re.DOTALL)
+            for own in re.findall(rf"^{FUNCTION} (@\w+)\(\s*%", text, re.MULTILINE):  # instead of the library's
+                part = re.sub(rf"^{FUNCTION} {own}\(\s*%.*?\n(?=\n|\Z)", "", part, flags=re.MULTILINE | re.DOTALL)
             part = re.sub(r"^//.*\n", "", part, flags=re.MULTILINE)
             # Aliases precede their uses.
             alias = r"^!(\w+) *=.*\n"
             aliases = [found[0] for found in re.finditer(alias, part, re.MULTILINE) if found[1] not in known]
             text = "".join(aliases) + text + re.sub(alias, "", part, flags=re.MULTILINE)
     declaration = r"func\.func private @\w+\([^%{]*?\)\s*->\s*(?:\([^)]*\)|\S+)"
-    return re.sub(rf"^(tile\.link .*|{declaration})\n", "", text, flags=re.MULTILINE)
+    return re.sub(rf"^({LINK}|{declaration})\n", "", text, flags=re.MULTILINE)
 
 
 def main():

@@ -105,7 +105,7 @@
 !both_stored = !tile.tile<[BLOCK_H, TWICE], CACHE>
 
 // An element of the cache, divided by the factor of its head if it has 8 bits.
-func.func private @stored(%x: !element, %by: f32) -> !stored {
+tile.function @stored(%x: !element, %by: f32) -> !stored {
   %divided = tile.param BYTES : i1
   %result = scf.if %divided -> (!stored) {
     %limit = tile.param LIMIT : i32
@@ -126,11 +126,11 @@ func.func private @stored(%x: !element, %by: f32) -> !stored {
     %same = tile.cast %x : !element -> !stored
     scf.yield %same : !stored
   }
-  return %result : !stored
+  tile.result %result : !stored
 }
 
 // The factor of a row of this largest magnitude.
-func.func private @factor_of(%largest: !acc) -> f32 {
+tile.function @factor_of(%largest: !acc) -> f32 {
   %zero = arith.constant 0.0 : !acc
   %one = arith.constant 1.0 : f32
   %limit = tile.param LIMIT : i32
@@ -141,19 +141,16 @@ func.func private @factor_of(%largest: !acc) -> f32 {
 }
 
 // The factors of heads: those that are given, or with BY_TOKEN those of rows of these largest magnitudes.
-func.func private @factors_of_rows(%given: !by, %largest: !largest) -> !by {
-  tile.result choose(BY_TOKEN, map @factor_of(%largest), %given) : !by
-}
+tile.function @factors_of_rows(%given: !by, %largest: !largest) -> !by
+    = choose(BY_TOKEN, map @factor_of(%largest), %given)
 
 // With BY_TOKEN, the largest magnitudes of the columns of keys that are not rotated; else zeros.
-func.func private @largest_of_rest(%k: !rows, %n: i32, %h: i32) -> !largest {
-  tile.result choose(param(and(BY_TOKEN, D > ROTARY)),
-      reduce max(abs(cast(load %k[%n, %h, ROTARY] : !rest)) : !rest_acc, 1),
-      0.0) : !largest
-}
+tile.function @largest_of_rest(%k: !rows, %n, %h: i32) -> !largest
+    = choose(param(and(BY_TOKEN, D > ROTARY)), reduce max(abs(cast(load %k[%n, %h, ROTARY] : !rest)) : !rest_acc, 1),
+      0.0)
 
 // With BY_TOKEN, writes the factors of a row of a page; none for a page that does not exist.
-func.func private @store_factors(%by: !by, %scales: !scales, %pages: i32, %rows: i32, %page: i32, %row: i32, %h: i32) {
+tile.function @store_factors(%by: !by, %scales: !scales, %pages, %rows, %page, %row, %h: i32) {
   %by_token = tile.param BY_TOKEN : i1
   scf.if %by_token {
     %none = arith.constant -1 : i32
@@ -161,11 +158,10 @@ func.func private @store_factors(%by: !by, %scales: !scales, %pages: i32, %rows:
     %slot = tile.expr select(%is_page, %page * %rows + %row, %none) : i32
     tile.store %by, %scales[%slot, %h] dims [1] : !by, !scales
   }
-  return
 }
 
 // A number below 2^31, or -1 for any other.
-func.func private @narrow(%x: i64) -> i32 {
+tile.function @narrow(%x: i64) -> i32 {
   %bound = arith.constant 2147483648 : i64
   %fits = arith.cmpi ult, %x, %bound : i64
   %low = arith.trunci %x : i64 to i32
@@ -173,7 +169,7 @@ func.func private @narrow(%x: i64) -> i32 {
 }
 
 // The last b with cu_seqlens[b] <= n, by bisection, and how many keys before n are at or behind cu_seqlens[b].
-func.func private @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
+tile.function @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %none = arith.constant -1 : i32
@@ -194,7 +190,7 @@ func.func private @sequence_of(%n: i32, %cu_seqlens: !numbers) -> (i32, i32) {
 }
 
 // Of row n of `rows` ones, as many for each sequence: the number of the sequence, and that of the row within it.
-func.func private @row_of_sequence(%n: i32, %rows: i32, %seq_lens: !numbers) -> (i32, i32) {
+tile.function @row_of_sequence(%n, %rows: i32, %seq_lens: !numbers) -> (i32, i32) {
   %at_least_one = tile.expr max(dim(%seq_lens, 0), 1) : i32
   %share = arith.divui %rows, %at_least_one : i32
   %each = tile.expr max(%share, 1) : i32
@@ -204,15 +200,14 @@ func.func private @row_of_sequence(%n: i32, %rows: i32, %seq_lens: !numbers) -> 
 
 // Row `number` of pages of `rows` rows: the number of its page, and of the row in that. A negative number gives a page
 // of at least 2^31 / rows, which no pool or table has.
-func.func private @place_of(%number: i32, %rows: i32) -> (i32, i32) {
+tile.function @place_of(%number, %rows: i32) -> (i32, i32) {
   %at_least_one = tile.expr max(%rows, 1) : i32
   %page = arith.divui %number, %at_least_one : i32
   tile.result %page, %number - %page * %at_least_one : i32, i32
 }
 
 // The halves of rows at position p.
-func.func private @rotate_halves(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !angles, %sin: !angles)
-    -> (!half_t, !half_t) {
+tile.function @rotate_halves(%x: !rows, %n, %h, %p: i32, %cos, %sin: !angles) -> (!half_t, !half_t) {
   %half = tile.param HALF : i32
   %x1_t = tile.load %x[%n, %h, 0] : !rows -> !half_t
   %x2_t = tile.load %x[%n, %h, %half] : !rows -> !half_t
@@ -234,7 +229,7 @@ func.func private @rotate_halves(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !an
 }
 
 // Rows at position p, of pairs of columns. Each column is read together with the other one of its pair.
-func.func private @rotate_pairs(%x: !rows, %n: i32, %h: i32, %p: i32, %cos: !angles, %sin: !angles) -> !both_t {
+tile.function @rotate_pairs(%x: !rows, %n, %h, %p: i32, %cos, %sin: !angles) -> !both_t {
   %c0 = arith.constant 0 : i32
   %one = tile.constant 1 : !column
   %i = tile.iota %c0 dim 0 : !column
@@ -343,16 +338,16 @@ tile.kernel @attention_append
       %given = tile.at %slots[%n] : !numbers
       scf.yield %given : i32
     }
-    %of_slot, %row_of_slot = tile.expr @place_of(%slot, %rows) : i32, i32
+    %of_slot, %row_of_slot = tile.expr @place_of(%slot, %rows) : i32
     scf.yield %of_slot, %row_of_slot, %c0 : i32, i32, i32
   } else {
-    %b, %i = tile.expr choose(PACKED, @sequence_of(%n, %cu_seqlens), @row_of_sequence(%n, %keys, %seq_lens)) : i32, i32
+    %b, %i = tile.expr choose(PACKED, @sequence_of(%n, %cu_seqlens), @row_of_sequence(%n, %keys, %seq_lens)) : i32
     %before = tile.at %seq_lens[%b] : !numbers
     %p = arith.addi %before, %i : i32
     %sequences = tile.dim %seq_lens, 0 : !numbers
     %is_sequence = arith.cmpi ult, %b, %sequences : i32
     %page_of_b, %row_of_p = scf.if %by_table -> (i32, i32) {
-      %column, %row_in_page = tile.expr @place_of(%p, %rows) : i32, i32
+      %column, %row_in_page = tile.expr @place_of(%p, %rows) : i32
       %listed = tile.at %block_table[%b, %column] : !table
       %columns = tile.dim %block_table, 1 : !table
       %has_entry = arith.cmpi ult, %column, %columns : i32
@@ -386,7 +381,7 @@ tile.kernel @attention_append
       scf.yield %number : i32
     }
     %p_q = scf.if %by_sequence -> (i32) {
-      %b, %i = tile.expr @row_of_sequence(%n, dim(%q, 0), %seq_lens) : i32, i32
+      %b, %i = tile.expr @row_of_sequence(%n, dim(%q, 0), %seq_lens) : i32
       %before = tile.at %seq_lens[%b] : !numbers
       %position = tile.expr %before + select(Q_FIRST, 0, %i) : i32
       scf.yield %position : i32
@@ -405,8 +400,8 @@ tile.kernel @attention_append
       tile.store %q_both, %q_out[%n, %h, 0] : !both_t, !rows
       scf.yield %own_by : !by
     } else {
-      %k1, %k2 = tile.expr @rotate_halves(%k, %n, %h, %p, %cos, %sin) : !half_t, !half_t
-      %q1, %q2 = tile.expr @rotate_halves(%q, %n, %h, %p_q, %cos, %sin) : !half_t, !half_t
+      %k1, %k2 = tile.expr @rotate_halves(%k, %n, %h, %p, %cos, %sin) : !half_t
+      %q1, %q2 = tile.expr @rotate_halves(%q, %n, %h, %p_q, %cos, %sin) : !half_t
       %k1_acc = tile.cast %k1 : !half_t -> !half
       %k2_acc = tile.cast %k2 : !half_t -> !half
       %largest = tile.expr max(reduce max(max(abs(%k1_acc), abs(%k2_acc)), 1), %rest_largest) : !largest

@@ -60,11 +60,7 @@
 // Precision: P, P * score_mod'(S) and dS are rounded to T; where dQ or d_score has a kernel of its own, that rounds
 // only dS, or nothing. All other values have the type ACC.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/large_rows.mlir"
-tile.link "lib/pairs.mlir"
-tile.link "lib/score_gradients.mlir"
-tile.link "lib/softmax.mlir"
+tile.link "lib/attention.mlir", "lib/large_rows.mlir", "lib/pairs.mlir", "lib/score_gradients.mlir", "lib/softmax.mlir"
 
 // Of the forward only. Declared, since a file that replaces @weight_mod may replace it.
 func.func private @weight_limit(!acc) -> !acc
@@ -84,61 +80,53 @@ tile.program @attention_backward
      %window_left, %window_right: i32 = -1,
      %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
   %lse_base2, %delta, %factors, %sums = tile.call @pair_rows() -> !row_view, !row_view, !factor_view, !sum_view
-  tile.call @large_rows(rows = %lse_base2, factors = %factors) : !row_view, !factor_view
+  tile.call @large_rows(rows = %lse_base2, factors = %factors)
   tile.call @pair_products(rows = %lse_base2, other_rows = %delta, factors = %factors, sums = %sums)
-      : !row_view, !row_view, !factor_view, !sum_view
   tile.call @score_gradients(rows = %lse_base2, other_rows = %delta, factors = %factors)
-      : !row_view, !row_view, !factor_view
 }
 
 // LSE in base 2, or with FACTORS LSE itself, and delta. The gradient of the sink.
-func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %lse: !own_row, %dlse: !own_row, %h: i32,
-                              %x: i32) -> (!own_row, !own_row) {
+tile.function @row_values(%do, %o, %none: !sum_v, %lse, %dlse: !own_row, %h, %x: i32) -> (!own_row, !own_row) {
   %delta = tile.expr reduce add(%o * %do, 1) - %dlse : !own_row
   %natural = tile.expr map @lse_or_zero(%lse) : !own_row
-  %row = tile.expr select(FACTORS, %natural, map @base2_or_zero(%lse)) : !own_row
+  %row = tile.expr select(FACTORS, %natural, map @base2_or_zero(%lse))
   %dsink = tile.expr map @sink_adjoint(%h, %delta, %natural) : !own_row
-  %sums = tile.param CAPTURE_GRADIENTS : i1
-  scf.if %sums {
+  tile.if CAPTURE_GRADIENTS {
     tile.add_gradients @sink(%h) seed %dsink : !own_row exact when (DETERMINISTIC) : (i32)
   }
-  return %row, %delta : !own_row, !own_row
+  tile.result %row, %delta
 }
 
 // The scaled scores, and P. Its exponent is at most 0, but for rounding, of which large scores have much: it is limited
 // to 0 except in 16 bits on a GPU, where that would be an instruction for each pair in a loop that has few.
-func.func private @probabilities(%s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32,
-                                 %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!pair, !pair) {
+tile.function @probabilities(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h: i32, %i, %j: !pair_pos,
+                             %scale: !acc) -> (!pair, !pair) {
   %natural = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
   %modified = tile.expr map @score_mod(%natural, %b, %h, %i, %j) : !pair
-  %stays_natural = tile.param FACTORS : i1
-  %below = scf.if %stays_natural -> (!pair) {
-    %below_base2 = tile.expr (%modified - %lse) * log2e : !pair
-    scf.yield %below_base2 : !pair
+  %below = tile.if FACTORS -> (!pair) {
+    tile.yield (%modified - %lse) * log2e
   } else {
-    %base2 = tile.expr %modified * log2e fastmath<reassoc, contract> : !pair
-    %below_2 = arith.subf %base2, %lse fastmath<contract> : !pair
-    scf.yield %below_2 : !pair
+    %base2 = tile.expr %modified * log2e fastmath<reassoc, contract>
+    tile.yield %base2 - %lse fastmath<contract>
   }
   %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
   %plain = tile.expr exp2(select(%keep, %limited, minus_inf)) : !pair
-  tile.result %natural, select(%stays_natural, %plain * %factor, %plain) : !pair, !pair
+  tile.result %natural, select(FACTORS, %plain * %factor, %plain)
 }
 
 // P with weights, and P * score_mod'(S), if EARLY: the gradient is linear in its seed, so dP is multiplied by it later.
-func.func private @pair_weights(%s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
-  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair, !pair
+tile.function @pair_weights(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+                            %scale: !acc) -> (!weight, !held) {
+  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair
   %w = tile.expr cast(map @weight_mod(%p, %b, %h, %i, %j) : !pair) : !weight
   %g = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %p : !pair
       : (!pair, i32, i32, !pair_pos, !pair_pos) -> !pair
   tile.result %w, cast(select(EARLY, %g, %p) : !pair) : !weight, !held
 }
 
-func.func private @pair_gradients(
-    %held: !held, %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32,
-    %h: i32, %x: i32, %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> !pair {
-  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair, !pair
+tile.function @pair_gradients(%held: !held, %dp, %delta, %s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32,
+                              %i, %j: !pair_pos, %scale: !acc) -> !pair {
+  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair
   %centered = tile.expr map @weight_mod(%dp, %b, %h, %i, %j) - %delta fastmath<contract> : !pair
   %product = tile.expr cast(%held : !held) * %centered : !pair
   %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
@@ -147,10 +135,9 @@ func.func private @pair_gradients(
 }
 
 // The gradients of the captures of modifiers, of P that is rounded.
-func.func private @pair_captures(
-    %dp: !pair, %delta: !pair, %s: !pair, %lse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
-    %i: !pair_pos, %j: !pair_pos, %scale: !acc) {
-  %natural, %p_exact = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair, !pair
+tile.function @pair_captures(%dp, %delta, %s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i,
+                             %j: !pair_pos, %scale: !acc) {
+  %natural, %p_exact = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair
   %centered = tile.expr map @weight_mod(%dp, %b, %h, %i, %j) - %delta fastmath<contract> : !pair
   %p = tile.expr cast(cast(%p_exact) : !weight) : !pair
   %dt = arith.mulf %p, %centered : !pair
@@ -158,5 +145,4 @@ func.func private @pair_captures(
       : (!pair, i32, i32, !pair_pos, !pair_pos)
   tile.add_gradients @weight_mod(%p, %b, %h, %i, %j) seed %dp : !pair exact when (DETERMINISTIC) once
       : (!pair, i32, i32, !pair_pos, !pair_pos)
-  return
 }

@@ -45,12 +45,12 @@ tile.program @attention_backward_saved_probs
      %scale: !acc) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   // One of the two: an absent o has no rows. Where there are no elements at all, either is right.
-  tile.launch @attention_backward_saved_probs_delta(delta = %delta) when (dim(o, 3) > 0) : !row_view
+  tile.launch @attention_backward_saved_probs_delta(delta = %delta) when (dim(o, 3) > 0)
   tile.launch @attention_backward_saved_probs_delta_of_p(delta = %delta)
-      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (dim(o, 3) == 0) : !row_view
-  tile.launch @attention_backward_saved_probs_keys(delta = %delta) : !row_view
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (dim(o, 3) == 0)
+  tile.launch @attention_backward_saved_probs_keys(delta = %delta)
   tile.launch @attention_backward_saved_probs_queries(delta = %delta)
-      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) : !row_view
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N)
 }
 
 // delta = rowsum(dO * O)
@@ -61,9 +61,7 @@ tile.kernel @attention_backward_saved_probs_delta
   %m = tile.expr %bm * BLOCK_M : i32
   %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o_t
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
-  %product = tile.expr cast(%o_tile : !o_t) * cast(%do_tile : !o_t) : !tile.tile<[BLOCK_M, DVP], ACC>
-  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
-  tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
+  tile.store reduce add(cast(%o_tile) * cast(%do_tile) : !o, 1), %delta[%b, %h, %m] : !row
 }
 
 // delta = rowsum(P * dP)
@@ -71,21 +69,16 @@ tile.kernel @attention_backward_saved_probs_delta_of_p
     params(D, DV: int, T: type, BLOCK_M, BLOCK_N: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v, %do: !v_view, %p: !p_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
-  %c0 = arith.constant 0 : i32
-  %keys = tile.dim %v, 2 : !v_view
   %hk = tile.expr @key_head(%h, %q, %k) : i32
-  %block_n = tile.param BLOCK_N : i32
   %m = tile.expr %bm * BLOCK_M : i32
-  %no_sum = tile.constant 0 : !row
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
-  %sum = scf.for %n = %c0 to %keys step %block_n iter_args(%sum_old = %no_sum) -> (!row) : i32 {
+  %sum = tile.for %n in (0 to dim(%v, 2)) step BLOCK_N iter_args(%sum_old = 0 : !row) {
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !p
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o_t, !v -> !s
-    %sum_new = tile.expr %sum_old + reduce add(cast(%p_tile : !p) * %dp : !s, 1) : !row
-    scf.yield %sum_new : !row
+    tile.yield %sum_old + reduce add(cast(%p_tile) * %dp, 1)
   }
-  tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
+  tile.store %sum, %delta[%b, %h, %m] : !row
 }
 
 // A block of keys with the queries of all heads of its group: dK and dV need no atomic additions.
@@ -94,21 +87,14 @@ tile.kernel @attention_backward_saved_probs_keys
            let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v, %do: !v_view, %p: !p_view, %delta: !row_view, %dk: !qk_view, %dv: !v_view, %scale: !acc)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %queries = tile.dim %q, 2 : !qk_view
   %group = tile.expr dim(%q, 1) / dim(%k, 1) : i32
-  %first_head = arith.muli %hk, %group : i32
-  %block_m = tile.param BLOCK_M : i32
+  %first_head = tile.expr %hk * %group
   %n = tile.expr %bn * BLOCK_N : i32
-  %no_dk = tile.constant 0 : !dk
-  %no_dv = tile.constant 0 : !dv
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-  %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
-      iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
-    %h = arith.addi %first_head, %g : i32
-    %dk_head, %dv_head = scf.for %m = %c0 to %queries step %block_m
-        iter_args(%dk_old = %dk_heads, %dv_old = %dv_heads) -> (!dk, !dv) : i32 {
+  %dk_all, %dv_all = tile.for %g in (0 to %group) iter_args(%dk_heads = 0 : !dk, %dv_heads = 0 : !dv) {
+    %h = tile.expr %first_head + %g
+    %dk_head, %dv_head = tile.for %m in (0 to dim(%q, 2)) step BLOCK_M
+        iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
       // Load P transposed.
@@ -116,16 +102,12 @@ tile.kernel @attention_backward_saved_probs_keys
       %dpt_centered = tile.expr dot(%v_tile, %do_tile transpose_b) - expand(load %delta[%b, %h, %m], 0) : !st
       %dst_rounded = tile.expr cast(%pt_tile : !dst) * %dpt_centered : !st -> !dst
       %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o_t -> !dv
-      %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
-      scf.yield %dk_new, %dv_new : !dk, !dv
+      tile.yield dot(%dst_rounded, %q_tile, %dk_old), %dv_new
     }
-    scf.yield %dk_head, %dv_head : !dk, !dv
+    tile.yield %dk_head, %dv_head
   }
-
-  %dk_rounded = tile.expr %dk_all * full(%scale) : !dk -> !k
-  %dv_rounded = tile.cast %dv_all : !dv -> !v
-  tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
-  tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
+  tile.store cast(%dk_all * full(%scale)), %dk[%b, %hk, %n, 0] : !k
+  tile.store cast(%dv_all), %dv[%b, %hk, %n, 0] : !v
 }
 
 // A block of queries with all keys: dQ needs no atomic additions.
@@ -134,24 +116,17 @@ tile.kernel @attention_backward_saved_probs_queries
            let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: !acc)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
-  %c0 = arith.constant 0 : i32
-  %keys = tile.dim %k, 2 : !qk_view
   %hk = tile.expr @key_head(%h, %q, %k) : i32
-  %block_n = tile.param BLOCK_N : i32
   %m = tile.expr %bm * BLOCK_M : i32
-  %no_dq = tile.constant 0 : !dq
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o_t
   %delta_each = tile.expr expand(load %delta[%b, %h, %m], 1) : !s
 
-  %dq_all = scf.for %n = %c0 to %keys step %block_n iter_args(%dq_old = %no_dq) -> (!dq) : i32 {
+  %dq_all = tile.for %n in (0 to dim(%k, 2)) step BLOCK_N iter_args(%dq_old = 0 : !dq) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !p
     %dp_centered = tile.expr dot(%do_tile, %v_tile transpose_b) - %delta_each : !s
-    %dq_new = tile.expr dot(cast(cast(%p_tile : !p) * %dp_centered : !s) : !p, %k_tile, %dq_old) : !dq
-    scf.yield %dq_new : !dq
+    tile.yield dot(cast(cast(%p_tile) * %dp_centered) : !p, %k_tile, %dq_old)
   }
-
-  %rounded = tile.expr %dq_all * full(%scale) : !dq -> !q
-  tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
+  tile.store cast(%dq_all * full(%scale)), %dq[%b, %h, %m, 0] : !q
 }

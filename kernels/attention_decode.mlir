@@ -56,14 +56,8 @@
 // Algorithm: PagedAttention (Kwon et al., 2023) and Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023). One launch
 // attends parts of the keys; the second merges the parts of sequences that have several. The first part has the sinks.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/batch.mlir"
-tile.link "lib/cache.mlir"
-tile.link "lib/forward.mlir"
-tile.link "lib/parts.mlir"
-tile.link "lib/quantized.mlir"
-tile.link "lib/spread.mlir"
-tile.link "lib/token_scales.mlir"
+tile.link "lib/attention.mlir", "lib/batch.mlir", "lib/cache.mlir", "lib/forward.mlir", "lib/parts.mlir",
+    "lib/quantized.mlir", "lib/spread.mlir", "lib/token_scales.mlir"
 
 // Operands of products.
 !k = !tile.tile<[BLOCK_N, DP], MT>
@@ -148,9 +142,9 @@ tile.program @attention_decode
 
 // The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
 // are too many.
-func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i32, i32, i32) {
+tile.function @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i32, i32, i32) {
   %a = tile.expr select(PACKED, 0, %b) : i32
-  %begin, %given = tile.expr @rows_of(%b, %cu_seqlens_q, %all) : i32, i32
+  %begin, %given = tile.expr @rows_of(%b, %cu_seqlens_q, %all) : i32
   tile.result %a, %begin, select(and(PACKED, %given > ROWS), 0, %given) : i32, i32, i32
 }
 
@@ -159,15 +153,13 @@ func.func private @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i
 // fewer than all, which takes no division.
 //
 // With LISTED, blocks are those of the list of key head hk, and parts begin with the first key.
-func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_cache, %block_table: !table,
-                            %seq_lens: !lengths, %leftpad: !lengths, %kv_indices: !list_view,
-                            %kv_num_blocks: !count_view, %first_keys: !lengths, %total_lens: !lengths,
-                            %window_left: i32, %most: i32, %pairs: i32)
-    -> (i32, i32, i32, i32) {
+tile.function @parts_of(%b, %hk, %queries: i32, %k_pages: !k_cache, %block_table: !table, %seq_lens, %leftpad: !lengths,
+                        %kv_indices: !list_view, %kv_num_blocks: !count_view, %first_keys, %total_lens: !lengths,
+                        %window_left, %most, %pairs: i32) -> (i32, i32, i32, i32) {
   %all_keys = tile.expr @cached_keys(%b, dim(%k_pages, 1), %block_table, %seq_lens) : i32
   %keys = tile.expr select(and(PACKED, %queries == 0), 0, %all_keys) : i32
   %block_n = tile.param BLOCK_N : i32
-  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32, i32
+  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32
   %length = arith.subi %keys, %origin : i32
   // Windows, and keys behind padding, begin at whole iterations.
   %shift = tile.expr @shift_in_whole(%b, %queries, %keys, %total_lens) : i32
@@ -186,7 +178,7 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_cache
   %blocks_behind = arith.subi %all_blocks, %first_block : i32
   %listed = tile.param LISTED : i1
   %blocks = scf.if %listed -> (i32) {
-    %list_b, %list_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32, i32
+    %list_b, %list_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32
     %given = tile.at %kv_num_blocks[%list_b, %list_h, 0] : !count_view
     %entries = tile.dim %kv_indices, 3 : !list_view
     %count = tile.expr min(max(%given, 0), %entries) : i32
@@ -200,7 +192,7 @@ func.func private @parts_of(%b: i32, %hk: i32, %queries: i32, %k_pages: !k_cache
 }
 
 // The first two indices of the list of a sequence and a key head. All share a dimension of extent 1.
-func.func private @list_of_keys(%b: i32, %hk: i32, %counts: !count_view) -> (i32, i32) {
+tile.function @list_of_keys(%b, %hk: i32, %counts: !count_view) -> (i32, i32) {
   %batches = tile.dim %counts, 0 : !count_view
   %heads = tile.dim %counts, 1 : !count_view
   tile.result @index_or_zero(%b, %batches), @index_or_zero(%hk, %heads) : i32, i32
@@ -232,7 +224,7 @@ tile.kernel @attention_decode_part
   %c0 = arith.constant 0 : i32
   %most = tile.dim %o_parts, 3 : !o_parts
   %sequences = tile.expr select(PACKED, dim(%o_parts, 0), dim(%q, 0)) : i32
-  %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%q, 2)) : i32, i32, i32
+  %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%q, 2)) : i32
   %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
   %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
@@ -248,7 +240,7 @@ tile.kernel @attention_decode_part
   %begin = tile.expr select(LISTED, 0, %begin_of_part) : i32
   %end = tile.expr select(LISTED, %keys, %end_of_part) : i32
   %list_b, %list_h, %count = scf.if %listed -> (i32, i32, i32) {
-    %own_b, %own_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32, i32
+    %own_b, %own_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32
     %entries = tile.expr min(max(%blocks - %blocks_before, 0), %each) : i32
     scf.yield %own_b, %own_h, %entries : i32, i32, i32
   } else {
@@ -257,7 +249,7 @@ tile.kernel @attention_decode_part
   %list = tile.subview %kv_indices dim 3 from %blocks_before size %count : !list_view
   %shift = tile.expr @shift_in_whole(%b, %queries, %keys, %total_lens) : i32
   %first_key = tile.expr @first_key_of(%b, %first_keys) : i32
-  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32, i32
+  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32
   %offset = tile.expr select(SHARD, %first_key, %padding) : i32
   %k = tile.paged %k_pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_cache, !table -> !k_rows
@@ -292,7 +284,7 @@ tile.kernel @attention_decode_part
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_token, %v_token = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k_pages, %block_table, %k_scales, %v_scales)
-        : !by, !by
+        : !by
     %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
     %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
     %products_own = tile.expr @products_by_token(dot(%q_own, cast(%k_stored) : !k transpose_b) : !s, %k_token) : !s
@@ -356,7 +348,7 @@ tile.kernel @attention_decode_merge
   %pairs = tile.expr select(PACKED, dim(%o_parts, 0), dim(%o, 0)) * dim(%k_pages, 2) : i32
   %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
       : i1, !merged, !merged_row
-  %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%o, 2)) : i32, i32, i32
+  %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%o, 2)) : i32
   %hk = tile.expr %h / GROUP : i32
   %keys, %first_key, %blocks, %each = tile.expr @parts_of(%b, %hk, %queries, %k_pages, %block_table, %seq_lens,
       %leftpad, %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most, %pairs) : i32, i32, i32, i32

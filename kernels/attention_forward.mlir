@@ -71,22 +71,16 @@
 // Algorithm: online softmax over blocks of keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
 // Other files replace @score_mod, @mask_mod, @weight_mod, @weight_limit and @sink: see lib/attention.mlir.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/batch.mlir"
-tile.link "lib/cache.mlir"
-tile.link "lib/forward.mlir"
-tile.link "lib/shard.mlir"
-tile.link "lib/token_scales.mlir"
+tile.link "lib/attention.mlir", "lib/batch.mlir", "lib/cache.mlir", "lib/forward.mlir", "lib/shard.mlir",
+    "lib/token_scales.mlir"
 
 !o_view = !tile.view<[?, ?, ?, DV], TO>
 !before_view = !tile.view<[?, ?, ?, DV], ACC>
 
 // Whether a query attends a key, by their positions in the whole. Padding is that of caches, which are no shards.
-func.func private @attends_among(%first_row: i32, %first_key: i32, %padding: i32, %b: i32, %h: i32, %i: i32, %j: i32,
-                                 %shift: i32, %left: i32, %right: i32) -> i1 {
-  %row = tile.expr @in_whole(%i, %first_row) : i32
-  tile.result @attends_behind(%padding, %b, %h, %row, @in_whole(%j, %first_key) : i32, %shift, %left, %right) : i1
-}
+tile.function @attends_among(%first_row, %first_key, %padding, %b, %h, %i, %j, %shift, %left, %right: i32) -> i1
+    = @attends_behind(%padding, %b, %h, @in_whole(%i, %first_row) : i32, @in_whole(%j, %first_key) : i32, %shift,
+                      %left, %right)
 
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
@@ -142,21 +136,17 @@ tile.kernel @attention_forward
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !k_cache
-
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
-  %b, %a, %q_begin, %all_own, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : i32, i32, i32, i32, i32
-  %k_begin, %keys_there = tile.expr @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens) : i32, i32
-  %queries, %keys = tile.expr @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there) : i32, i32
-  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32, i32
-  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
-  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !k_cache
-  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_cache
+  %b, %a, %q_begin, %all_own, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries) : i32
+  %k_begin, %keys_there = tile.expr @keys_of(%b, %cu_seqlens_k, %all_keys, %k, %block_table, %seq_lens) : i32
+  %queries, %keys = tile.expr @unless_few(%b, %cu_seqlens_q, %all_own, %keys_there) : i32
+  %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32
+  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED)
+  %k_part, %v_part = tile.subview %k, %v dim 2 from %k_begin size %keys when (PACKED)
   %k_cached = tile.expr @cached_rows_of_keys(%k, %b, %block_table, %keys) : !k_rows
   %v_cached = tile.expr @cached_rows_of_values(%v, %b, %block_table, %keys) : !v_rows
-  %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !o_view
-  %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
+  %o_part, %lse_part = tile.subview %o, %lse dim 2 from %q_begin size %queries when (PACKED)
   %hk = tile.expr @head_of_keys(%h, %q, %k) : i32
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
@@ -168,9 +158,8 @@ tile.kernel @attention_forward
   %scale_fp8 = tile.expr @scale_of_scores(%scale, %q_descale, %k_descale) : !acc
   %scale_all = tile.expr @scale_by_factor(%scale_fp8, %k_factors, %b, %hk) : !acc
 
-  %span = tile.param LIST_BLOCK_M : i32
   %list_head = tile.expr @head_of_list(%h, %hk, %q, %kv_num_blocks) : i32
-  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %list_head, %m, %span, %kv_num_blocks) : i32, i32, i32, i32
+  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %list_head, %m, LIST_BLOCK_M : i32, %kv_num_blocks) : i32
   // State of the online softmax before the first key.
   %before_part = tile.subview %o_before dim 2 from %q_begin size %queries : !before_view
   %sums_part = tile.subview %lse_before dim 2 from %q_begin size %queries when (PACKED) : !row_view
@@ -187,7 +176,7 @@ tile.kernel @attention_forward
       where @attends_among(%row_0, %key_0, %padding, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_by, %v_by = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k, %block_table, %k_scales, %v_scales) : !by, !by
+    %k_by, %v_by = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k, %block_table, %k_scales, %v_scales) : !by
     %k_tile = tile.expr @block_of_keys(%k_part, %k_cached, %a, %hk, %n) : !k
     %v_tile = tile.expr @block_of_values(%v_part, %v_cached, %a, %hk, %n) : !v
     %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
@@ -202,8 +191,6 @@ tile.kernel @attention_forward
   // Epilogue: normalize, and store O and LSE.
   %result_fp8 = tile.expr @descaled(@without_unit(@output_of(%sum, %acc) : !o) : !o, %v_descale) : !o
   %result = tile.expr @values_by_factor(%result_fp8, %v_factors, %b, %hk) : !o
-  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
-  tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
-  %lse_row = tile.expr @lse_of_head(%at_h, %max, %sum) : !row
-  tile.store %lse_row, %lse_part[%a, %h, %m] : !row, !row_view
+  tile.store cast(%result), %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>
+  tile.store @lse_of_head(%at_h, %max, %sum), %lse_part[%a, %h, %m] : !row
 }

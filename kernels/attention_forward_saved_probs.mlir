@@ -25,14 +25,12 @@
 // Algorithm: two passes over the keys. The first finds the maximum and the sum of each row, in blocks of keys that the
 // mask does not exclude; the second computes the scores again, and stores all of P.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/softmax.mlir"
+tile.link "lib/attention.mlir", "lib/softmax.mlir"
 
 !p_view   = !tile.view<[?, ?, ?, ?], T>
 
 // The scores in base 2 of the queries from %m on with the keys from %n on, -inf where %keep is false.
-func.func private @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc)
-    -> !s {
+tile.function @scores_of(%q_tile: !q, %k_tile: !k, %keep: !keep, %b, %h, %m, %n: i32, %scale: !acc) -> !s {
   %scales = tile.full %scale : !s
   %rows = tile.iota %m dim 0 : !pos
   %cols = tile.iota %n dim 1 : !pos

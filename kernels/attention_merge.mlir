@@ -50,8 +50,7 @@ tile.link "lib/softmax.mlir"
 !acc    = !tile.param<ACC>
 
 // The state after one more part: the maximum of LSE so far, the sum of exp(LSE - max) and that of exp(LSE - max) O.
-func.func private @with_part(%lse: !row, %o_part: !o_part, %max_old: !row, %sum_old: !row, %acc_old: !o)
-    -> (!row, !row, !o) {
+tile.function @with_part(%lse: !row, %o_part: !o_part, %max_old, %sum_old: !row, %acc_old: !o) -> (!row, !row, !o) {
   %log2e = tile.expr select(BASE2, 1, log2e) : !row
   %max = arith.maximumf %max_old, %lse : !row
   // Differences first: with a sink, a natural LSE may be too large for base 2.
@@ -68,7 +67,7 @@ func.func private @with_part(%lse: !row, %o_part: !o_part, %max_old: !row, %sum_
 }
 
 // LSE and O of part n, or -inf and zeros where there is none.
-func.func private @part(%lse_parts: !lse_parts, %o_parts: !o_parts, %m: i32, %n: i32, %h: i32) -> (!row, !o_part) {
+tile.function @part(%lse_parts: !lse_parts, %o_parts: !o_parts, %m, %n, %h: i32) -> (!row, !o_part) {
   %parts = tile.dim %lse_parts, 1 : !lse_parts
   %minus_inf = tile.constant minus_inf : !row
   %given = tile.load %lse_parts[%m, %n, %h] dims [2] : !lse_parts -> !row

@@ -35,11 +35,7 @@
 // once: the columns of both halves of the values, then the others. The scores are the sum of three products, and each
 // half of the values has a sum of its own, so that different threads may compute the two.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/cache.mlir"
-tile.link "lib/forward.mlir"
-tile.link "lib/parts.mlir"
-tile.link "lib/spread.mlir"
+tile.link "lib/attention.mlir", "lib/cache.mlir", "lib/forward.mlir", "lib/parts.mlir", "lib/spread.mlir"
 
 !o_view   = !tile.view<[?, ?, ?, DV], T>
 !k_view   = !tile.view<[?, ?, ?, D], T>
@@ -93,8 +89,8 @@ tile.program @attention_mla_decode
 
 // The keys of sequence b, how many iterations they take, and how many of these a part has. `pairs`: the tiles of all
 // sequences.
-func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most: i32,
-                                %pairs: i32) -> (i32, i32, i32) {
+tile.function @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most,
+                            %pairs: i32) -> (i32, i32, i32) {
   %keys = tile.expr @cached_keys(%b, dim(%k_pages, 1), %block_table, %seq_lens) : i32
   %block_n = tile.param BLOCK_N : i32
   %up_to_block = tile.expr %keys + param(BLOCK_N - 1) : i32
@@ -125,7 +121,7 @@ tile.kernel @attention_mla_decode_part
   %sequences = tile.dim %q, 0 : !qk_view
   %queries = tile.dim %q, 2 : !qk_view
   %pairs = tile.expr %sequences * (%queries * TILES) : i32
-  %keys, %blocks, %each = tile.expr @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs) : i32, i32, i32
+  %keys, %blocks, %each = tile.expr @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs) : i32
   // The last query attends all keys, and each one before it one key fewer.
   %not_attended = tile.expr select(param(CAUSAL == "bottom_right"), %queries - (%i + 1), 0) : i32
   %is_cut = tile.param and(SHARD, CAUSAL == "bottom_right") : i1
@@ -204,7 +200,7 @@ tile.kernel @attention_mla_decode_merge
   %pairs = tile.expr dim(%o, 0) * (dim(%o, 2) * param(ceildiv(GROUP, BLOCK_M))) : i32
   %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
       : i1, !merged, !merged_row
-  %keys, %blocks, %each = tile.expr @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs) : i32, i32, i32
+  %keys, %blocks, %each = tile.expr @mla_parts_of(%b, %k_pages, %block_table, %seq_lens, %most, %pairs) : i32
   %max, %sum, %acc = tile.expr @merge_all_parts(%are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i,
       %blocks, %each) : !columns, !columns, !columns
   %stored = tile.expr select(%blocks > %each, 1, 0) : i32

@@ -31,13 +31,8 @@
 // operands in registers, which a GPU multiplies with few heads. Lengths, page numbers and unused rows are treated as in
 // attention_decode.mlir.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/cache.mlir"
-tile.link "lib/forward.mlir"
-tile.link "lib/parts.mlir"
-tile.link "lib/quantized.mlir"
-tile.link "lib/spread.mlir"
-tile.link "lib/token_scales.mlir"
+tile.link "lib/attention.mlir", "lib/cache.mlir", "lib/forward.mlir", "lib/parts.mlir", "lib/quantized.mlir",
+    "lib/spread.mlir", "lib/token_scales.mlir"
 
 !q_view   = !tile.view<[?, ?, ?, D], T>
 !o_view   = !tile.view<[?, ?, ?, DV], T>
@@ -124,8 +119,8 @@ tile.program @attention_mla_decode_bytes
 
 // The keys of sequence b, how many iterations they take, and how many of these a part has. `pairs`: the tiles of all
 // sequences.
-func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most: i32,
-                                %pairs: i32) -> (i32, i32, i32) {
+tile.function @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table, %seq_lens: !lengths, %most,
+                            %pairs: i32) -> (i32, i32, i32) {
   %page_rows = tile.dim %k_pages, 1 : !k_view
   %keys = func.call @cached_keys(%b, %page_rows, %block_table, %seq_lens) : (i32, i32, !table, !lengths) -> i32
   %block_n = tile.param BLOCK_N : i32
@@ -133,11 +128,11 @@ func.func private @mla_parts_of(%b: i32, %k_pages: !k_view, %block_table: !table
   %up_to_block = arith.addi %keys, %last : i32
   %blocks = arith.divui %up_to_block, %block_n : i32
   %each = func.call @blocks_of_part(%blocks, %most, %pairs) : (i32, i32, i32) -> i32
-  return %keys, %blocks, %each : i32, i32, i32
+  tile.result %keys, %blocks, %each : i32, i32, i32
 }
 
 // Part of a query in the type of products, divided by a power of two.
-func.func private @q_of_products(%q: !q_part, %inverse: !row) -> !q_part_m {
+tile.function @q_of_products(%q: !q_part, %inverse: !row) -> !q_part_m {
   %is_scaled = tile.param SCALED : i1
   %result = scf.if %is_scaled -> (!q_part_m) {
     %q_acc = tile.cast %q : !q_part -> !q_part_acc
@@ -149,20 +144,20 @@ func.func private @q_of_products(%q: !q_part, %inverse: !row) -> !q_part_m {
     %cast = tile.cast %q : !q_part -> !q_part_m
     scf.yield %cast : !q_part_m
   }
-  return %result : !q_part_m
+  tile.result %result : !q_part_m
 }
 
 // The largest magnitude of part of a query.
-func.func private @largest_of(%q: !q_part) -> !row {
+tile.function @largest_of(%q: !q_part) -> !row {
   %q_acc = tile.cast %q : !q_part -> !q_part_acc
   %sizes = math.absf %q_acc : !q_part_acc
   %largest = tile.reduce max %sizes dim 1 : !q_part_acc -> !row
-  return %largest : !row
+  tile.result %largest : !row
 }
 
 // The factors of the keys from %n on of sequence b, for each quarter of the columns.
-func.func private @factors_of_spans(%n: i32, %count: i32, %b: i32, %pages: !k_view, %block_table: !table,
-                                    %k_scales: !factors) -> (!by, !by, !by, !by) {
+tile.function @factors_of_spans(%n, %count, %b: i32, %pages: !k_view, %block_table: !table,
+                                %k_scales: !factors) -> (!by, !by, !by, !by) {
   %pool = tile.dim %pages, 0 : !k_view
   %rows = tile.dim %pages, 1 : !k_view
   %slots = func.call @slots_of_keys(%n, %count, %b, %pool, %rows, %block_table)
@@ -174,7 +169,7 @@ func.func private @factors_of_spans(%n: i32, %count: i32, %b: i32, %pages: !k_vi
   %by_1 = tile.gather %k_scales[0, %at_1] dims [0] along 0 at %slots : !factors, !keys -> !by
   %by_2 = tile.gather %k_scales[0, %at_2] dims [0] along 0 at %slots : !factors, !keys -> !by
   %by_3 = tile.gather %k_scales[0, %at_3] dims [0] along 0 at %slots : !factors, !keys -> !by
-  return %by_0, %by_1, %by_2, %by_3 : !by, !by, !by, !by
+  tile.result %by_0, %by_1, %by_2, %by_3 : !by, !by, !by, !by
 }
 
 // A part of the keys, for one query of some heads. The only part of a sequence is its result. Each quarter of the

@@ -44,35 +44,30 @@ tile.link "lib/attention.mlir"
 
 !v = !tile.tile<[BLOCK_N, BLOCK_V], T>
 !o = !tile.tile<[BLOCK_M, BLOCK_V], ACC>
+!o_t = !tile.tile<[BLOCK_M, BLOCK_V], T>
 
 // x, or 0 where x is -inf: the maximum of a row that has no key so far.
-func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  tile.result select(%x == minus_inf, 0, %x) : !acc
-}
+tile.function @zero_if_minus_inf(%x: !acc) -> !acc = select(%x == minus_inf, 0, %x)
 
 // weight / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
-func.func private @quotient_or_zero(%x: !acc, %weight: !acc) -> !acc {
-  tile.result select(%x == 0, 0, %weight / %x) : !acc
-}
+tile.function @quotient_or_zero(%x, %weight: !acc) -> !acc = select(%x == 0, 0, %weight / %x)
 
 // The logarithm of the sum of a row, whose maximum is in base 2.
-func.func private @log_sum(%max: !acc, %sum: !acc) -> !acc {
-  tile.result %max * ln2 + log(%sum) : !acc
-}
+tile.function @log_sum(%max, %sum: !acc) -> !acc = %max * ln2 + log(%sum)
 
 // From products of a block of keys, and factors of these: the new maximum, sum, and sum of P V of one softmax.
-func.func private @softmax_round(%s: !s, %factors: !s, %keep: !keep, %masked_out: !s, %v_tile: !v, %max_old: !row,
-                                 %sum_old: !row, %acc_old: !o) -> (!row, !row, !o) {
+tile.function @softmax_round(%s, %factors: !s, %keep: !keep, %masked_out: !s, %v_tile: !v, %max_old, %sum_old: !row,
+                             %acc_old: !o) -> (!row, !row, !o) {
   %x = tile.expr select(%keep, %s * %factors, %masked_out) fastmath<reassoc, contract> : !s
   %max_new = tile.expr max(%max_old, reduce max(%x, 1)) : !row
   %max_safe = tile.expr map @zero_if_minus_inf(%max_new) : !row
-  %below = tile.expr %x - expand(%max_safe, 1) fastmath<contract> : !s
+  %below = tile.expr %x - expand(%max_safe, 1) fastmath<contract>
   %p = math.exp2 %below : !s
-  %rescale = tile.expr exp2(%max_old - %max_safe) : !row
-  %sum_block = tile.reduce add %p dim 1 : !s -> !row
-  %sum_new = tile.expr %sum_old * %rescale + %sum_block : !row
-  %acc_kept = tile.expr %acc_old * expand(%rescale, 1) : !o
-  tile.result %max_new, %sum_new, dot(cast(%p) : !p, %v_tile, %acc_kept) : !row, !row, !o
+  %rescale = tile.expr exp2(%max_old - %max_safe)
+  %sum_block = tile.reduce add %p dim 1 : !s
+  %sum_new = tile.expr %sum_old * %rescale + %sum_block
+  %acc_kept = tile.expr %acc_old * expand(%rescale, 1)
+  tile.result %max_new, %sum_new, dot(cast(%p) : !p, %v_tile, %acc_kept)
 }
 
 tile.kernel @differential_attention
@@ -92,30 +87,20 @@ tile.kernel @differential_attention
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q1, 2 : !qk_view
   %keys = tile.dim %k1, 2 : !qk_view
-  %q_heads = tile.dim %q1, 1 : !qk_view
-  %k_heads = tile.dim %k1, 1 : !qk_view
-
   %c = tile.expr %bv * BLOCK_V : i32
 
   // The first query of this instance, and the key head that it reads. Under a causal mask, the last queries attend the
-  // most keys; their instances come first to balance the load. Divisors are at least 1, even if there are no heads.
+  // most keys; their instances come first to balance the load.
   %m = tile.expr select(param(CAUSAL == "none"), %bm, ceildiv(%queries, BLOCK_M) - 1 - %bm) * BLOCK_M : i32
-  %hk = tile.expr %h / max(%q_heads / max(%k_heads, 1), 1) : i32
-
+  %hk = tile.expr @key_head(%h, %q1, %k1) : i32
   // The key on the diagonal of the first query.
   %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
-
   // Scores are in base 2: one factor combines scale and log2(e).
   %factors = tile.expr full(%scale * log2e) : !s
-
-  %zero = arith.constant 0.0 : !acc
-  %one = arith.constant 1.0 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !s
-  %no_max = tile.full %minus_inf : !row
-  %no_sum = tile.full %zero : !row
-  %no_o = tile.full %zero : !o
-
+  %masked_out = tile.constant minus_inf : !s
+  %no_max = tile.constant minus_inf : !row
+  %no_sum = tile.constant 0 : !row
+  %no_o = tile.constant 0 : !o
   %q1_tile = tile.load %q1[%b, %h, %m, 0] : !qk_view -> !q
   %q2_tile = tile.load %q2[%b, %h, %m, 0] : !qk_view -> !q
 
@@ -130,7 +115,6 @@ tile.kernel @differential_attention
     %s1 = tile.expr dot(%q1_tile, load %k1[%b, %hk, %n, 0] : !k transpose_b) : !s
     %s2 = tile.expr dot(%q2_tile, load %k2[%b, %hk, %n, 0] : !k transpose_b) : !s
     %v_tile = tile.load %v[%b, %hk, %n, %c] : !v_view -> !v
-
     %max1_new, %sum1_new, %acc1_new = tile.expr
         @softmax_round(%s1, %factors, %keep, %masked_out, %v_tile, %max1_old, %sum1_old, %acc1_old) : !row, !row, !o
     %max2_new, %sum2_new, %acc2_new = tile.expr
@@ -139,26 +123,16 @@ tile.kernel @differential_attention
   }
 
   %lambda_acc = tile.expr cast(%lambda[%h]) : !acc
-  %share1 = tile.expr map @quotient_or_zero(%sum1, %one) : !row
+  %share1 = tile.expr map @quotient_or_zero(%sum1, 1 : !acc) : !row
   %share2 = tile.expr map @quotient_or_zero(%sum2, %lambda_acc) : !row
-  %share1_each = tile.expand %share1 dim 1 : !row -> !o
-  %o_tile = tile.expr %acc1 * %share1_each - %acc2 * expand(%share2, 1) : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
-  tile.store %o_tile, %o[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !v_view
-
-  %saves = tile.param SAVE : i1
-  scf.if %saves {
-    %inverse2 = tile.expr map @quotient_or_zero(%sum2, %one) : !row
-    %saved_tile = tile.expr %acc2 * expand(%inverse2, 1) : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
-    tile.store %saved_tile, %o2[%b, %h, %m, %c] : !tile.tile<[BLOCK_M, BLOCK_V], T>, !v_view
+  tile.store cast(%acc1 * expand(%share1, 1) - %acc2 * expand(%share2, 1)), %o[%b, %h, %m, %c] : !o_t
+  tile.if SAVE {
+    %inverse2 = tile.expr map @quotient_or_zero(%sum2, 1 : !acc) : !row
+    tile.store cast(%acc2 * expand(%inverse2, 1)), %o2[%b, %h, %m, %c] : !o_t
     // One of the instances that share these queries.
-    %is_first = tile.expr %bv == 0 : i32
-    scf.if %is_first {
-      %lse1 = tile.expr map @log_sum(%max1, %sum1) : !row
-      %lse2 = tile.expr map @log_sum(%max2, %sum2) : !row
-      %h1 = arith.addi %h, %h : i32
-      %h2 = tile.expr %h1 + 1 : i32
-      tile.store %lse1, %lse[%b, %h1, %m] : !row, !row_view
-      tile.store %lse2, %lse[%b, %h2, %m] : !row, !row_view
+    tile.if %bv == 0 {
+      tile.store map @log_sum(%max1, %sum1), %lse[%b, 2 * %h, %m] : !row
+      tile.store map @log_sum(%max2, %sum2), %lse[%b, 2 * %h + 1, %m] : !row
     }
   }
 }

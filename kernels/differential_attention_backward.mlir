@@ -17,8 +17,7 @@
 // lambda * O2, which are rounded; it is as exact as of O1 if lambda is between 0 and 1. Both softmaxes have instances
 // of their own: five products each, ten in all, where one loop over both would have eight.
 
-tile.link "lib/pairs.mlir"
-tile.link "lib/softmax.mlir"
+tile.link "lib/pairs.mlir", "lib/softmax.mlir"
 
 tile.capture @lambda : !tile.view<[?], f32> require(2 * dim(lambda, 0) == dim(q, 1))
 
@@ -30,35 +29,32 @@ tile.program @differential_attention_backward
     (%q, %k: !qk_view, %v, %o, %o2: !v_view, %lse: !row_view, %do: !v_view, %dq, %dk: !qk_view, %dv: !v_view,
      %scale: !acc, %window_left, %window_right: i32 = -1) {
   %parts = tile.workspace [dim(k, 0), dim(k, 1), dim(k, 2), DV] : !v_view
-  tile.call @pairs(other_o = %o2, dv = %parts) with (MAPS = 2, ROWS = true) : !v_view, !v_view
-  tile.call @sum_of_parts(parts = %parts) with (MAPS = 2) : !v_view
+  tile.call @pairs(other_o = %o2, dv = %parts) with (MAPS = 2, ROWS = true)
+  tile.call @sum_of_parts(parts = %parts) with (MAPS = 2)
 }
 
-func.func private @lambda_of(%h: i32) -> !acc {
-  tile.result cast(@lambda[%h] : f32) : !acc
-}
+tile.function @lambda_of(%h: i32) -> !acc = cast(@lambda[%h] : f32)
 
 // LSE in base 2 and delta of one softmax. O1 = O + lambda * O2
-func.func private @row_values(%do: !sum_v, %o: !sum_v, %o2: !sum_v, %lse: !own_row, %dlse: !own_row, %h: i32,
-                              %x: i32) -> (!own_row, !own_row) {
-  %terms = arith.mulf %do, %o : !sum_v
-  %terms2 = arith.mulf %do, %o2 : !sum_v
-  %sum = tile.reduce add %terms dim 1 : !sum_v -> !own_row
-  %delta2 = tile.reduce add %terms2 dim 1 : !sum_v -> !own_row
+tile.function @row_values(%do, %o, %o2: !sum_v, %lse, %dlse: !own_row, %h, %x: i32) -> (!own_row, !own_row) {
+  %terms = tile.expr %do * %o
+  %terms2 = tile.expr %do * %o2
+  %sum = tile.reduce add %terms dim 1 : !sum_v
+  %delta2 = tile.reduce add %terms2 dim 1 : !sum_v
   %lambda = tile.expr @lambda_of(%h) : !acc
-  %is_first = tile.expr %x == 0 : i32
-  %delta = tile.expr select(%is_first, %sum + full(%lambda) * %delta2, %delta2) : !own_row
+  %is_first = tile.expr %x == 0
+  %delta = tile.expr select(%is_first, %sum + full(%lambda) * %delta2, %delta2)
   %d_lambda = tile.expr select(%is_first, 0, neg(%delta2)) : !own_row
   tile.add_gradients @lambda_of(%h) seed %d_lambda : !own_row exact when (DETERMINISTIC) : (i32)
   tile.result map @base2_or_zero(%lse), %delta : !own_row, !own_row
 }
 
 // P of one softmax, times 1 or -lambda.
-func.func private @pair_weights(%s: !pair, %base2: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
+tile.function @pair_weights(%s, %base2, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+                            %scale: !acc) -> (!weight, !held) {
   %scales = tile.expr full(%scale * log2e) : !pair
   %shares = tile.expr full(select(%x == 0, 1, neg(cast(@lambda[%h] : f32)))) : !pair
-  %scores = arith.mulf %s, %scales fastmath<reassoc, contract> : !pair
+  %scores = tile.expr %s * %scales fastmath<reassoc, contract>
   %kept = tile.expr select(%keep, %scores - %base2, minus_inf) fastmath<contract> : !pair
   %weights = tile.expr exp2(%kept) * %shares : !pair
   tile.result cast(%weights), cast(%weights) : !weight, !held

@@ -45,9 +45,9 @@
 !row_f32 = !tile.tile<[BLOCK_N], f32>
 
 // The products of two parts of K, as one.
-func.func private @add_parts(%a: !c, %b: !c) -> !c {
+tile.function @add_parts(%a, %b: !c) -> !c {
   %sum = arith.addf %a, %b : !c
-  return %sum : !c
+  tile.result %sum : !c
 }
 
 tile.kernel @int4_matmul

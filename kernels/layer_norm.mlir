@@ -40,18 +40,14 @@ tile.kernel @layer_norm
      %mean, %rstd: optional !tile.view<[?], ACC>, %eps: f32)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
   %m = tile.expr %bm * BLOCK_M : i32
-  %n = tile.param N : i32
-  %c0 = arith.constant 0 : i32
-
-  %lengths = tile.expr full(cast(%n)) : !row
+  %lengths = tile.expr full(cast(N : i32)) : !row
   %x_acc = tile.expr cast(load %x[%m, 0] : !x) : !s
   %mean_row = tile.expr reduce add(%x_acc, 1) / %lengths : !row
   %mean_each = tile.expand %mean_row dim 1 : !row -> !s
 
   // The padding of x is zero, not the mean. Exclude it from the variance.
-  %zeros = tile.expr full(0.0) : !s
-  %inside = tile.expr iota(%c0, 1) < full(N) : !tile.tile<[BLOCK_M, NP], i32>
-  %centered = tile.expr select(%inside, %x_acc - %mean_each, %zeros) : !s
+  %inside = tile.expr iota(0, 1) < full(N) : !tile.tile<[BLOCK_M, NP], i32>
+  %centered = tile.expr select(%inside, %x_acc - %mean_each, 0)
 
   %rstd_row = tile.expr rsqrt(reduce add(%centered * %centered, 1) / %lengths + full(cast(%eps))) : !row
   %normal = tile.expr %centered * expand(%rstd_row, 1) : !s
@@ -64,9 +60,7 @@ tile.kernel @layer_norm
   %bias_acc = tile.cast %bias_tile : !gain -> !tile.tile<[NP], ACC>
   %weight_each = tile.expand %weight_acc dim 0 : !tile.tile<[NP], ACC> -> !s
   %bias_each = tile.expand %bias_acc dim 0 : !tile.tile<[NP], ACC> -> !s
-
-  %y_tile = tile.expr %normal * %weight_each + %bias_each : !s -> !x
-  tile.store %y_tile, %y[%m, 0] : !x, !tile.view<[?, N], T>
-  tile.store %mean_row, %mean[%m] : !row, !tile.view<[?], ACC>
-  tile.store %rstd_row, %rstd[%m] : !row, !tile.view<[?], ACC>
+  tile.store cast(%normal * %weight_each + %bias_each), %y[%m, 0] : !x
+  tile.store %mean_row, %mean[%m] : !row
+  tile.store %rstd_row, %rstd[%m] : !row
 }

@@ -43,6 +43,8 @@
 // Algorithm: the chunkwise form of linear attention (Katharopoulos et al., Transformers are RNNs, 2020; Yang et al.,
 // Gated linear attention transformers with hardware-efficient training, 2023).
 
+!k_view = !tile.view<[?, ?, ?, D], T>
+!v_view = !tile.view<[?, ?, ?, DV], T>
 !k     = !tile.tile<[BLOCK_N, DP], T>
 !v     = !tile.tile<[BLOCK_N, BLOCK_V], T>
 !p     = !tile.tile<[BLOCK_N, BLOCK_N], T>
@@ -58,36 +60,23 @@ tile.kernel @linear_attention
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, same_dims(k, q, 0, 1, 2), same_dims(v, q, 0, 1, 2), same_dims(o, q, 0, 1, 2),
             same_dims(state_in, q, 0, 1), same_dims(state_out, q, 0, 1), finite(scale))
-    (%q, %k: !tile.view<[?, ?, ?, D], T>, %v, %o: !tile.view<[?, ?, ?, DV], T>,
-     %state_in, %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: !acc)
+    (%q, %k: !k_view, %v, %o: !v_view, %state_in, %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: !acc)
     grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(q, 1), %b = dim(q, 0)) {
-  %c0 = arith.constant 0 : i32
-  %block_n = tile.param BLOCK_N : i32
   %c = tile.expr %bv * BLOCK_V : i32
-  %rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>
-
-  %nothing = tile.expr full(0.0) : !s
   %scales = tile.full %scale : !o
 
   // The causal mask within a chunk is the same for all chunks.
-  %i = tile.iota %c0 dim 0 : !pos
-  %j = tile.iota %c0 dim 1 : !pos
-  %keep = arith.cmpi sle, %j, %i : !pos
+  %keep = tile.expr iota(0, 1) <= iota(0, 0) : !pos
 
-  %first = tile.load %state_in[%b, %h, 0, %c] : !tile.view<[?, ?, D, DV], ACC> -> !state
-  %last = scf.for %n = %c0 to %rows step %block_n iter_args(%state = %first) -> (!state) : i32 {
-    %q_tile = tile.load %q[%b, %h, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
-    %k_tile = tile.load %k[%b, %h, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
-    %v_tile = tile.load %v[%b, %h, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
-
-    %p = tile.expr select(%keep, dot(%q_tile, %k_tile transpose_b), %nothing) : !s -> !p
-
+  %last = tile.for %n in (0 to dim(%q, 2)) step BLOCK_N iter_args(%state = load %state_in[%b, %h, 0, %c] : !state) {
+    %q_tile = tile.load %q[%b, %h, %n, 0] : !k_view -> !k
+    %k_tile = tile.load %k[%b, %h, %n, 0] : !k_view -> !k
+    %v_tile = tile.load %v[%b, %h, %n, %c] : !v_view -> !v
+    %p = tile.expr select(%keep, dot(%q_tile, %k_tile transpose_b), 0) : !s -> !p
     %sum = tile.expr dot(%p, %v_tile, dot(%q_tile, cast(%state) : !tile.tile<[DP, BLOCK_V], T>) : !o) : !o
     %state_new = tile.dot %k_tile, %v_tile, %state transpose_a : !k, !v -> !state
-
-    %o_tile = tile.expr %sum * %scales : !o -> !v
-    tile.store %o_tile, %o[%b, %h, %n, %c] : !v, !tile.view<[?, ?, ?, DV], T>
-    scf.yield %state_new : !state
+    tile.store cast(%sum * %scales), %o[%b, %h, %n, %c] : !v
+    tile.yield %state_new
   }
-  tile.store %last, %state_out[%b, %h, 0, %c] : !state, !tile.view<[?, ?, D, DV], ACC>
+  tile.store %last, %state_out[%b, %h, 0, %c] : !state
 }

@@ -32,10 +32,7 @@ tile.link "lib/activation.mlir"
 !acc = !tile.param<ACC>
 
 // The products of two parts of K, as one.
-func.func private @add_parts(%a: !c, %b: !c) -> !c {
-  %sum = arith.addf %a, %b : !c
-  return %sum : !c
-}
+tile.function @add_parts(%a, %b: !c) -> !c = %a + %b
 
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
@@ -44,20 +41,13 @@ tile.kernel @matmul
     require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1), dim(bias, 0) == dim(b, 1))
     (%a, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>, %c: !tile.view<[?, ?], TC>, %alpha: f32)
     grid(%bn = ceildiv(dim(c, 1), BLOCK_N), %bm = ceildiv(dim(c, 0), BLOCK_M)) {
-  %c0 = arith.constant 0 : i32
-  %block_k = tile.param BLOCK_K : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %n = tile.expr %bn * BLOCK_N : i32
-  %depth = tile.dim %a, 1 : !tile.view<[?, ?], T>
-
-  %no_sum = tile.expr full(0.0) : !c
   // The last iteration may extend beyond K, where both operands read as zero.
-  %sum = scf.for %k = %c0 to %depth step %block_k iter_args(%sum_old = %no_sum) -> (!c) : i32 {
-    %sum_new = tile.expr dot(load %a[%m, %k] : !a, load %b[%k, %n] : !b, %sum_old) : !c
-    scf.yield %sum_new : !c
+  %sum = tile.for %k in (0 to dim(%a, 1)) step BLOCK_K iter_args(%sum_old = 0 : !c) {
+    tile.yield dot(load %a[%m, %k] : !a, load %b[%k, %n] : !b, %sum_old)
   } {tile.combine = @add_parts}
 
   %biased = tile.expr %sum * full(cast(%alpha)) + expand(cast(load %bias[%n] : !tile.tile<[BLOCK_N], TC>), 0) : !c
-  %rounded = tile.expr cast(map @activation(%biased) : !c) : !tile.tile<[BLOCK_M, BLOCK_N], TC>
-  tile.store %rounded, %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], TC>, !tile.view<[?, ?], TC>
+  tile.store cast(map @activation(%biased) : !c), %c[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], TC>
 }

@@ -23,6 +23,7 @@ tile.link "lib/softmax.mlir"
 
 !x   = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
@@ -32,48 +33,28 @@ tile.kernel @row_softmax
     require(same_dims(y, x, 0, 1), finite(scale))
     (%x, %y: !tile.view<[?, ?], T>, %scale: !acc)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
-  %c0 = arith.constant 0 : i32
-  %block_n = tile.param BLOCK_N : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %columns = tile.dim %x, 1 : !tile.view<[?, ?], T>
-
   %scales = tile.expr full(%scale * log2e) : !s
-  %zero = arith.constant 0.0 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %no_max = tile.expr full(@lowest()) : !row
-  %no_sum = tile.full %zero : !row
-  %beyond = tile.full %minus_inf : !s
-  %limit = tile.full %columns : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+  %limit = tile.full %columns : !pos
 
-  %max, %sum = scf.for %n = %c0 to %columns step %block_n
-      iter_args(%max_old = %no_max, %sum_old = %no_sum) -> (!row, !row) : i32 {
-    %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
-    %x_acc = tile.cast %x_tile : !x -> !s
-    %scaled = arith.mulf %x_acc, %scales : !s
+  %max, %sum = tile.for %n in (0 to %columns) step BLOCK_N
+      iter_args(%max_old = full(@lowest()) : !row, %sum_old = 0 : !row) {
+    %scaled = tile.expr cast(load %x[%m, %n] : !x) * %scales
     // Set columns beyond the row to -inf only after scaling: the scale may be negative or zero.
-    %position = tile.iota %n dim 1 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
-    %inside = arith.cmpi slt, %position, %limit : !tile.tile<[BLOCK_M, BLOCK_N], i32>
-    %base2 = tile.select %inside, %scaled, %beyond : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
-
-    %max_new = tile.expr max(%max_old, reduce max(%base2, 1)) : !row
-    %max_each = tile.expand %max_new dim 1 : !row -> !s
-    %below = arith.subf %base2, %max_each : !s
-    %p = math.exp2 %below : !s
-    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %inside = tile.expr iota(%n, 1) < %limit : !pos
+    %base2 = tile.expr select(%inside, %scaled, minus_inf)
+    %max_new = tile.expr max(%max_old, reduce max(%base2, 1))
+    %p = tile.expr exp2(%base2 - expand(%max_new, 1))
     // Rescale the sum from the old maximum to the new one, by 2^(old - new).
-    %sum_new = tile.expr %sum_old * exp2(%max_old - %max_new) + %sum_block : !row
-    scf.yield %max_new, %sum_new : !row, !row
+    %sum_block = tile.reduce add %p dim 1 : !s
+    tile.yield %max_new, %sum_old * exp2(%max_old - %max_new) + %sum_block
   }
 
   %max_each = tile.expand %max dim 1 : !row -> !s
   %inverse_each = tile.expr expand(map @reciprocal_or_zero(%sum), 1) : !s
-  scf.for %n = %c0 to %columns step %block_n : i32 {
-    %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
-    %x_acc = tile.cast %x_tile : !x -> !s
-    %base2 = arith.mulf %x_acc, %scales : !s
-    %below = arith.subf %base2, %max_each : !s
-    %p = math.exp2 %below : !s
-    %y_tile = tile.expr %p * %inverse_each : !s -> !x
-    tile.store %y_tile, %y[%m, %n] : !x, !tile.view<[?, ?], T>
+  tile.for %n in (0 to %columns) step BLOCK_N {
+    %p = tile.expr exp2(cast(load %x[%m, %n] : !x) * %scales - %max_each)
+    tile.store cast(%p * %inverse_each), %y[%m, %n] : !x
   }
 }

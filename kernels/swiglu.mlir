@@ -42,34 +42,21 @@ tile.kernel @swiglu
             select(TRANSPOSED, dim(w_gate, 0), dim(w_gate, 1)) == dim(y, 1), same_dims(w_up, w_gate, 0, 1))
     (%x, %w_gate, %w_up, %y: !view)
     grid(%bn = ceildiv(dim(y, 1), BLOCK_N), %bm = ceildiv(dim(y, 0), BLOCK_M)) {
-  %c0 = arith.constant 0 : i32
-  %block_k = tile.param BLOCK_K : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %n = tile.expr %bn * BLOCK_N : i32
-  %depth = tile.dim %x, 1 : !view
-  %transposed = tile.param TRANSPOSED : i1
-
-  %no_sum = tile.expr full(0.0) : !y
   // The last iteration may extend beyond K, where all operands read as zero.
-  %gate, %up = scf.for %k = %c0 to %depth step %block_k
-      iter_args(%gate_old = %no_sum, %up_old = %no_sum) -> (!y, !y) : i32 {
+  %gate, %up = tile.for %k in (0 to dim(%x, 1)) step BLOCK_K iter_args(%gate_old = 0 : !y, %up_old = 0 : !y) {
     %x_tile = tile.load %x[%m, %k] : !view -> !x
-    %gate_new, %up_new = scf.if %transposed -> (!y, !y) {
+    %gate_new, %up_new = tile.if TRANSPOSED -> (!y, !y) {
       %gate_tile = tile.load %w_gate[%n, %k] : !view -> !w_t
       %up_tile = tile.load %w_up[%n, %k] : !view -> !w_t
-      %gate_sum = tile.dot %x_tile, %gate_tile, %gate_old transpose_b : !x, !w_t -> !y
-      %up_sum = tile.dot %x_tile, %up_tile, %up_old transpose_b : !x, !w_t -> !y
-      scf.yield %gate_sum, %up_sum : !y, !y
+      tile.yield dot(%x_tile, %gate_tile, %gate_old transpose_b), dot(%x_tile, %up_tile, %up_old transpose_b)
     } else {
       %gate_tile = tile.load %w_gate[%k, %n] : !view -> !w
       %up_tile = tile.load %w_up[%k, %n] : !view -> !w
-      %gate_sum = tile.dot %x_tile, %gate_tile, %gate_old : !x, !w -> !y
-      %up_sum = tile.dot %x_tile, %up_tile, %up_old : !x, !w -> !y
-      scf.yield %gate_sum, %up_sum : !y, !y
+      tile.yield dot(%x_tile, %gate_tile, %gate_old), dot(%x_tile, %up_tile, %up_old)
     }
-    scf.yield %gate_new, %up_new : !y, !y
+    tile.yield %gate_new, %up_new
   }
-
-  %rounded = tile.expr map @activation(%gate) * %up : !y -> !tile.tile<[BLOCK_M, BLOCK_N], T>
-  tile.store %rounded, %y[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
+  tile.store cast(map @activation(%gate) * %up : !y), %y[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>
 }

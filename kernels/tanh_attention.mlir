@@ -26,8 +26,7 @@
 //
 // W is rounded to T before the product with V; all other values have the type ACC. Runs are bit-identical.
 
-tile.link "lib/attention.mlir"
-tile.link "lib/weights.mlir"
+tile.link "lib/attention.mlir", "lib/weights.mlir"
 
 tile.kernel @tanh_attention
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -56,9 +55,7 @@ tile.kernel @tanh_attention
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %scaled = tile.expr dot(%q_tile, %k_tile transpose_b) * %scales fastmath<reassoc, contract> : !s
-    %new = tile.expr dot(cast(select(%keep, map @weight(%scaled), 0) : !s) : !p, %v_tile, %old) : !o
-    tile.yield %new : !o
+    tile.yield dot(cast(select(%keep, map @weight(%scaled), 0) : !s) : !p, %v_tile, %old)
   }
-  %o_tile = tile.cast %sum : !o -> !tile.tile<[BLOCK_M, DVP], T>
-  tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
+  tile.store cast(%sum), %o[%b, %h, %m, 0] : !o_t
 }

@@ -13,8 +13,7 @@
 // attention_backward.mlir, and what lib/pairs.mlir adds. W, its derivative and dS are rounded to T; all other values
 // have the type ACC.
 
-tile.link "lib/pairs.mlir"
-tile.link "lib/weights.mlir"
+tile.link "lib/pairs.mlir", "lib/weights.mlir"
 
 tile.program @tanh_attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -25,8 +24,8 @@ tile.program @tanh_attention_backward
   tile.call @pairs() with (MAPS = 1, ROWS = false)
 }
 
-func.func private @pair_weights(%s: !pair, %row: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
-                                %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
+tile.function @pair_weights(%s, %row, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+                            %scale: !acc) -> (!weight, !held) {
   %one = tile.constant 1.0 : !pair
   %scaled = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
   %w = tile.expr select(%keep, map @weight(%scaled), 0) : !pair -> !weight

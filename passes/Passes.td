@@ -35,8 +35,9 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     If a constraint or default contains `replaced("f")`, the attribute `tile.replaced` of the module lists which of
     these functions were replaced.
 
-    Then what authors may write shorter becomes what it stands for: each `tile.expr` the operations of its formula, a
-    `tile.subview` with a condition a choice of views, and arguments that a launch passes by name arguments by position.
+    Then what authors may write shorter becomes what it stands for: each `tile.expr` and each statement with formulas
+    (`tile.if`, `tile.for`, `tile.yield`, `tile.store`) the operations of these, a `tile.subview` of several views one
+    of each, one with a condition a choice of views, and arguments that a launch passes by name those by position.
 
     Finally the pass checks what linking can break: functions must not be recursive, and every function that is used
     must have a body.

@@ -31,7 +31,8 @@ which lists them, or else of one that it links: [types.mlir](#typesmlir), or [pa
 backwards.
 """
 ALIAS = re.compile(r"^(!\w+)\s*=\s*(.*)$")
-DEFINITION = re.compile(r"^(func\.func private|tile\.kernel|tile\.program)\s+(@\w+)")
+DEFINITION = re.compile(r"^(func\.func private|tile\.function|tile\.kernel|tile\.program)\s+(@\w+)")
+FORMULA = re.compile(r"(?<!tile\.replaceable) = ")
 PARAMETER = re.compile(r"\b[A-Z][A-Z0-9_]*\b")
 OWN = re.compile(r"(?<!= )\b((?:[A-Z][A-Z0-9_]*, )*[A-Z][A-Z0-9_]*):")
 REPLACEABLE = re.compile(r"\battributes \{tile\.replaceable(?: = \"(\w+)\")?\}")
@@ -44,12 +45,12 @@ class Function:
         self.kind, self.name, self.description = kind, name, description
         found = REPLACEABLE.search(signature)
         self.replaceable = found and (found[1] or "")
-        self.signature = " ".join(REPLACEABLE.sub("", signature).split()).removeprefix("func.func private ").replace("( ", "(")
+        self.signature = " ".join(REPLACEABLE.sub("", signature).split()).removeprefix("func.func private ").removeprefix("tile.function ").replace("( ", "(")
         code = re.sub(r'"[^"]*"', "", signature + body)
         self.calls = set(re.findall(r"@\w+", code)) - {name}
         self.types = set(re.findall(r"!\w+\b(?!\.)", code))
         self.parameters = set(PARAMETER.findall(code))
-        names = OWN.findall(signature) if kind != "func.func private" else []
+        names = OWN.findall(signature) if kind in ("tile.kernel", "tile.program") else []
         self.own = {name for group in names for name in group.split(", ")}
 
 
@@ -75,7 +76,10 @@ class File:
             elif alias := ALIAS.match(line):
                 self.aliases[alias[1]] = alias[2]
             elif line.startswith("tile.link"):
-                self.links.append(line.split('"')[1])
+                while line.endswith(","):
+                    number += 1
+                    line += lines[number]
+                self.links += line.split('"')[1::2]
             elif found := DEFINITION.match(line):
                 number = self.add(lines, number, found, " ".join(comment))
             if not line.startswith("//"):
@@ -85,14 +89,16 @@ class File:
     def add(self, lines, number, found, description):
         """Adds the definition that begins at a line; returns the number of its last line."""
         signature = lines[number]
-        while not signature.endswith("{") and found[1] != "func.func private" or \
-                found[1] == "func.func private" and (signature.count("(") > signature.count(")") or
-                                                     not lines[number].endswith("{") and lines[number + 1].startswith("  ")):
+        while not signature.endswith("{") and lines[number + 1].startswith("  "):
             number += 1
             signature += " " + lines[number].strip()
-        if not signature.endswith("{"):
+        if found[1] == "func.func private" and not signature.endswith("{"):
             return number  # a declaration
         body = []
+        if not signature.endswith("{"):
+            signature, formula = FORMULA.split(signature, 1)
+            self.functions.append(Function(found[1], found[2], signature, formula, description))
+            return number
         while lines[number] != "}":
             number += 1
             body.append(lines[number].split("//")[0])

@@ -14,9 +14,16 @@
 using namespace mlir;
 using namespace tilewright::tile;
 
-/// The type of a value that is defined above.
-static FailureOr<Type> findType(OpAsmParser &parser,
-                                const OpAsmParser::UnresolvedOperand &operand) {
+namespace tilewright::tile::formula {
+
+FailureOr<Type> findType(OpAsmParser &parser, const OpAsmParser::UnresolvedOperand &operand,
+                         const Locals *locals) {
+  if (locals) {
+    if (Value value = locals->lookup(operand.name))
+      return value.getType();
+    return parser.emitError(operand.location)
+           << "'" << operand.name << "' must be an argument of the function";
+  }
   // MLIR's parser has the type, but tells it only to those that expect another one.
   Type asked = NoneType::get(parser.getContext()), found;
   std::string error;
@@ -39,8 +46,6 @@ static FailureOr<Type> findType(OpAsmParser &parser,
     return parser.emitError(operand.location, error);
   return found;
 }
-
-namespace tilewright::tile::formula {
 
 bool isCondition(const Node &node) {
   if (node.kind == Node::Typed)
@@ -65,10 +70,10 @@ static Type dropDim(Type type, int64_t dim) {
   return makeTile(type.getContext(), dims, getElementType(type), !isa<RankedTensorType>(type));
 }
 
-FailureOr<Type> inferType(OpAsmParser &parser, const Node &node) {
+FailureOr<Type> inferType(OpAsmParser &parser, const Node &node, const Locals *locals) {
   switch (node.kind) {
   case Node::Operand:
-    return findType(parser, node.operand);
+    return findType(parser, node.operand, locals);
   case Node::Extent:
     return Type(IntegerType::get(parser.getContext(), 32));
   case Node::Typed: {
@@ -77,15 +82,15 @@ FailureOr<Type> inferType(OpAsmParser &parser, const Node &node) {
   case Node::Element: {
     if (node.symbol)
       return Type();
-    FailureOr<Type> view = findType(parser, node.operand);
+    FailureOr<Type> view = findType(parser, node.operand, locals);
     return succeeded(view) && isa<ViewType>(*view) ? FailureOr<Type>(getElementType(*view)) : view;
   }
   case Node::Reduce: {
-    FailureOr<Type> source = inferType(parser, *node.operands[0]);
+    FailureOr<Type> source = inferType(parser, *node.operands[0], locals);
     return succeeded(source) ? FailureOr<Type>(dropDim(*source, node.dim)) : source;
   }
   case Node::Dot:
-    return node.operands.size() == 3 ? inferType(parser, *node.operands[2]) : Type();
+    return node.operands.size() == 3 ? inferType(parser, *node.operands[2], locals) : Type();
   case Node::Number:
   case Node::Param:
   case Node::Load:
@@ -101,7 +106,7 @@ FailureOr<Type> inferType(OpAsmParser &parser, const Node &node) {
     return Type();
   bool isChoice = node.word == "select" || node.kind == Node::Choice;
   for (const NodePtr &operand : ArrayRef(node.operands).drop_front(isChoice)) {
-    FailureOr<Type> type = inferType(parser, *operand);
+    FailureOr<Type> type = inferType(parser, *operand, locals);
     if (failed(type) || *type)
       return succeeded(type) && find(comparisons, node.word) ? getConditionType(*type) : type;
   }
@@ -112,8 +117,8 @@ namespace {
 
 class FormulaBuilder {
 public:
-  FormulaBuilder(OpAsmParser &parser, OpBuilder &b, const Flags &flags)
-      : parser(parser), b(b), flags(flags) {}
+  FormulaBuilder(OpAsmParser &parser, OpBuilder &b, const Flags &flags, const Locals *locals)
+      : parser(parser), b(b), flags(flags), locals(locals) {}
 
   /// The values of a node; none after an error.
   SmallVector<Value> buildAll(const Node &node, TypeRange types, bool asCondition) {
@@ -155,10 +160,8 @@ private:
     Location loc = parser.getEncodedSourceLoc(node.loc);
     Type result = asCondition && !isOfConditions ? getConditionType(type) : type;
     switch (node.kind) {
-    case Node::Operand: {
-      SmallVector<Value, 1> value;
-      return failed(parser.resolveOperand(node.operand, result, value)) ? Value() : value.front();
-    }
+    case Node::Operand:
+      return resolve(node, result);
     case Node::Param:
       return buildParam(node, loc, result);
     case Node::Typed:
@@ -254,7 +257,7 @@ private:
   /// The value of a node whose type its operands tell, unless `type` does.
   Value buildInferred(const Node &node, Type type) {
     if (!type) {
-      FailureOr<Type> inferred = inferType(parser, node);
+      FailureOr<Type> inferred = inferType(parser, node, locals);
       if (failed(inferred))
         return {};
       type = *inferred;
@@ -276,14 +279,22 @@ private:
     return values;
   }
 
+  Value resolve(const Node &node, Type type) {
+    if (locals) {
+      FailureOr<Type> known = findType(parser, node.operand, locals);
+      return succeeded(known) ? checkType(node, locals->lookup(node.operand.name), type) : Value();
+    }
+    SmallVector<Value, 1> value;
+    return failed(parser.resolveOperand(node.operand, type, value)) ? Value() : value.front();
+  }
+
   Value resolveView(const Node &node) {
-    FailureOr<Type> type = findType(parser, node.operand);
+    FailureOr<Type> type = findType(parser, node.operand, locals);
     if (failed(type))
       return {};
     if (!isa<ViewType>(*type))
       return reject(node) << "a view is required here, but got " << *type;
-    SmallVector<Value, 1> view;
-    return failed(parser.resolveOperand(node.operand, *type, view)) ? Value() : view.front();
+    return resolve(node, *type);
   }
 
   struct Indices {
@@ -392,7 +403,7 @@ private:
   /// Of operands of their own type, if they tell it.
   Value buildComparison(const Node &node, const Comparison &comparison, Location loc, Type type) {
     for (const NodePtr &operand : node.operands) {
-      FailureOr<Type> inferred = inferType(parser, *operand);
+      FailureOr<Type> inferred = inferType(parser, *operand, locals);
       if (failed(inferred))
         return {};
       if (*inferred) {
@@ -415,7 +426,7 @@ private:
   Value buildCondition(const Node &node, Location loc, Type type) {
     if (node.kind == Node::Param)
       return buildParam(node, loc, b.getI1Type());
-    FailureOr<Type> inferred = inferType(parser, node);
+    FailureOr<Type> inferred = inferType(parser, node, locals);
     if (failed(inferred))
       return {};
     bool isScalar = *inferred && (*inferred).isInteger(1);
@@ -457,13 +468,15 @@ private:
   OpAsmParser &parser;
   OpBuilder &b;
   const Flags &flags;
+  const Locals *locals;
 };
 
 } // namespace
 
 SmallVector<Value> buildFormula(OpAsmParser &parser, OpBuilder &b, const Flags &flags,
-                                const Node &node, TypeRange types, bool asCondition) {
-  return FormulaBuilder(parser, b, flags).buildAll(node, types, asCondition);
+                                const Node &node, TypeRange types, bool asCondition,
+                                const Locals *locals) {
+  return FormulaBuilder(parser, b, flags, locals).buildAll(node, types, asCondition);
 }
 
 } // namespace tilewright::tile::formula

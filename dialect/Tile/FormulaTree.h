@@ -10,6 +10,7 @@
 #include "dialect/Tile/TileParsing.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <memory>
 
@@ -58,15 +59,52 @@ mlir::ParseResult parseFlags(mlir::OpAsmParser &parser, Flags &flags);
 /// Whether it is a condition, as far as the node itself tells.
 bool isCondition(const Node &node);
 
+/// Values that the parser does not know, by their names: if there are any, a formula reads no
+/// others.
+using Locals = llvm::StringMap<mlir::Value>;
+
+/// The type of a value that is defined above.
+mlir::FailureOr<mlir::Type> findType(mlir::OpAsmParser &parser,
+                                     const mlir::OpAsmParser::UnresolvedOperand &operand,
+                                     const Locals *locals = nullptr);
+
 /// The type of a formula that stands alone, from those of its operands; null if they do not tell.
 /// Fails with an error if an operand is not defined.
-mlir::FailureOr<mlir::Type> inferType(mlir::OpAsmParser &parser, const Node &node);
+mlir::FailureOr<mlir::Type> inferType(mlir::OpAsmParser &parser, const Node &node,
+                                      const Locals *locals = nullptr);
 
 /// Creates the operations of a formula and returns its values, none after an error. Only a call,
 /// a list, or a choice of these has another number of values than one.
 llvm::SmallVector<mlir::Value> buildFormula(mlir::OpAsmParser &parser, mlir::OpBuilder &b,
                                             const Flags &flags, const Node &node,
-                                            mlir::TypeRange types, bool asCondition);
+                                            mlir::TypeRange types, bool asCondition,
+                                            const Locals *locals = nullptr);
+
+/// The formulas of an operation: their text.
+struct Formulas {
+  llvm::SmallVector<NodePtr> roots;
+  Flags flags;
+  llvm::SmallVector<mlir::Type> types; ///< read behind a colon or inferred, unless given
+  mlir::Type converted;                ///< behind an arrow
+  const Locals *locals = nullptr;
+};
+
+/// Parses formulas, one or a list, up to the end of the operation.
+mlir::ParseResult parseFormulas(mlir::OpAsmParser &parser, mlir::OperationState &result,
+                                bool isList, Formulas &formulas);
+/// Creates their operations in a region, which ends by yielding their values.
+mlir::ParseResult buildFormulas(mlir::OpAsmParser &parser, const Formulas &formulas,
+                                mlir::Region &region);
+
+/// The text of formulas, which are operations in regions of `op`.
+void printFormulas(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ValueRange values);
+void printIndices(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange indices,
+                  llvm::ArrayRef<int64_t> integers);
+void printFlags(mlir::OpAsmPrinter &printer, mlir::Operation *op);
+
+/// Checks that formulas can be written as text. `last` is an operation that is none of theirs.
+mlir::LogicalResult verifyBody(mlir::Operation *op, mlir::Region &region,
+                               mlir::Operation *last = nullptr);
 
 } // namespace tilewright::tile::formula
 

@@ -75,7 +75,8 @@ public:
 
   /// A character that is no space; `depth` counts the brackets around it.
   void see(char c, unsigned depth) {
-    bool continues = last == '=' || last == ':' || isArrow || c == ':' || c == '-';
+    isBehindSign = last == '=' || last == ':' || isArrow;
+    bool continues = isBehindSign || c == ':' || c == '-';
     if (depth == 0 && isNewLine && !continues)
       current = nullptr;
     isArrow = last == '-' && c == '>';
@@ -92,7 +93,8 @@ public:
     if (name.size() == 1 || behind.starts_with(".") || behind.starts_with("<"))
       return nullptr; // of a dialect
     behind = behind.ltrim();
-    if (depth == 0 && behind.starts_with("=") && !behind.starts_with("==")) {
+    // Not the type of a function that is a formula, "-> !acc = ...".
+    if (depth == 0 && !isBehindSign && behind.starts_with("=") && !behind.starts_with("==")) {
       current = &aliases[name];
       *current = {0, 1};
       return nullptr;
@@ -121,7 +123,7 @@ private:
   Shape *current = nullptr; // whose definition this is
   uint64_t values = 0;
   char last = 0;
-  bool isNewLine = false, isArrow = false;
+  bool isNewLine = false, isArrow = false, isBehindSign = false;
 };
 } // namespace
 

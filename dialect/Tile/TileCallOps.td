@@ -49,7 +49,7 @@ def Tile_CallOp : Tile_Op<"call", [
   let results = (outs Variadic<Tile_AnyView>:$views);
   let assemblyFormat = [{
     $program `(` custom<CallArguments>($args, $arg_names) `)` custom<WithClause>($with_names, $with_values) attr-dict
-    (`:` type($args)^)? (`->` type($views)^)?
+    `` custom<ArgumentTypes>(ref($args), type($args)) (`->` type($views)^)?
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -234,9 +234,14 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
 }
 
 /// The function takes two states of the loop and returns one. tile-link finds those of other files.
+/// A loop of scf, or one that tile-link makes one of scf.
+static bool isLoop(Operation *op) {
+  return isa<LoopOp>(op) || op->getName().getStringRef() == "scf.for";
+}
+
 static LogicalResult verifyCombine(Operation *op, Attribute value) {
   auto symbol = dyn_cast<FlatSymbolRefAttr>(value);
-  if (op->getName().getStringRef() != "scf.for" || !symbol)
+  if (!isLoop(op) || !symbol)
     return op->emitError() << "'" << kCombineAttrName
                            << "' must be on an scf.for and name a function, but got " << value
                            << " on " << op->getName();
@@ -305,7 +310,7 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << kBaseAttrName << "', '" << kUnboundedAttrName << "', '"
                            << kUnrollAttrName << "', '" << kCombineAttrName << "' and '"
                            << kAscendingAttrName << "'";
-  if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
+  if (isLoop(op) && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "
                          << attribute.getValue() << " on " << op->getName();

@@ -140,6 +140,18 @@ public:
     printer << (precedence < outer ? ")" : "");
   }
 
+  void printIndices(OperandRange indices, ArrayRef<int64_t> integers) {
+    printer << '[';
+    unsigned next = 0;
+    llvm::interleaveComma(integers, printer, [&](int64_t index) {
+      if (ShapedType::isDynamic(index))
+        print(indices[next++]);
+      else
+        printer << index;
+    });
+    printer << ']';
+  }
+
 private:
   bool isOwn(Operation *op) const { return op && formula->isProperAncestor(op); }
 
@@ -204,18 +216,6 @@ private:
     }
   }
 
-  void printIndices(OperandRange indices, ArrayRef<int64_t> integers) {
-    printer << '[';
-    unsigned next = 0;
-    llvm::interleaveComma(integers, printer, [&](int64_t index) {
-      if (ShapedType::isDynamic(index))
-        print(indices[next++]);
-      else
-        printer << index;
-    });
-    printer << ']';
-  }
-
   void printNumber(Attribute number) {
     auto value = dyn_cast<FloatAttr>(number);
     for (auto [word, known] : numbers)
@@ -250,29 +250,28 @@ private:
   Operation *formula;
 };
 
-/// Parses formulas up to the end of the operation. `numbers` is the type of the numbers of a single
-/// one.
-ParseResult parseBody(OpAsmParser &parser, OperationState &result, bool isList, Type &numbers) {
-  MLIRContext *context = parser.getContext();
-  context->getOrLoadDialect<math::MathDialect>();
-  SmallVector<NodePtr> roots;
+} // namespace
+
+ParseResult parseFormulas(OpAsmParser &parser, OperationState &result, bool isList,
+                          Formulas &formulas) {
+  parser.getContext()->getOrLoadDialect<math::MathDialect>();
+  auto &[roots, flags, types, converted, locals] = formulas;
   do {
     if (parseFormula(parser, roots.emplace_back()))
       return failure();
   } while (isList && succeeded(parser.parseOptionalComma()));
-  Flags flags;
-  SmallVector<Type> types;
   SMLoc loc = parser.getCurrentLocation();
   if (parseFlags(parser, flags) || parser.parseOptionalAttrDict(result.attributes))
     return failure();
-  Type converted;
-  if (succeeded(parser.parseOptionalColon())) {
+  if (!types.empty()) {
+    loc = roots.front()->loc;
+  } else if (succeeded(parser.parseOptionalColon())) {
     if (parser.getCurrentLocation(&loc) || parser.parseTypeList(types) ||
         (!isList && succeeded(parser.parseOptionalArrow()) && parser.parseType(converted)))
       return failure();
   } else {
     for (const NodePtr &root : roots) {
-      FailureOr<Type> type = inferType(parser, *root);
+      FailureOr<Type> type = inferType(parser, *root, locals);
       if (failed(type))
         return failure();
       if (!*type)
@@ -286,29 +285,45 @@ ParseResult parseBody(OpAsmParser &parser, OperationState &result, bool isList, 
            << roots.size() << " formulas, but got " << types.size();
   for (Type type : types)
     if (roots.front()->kind != Node::Apply && roots.front()->kind != Node::Choice &&
-        !isTile(type) && !isElementType(type) && roots.size() == 1)
+        roots.front()->kind != Node::Operand && !isTile(type) && !isElementType(type) &&
+        roots.size() == 1)
       return parser.emitError(loc, "a formula must be of tiles or scalars, but got ") << type;
+  return success();
+}
 
-  Block &block = result.addRegion()->emplaceBlock();
+ParseResult buildFormulas(OpAsmParser &parser, const Formulas &formulas, Region &region) {
+  const auto &[roots, flags, types, converted, locals] = formulas;
   // The region has no operation yet that would tell the builder its context.
-  OpBuilder b(context);
-  b.setInsertionPointToStart(&block);
+  OpBuilder b(parser.getContext());
+  b.setInsertionPointToStart(&region.emplaceBlock());
   SmallVector<Value> values;
   for (auto [i, root] : llvm::enumerate(roots)) {
     ArrayRef<Type> own = roots.size() == 1 ? ArrayRef(types) : ArrayRef(types).slice(i, 1);
-    SmallVector<Value> built = buildFormula(parser, b, flags, *root, own, isCondition(*root));
+    SmallVector<Value> built =
+        buildFormula(parser, b, flags, *root, own, isCondition(*root), locals);
     if (built.empty())
       return failure();
     llvm::append_range(values, built);
   }
   if (converted)
     values = {CastOp::create(b, values.front().getLoc(), converted, values.front())};
-  if (types.size() == 1)
-    numbers = types.front();
   OperationState end(parser.getEncodedSourceLoc(parser.getNameLoc()), YieldOp::getOperationName());
   end.addOperands(values);
   b.create(end);
   return success();
+}
+
+void printFormulas(OpAsmPrinter &printer, Operation *op, ValueRange values) {
+  FormulaPrinter formula(printer, op);
+  if (values.size() > 1 && isOneFormula(op, values))
+    formula.printAll(values);
+  else
+    llvm::interleaveComma(values, printer, [&](Value each) { formula.print(each); });
+}
+
+void printIndices(OpAsmPrinter &printer, Operation *op, OperandRange indices,
+                  ArrayRef<int64_t> integers) {
+  FormulaPrinter(printer, op).printIndices(indices, integers);
 }
 
 void printFlags(OpAsmPrinter &printer, Operation *formula) {
@@ -326,15 +341,15 @@ void printFlags(OpAsmPrinter &printer, Operation *formula) {
     printer << " overflow<" << arith::stringifyIntegerOverflowFlags(overflow) << '>';
 }
 
-LogicalResult verifyBody(Operation *formula) {
-  Block &body = formula->getRegion(0).front();
+LogicalResult verifyBody(Operation *formula, Region &region, Operation *last) {
+  Block &body = region.front();
   auto end = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
-  if (!end || end.getValues().empty())
+  if (!end || (end.getValues().empty() && !last))
     return formula->emitOpError("must end by yielding its results; use its custom assembly format");
   WalkResult walk = body.walk([&](Operation *op) -> WalkResult {
     auto load = dyn_cast<LoadOp>(op);
     auto dot = dyn_cast<DotOp>(op);
-    if (op == end || (load && !load.getPad()) ||
+    if (op == end || op == last || (load && !load.getPad()) ||
         (dot && dot.getPrecision() == DotPrecision::IEEE && !dot.getInterleaved()) ||
         isa<ConstantOp, ParamOp, FullOp, ExpandOp, CastOp, SelectOp, arith::SelectOp, AtOp, DimOp,
             IotaOp, MapOp, ReduceOp, func::CallOp, scf::IfOp, scf::YieldOp>(op) ||
@@ -346,7 +361,6 @@ LogicalResult verifyBody(Operation *formula) {
   return failure(walk.wasInterrupted());
 }
 
-} // namespace
 } // namespace tilewright::tile::formula
 
 //===----------------------------------------------------------------------===//
@@ -354,11 +368,16 @@ LogicalResult verifyBody(Operation *formula) {
 //===----------------------------------------------------------------------===//
 
 ParseResult ExprOp::parse(OpAsmParser &parser, OperationState &result) {
-  Type numbers;
-  if (formula::parseBody(parser, result, /*isList=*/false, numbers))
+  formula::Formulas formulas;
+  if (formula::parseFormulas(parser, result, /*isList=*/false, formulas))
     return failure();
-  if (numbers)
-    result.addAttribute(getTypeAttrName(result.name), TypeAttr::get(numbers));
+  // Several results may share a type.
+  if (formulas.types.size() == 1 && parser.getNumResults() > 1)
+    formulas.types.append(parser.getNumResults() - 1, formulas.types.front());
+  if (formula::buildFormulas(parser, formulas, *result.addRegion()))
+    return failure();
+  if (formulas.types.size() == 1)
+    result.addAttribute(getTypeAttrName(result.name), TypeAttr::get(formulas.types.front()));
   result.addTypes(result.regions.front()->front().getTerminator()->getOperandTypes());
   return success();
 }
@@ -396,7 +415,7 @@ LogicalResult ExprOp::verify() {
     return emitOpError("must end by yielding its result; use its custom assembly format");
   if (getNumResults() != 1 && !formula::isOneFormula(*this, end.getValues()))
     return emitOpError("must have one result, or be a call; use its custom assembly format");
-  return formula::verifyBody(*this);
+  return formula::verifyBody(*this, getBody());
 }
 
 //===----------------------------------------------------------------------===//
@@ -404,18 +423,15 @@ LogicalResult ExprOp::verify() {
 //===----------------------------------------------------------------------===//
 
 ParseResult ResultOp::parse(OpAsmParser &parser, OperationState &result) {
-  Type numbers;
-  return formula::parseBody(parser, result, /*isList=*/true, numbers);
+  formula::Formulas formulas;
+  return failure(formula::parseFormulas(parser, result, /*isList=*/true, formulas) ||
+                 formula::buildFormulas(parser, formulas, *result.addRegion()));
 }
 
 void ResultOp::print(OpAsmPrinter &printer) {
   printer << ' ';
-  formula::FormulaPrinter formula(printer, *this);
   ValueRange values = getBody().front().getTerminator()->getOperands();
-  if (values.size() > 1 && formula::isOneFormula(*this, values))
-    formula.printAll(values);
-  else
-    llvm::interleaveComma(values, printer, [&](Value each) { formula.print(each); });
+  formula::printFormulas(printer, *this, values);
   formula::printFlags(printer, *this);
   printer.printOptionalAttrDict((*this)->getAttrs());
   printer << " : ";
@@ -423,7 +439,7 @@ void ResultOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult ResultOp::verify() {
-  if (failed(formula::verifyBody(*this)))
+  if (failed(formula::verifyBody(*this, getBody())))
     return failure();
   auto function = dyn_cast<func::FuncOp>((*this)->getParentOp());
   if (!function)

@@ -142,6 +142,8 @@ struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
   LogicalResult matchAndRewrite(ForBlocksOp loop, PatternRewriter &rewriter) const override {
     Block &body = loop.getBody().front();
     auto yield = cast<YieldOp>(body.getTerminator());
+    if (!yield.getFormulas().empty())
+      return failure();
     llvm::BitVector unchanged(loop.getInitArgs().size());
     for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
       unchanged[i] = yield.getValues()[i] == argument;

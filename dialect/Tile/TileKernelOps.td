@@ -191,7 +191,7 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     OptionalAttr<ArrayAttr>:$arg_names);
   let assemblyFormat = [{
     $kernel `(` custom<LaunchArguments>($args, $arg_names) `)` custom<WithClause>($with_names, $with_values)
-    custom<WhenClause>($condition) attr-dict (`:` type($args)^)?
+    custom<WhenClause>($condition) attr-dict `` custom<ArgumentTypes>(ref($args), type($args))
   }];
   let hasVerifier = 1;
 }
@@ -252,10 +252,10 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
 }
 
 def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
-  let summary = "names a file of functions, captures, kernels and programs that this one uses";
+  let summary = "names files of functions, captures, kernels and programs that this one uses";
   let description = [{
-    tile-link takes from the file the symbols that this file mentions and does not define, and the symbols that those
-    need in turn. The path is relative to the folder of the file that contains the operation, and does not leave this
+    tile-link takes from the files the symbols that this file mentions and does not define, and the symbols that those
+    need in turn. A path is relative to the folder of the file that contains the operation, and does not leave this
     folder. The compiler knows that file from where it read the text, not from a location. If there is no such file, or
     the text comes from memory, tile-link looks for the path among the files that are embedded in the compiler: the
     folder `lib` of its kernels, by names such as `lib/attention.mlir`.
@@ -270,7 +270,11 @@ def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
     does not define, until tile-link has run. A function that `func.call` names must be declared where MLIR's own driver
     parses the text.
 
-    Example: `tile.link "lib/attention.mlir"`
+    Examples:
+    ```mlir
+    tile.link "lib/attention.mlir"
+    tile.link "lib/batch.mlir", "lib/cache.mlir"
+    ```
 
     Errors:
     - an empty path, one with a NUL character, an absolute path, one with `..`
@@ -278,8 +282,8 @@ def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
     - an alias that the text uses, and that linked files define as different types
     - anywhere but in a module
   }];
-  let arguments = (ins StrAttr:$file);
-  let assemblyFormat = "$file attr-dict";
+  let arguments = (ins StrArrayAttr:$files);
+  let assemblyFormat = "custom<FileList>($files) attr-dict";
   let hasVerifier = 1;
 }
 

@@ -196,9 +196,10 @@ LogicalResult AccumulateOp::verifyRegions() {
       TypeRange(body.getArgumentTypes()).drop_front() != inits)
     return emitOpError("needs a body that takes a number (i32) and its sums, but got (")
            << body.getArgumentTypes() << ")";
-  if (body.getTerminator()->getOperandTypes() != inits || getResultTypes() != inits)
+  TypeRange yielded = cast<YieldOp>(body.getTerminator()).getYieldedTypes();
+  if (yielded != inits || getResultTypes() != inits)
     return emitOpError() << "must yield and return tiles of the types of its sums, (" << inits
-                         << "), but got (" << body.getTerminator()->getOperandTypes() << ")";
+                         << "), but got (" << yielded << ")";
   return success();
 }
 
@@ -380,11 +381,11 @@ LogicalResult ForBlocksOp::verifyRegions() {
   auto yield = cast<YieldOp>(body.getTerminator());
   auto sameTypes = [](TypeRange a, TypeRange b) { return llvm::equal(a, b); };
   if (!sameTypes(getInitArgs().getTypes(), getResultTypes()) ||
-      !sameTypes(getInitArgs().getTypes(), yield.getValues().getTypes()) ||
+      !sameTypes(getInitArgs().getTypes(), yield.getYieldedTypes()) ||
       !sameTypes(getInitArgs().getTypes(),
                  ValueRange(body.getArguments().drop_front(2)).getTypes()))
     return emitOpError() << "initial, yielded and result values must have the same types, but got ("
-                         << getInitArgs().getTypes() << "), (" << yield.getValues().getTypes()
+                         << getInitArgs().getTypes() << "), (" << yield.getYieldedTypes()
                          << ") and (" << getResultTypes() << ")";
   return success();
 }

@@ -255,18 +255,36 @@ def Tile_AccumulateOp : Tile_Op<"accumulate", [SingleBlockImplicitTerminator<"Yi
 }
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
-                                     ParentOneOf<["AccumulateOp", "ExprOp", "ForBlocksOp", "ResultOp", "SpreadOp"]>]> {
-  let summary = "values for the next block";
+                                     ParentOneOf<["AccumulateOp", "BranchOp", "ExprOp", "ForBlocksOp", "LoopOp",
+                                                  "ResultOp", "SpreadOp", "StoreFormOp", "YieldOp"]>]> {
+  let summary = "values for the next block, or of a branch";
   let description = [{
+    The operands may be formulas, as those of `tile.result`; tile-link then writes the operations of these in their
+    place. Types may be left out if the formulas tell them.
+
     Preconditions: none. Postconditions: none.
 
-    Example: `tile.yield %acc : !tile.tile<[M, D], f32>`
+    Examples:
+    ```mlir
+    tile.yield %acc : !tile.tile<[M, D], f32>
+    tile.yield max(%max, reduce max(%x, 1)), dot(%p, %v_tile, %acc)
+    ```
 
-    Errors: those of the enclosing loop
+    Errors: those of `tile.expr` and of the enclosing loop or branch
   }];
   let arguments = (ins Variadic<AnyType>:$values);
-  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), [{ /* a loop that carries nothing */ }]>];
+  /// One if operands are formulas: it yields them; there are no values then.
+  let regions = (region VariadicRegion<SizedRegion<1>>:$formulas);
+  let skipDefaultBuilders = 1;
+  let builders = [
+    OpBuilder<(ins), [{ /* a loop that carries nothing */ }]>,
+    OpBuilder<(ins "::mlir::ValueRange":$values), [{ $_state.addOperands(values); }]>];
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Of the values, or of what the formulas yield.
+    ::mlir::TypeRange getYieldedTypes();
+  }];
 }
 
 #endif // TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD

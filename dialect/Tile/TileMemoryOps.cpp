@@ -3,6 +3,7 @@
 //
 // Operations on views and between views and tiles: verifiers and memory effects.
 
+#include "dialect/Tile/FormulaTree.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExprCheck.h"
 
@@ -152,14 +153,86 @@ static LogicalResult verifyDimension(Operation *op, int64_t dim, int64_t rank, S
                            << ", counted from 0, but got " << dim;
 }
 
-LogicalResult SubviewOp::verify() {
-  Type type = getSource().getType();
-  if (failed(verifyDimension(*this, getDim(), getRank(type), "view")))
+ParseResult SubviewOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<OpAsmParser::UnresolvedOperand> sources;
+  OpAsmParser::UnresolvedOperand offset, size;
+  int64_t dim;
+  ExprAttr condition;
+  SmallVector<Type> types;
+  Builder &builder = parser.getBuilder();
+  if (parser.parseOperandList(sources) || parser.parseKeyword("dim") || parser.parseInteger(dim) ||
+      parser.parseKeyword("from") || parser.parseOperand(offset) || parser.parseKeyword("size") ||
+      parser.parseOperand(size) || parseWhenClause(parser, condition) ||
+      parser.parseOptionalAttrDict(result.attributes))
     return failure();
-  if (!getDims(type)[getDim()].isUnknown())
-    return emitOpError() << "restricts dimension " << getDim()
-                         << ", which must be '?' since its extent changes, but got " << type;
-  return checkParameterExpr(*this, getConditionAttr(), "the condition of a part", ExprKind::Flag);
+  if (succeeded(parser.parseOptionalColon())) {
+    if (parser.parseTypeList(types))
+      return failure();
+  } else {
+    for (const OpAsmParser::UnresolvedOperand &source : sources) {
+      FailureOr<Type> type = formula::findType(parser, source);
+      if (failed(type))
+        return failure();
+      types.push_back(*type);
+    }
+  }
+  result.addAttribute("dim", builder.getI64IntegerAttr(dim));
+  if (condition)
+    result.addAttribute("condition", condition);
+  result.addTypes(types);
+  if (sources.size() != 1)
+    result.name = OperationName(SubviewsOp::getOperationName(), parser.getContext());
+  return failure(parser.resolveOperands(sources, types, parser.getNameLoc(), result.operands) ||
+                 parser.resolveOperands({offset, size}, builder.getI32Type(), result.operands));
+}
+
+template <typename Part> static void printSubview(OpAsmPrinter &printer, Part part) {
+  Operation *op = part;
+  printer << ' ' << op->getOperands().drop_back(2) << " dim " << part.getDim() << " from "
+          << part.getOffset() << " size " << part.getSize();
+  if (part.getConditionAttr())
+    printer << ' ';
+  printWhenClause(printer, op, part.getConditionAttr());
+  printer.printOptionalAttrDict(op->getAttrs(), {"dim", "condition"});
+  printer << " : " << op->getResultTypes();
+}
+
+void SubviewOp::print(OpAsmPrinter &printer) { printSubview(printer, *this); }
+
+static LogicalResult verifySubview(Operation *op, Type type, int64_t dim, ExprAttr condition) {
+  if (failed(verifyDimension(op, dim, getRank(type), "view")))
+    return failure();
+  if (!getDims(type)[dim].isUnknown())
+    return op->emitOpError() << "restricts dimension " << dim
+                             << ", which must be '?' since its extent changes, but got " << type;
+  return checkParameterExpr(op, condition, "the condition of a part", ExprKind::Flag);
+}
+
+LogicalResult SubviewOp::verify() {
+  return verifySubview(*this, getSource().getType(), getDim(), getConditionAttr());
+}
+
+ParseResult SubviewsOp::parse(OpAsmParser &parser, OperationState &) {
+  return parser.emitError(parser.getNameLoc(), "has no text of its own; write tile.subview");
+}
+
+OperationName::PrintAssemblyFn SubviewsOp::getPrintAssemblyFn() {
+  return [](Operation *op, OpAsmPrinter &printer, StringRef) {
+    printer << SubviewOp::getOperationName();
+    cast<SubviewsOp>(op).print(printer);
+  };
+}
+
+void SubviewsOp::print(OpAsmPrinter &printer) { printSubview(printer, *this); }
+
+LogicalResult SubviewsOp::verify() {
+  if (!llvm::equal(getSources().getTypes(), getResultTypes()))
+    return emitOpError("must have a result of the type of each view, (")
+           << getSources().getTypes() << "), but got (" << getResultTypes() << ")";
+  for (Type type : getResultTypes())
+    if (failed(verifySubview(*this, type, getDim(), getConditionAttr())))
+      return failure();
+  return success();
 }
 
 ParseResult DimOp::parse(OpAsmParser &parser, OperationState &result) {

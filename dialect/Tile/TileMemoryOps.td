@@ -47,6 +47,8 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
     If the condition of `when`, a flag over parameters, does not hold, the result is the whole source: a kernel for
     sequences in one array needs no other code for arrays of one sequence. tile-link turns it into a choice of views.
 
+    Several views may be restricted alike, each to a view of its own: see `tile.subviews`. Types may be left out.
+
     Preconditions: offset >= 0; size may be negative, which counts as zero.
 
     Postconditions: the result has the same strides; dimension `dim` of its type is `?`.
@@ -56,6 +58,7 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
     %rows = tile.subview %q dim 0 from %start size %length : !tile.view<[?, ?, D], T>
     %part = tile.subview %q dim 2 from %start size %length when (PACKED)
         : !tile.view<[?, ?, ?, D], T>
+    %k_part, %v_part = tile.subview %k, %v dim 2 from %start size %length
     ```
 
     Errors:
@@ -66,11 +69,32 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
   let arguments = (ins Tile_AnyView:$source, I64Attr:$dim, I32:$offset, I32:$size,
                        OptionalAttr<Tile_ExprAttr>:$condition);
   let results = (outs Tile_AnyView:$result);
-  let assemblyFormat = [{
-    $source `dim` custom<Int>($dim) `from` $offset `size` $size `` custom<PartCondition>($condition) attr-dict `:`
-    type($result)
-  }];
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+}
+
+def Tile_SubviewsOp : Tile_Op<"subviews", [Pure]> {
+  let summary = "several views, restricted alike";
+  let description = [{
+    What `tile.subview` of several views is read as. It stands for a `tile.subview` of each (tile-link), and is printed
+    as it was written, as `tile.subview`.
+
+    Preconditions, postconditions: those of `tile.subview`.
+
+    Example: `%k_part, %v_part = tile.subview %k, %v dim 2 from %start size %length when (PACKED)`
+
+    Errors:
+    - those of `tile.subview`
+    - a number or type of results that is not that of the views
+  }];
+  let arguments = (ins Variadic<Tile_AnyView>:$sources, I64Attr:$dim, I32:$offset, I32:$size,
+                       OptionalAttr<Tile_ExprAttr>:$condition);
+  let results = (outs Variadic<Tile_AnyView>:$results);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static ::mlir::OperationName::PrintAssemblyFn getPrintAssemblyFn();
+  }];
 }
 
 def Tile_PagedOp : Tile_Op<"paged", [Pure, AttrSizedOperandSegments]> {
@@ -256,11 +280,19 @@ def Tile_StoreOp : Tile_WriteOp<"store"> {
 
     Postconditions: view[index + i, ...] is element (i, ...) wherever that lies inside.
 
-    Example: `tile.store %o, %out[%b, %h, %row, 0]
-    : !tile.tile<[BLOCK_M, D], T>, !tile.view<[?, ?, ?, D], T>`
+    The tile and the indices may be formulas, as those of `tile.expr`: see `tile.store_form`. The type of the view may
+    be left out.
+
+    Examples:
+    ```mlir
+    tile.store %o, %out[%b, %h, %row, 0] : !tile.tile<[BLOCK_M, D], T>, !tile.view<[?, ?, ?, D], T>
+    tile.store cast(%sum * full(%scale)), %out[%b, %h, %row, 0] : !tile.tile<[BLOCK_M, D], T>
+    ```
 
     Errors: those of `tile.load` (indices, rank, `dims`, element type)
   }];
+  let assemblyFormat = ?;
+  let hasCustomAssemblyFormat = 1;
 }
 
 def Tile_AwaitOp : Tile_Op<"await"> {

@@ -12,18 +12,5 @@
 using namespace mlir;
 using namespace tilewright::tile;
 
-namespace tilewright::tile {
-/// `when (expr)`, behind a space of its own: a part without a condition is printed as if there were
-/// no such clause.
-static ParseResult parsePartCondition(OpAsmParser &parser, ExprAttr &condition) {
-  return parseWhenClause(parser, condition);
-}
-static void printPartCondition(OpAsmPrinter &printer, Operation *op, ExprAttr condition) {
-  if (condition)
-    printer << ' ';
-  printWhenClause(printer, op, condition);
-}
-} // namespace tilewright::tile
-
 #define GET_OP_CLASSES
 #include "dialect/Tile/TileOps.cpp.inc"

@@ -14,5 +14,6 @@ include "dialect/Tile/TileCompositeOps.td"
 include "dialect/Tile/TileDebugOps.td"
 include "dialect/Tile/TileLoopOps.td"
 include "dialect/Tile/TileSumOps.td"
+include "dialect/Tile/TileFormOps.td"
 
 #endif // TILEWRIGHT_DIALECT_TILE_TILEOPS_TD

@@ -5,6 +5,8 @@
 
 #include "dialect/Tile/TileParsing.h"
 
+#include "dialect/Tile/FormulaTree.h"
+
 #include "mlir/IR/Builders.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -135,6 +137,23 @@ void printLaunchArguments(OpAsmPrinter &printer, Operation *op, OperandRange arg
     printCallArguments(printer, op, args, names);
   else
     printer << args;
+}
+
+ParseResult parseArgumentTypes(OpAsmParser &parser, ArrayRef<OpAsmParser::UnresolvedOperand> args,
+                               SmallVectorImpl<Type> &types) {
+  if (succeeded(parser.parseOptionalColon()))
+    return parser.parseTypeList(types);
+  for (const OpAsmParser::UnresolvedOperand &arg : args) {
+    FailureOr<Type> type = formula::findType(parser, arg);
+    if (failed(type))
+      return failure();
+    types.push_back(*type);
+  }
+  return success();
+}
+void printArgumentTypes(OpAsmPrinter &printer, Operation *, OperandRange, TypeRange types) {
+  if (!types.empty())
+    printer << " : " << types;
 }
 
 ParseResult parseWhenClause(OpAsmParser &parser, ExprAttr &condition) {

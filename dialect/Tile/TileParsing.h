@@ -89,6 +89,17 @@ parseLaunchArguments(mlir::OpAsmParser &parser,
 void printLaunchArguments(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange args,
                           mlir::ArrayAttr names);
 
+/// `"file", ...`
+mlir::ParseResult parseFileList(mlir::OpAsmParser &parser, mlir::ArrayAttr &files);
+void printFileList(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr files);
+
+/// `: type, ...`, or nothing: the types of the values.
+mlir::ParseResult parseArgumentTypes(mlir::OpAsmParser &parser,
+                                     llvm::ArrayRef<mlir::OpAsmParser::UnresolvedOperand> args,
+                                     llvm::SmallVectorImpl<mlir::Type> &types);
+void printArgumentTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange args,
+                        mlir::TypeRange types);
+
 /// `when (expr)`
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);

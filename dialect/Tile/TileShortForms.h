@@ -11,7 +11,8 @@
 
 namespace tilewright::tile {
 
-/// Replaces each tile.expr by the operations of its formula.
+/// Replaces each operation with formulas by the operations of these: tile.expr, tile.result and
+/// the statements of TileFormOps.td.
 void expandFormulas(mlir::Operation *root);
 
 /// Replaces the condition of each tile.subview by a choice between the part and the whole.

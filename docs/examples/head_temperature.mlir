@@ -5,7 +5,7 @@
 tile.capture @temperature : !tile.view<[?], f32>
 tile.capture @bonus : f32
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> {
   %t_f32 = tile.at @temperature[%h] : f32
   %t = tile.cast %t_f32 : f32 -> !tile.param<ACC>
   %cooled = arith.divf %s, %t : !tile.param<ACC>
@@ -15,5 +15,5 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %raised = arith.addf %cooled, %bonus : !tile.param<ACC>
   %is_self = arith.cmpi eq, %i, %j : i32
   %result = arith.select %is_self, %raised, %cooled : !tile.param<ACC>
-  return %result : !tile.param<ACC>
+  tile.result %result : !tile.param<ACC>
 }

@@ -1,8 +1,7 @@
 // Attention whose weights are not exponentials: W = max(S, 0) / total, where total is the sum of max(S, 0) over a row,
 // a result of the forward. The gradients of a function of O = W V, of the gradient `do` of O.
 
-tile.link "lib/pairs.mlir"
-tile.link "lib/softmax.mlir"
+tile.link "lib/pairs.mlir", "lib/softmax.mlir"
 
 tile.program @rectified_attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -14,19 +13,14 @@ tile.program @rectified_attention_backward
 }
 
 // What the functions below need of each query: 1 / total, and rowsum(dO * O).
-func.func private @row_values(%do: !sum_v, %o: !sum_v, %none: !sum_v, %total: !own_row, %dlse: !own_row, %h: i32,
-                              %x: i32) -> (!own_row, !own_row) {
-  tile.result map @reciprocal_or_zero(%total), reduce add(%do * %o, 1) : !own_row, !own_row
-}
+tile.function @row_values(%do, %o, %none: !sum_v, %total, %dlse: !own_row, %h, %x: i32) -> (!own_row, !own_row)
+    = map @reciprocal_or_zero(%total), reduce add(%do * %o, 1)
 
-func.func private @rectify(%s: !acc) -> !acc {
-  tile.result max(%s, 0) : !acc
-}
+tile.function @rectify(%s: !acc) -> !acc = max(%s, 0)
 
 // W, and its derivative where the total is constant. dS is this times dW - delta.
-func.func private @pair_weights(
-    %s: !pair, %inverse: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32, %i: !pair_pos,
-    %j: !pair_pos, %scale: !acc) -> (!weight, !held) {
+tile.function @pair_weights(%s, %inverse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+                            %scale: !acc) -> (!weight, !held) {
   %scaled = tile.expr %s * full(%scale) : !pair
   %w = tile.expr select(%keep, map @rectify(%scaled) * %inverse, 0) : !pair -> !weight
   %slopes = tile.map_gradient @rectify(%scaled) wrt 0 seed %inverse : !pair : (!pair) -> !pair

@@ -13,18 +13,11 @@
 !acc = !tile.param<ACC>
 
 // Specialization replaces ACTIVATION by a constant, and the unused functions fold away.
-func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
-
-  %positive = tile.expr max(%x, 0) : !acc
-
-  %divisor = tile.expr 1 + exp(neg(%x)) : !acc
-  %silu = arith.divf %x, %divisor : !acc
-  %sigmoid = tile.expr 1 / %divisor : !acc
-
-  %twice_share = tile.expr tanh((%x + %x * %x * %x * 0.044715) * 0.7978845608028654) + 1 : !acc
-  %gelu = tile.expr %x * 0.5 * %twice_share : !acc
-
-  %a = tile.expr select(param(ACTIVATION == "relu"), %positive, %x) : !acc
-  %b = tile.expr select(param(ACTIVATION == "sigmoid"), %sigmoid, %a) : !acc
-  tile.result select(param(ACTIVATION == "gelu_tanh"), %gelu, select(param(ACTIVATION == "silu"), %silu, %b)) : !acc
+tile.function @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
+  %divisor = tile.expr 1 + exp(neg(%x))
+  %twice_share = tile.expr tanh((%x + %x * %x * %x * 0.044715) * 0.7978845608028654) + 1
+  %a = tile.expr select(param(ACTIVATION == "relu"), max(%x, 0), %x)
+  %b = tile.expr select(param(ACTIVATION == "sigmoid"), 1 / %divisor, %a)
+  %c = tile.expr select(param(ACTIVATION == "silu"), %x / %divisor, %b)
+  tile.result select(param(ACTIVATION == "gelu_tanh"), %x * 0.5 * %twice_share, %c)
 }

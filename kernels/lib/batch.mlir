@@ -28,62 +28,49 @@ tile.link "types.mlir"
 // For instance (%e, %block) of a grid over blocks of `size` rows: b, its index in the first dimension of the arrays,
 // the first row of b, the number of its rows, and the number of the block within b. The last block of a packed sequence
 // may have no rows. Where b is -1 or the number of sequences, the rows belong to no sequence.
-func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %packed = tile.param PACKED : i1
-  %b, %a, %begin, %rows, %number = scf.if %packed -> (i32, i32, i32, i32, i32) {
-    %sequence, %first, %count, %own = tile.expr @block_of_sequence(%block, %size, %cu, %total) : i32, i32, i32, i32
-    scf.yield %sequence, %c0, %first, %count, %own : i32, i32, i32, i32, i32
+tile.function @block(%e, %block, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
+  %b, %a, %begin, %rows, %number = tile.if PACKED -> (i32, i32, i32, i32, i32) {
+    %sequence, %first, %count, %own = tile.expr @block_of_sequence(%block, %size, %cu, %total) : i32
+    tile.yield %sequence, 0, %first, %count, %own : i32, i32, i32, i32, i32
   } else {
-    scf.yield %e, %e, %c0, %total, %block : i32, i32, i32, i32, i32
+    tile.yield %e, %e, 0, %total, %block : i32, i32, i32, i32, i32
   }
-  return %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
+  tile.result %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
 }
 
 // Like @block for blocks of BLOCK_M rows, but returns the first row of the block within b instead of its number. Under
 // a causal mask, the blocks of each b are in reverse order: the last rows attend the most keys, and start first to
 // balance the load.
-func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
-  %size = tile.param BLOCK_M : i32
-  %b, %a, %begin, %rows, %number = tile.expr @block(%e, %block, %size, %cu, %total) : i32, i32, i32, i32, i32
-  %from_last = tile.expr ceildiv(%rows, BLOCK_M) - 1 - %number : i32
-  %descending = tile.expr select(or(param(not(PACKED)), %from_last >= 0), %from_last, %number) : i32
-  %row = tile.expr select(param(CAUSAL == "none"), %number, %descending) * BLOCK_M : i32
-  return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
+tile.function @longest_block(%e, %block: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
+  %b, %a, %begin, %rows, %number = tile.expr @block(%e, %block, BLOCK_M : i32, %cu, %total) : i32
+  %from_last = tile.expr ceildiv(%rows, BLOCK_M) - 1 - %number
+  %descending = tile.expr select(or(param(not(PACKED)), %from_last >= 0), %from_last, %number)
+  tile.result %b, %a, %begin, %rows, select(param(CAUSAL == "none"), %number, %descending) * BLOCK_M
 }
 
 // The first row of b, and the number of its rows: 0 if the sequence ends before it begins, and for rows of no sequence.
-func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %packed = tile.param PACKED : i1
-  %begin, %rows = scf.if %packed -> (i32, i32) {
-    %first, %count = tile.expr @rows_from(%b, %cu, %c0, %total) : i32, i32
-    %own = tile.expr select(%b < 0, 0, %count) : i32
-    scf.yield %first, %own : i32, i32
+tile.function @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
+  %begin, %rows = tile.if PACKED -> (i32, i32) {
+    %first, %count = tile.expr @rows_from(%b, %cu, 0 : i32, %total) : i32
+    tile.yield %first, select(%b < 0, 0, %count)
   } else {
-    scf.yield %c0, %total : i32, i32
+    tile.yield 0, %total : i32, i32
   }
-  return %begin, %rows : i32, i32
+  tile.result %begin, %rows
 }
 
 // The first row of b in a workspace.
-func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
-  tile.result select(PACKED, @first_block(%b, %begin, PAD : i32) * PAD, 0) : i32
-}
+tile.function @workspace_begin(%b, %begin: i32) -> i32 = select(PACKED, @first_block(%b, %begin, PAD : i32) * PAD, 0)
 
 // For a row of a workspace: b, the row within b, the first row of b in the arrays, and the number of its rows.
-func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %packed = tile.param PACKED : i1
-  %sequence, %row, %begin, %rows = scf.if %packed -> (i32, i32, i32, i32) {
-    %block = tile.expr %padded_row / PAD : i32
-    %b, %first, %count, %number = tile.expr @block_of_sequence(%block, PAD : i32, %cu, %total) : i32, i32, i32, i32
-    %own = tile.expr %number * PAD + mod(%padded_row, PAD) : i32
-    scf.yield %b, %own, %first, %count : i32, i32, i32, i32
+tile.function @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
+  %sequence, %row, %begin, %rows = tile.if PACKED -> (i32, i32, i32, i32) {
+    %b, %first, %count, %number = tile.expr @block_of_sequence(%padded_row / PAD, PAD : i32, %cu, %total) : i32
+    tile.yield %b, %number * PAD + mod(%padded_row, PAD), %first, %count
   } else {
-    scf.yield %c0, %padded_row, %c0, %total : i32, i32, i32, i32
+    tile.yield 0, %padded_row, 0, %total : i32, i32, i32, i32
   }
-  return %sequence, %row, %begin, %rows : i32, i32, i32, i32
+  tile.result %sequence, %row, %begin, %rows
 }
 
 //===----------------------------------------------------------------------===//
@@ -91,49 +78,39 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
 //===----------------------------------------------------------------------===//
 
 // The number of the first block of a sequence.
-func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
-  tile.result %begin / %size + (%b + 1) : i32
-}
+tile.function @first_block(%b, %begin, %size: i32) -> i32 = %begin / %size + (%b + 1)
 
 // The first row of b and the number of its rows, where the rows behind the last sequence begin where that ends, even if
 // it ends before it begins, and end at %behind.
-func.func private @rows_from(%b: i32, %cu: !cu_view, %behind: i32, %total: i32) -> (i32, i32) {
-  %next = tile.expr %b + 1 : i32
-  %boundaries = tile.dim %cu, 0 : !cu_view
-  %is_last = arith.cmpi sge, %next, %boundaries : i32
-  %before = tile.expr %b - 1 : i32
+tile.function @rows_from(%b: i32, %cu: !cu_view, %behind, %total: i32) -> (i32, i32) {
+  %next = tile.expr %b + 1
+  %is_last = tile.expr %next >= dim(%cu, 0)
+  %before = tile.expr %b - 1
   %given_first = tile.expr @begin_of(%cu, %b, %total) : i32
-  %first = tile.expr select(%is_last, max(%given_first, @begin_of(%cu, %before, %total)), %given_first) : i32
+  %first = tile.expr select(%is_last, max(%given_first, @begin_of(%cu, %before, %total)), %given_first)
   tile.result %first, max(select(%is_last, %behind, @begin_of(%cu, %next, %total)), %first) - %first : i32, i32
 }
 
 // cu[b], clamped to the number of rows of the array; 0 for b = -1, since elements outside of a view read as 0.
-func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
-  tile.result min(max(%cu[%b], 0), %total) : i32
-}
+tile.function @begin_of(%cu: !cu_view, %b, %total: i32) -> i32 = min(max(%cu[%b], 0), %total)
 
 // For a block: its sequence, by bisection, the first row and the number of rows of that sequence, and the number of the
 // block within it. The last block of a sequence may have no rows. The sequences -1 and `sequences` have the rows before
 // the first and after the last.
-func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
+tile.function @block_of_sequence(%block, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c1 = arith.constant 1 : i32
   // %low and %high are the places of sequences, one more than their numbers.
   %places = tile.expr dim(%cu, 0) + 1 : i32
   %steps = tile.expr select(%places <= 32, 5, select(%places <= 65536, 16, 31)) : i32
-  %place, %behind = scf.for %step = %c0 to %steps step %c1
-      iter_args(%low = %c0, %high = %places) -> (i32, i32) : i32 {
+  %place, %behind = tile.for %step in (0 to %steps) iter_args(%low = 0 : i32, %high = %places : i32) {
     %sum = arith.addi %low, %high : i32
     %middle = arith.shrui %sum, %c1 : i32
-    %number = tile.expr %middle - 1 : i32
+    %number = tile.expr %middle - 1
     %first = tile.expr @first_block(%number, @begin_of(%cu, %number, %total) : i32, %size) : i32
-    %is_before = arith.cmpi sle, %first, %block : i32
-    %new_low = arith.select %is_before, %middle, %low : i32
-    %new_high = arith.select %is_before, %high, %middle : i32
-    scf.yield %new_low, %new_high : i32, i32
+    %is_before = tile.expr %first <= %block
+    tile.yield select(%is_before, %middle, %low), select(%is_before, %high, %middle)
   }
   %b = tile.expr %place - 1 : i32
-  %begin, %rows = tile.expr @rows_from(%b, %cu, %total, %total) : i32, i32
-  %number = tile.expr max(%block - @first_block(%b, %begin, %size), 0) : i32
-  return %b, %begin, %rows, %number : i32, i32, i32, i32
+  %begin, %rows = tile.expr @rows_from(%b, %cu, %total, %total) : i32
+  tile.result %b, %begin, %rows, max(%block - @first_block(%b, %begin, %size), 0)
 }

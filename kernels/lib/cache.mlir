@@ -33,8 +33,7 @@
 // are for a kernel that takes arrays [B, heads, rows, width] as well, and declares CACHED: whether keys and values are
 // in a cache; also ABOVE, LISTED, DESCALE, BLOCK_N, DP, DVP, and the parameters of batch.mlir.
 
-tile.link "attention.mlir"
-tile.link "batch.mlir"
+tile.link "attention.mlir", "batch.mlir"
 
 !k_cache = !tile.view<[?, ?, ?, D], CACHE>
 !v_cache = !tile.view<[?, ?, ?, DV], CACHE>
@@ -44,7 +43,7 @@ tile.link "batch.mlir"
 !v_stored = !tile.tile<[BLOCK_N, DVP], CACHE>
 
 // How many keys sequence b has: at most as many as the table has room for, or 32 bits hold. Pages have `rows` rows.
-func.func private @cached_keys(%b: i32, %rows: i32, %block_table: !table, %seq_lens: !lengths) -> i32 {
+tile.function @cached_keys(%b, %rows: i32, %block_table: !table, %seq_lens: !lengths) -> i32 {
   %room = tile.expr choose(param(PAGE_ROWS > 0), min(dim(%block_table, 1), 2147483647 / max(%rows, 1)) * %rows, %rows)
       : i32
   tile.result min(max(%seq_lens[%b], 0), %room) : i32
@@ -52,96 +51,82 @@ func.func private @cached_keys(%b: i32, %rows: i32, %block_table: !table, %seq_l
 
 // The key that the first iteration of a loop over the keys of b may begin with, and how many of the first keys are
 // padding, at most all. Copies take whole parts of pages; without pages, the loop begins behind the padding.
-func.func private @padding_of(%b: i32, %leftpad: !lengths, %keys: i32) -> (i32, i32) {
+tile.function @padding_of(%b: i32, %leftpad: !lengths, %keys: i32) -> (i32, i32) {
   %padding = tile.expr select(LEFTPAD, min(max(%leftpad[%b], 0), %keys), 0) : i32
   tile.result select(param(PAGE_ROWS > 0), 0, %padding), %padding : i32, i32
 }
 
 // @attends, of keys behind the padding, among those from the origin of @padding_of on.
-func.func private @attends_behind(%padding: i32, %b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32,
-                                  %right: i32) -> i1 {
+tile.function @attends_behind(%padding, %b, %h, %i, %j, %shift, %left, %right: i32) -> i1 {
   %is_key = tile.expr or(param(or(not(LEFTPAD), PAGE_ROWS == 0)), %j >= %padding) : i32
   tile.result and(@attends(%b, %h, %i, %j, %shift, %left, %right), %is_key) : i1
 }
 
 // The same for a row of a tile.
-func.func private @attends_of_row(%padding: i32, %b: i32, %h: i32, %row: i32, %j: i32, %shift: i32, %left: i32,
-                                  %right: i32) -> i1 {
-  %row_h, %i = tile.expr @query_of_row(%h, %row) : i32, i32
+tile.function @attends_of_row(%padding, %b, %h, %row, %j, %shift, %left, %right: i32) -> i1 {
+  %row_h, %i = tile.expr @query_of_row(%h, %row) : i32
   tile.result @attends_behind(%padding, %b, %row_h, %i, %j, %shift, %left, %right) : i1
 }
 
 // The numbers of queries and keys of packed sequence b, or none where it has at most ABOVE queries. Rows of no sequence
 // stay.
-func.func private @unless_few(%b: i32, %cu: !lengths, %queries: i32, %keys: i32) -> (i32, i32) {
-  %some = tile.param ABOVE > 0 : i1
-  %own_queries, %own_keys = scf.if %some -> (i32, i32) {
-    %are_few = tile.expr %queries <= ABOVE : i32
-    %sequences = tile.expr dim(%cu, 0) - 1 : i32
+tile.function @unless_few(%b: i32, %cu: !lengths, %queries, %keys: i32) -> (i32, i32) {
+  %own_queries, %own_keys = tile.if param(ABOVE > 0) -> (i32, i32) {
+    %are_few = tile.expr %queries <= ABOVE
+    %sequences = tile.expr dim(%cu, 0) - 1
     %is_sequence = arith.cmpi ult, %b, %sequences : i32
     %left_out = arith.andi %are_few, %is_sequence : i1
-    %queries_above = tile.expr select(%left_out, 0, %queries) : i32
-    %keys_above = tile.expr select(%left_out, 0, %keys) : i32
-    scf.yield %queries_above, %keys_above : i32, i32
+    tile.yield select(%left_out, 0, %queries), select(%left_out, 0, %keys)
   } else {
-    scf.yield %queries, %keys : i32, i32
+    tile.yield %queries, %keys
   }
-  return %own_queries, %own_keys : i32, i32
+  tile.result %own_queries, %own_keys
 }
 
 // The first key of b among all keys of arrays in one piece, and the number of its keys. Before the first sequence and
 // behind the last there are none.
-func.func private @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_cache, %block_table: !table,
-                           %seq_lens: !lengths) -> (i32, i32) {
-  tile.result choose(CACHED, (0, @cached_keys(%b, dim(%pages, 1), %block_table, %seq_lens)), @rows_of(%b, %cu, %all))
-      : i32, i32
-}
+tile.function @keys_of(%b: i32, %cu: !lengths, %all: i32, %pages: !k_cache, %block_table: !table,
+                       %seq_lens: !lengths) -> (i32, i32)
+    = choose(CACHED, (0, @cached_keys(%b, dim(%pages, 1), %block_table, %seq_lens)), @rows_of(%b, %cu, %all))
 
 // The key head of a query head, where heads are a dimension of pages or of elements of a batch.
-func.func private @head_of_keys(%h: i32, %q: !qk_view, %k: !k_cache) -> i32 {
-  tile.result choose(CACHED, @key_head_among(%h, dim(%q, 1), max(dim(%k, 2), 1)),
-                     @key_head_among(%h, dim(%q, 1), max(dim(%k, 1), 1))) : i32
-}
+tile.function @head_of_keys(%h: i32, %q: !qk_view, %k: !k_cache) -> i32
+    = @key_head_among(%h, dim(%q, 1), max(choose(CACHED, dim(%k, 2), dim(%k, 1)), 1))
 
 // The number by which @list_of finds the list of a query head and its key head. In a cache, the heads of a group may
 // share a list.
-func.func private @head_of_list(%h: i32, %hk: i32, %q: !qk_view, %counts: !count_view) -> i32 {
-  tile.result choose(param(and(CACHED, LISTED)), select(dim(%counts, 1) == dim(%q, 1), %h, %hk), %h) : i32
-}
+tile.function @head_of_list(%h, %hk: i32, %q: !qk_view, %counts: !count_view) -> i32
+    = choose(param(and(CACHED, LISTED)), select(dim(%counts, 1) == dim(%q, 1), %h, %hk), %h)
 
 // With DESCALE, the factor of the scores times that of the keys of sequence b and head hk. A row of no sequence attends
 // no key.
-func.func private @scale_by_factor(%scale: !acc, %factors: !factors, %b: i32, %hk: i32) -> !acc {
-  tile.result select(DESCALE, %scale * cast(%factors[%b, %hk] : f32), %scale) : !acc
-}
+tile.function @scale_by_factor(%scale: !acc, %factors: !factors, %b, %hk: i32) -> !acc
+    = select(DESCALE, %scale * cast(%factors[%b, %hk] : f32), %scale)
 
 // The same for results.
-func.func private @values_by_factor(%o: !o, %factors: !factors, %b: i32, %hk: i32) -> !o {
-  tile.result select(DESCALE, %o * full(cast(%factors[%b, %hk])), %o) : !o
-}
+tile.function @values_by_factor(%o: !o, %factors: !factors, %b, %hk: i32) -> !o
+    = select(DESCALE, %o * full(cast(%factors[%b, %hk])), %o)
 
 // The rows of sequence b in the cache, as a view [keys, heads, width].
-func.func private @cached_rows_of_keys(%pages: !k_cache, %b: i32, %block_table: !table, %keys: i32) -> !k_rows {
+tile.function @cached_rows_of_keys(%pages: !k_cache, %b: i32, %block_table: !table, %keys: i32) -> !k_rows {
   %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !k_cache, !table -> !k_rows
-  return %rows : !k_rows
+  func.return %rows : !k_rows
 }
 
 // The same for values.
-func.func private @cached_rows_of_values(%pages: !v_cache, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
+tile.function @cached_rows_of_values(%pages: !v_cache, %b: i32, %block_table: !table, %keys: i32) -> !v_rows {
   %rows = tile.paged %pages page %b by %block_table[%b] each PAGE_ROWS when (PAGE_ROWS > 0) size %keys
       : !v_cache, !table -> !v_rows
-  return %rows : !v_rows
+  func.return %rows : !v_rows
 }
 
 // BLOCK_N keys of head hk from row n on: of the cache, or of element a of arrays in one piece.
-func.func private @block_of_keys(%part: !k_cache, %cached_rows: !k_rows, %a: i32, %hk: i32, %n: i32) -> !k {
-  tile.result choose(CACHED, cast(load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_stored),
-                     cast(load %part[%a, %hk, %n, 0] : !k_stored)) : !k
-}
+tile.function @block_of_keys(%part: !k_cache, %cached_rows: !k_rows, %a, %hk, %n: i32) -> !k
+    = choose(CACHED, cast(load %cached_rows[%n, %hk, 0] dims [0, 2] : !k_stored),
+             cast(load %part[%a, %hk, %n, 0] : !k_stored))
 
 // The same for values.
-func.func private @block_of_values(%part: !v_cache, %cached_rows: !v_rows, %a: i32, %hk: i32, %n: i32) -> !v {
-  tile.result choose(CACHED, cast(load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_stored),
-                     cast(load %part[%a, %hk, %n, 0] : !v_stored)) : !v
-}
+tile.function @block_of_values(%part: !v_cache, %cached_rows: !v_rows, %a, %hk, %n: i32) -> !v
+    = choose(CACHED, cast(load %cached_rows[%n, %hk, 0] dims [0, 2] : !v_stored),
+             cast(load %part[%a, %hk, %n, 0] : !v_stored))

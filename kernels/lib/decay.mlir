@@ -7,10 +7,10 @@
 !row    = !tile.tile<[BLOCK_N], ACC>
 
 // exp(G[i] - G[j]), where G are sums of logarithms.
-func.func private @decays(%sums: !row) -> !square {
+tile.function @decays(%sums: !row) -> !square {
   %of_row = tile.expand %sums dim 1 : !row -> !square
   %of_column = tile.expand %sums dim 0 : !row -> !square
   %difference = arith.subf %of_row, %of_column : !square
   %decays = math.exp %difference : !square
-  return %decays : !square
+  tile.result %decays : !square
 }

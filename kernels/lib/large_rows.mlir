@@ -5,10 +5,7 @@
 // scores of -3e38 is -3e38. Then P = F * exp2((S - LSE) * log2(e)), where the factor F is 1, or LSE is only the maximum
 // of the scores, and F the inverse of the sum, rounded to T.
 
-tile.link "attention.mlir"
-tile.link "batch.mlir"
-tile.link "pair_types.mlir"
-tile.link "softmax.mlir"
+tile.link "attention.mlir", "batch.mlir", "pair_types.mlir", "softmax.mlir"
 
 // With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
 // the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
@@ -41,40 +38,31 @@ tile.kernel @large_rows_sums
                       ceildiv(dim(q, 2), OWN)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
   %hk = tile.expr @key_head(%h, %q, %k) : i32
-  %b, %a, %q_begin, %queries, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : i32, i32, i32, i32, i32
-  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, %all_keys) : i32, i32
-  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
-  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
-  %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
+  %b, %a, %q_begin, %queries, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries) : i32
+  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, %all_keys) : i32
+  %q_part, %lse_part = tile.subview %q, %lse dim 2 from %q_begin size %queries when (PACKED)
+  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED)
   %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
-  %max_part = tile.subview %rows dim 2 from %workspace_begin size %queries when (PACKED) : !row_view
-  %factor_part = tile.subview %factors dim 2 from %workspace_begin size %queries when (PACKED) : !factor_view
+  %max_part, %factor_part = tile.subview %rows, %factors dim 2 from %workspace_begin size %queries when (PACKED)
   %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
-  %block_m = tile.param OWN : i32
 
   // Rows of no sequence have no keys.
-  %found = scf.for %i = %c0 to %block_m step %c1 iter_args(%before = %c0) -> (i32) : i32 {
+  %found = tile.for %i in (0 to OWN) iter_args(%before = 0 : i32) {
     %own_is_large = tile.expr @is_large(%lse_part[%a, %h, %m + %i]) : i1
     %one = arith.extui %own_is_large : i1 to i32
     %now = arith.ori %before, %one : i32
-    scf.yield %now : i32
+    tile.yield %now
   }
   %has_large = tile.expr ne(%found, 0) : i32
   %end = tile.expr select(%has_large, %keys, 0) : i32
 
-  %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %h, %m, %span, %kv_num_blocks) : i32, i32, i32, i32
-  %one_acc = arith.constant 1.0 : !acc
-  %lowest = tile.expr @lowest() : !acc
+  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %h, %m, LIST_BLOCK_M : i32, %kv_num_blocks) : i32
   %sink = tile.expr @sink(%h) : !acc
-  %sink_weight = tile.expr select(%sink == minus_inf, 0, 1) : !acc
-  %no_max = tile.expr full(max(%sink, %lowest)) : !own_row
-  %no_sum = tile.full %sink_weight : !own_row
+  %no_max = tile.expr full(max(%sink, @lowest())) : !own_row
+  %no_sum = tile.expr full(select(%sink == minus_inf, 0, 1)) : !own_row
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !own_k
   %max, %sum = tile.for_blocks %n in (%c0 to %end
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
@@ -89,27 +77,21 @@ tile.kernel @large_rows_sums
     %x = tile.expr select(%keep, map @score_mod(%natural, %b, %h, %row_ids, %cols), minus_inf) : !pair
     %max_new = tile.expr max(%max_old, reduce max(%x, 1)) : !own_row
     %p = tile.expr exp2((%x - expand(%max_new, 1)) * log2e) : !pair
-    %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !own_row
-    %sum_block = tile.reduce add %p dim 1 : !pair -> !own_row
-    %sum_new = tile.expr %sum_old * %rescale + %sum_block : !own_row
-    tile.yield %max_new, %sum_new : !own_row, !own_row
+    %rescale = tile.expr exp2((%max_old - %max_new) * log2e)
+    %sum_block = tile.reduce add %p dim 1 : !pair
+    tile.yield %max_new, %sum_old * %rescale + %sum_block
   }
-  scf.if %has_large {
+  tile.if %has_large {
     %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !own_row
     %max_row = tile.expr map @if_large(%lse_row, %max, map @lse_or_zero(%lse_row) : !own_row) : !own_row
-    %ones = tile.full %one_acc : !own_row
-    %factor_row = tile.expr cast(map @if_large(%lse_row, %ones / %sum, %ones) : !own_row) : !own_factor
-    tile.store %max_row, %max_part[%a, %h, %m] : !own_row, !row_view
-    tile.store %factor_row, %factor_part[%a, %h, %m] : !own_factor, !factor_view
+    %factor_row = tile.expr cast(map @if_large(%lse_row, 1 / %sum, 1 : !own_row) : !own_row) : !own_factor
+    tile.store %max_row, %max_part[%a, %h, %m] : !own_row
+    tile.store %factor_row, %factor_part[%a, %h, %m] : !own_factor
   }
 }
 
 // Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
-func.func private @is_large(%lse: !acc) -> i1 {
-  tile.result and(abs(%lse) > 4096.0, ne(%lse, minus_inf)) : i1
-}
+tile.function @is_large(%lse: !acc) -> i1 = and(abs(%lse) > 4096.0, ne(%lse, minus_inf))
 
 // %value where LSE is large, else %otherwise.
-func.func private @if_large(%lse: !acc, %value: !acc, %otherwise: !acc) -> !acc {
-  tile.result select(@is_large(%lse), %value, %otherwise) : !acc
-}
+tile.function @if_large(%lse, %value, %otherwise: !acc) -> !acc = select(@is_large(%lse), %value, %otherwise)

@@ -61,10 +61,7 @@
 // Algorithm: FlashAttention-2 (Dao, 2023). Instances that own keys compute S^T instead of S: W^T and dS^T then have the
 // layout in which the products for dV and dK read them.
 
-tile.link "attention.mlir"
-tile.link "batch.mlir"
-tile.link "pair_types.mlir"
-tile.link "shard.mlir"
+tile.link "attention.mlir", "batch.mlir", "pair_types.mlir", "shard.mlir"
 
 // K, padded to whole warpgroups of columns, and dQ^T, which has these columns as rows.
 !wide_k = !tile.tile<[OWN, DW], T>
@@ -89,11 +86,10 @@ tile.program @pairs
      %lse: !row_view when (ROWS), %dq, %dk: !qk_view, %dv: !v_view, %scale: !acc, %window_left, %window_right: i32) {
   // Without SHARD, no kernel has an argument for a place: what is passed does not matter.
   %rows, %other_rows, %factors, %sums = tile.call @pair_rows(first_head = %window_left)
-      : i32 -> !row_view, !row_view, !factor_view, !sum_view
+      -> !row_view, !row_view, !factor_view, !sum_view
   tile.call @pair_products(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums,
                            first_row = %window_left, first_key = %window_left, diagonal = %window_left,
                            first_head = %window_left, first_batch = %window_left)
-      : !row_view, !row_view, !factor_view, !sum_view, i32, i32, i32, i32, i32
 }
 
 // The numbers of rows, factors of 1, and the workspace of sums. A launch between this and @pair_products may change
@@ -134,7 +130,6 @@ tile.program @pair_rows
       : !sum_view
   tile.launch @rows_of_pairs(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums)
       with (OWN = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC))) when (ROWS)
-      : !row_view, !row_view, !factor_view, !sum_view
   tile.return %rows, %other_rows, %factors, %sums : !row_view, !row_view, !factor_view, !sum_view
 }
 
@@ -167,15 +162,14 @@ tile.program @pair_products
   // The blocks of keys of all packed sequences, in the order in which those of the last heads start.
   %order = tile.workspace [(ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0)) * min(dim(k, 2), 1)] : !cu_view
 
-  tile.launch @turn_lists(turned = %q_indices, lengths = %q_num_blocks) when (LISTED) : !list_view, !count_view
-  tile.launch @order_blocks(order = %order) when (PACKED) : !cu_view
+  tile.launch @turn_lists(turned = %q_indices, lengths = %q_num_blocks) when (LISTED)
+  tile.launch @order_blocks(order = %order) when (PACKED)
   tile.launch @pairs_of_keys(order = %order, q_indices = %q_indices, q_num_blocks = %q_num_blocks)
       with (OWN = BLOCK_N, OTHER = BLOCK_M, WITH_DV = or(not(SPLIT), PAIRED), WITH_DQ = not(DQ_KERNEL))
-      : !cu_view, !list_view, !count_view
   // A block of DV_BLOCK_M queries may extend into the workspace rows of the next sequence. The mask excludes them.
   tile.launch @pairs_of_keys(order = %order, q_indices = %q_indices, q_num_blocks = %q_num_blocks)
       with (OWN = BLOCK_N, OTHER = DV_BLOCK_M, WITH_DK = false, WITH_DQ = false, CAPTURE_GRADIENTS = false)
-      when (and(SPLIT, not(PAIRED))) : !cu_view, !list_view, !count_view
+      when (and(SPLIT, not(PAIRED)))
   tile.launch @convert_pairs() with (OTHER = BLOCK_M) when (not(DQ_KERNEL))
   tile.launch @pairs_of_queries() with (OWN = DQ_BLOCK_M, OTHER = DQ_BLOCK_N) when (DQ_KERNEL)
 }
@@ -206,60 +200,43 @@ tile.kernel @rows_of_pairs
   %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %x = tile.expr mod(%map, MAPS) : i32
   %all_queries = tile.dim %do, 2 : !v_view
-  %sequence, %m, %begin, %queries = tile.expr @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
-      : i32, i32, i32, i32
+  %sequence, %m, %begin, %queries = tile.expr @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries) : i32
   // Rows of no sequence are not read: what they hold may be anything, and a block of queries may extend into theirs.
-  %own_begin, %read = tile.expr @rows_of(%sequence, %cu_seqlens_q, %all_queries) : i32, i32
-  %o_part = tile.subview %o dim 2 from %own_begin size %read when (PACKED) : !v_view
-  %other_part = tile.subview %other_o dim 2 from %own_begin size %read when (PACKED) : !v_view
-  %do_part = tile.subview %do dim 2 from %own_begin size %read when (PACKED) : !v_view
-  %lse_part = tile.subview %lse dim 2 from %own_begin size %read when (PACKED) : !row_view
-  %dlse_part = tile.subview %dlse dim 2 from %own_begin size %read when (PACKED) : !row_view
-
+  %own_begin, %read = tile.expr @rows_of(%sequence, %cu_seqlens_q, %all_queries) : i32
+  %o_part, %other_part, %do_part, %lse_part, %dlse_part = tile.subview %o, %other_o, %do, %lse, %dlse
+      dim 2 from %own_begin size %read when (PACKED)
   %o_tile = tile.load %o_part[%a, %h, %m, 0] : !v_view -> !own_v
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
   %dlse_row = tile.load %dlse_part[%a, %map, %m] : !row_view -> !own_row
   %lse_row = tile.load %lse_part[%a, %map, %m] : !row_view -> !own_row
   %other_tile = tile.load %other_part[%a, %h, %m, 0] : !v_view -> !own_v
   %o_acc = tile.cast %o_tile : !own_v -> !sum_v
-  %do_acc = tile.cast %do_tile : !own_v -> !sum_v
-  %other_acc = tile.cast %other_tile : !own_v -> !sum_v
-  %row, %other_row = tile.expr @row_values(%do_acc, %o_acc, %other_acc, %lse_row, %dlse_row, %at_h, %x)
-      : !own_row, !own_row
-  %with_dq = tile.param WITH_DQ : i1
-  scf.if %with_dq {
-    %no_dq = tile.constant 0 : !sum_k
-    tile.store %no_dq, %sums[%a, %map, %workspace_m, 0] : !sum_k, !sum_view
+  %row, %other_row = tile.expr @row_values(cast(%do_tile) : !sum_v, %o_acc, cast(%other_tile) : !sum_v, %lse_row,
+      %dlse_row, %at_h, %x) : !own_row, !own_row
+  tile.if WITH_DQ {
+    tile.store 0, %sums[%a, %map, %workspace_m, 0] : !sum_k
   }
-  tile.store %other_row, %other_rows[%a, %map, %workspace_m] : !own_row, !row_view
-  tile.store %row, %rows[%a, %map, %workspace_m] : !own_row, !row_view
-  %with_factors = tile.param FACTORS : i1
-  scf.if %with_factors {
-    %ones = tile.constant 1 : !own_factor
-    tile.store %ones, %factors[%a, %map, %workspace_m] : !own_factor, !factor_view
+  tile.store %other_row, %other_rows[%a, %map, %workspace_m] : !own_row
+  tile.store %row, %rows[%a, %map, %workspace_m] : !own_row
+  tile.if FACTORS {
+    tile.store 1, %factors[%a, %map, %workspace_m] : !own_factor
   }
 }
 
 // Without ROWS, nothing calls it.
-func.func private @row_values(%do: !sum_v, %o: !sum_v, %other_o: !sum_v, %lse: !own_row, %dlse: !own_row, %h: i32,
-                              %x: i32) -> (!own_row, !own_row) attributes {tile.replaceable} {
-  return %lse, %dlse : !own_row, !own_row
-}
+tile.function @row_values(%do, %o, %other_o: !sum_v, %lse, %dlse: !own_row, %h,
+                          %x: i32) -> (!own_row, !own_row) attributes {tile.replaceable} = %lse, %dlse
 
 // The gradient of the scaled scores, of dW and what @pair_weights held: here of weights whose slopes it held.
-func.func private @pair_gradients(
-    %held: !held, %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !pair_keep, %b: i32,
-    %h: i32, %x: i32, %i: !pair_pos, %j: !pair_pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
-  %slopes = tile.cast %held : !held -> !pair
+tile.function @pair_gradients(%held: !held, %dw, %other_row, %s, %row, %factor: !pair, %keep: !pair_keep, %b, %h,
+                              %x: i32, %i, %j: !pair_pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
   %of_slopes = tile.expr select(ROWS, %dw - %other_row, %dw) fastmath<contract> : !pair
-  tile.result %slopes * %of_slopes : !pair
+  tile.result cast(%held) * %of_slopes : !pair
 }
 
 // Adds to the gradients of captures, of which there are none here.
-func.func private @pair_captures(
-    %dw: !pair, %other_row: !pair, %s: !pair, %row: !pair, %factor: !pair, %keep: !pair_keep, %b: i32, %h: i32, %x: i32,
-    %i: !pair_pos, %j: !pair_pos, %scale: !acc) attributes {tile.replaceable} {
-  return
+tile.function @pair_captures(%dw, %other_row, %s, %row, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i,
+                             %j: !pair_pos, %scale: !acc) attributes {tile.replaceable} {
 }
 
 // A block of keys with the queries of all heads of its group.
@@ -289,22 +266,16 @@ tile.kernel @pairs_of_keys
   %hk = tile.expr %map / MAPS : i32
   %x = tile.expr mod(%map, MAPS) : i32
   %before = tile.expr (%map - %hk) * %shared_by : i32
-  %block_n = tile.param OWN : i32
   %block = tile.any_order %bn listed %order : !cu_view when (PACKED)
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %given the
   // number of the block of keys in it. The last block of a packed sequence may have no keys.
-  %b, %a, %k_begin, %keys, %given = tile.expr @block(%e, %block, %block_n, %cu_seqlens_k, %all_keys)
-      : i32, i32, i32, i32, i32
+  %b, %a, %k_begin, %keys, %given = tile.expr @block(%e, %block, OWN : i32, %cu_seqlens_k, %all_keys) : i32
   %blocks = tile.expr ceildiv(%keys, OWN) : i32
   %number = tile.any_order %given of %blocks
   %n = tile.expr %number * OWN : i32
-  %q_begin, %queries = tile.expr @rows_of(%b, %cu_seqlens_q, %all_queries) : i32, i32
-  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
-  %do_part = tile.subview %do dim 2 from %q_begin size %queries when (PACKED) : !v_view
-  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
-  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_view
-  %dk_part = tile.subview %dk dim 2 from %k_begin size %keys when (PACKED) : !dqk_view
-  %dv_part = tile.subview %dv dim 2 from %k_begin size %keys when (PACKED) : !dv_view
+  %q_begin, %queries = tile.expr @rows_of(%b, %cu_seqlens_q, %all_queries) : i32
+  %q_part, %do_part = tile.subview %q, %do dim 2 from %q_begin size %queries when (PACKED)
+  %k_part, %v_part, %dk_part, %dv_part = tile.subview %k, %v, %dk, %dv dim 2 from %k_begin size %keys when (PACKED)
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
   %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
@@ -315,11 +286,6 @@ tile.kernel @pairs_of_keys
   %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
   %no_dk = tile.constant 0 : !sum_k
   %no_dv = tile.constant 0 : !sum_v
-  %span = tile.param LIST_BLOCK_N : i32
-  %with_dk = tile.param WITH_DK : i1
-  %with_dv = tile.param WITH_DV : i1
-  %with_dq = tile.param WITH_DQ : i1
-  %with_captures = tile.param CAPTURE_GRADIENTS : i1
   %k_tile = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !own_k
   %k_wide = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !wide_k
   %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !own_v
@@ -329,7 +295,7 @@ tile.kernel @pairs_of_keys
     %h = arith.subi %term, %before : i32
     %at_h = arith.addi %h, %head_0 overflow<nsw> : i32
     %q_map = tile.expr select(param(MAPS == 1), %term, %h * MAPS + %x) : i32
-    %list_b, %list_h, %list_n, %count = tile.expr @list_of(%b, %h, %n, %span, %q_num_blocks) : i32, i32, i32, i32
+    %list_b, %list_h, %list_n, %count = tile.expr @list_of(%b, %h, %n, LIST_BLOCK_N : i32, %q_num_blocks) : i32
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
             listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
         against (%n to %keys)
@@ -355,15 +321,15 @@ tile.kernel @pairs_of_keys
           %j, %scale) : !pair
       %ds_rounded = tile.cast %ds : !pair -> !weight
       // Branches, since the choice of blocks counts what stands outside of them.
-      %dv_new = tile.expr choose(WITH_DV, dot(%w, %do_tile, %dv_old), %dv_old) : !sum_v
-      %dk_new = tile.expr choose(WITH_DK, dot(%ds_rounded, %q_tile, %dk_old), %dk_old) : !sum_k
+      %dv_new = tile.expr choose(WITH_DV, dot(%w, %do_tile, %dv_old), %dv_old)
+      %dk_new = tile.expr choose(WITH_DK, dot(%ds_rounded, %q_tile, %dk_old), %dk_old)
       // dQ is transposed as well, so that adjacent threads add to adjacent elements.
       %dq_term = tile.dot %k_wide, %ds_rounded transpose_a : !wide_k, !weight -> !dqt
-      scf.if %with_captures {
+      tile.if CAPTURE_GRADIENTS {
         func.call @pair_captures(%dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
             : (!pair, !pair, !pair, !pair, !pair, !pair_keep, i32, i32, i32, !pair_pos, !pair_pos, !acc) -> ()
       }
-      scf.if %with_dq {
+      tile.if WITH_DQ {
         %rows_end = tile.expr min(%m + OTHER, %queries) overflow<nsw> : i32
         %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
             where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
@@ -376,13 +342,11 @@ tile.kernel @pairs_of_keys
     }
     tile.yield %dk_head, %dv_head : !sum_k, !sum_v
   }
-  scf.if %with_dk {
-    %dk_rounded = tile.expr %dk_all * full(%scale) : !sum_k -> !own_dk
-    tile.store %dk_rounded, %dk_part[%a, %map, %n, 0] : !own_dk, !dqk_view
+  tile.if WITH_DK {
+    tile.store cast(%dk_all * full(%scale)), %dk_part[%a, %map, %n, 0] : !own_dk
   }
-  scf.if %with_dv {
-    %dv_rounded = tile.cast %dv_all : !sum_v -> !own_dv
-    tile.store %dv_rounded, %dv_part[%a, %map, %n, 0] : !own_dv, !dv_view
+  tile.if WITH_DV {
+    tile.store cast(%dv_all), %dv_part[%a, %map, %n, 0] : !own_dv
   }
 }
 
@@ -398,11 +362,9 @@ tile.kernel @convert_pairs
   %c0 = arith.constant 0 : i32
   %h = tile.expr %map / MAPS : i32
   %workspace_m = tile.expr %bm * OTHER : i32
-  %all_queries = tile.dim %dq, 2 : !dqk_view
-  %sequence, %m, %begin, %queries = tile.expr @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
-      : i32, i32, i32, i32
+  %sequence, %m, %begin, %queries = tile.expr @row_of_workspace(%workspace_m, %cu_seqlens_q, dim(%dq, 2)) : i32
   %b = tile.expr select(PACKED, %sequence, %a) : i32
-  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, dim(%k, 2)) : i32, i32
+  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, dim(%k, 2)) : i32
   %part = tile.subview %dq dim 2 from %begin size %queries when (PACKED) : !dqk_view
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
@@ -414,8 +376,7 @@ tile.kernel @convert_pairs
   %first, %end = tile.kept_range in (%c0 to %keys) against (%m to %rows_end)
       where @attends_in_whole(%row_0, %key_0, %at_b, %at_h, against, block, %shift, %window_left, %window_right)
   %sum = tile.complete %sums[%a, %map, %workspace_m, 0] of %first to %end : !sum_view -> !other_sum
-  %rounded = tile.expr %sum * full(%scale) : !other_sum -> !other_dk
-  tile.store %rounded, %part[%a, %map, %m, 0] : !other_dk, !dqk_view
+  tile.store cast(%sum * full(%scale)), %part[%a, %map, %m, 0] : !other_dk
 }
 
 // A block of queries with the keys that it attends: dQ without additions to memory.
@@ -441,14 +402,10 @@ tile.kernel @pairs_of_queries
   %k_map = tile.expr %hk * MAPS + %x : i32
   // The rows of this instance: %b is the batch element or packed sequence, %a its index in the arrays, and %m the first
   // query, relative to the sequence.
-  %b, %a, %q_begin, %queries, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
-      : i32, i32, i32, i32, i32
-  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, %all_keys) : i32, i32
-  %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
-  %do_part = tile.subview %do dim 2 from %q_begin size %queries when (PACKED) : !v_view
-  %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED) : !qk_view
-  %v_part = tile.subview %v dim 2 from %k_begin size %keys when (PACKED) : !v_view
-  %dq_part = tile.subview %dq dim 2 from %q_begin size %queries when (PACKED) : !dqk_view
+  %b, %a, %q_begin, %queries, %m = tile.expr @longest_block(%e, %bm, %cu_seqlens_q, %all_queries) : i32
+  %k_begin, %keys = tile.expr @rows_of(%b, %cu_seqlens_k, %all_keys) : i32
+  %q_part, %do_part, %dq_part = tile.subview %q, %do, %dq dim 2 from %q_begin size %queries when (PACKED)
+  %k_part, %v_part = tile.subview %k, %v dim 2 from %k_begin size %keys when (PACKED)
   // Places in the whole: zeros without SHARD.
   %row_0 = tile.expr select(SHARD, %first_row, 0) : i32
   %key_0 = tile.expr select(SHARD, %first_key, 0) : i32
@@ -457,8 +414,7 @@ tile.kernel @pairs_of_queries
   %at_h = tile.expr %h + select(SHARD, %first_head, 0) overflow<nsw> : i32
   %at_m = arith.addi %m, %row_0 overflow<nsw> : i32
   %workspace_m = tile.expr @workspace_begin(%b, %q_begin) + %m : i32
-  %span = tile.param LIST_BLOCK_M : i32
-  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %h, %m, %span, %kv_num_blocks) : i32, i32, i32, i32
+  %list_b, %list_h, %list_m, %count = tile.expr @list_of(%b, %h, %m, LIST_BLOCK_M : i32, %kv_num_blocks) : i32
   %no_dq = tile.constant 0 : !sum_k
   %q_tile = tile.load %q_part[%a, %map, %m, 0] : !qk_view -> !own_k
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
@@ -485,29 +441,21 @@ tile.kernel @pairs_of_queries
     %dw = tile.dot %do_tile, %v_tile transpose_b : !own_v, !other_v -> !pair
     %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i,
         %j, %scale) : !pair
-    %dq_new = tile.expr dot(cast(%ds) : !weight, %k_tile, %dq_old) : !sum_k
-    tile.yield %dq_new : !sum_k
+    tile.yield dot(cast(%ds) : !weight, %k_tile, %dq_old)
   }
-  %rounded = tile.expr %dq_all * full(%scale) : !sum_k -> !own_dk
-  tile.store %rounded, %dq_part[%a, %map, %m, 0] : !own_dk, !dqk_view
+  tile.store cast(%dq_all * full(%scale)), %dq_part[%a, %map, %m, 0] : !own_dk
 }
 
 // dV of OWN keys, the sum of the parts of all maps.
 tile.kernel @sum_parts
     params(DV: int, T: type, MAPS, OWN: int, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%parts, %dv: !v_view) grid(%bn = ceildiv(dim(dv, 2), OWN), %h = dim(dv, 1), %b = dim(dv, 0)) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %maps = tile.param MAPS : i32
   %n = tile.expr %bn * OWN : i32
   %first = tile.expr %h * MAPS : i32
-  %none = tile.constant 0 : !sum_v
-  %sum = scf.for %x = %c0 to %maps step %c1 iter_args(%before = %none) -> (!sum_v) : i32 {
-    %now = tile.expr %before + cast(load %parts[%b, %first + %x, %n, 0] : !own_v) : !sum_v
-    scf.yield %now : !sum_v
+  %sum = tile.for %x in (0 to MAPS) iter_args(%before = 0 : !sum_v) {
+    tile.yield %before + cast(load %parts[%b, %first + %x, %n, 0] : !own_v)
   } {tile.unroll}
-  %rounded = tile.cast %sum : !sum_v -> !own_v
-  tile.store %rounded, %dv[%b, %h, %n, 0] : !own_v, !v_view
+  tile.store cast(%sum), %dv[%b, %h, %n, 0] : !own_v
 }
 
 // Writes for each block of keys the blocks of queries that list it, in ascending order, and their number.
@@ -515,26 +463,17 @@ tile.kernel @turn_lists params(LISTED: flag)
     (%kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %turned: !list_view,
      %lengths: !count_view)
     grid(%n = dim(turned, 2), %h = dim(turned, 1), %b = dim(turned, 0)) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %blocks = tile.dim %kv_num_blocks, 2 : !count_view
-  %most = tile.dim %kv_indices, 3 : !list_view
-  %length = scf.for %m = %c0 to %blocks step %c1 iter_args(%place = %c0) -> (i32) : i32 {
-    %count = tile.expr min(%kv_num_blocks[%b, %h, %m], %most) : i32
-    %found = scf.for %x = %c0 to %count step %c1 iter_args(%before = %c0) -> (i32) : i32 {
-      %so_far = tile.expr select(%kv_indices[%b, %h, %m, %x] == %n, 1, %before) : i32
-      scf.yield %so_far : i32
+  %length = tile.for %m in (0 to dim(%kv_num_blocks, 2)) iter_args(%place = 0 : i32) {
+    %count = tile.expr min(%kv_num_blocks[%b, %h, %m], dim(%kv_indices, 3))
+    %found = tile.for %x in (0 to %count) iter_args(%before = 0 : i32) {
+      tile.yield select(%kv_indices[%b, %h, %m, %x] == %n, 1, %before)
     }
-    %is_found = tile.expr %found == 1 : i32
-    scf.if %is_found {
-      %number = tile.full %m : !one
-      tile.store %number, %turned[%b, %h, %n, %place] : !one, !list_view
+    tile.if %found == 1 {
+      tile.store full(%m), %turned[%b, %h, %n, %place] : !one
     }
-    %next = arith.addi %place, %found : i32
-    scf.yield %next : i32
+    tile.yield %place + %found
   }
-  %length_tile = tile.full %length : !one
-  tile.store %length_tile, %lengths[%b, %h, %n] : !one, !count_view
+  tile.store full(%length), %lengths[%b, %h, %n] : !one
 }
 
 // With PACKED: the blocks of keys of all sequences, those with the most blocks behind them in their sequence first, and
@@ -544,30 +483,23 @@ tile.kernel @order_blocks
     params(D: int, T: type, PACKED: flag, BLOCK_N: int)
     (%k: !qk_view, %cu_seqlens_k: !cu_view when (PACKED), %order: !cu_view)
     grid(%i = dim(order, 0)) {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %size = tile.param BLOCK_N : i32
   %total = tile.dim %k, 2 : !qk_view
-  %b, %begin, %rows, %number = tile.expr @block_of_sequence(%i, %size, %cu_seqlens_k, %total) : i32, i32, i32, i32
+  %b, %begin, %rows, %number = tile.expr @block_of_sequence(%i, BLOCK_N : i32, %cu_seqlens_k, %total) : i32
   %rest = tile.expr ceildiv(%rows, BLOCK_N) - %number : i32
   %sequences = tile.expr dim(%cu_seqlens_k, 0) - 1 : i32
   // Blocks with more behind them, earlier blocks with as many, and all blocks of the sequences up to this one.
-  %longer, %equal, %up_to_own, %all = scf.for %s = %c0 to %sequences step %c1
-      iter_args(%longer_0 = %c0, %equal_0 = %c0, %up_to_own_0 = %c0, %all_0 = %c0) -> (i32, i32, i32, i32) : i32 {
-    %s_begin, %s_rows = tile.expr @rows_of(%s, %cu_seqlens_k, %total) : i32, i32
-    %blocks = tile.expr ceildiv(%s_rows, BLOCK_N) : i32
-    %longer_1 = tile.expr %longer_0 + max(%blocks - %rest, 0) : i32
-    %precedes = tile.expr and(%s < %b, %blocks >= %rest) : i32
+  %longer, %equal, %up_to_own, %all = tile.for %s in (0 to %sequences)
+      iter_args(%longer_0 = 0 : i32, %equal_0 = 0 : i32, %up_to_own_0 = 0 : i32, %all_0 = 0 : i32) {
+    %s_begin, %s_rows = tile.expr @rows_of(%s, %cu_seqlens_k, %total) : i32
+    %blocks = tile.expr ceildiv(%s_rows, BLOCK_N)
+    %longer_1 = tile.expr %longer_0 + max(%blocks - %rest, 0)
+    %precedes = tile.expr and(%s < %b, %blocks >= %rest)
     %one = arith.extui %precedes : i1 to i32
-    %equal_1 = arith.addi %equal_0, %one : i32
-    %up_to_own_1 = tile.expr %up_to_own_0 + select(%s > %b, 0, %blocks) : i32
-    %all_1 = arith.addi %all_0, %blocks : i32
-    scf.yield %longer_1, %equal_1, %up_to_own_1, %all_1 : i32, i32, i32, i32
+    tile.yield %longer_1, %equal_0 + %one, %up_to_own_0 + select(%s > %b, 0, %blocks), %all_0 + %blocks
   }
-  %place = arith.addi %longer, %equal : i32
-  %empty_place = tile.expr %all + (%i - %up_to_own) : i32
+  %place = tile.expr %longer + %equal
+  %empty_place = tile.expr %all + (%i - %up_to_own)
   // Rows of no sequence count as none.
-  %own_place = tile.expr select(and(and(%b >= 0, %b < %sequences), %rest > 0), %place, %empty_place) : i32
-  %id = tile.full %i : !one
-  tile.store %id, %order[%own_place] : !one, !cu_view
+  %own_place = tile.expr select(and(and(%b >= 0, %b < %sequences), %rest > 0), %place, %empty_place)
+  tile.store full(%i), %order[%own_place] : !one
 }

@@ -19,12 +19,10 @@ tile.link "types.mlir"
 !merged_i32 = !tile.tile<[MERGE, DVP], i32>
 !columns = !tile.tile<[DVP], ACC>
 
-func.func private @lowest() -> !acc
-
 // How many of the blocks of keys of a sequence, iterations or entries of a list, a part has, at least 1: a sequence has
 // at most `most` parts, and there are `pairs` pairs of a sequence and of rows that attend its keys together. An
 // iteration takes no longer while there is one instance for PAIR_SHARE multiprocessors.
-func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 {
+tile.function @blocks_of_part(%blocks, %most, %pairs: i32) -> i32 {
   // Where the memory is the limit, half of the multiprocessors suffice for it, PAIR_SHARE is 2: with more instances,
   // each takes longer for a block. A merge takes as long as four blocks. Where parts do not pay, only long sequences
   // are divided. More pairs than multiprocessors change nothing but the size of the numbers.
@@ -37,9 +35,8 @@ func.func private @blocks_of_part(%blocks: i32, %most: i32, %pairs: i32) -> i32 
 }
 
 // The state after parts `first` .. first + MERGE - 1 of those that exist.
-func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part: !merged_row, %o_part: !merged,
-                               %max_old: !columns, %sum_old: !columns, %acc_old: !columns)
-    -> (!columns, !columns, !columns) {
+tile.function @merge_parts(%first, %blocks, %each: i32, %lse_part: !merged_row, %o_part: !merged, %max_old, %sum_old,
+                           %acc_old: !columns) -> (!columns, !columns, !columns) {
   %exists = tile.expr iota(%first, 0) * full(%each) < full(%blocks) : !merged_i32
   %x = tile.expr select(%exists, expand(%lse_part, 1), minus_inf) : !merged
   %max_new = tile.expr max(%max_old, reduce max(%x, 0)) : !columns
@@ -48,16 +45,16 @@ func.func private @merge_parts(%first: i32, %blocks: i32, %each: i32, %lse_part:
   %rescale = tile.expr exp2((%max_old - %max_new) * log2e) : !columns
   // What no part has written may be NaN.
   %weighted = tile.expr select(%exists, %o_part, %weight) * %weight : !merged
-  %sum_part = tile.reduce add %weight dim 0 : !merged -> !columns
-  %acc_part = tile.reduce add %weighted dim 0 : !merged -> !columns
-  %sum_kept = arith.mulf %sum_old, %rescale : !columns
-  %acc_kept = arith.mulf %acc_old, %rescale : !columns
-  tile.result %max_new, %sum_kept + %sum_part, %acc_kept + %acc_part : !columns, !columns, !columns
+  %sum_part = tile.reduce add %weight dim 0 : !merged
+  %acc_part = tile.reduce add %weighted dim 0 : !merged
+  %sum_kept = tile.expr %sum_old * %rescale
+  %acc_kept = tile.expr %acc_old * %rescale
+  tile.result %max_new, %sum_kept + %sum_part, %acc_kept + %acc_part
 }
 
 // The first parts of a row, if parts are few.
-func.func private @first_parts(%o_parts: !o_parts, %lse_parts: !lse_parts, %b: i32, %h: i32, %i: i32, %most: i32,
-                               %pairs: i32) -> (i1, !merged, !merged_row) {
+tile.function @first_parts(%o_parts: !o_parts, %lse_parts: !lse_parts, %b, %h, %i, %most,
+                           %pairs: i32) -> (i1, !merged, !merged_row) {
   %c0 = arith.constant 0 : i32
   // If parts are few, so that sequences are expected to have several, the first are on their way before their number is
   // known. The order lets the length be loaded behind them: what follows from it would delay them.
@@ -69,32 +66,29 @@ func.func private @first_parts(%o_parts: !o_parts, %lse_parts: !lse_parts, %b: i
 }
 
 // The natural maximum, the sum and the sum of results of all parts of a row.
-func.func private @merge_all_parts(
-    %are_few: i1, %o_first: !merged, %lse_first: !merged_row, %o_parts: !o_parts, %lse_parts: !lse_parts,
-    %b: i32, %h: i32, %i: i32, %blocks: i32, %each: i32) -> (!columns, !columns, !columns) {
-  %c0 = arith.constant 0 : i32
-  %merge = tile.param MERGE : i32
+tile.function @merge_all_parts(%are_few: i1, %o_first: !merged, %lse_first: !merged_row, %o_parts: !o_parts,
+                               %lse_parts: !lse_parts, %b, %h, %i, %blocks,
+                               %each: i32) -> (!columns, !columns, !columns) {
   %no_max = tile.expr full(@lowest()) : !columns
   %no_sum = tile.constant 0 : !columns
   %blocks_early = tile.expr select(%are_few, %blocks, 0) : i32
-  %max_0, %sum_0, %acc_0 = tile.expr @merge_parts(%c0, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum,
+  %max_0, %sum_0, %acc_0 = tile.expr @merge_parts(0 : i32, %blocks_early, %each, %lse_first, %o_first, %no_max, %no_sum,
       %no_sum) : !columns, !columns, !columns
   // A sequence without parts has its result, and none are left if the first are all.
   %next = tile.expr select(%are_few, MERGE, 0) : i32
   %has_more = tile.expr %blocks > select(%are_few, MERGE * %each, %each) : i32
-  %parts = scf.if %has_more -> (i32) {
+  %parts = tile.if %has_more -> (i32) {
     %number = arith.ceildivui %blocks, %each : i32
-    scf.yield %number : i32
+    tile.yield %number
   } else {
-    scf.yield %c0 : i32
+    tile.yield 0 : i32
   }
-  %max, %sum, %acc = scf.for %first = %next to %parts step %merge
-      iter_args(%max_old = %max_0, %sum_old = %sum_0, %acc_old = %acc_0) -> (!columns, !columns, !columns) : i32 {
+  %max, %sum, %acc = tile.for %first in (%next to %parts) step MERGE
+      iter_args(%max_old = %max_0 : !columns, %sum_old = %sum_0 : !columns, %acc_old = %acc_0 : !columns) {
     %lse_part = tile.load %lse_parts[%b, %h, %i, %first] : !lse_parts -> !merged_row
     %o_part = tile.load %o_parts[%b, %h, %i, %first, 0] : !o_parts -> !merged
-    %max_new, %sum_new, %acc_new = tile.expr @merge_parts(%first, %blocks, %each, %lse_part, %o_part, %max_old,
-        %sum_old, %acc_old) : !columns, !columns, !columns
-    scf.yield %max_new, %sum_new, %acc_new : !columns, !columns, !columns
+    tile.yield @merge_parts(%first, %blocks, %each, %lse_part, %o_part, %max_old, %sum_old, %acc_old)
+        : !columns, !columns, !columns
   }
-  return %max, %sum, %acc : !columns, !columns, !columns
+  tile.result %max, %sum, %acc
 }

@@ -13,7 +13,7 @@ tile.link "types.mlir"
 !q_acc = !tile.tile<[BLOCK_M, DP], ACC>
 
 // The largest power of two that is at most %x, of f32 and from 2^-111 to 2^127, divided by 2^8.
-func.func private @power_of_two(%x: !acc) -> !acc {
+tile.function @power_of_two(%x: !acc) -> !acc {
   %value = tile.cast %x : !acc -> f32
   %bits = arith.bitcast %value : f32 to i32
   %divided = tile.expr min(max(bitand(%bits, 2139095040), 134217728), 2130706432) - 67108864 : i32
@@ -22,7 +22,7 @@ func.func private @power_of_two(%x: !acc) -> !acc {
 }
 
 // 1 / x, exactly, for a power of two.
-func.func private @inverse_power(%x: !acc) -> !acc {
+tile.function @inverse_power(%x: !acc) -> !acc {
   %value = tile.cast %x : !acc -> f32
   %bits = arith.bitcast %value : f32 to i32
   %inverse_bits = tile.expr 2130706432 - %bits : i32
@@ -33,7 +33,7 @@ func.func private @inverse_power(%x: !acc) -> !acc {
 // Queries in the type of products, and the factors of the scores of their rows, of which `scale` is one. A row of bf16
 // is divided by a power of two, such that its largest value is from 2^8 to 2^9: f16 has the others exactly, or they are
 // less than 2^-22 of that.
-func.func private @queries_of_products(%q: !q, %scale: !acc) -> (!q_m, !row) {
+tile.function @queries_of_products(%q: !q, %scale: !acc) -> (!q_m, !row) {
   %is_scaled = tile.param SCALED : i1
   %q_own, %scales = scf.if %is_scaled -> (!q_m, !row) {
     %q_acc = tile.cast %q : !q -> !q_acc
@@ -46,5 +46,5 @@ func.func private @queries_of_products(%q: !q, %scale: !acc) -> (!q_m, !row) {
     %scales_full = tile.full %scale : !row
     scf.yield %q_cast, %scales_full : !q_m, !row
   }
-  return %q_own, %scales : !q_m, !row
+  tile.result %q_own, %scales : !q_m, !row
 }

@@ -4,8 +4,7 @@
 // The gradient of scores, of the functions of lib/pairs.mlir, with a kernel of its own, which needs no additions to
 // memory and stores only d_score. A program that calls it with SCORE_GRADIENT has neither PACKED nor LISTED.
 
-tile.link "attention.mlir"
-tile.link "pair_types.mlir"
+tile.link "attention.mlir", "pair_types.mlir"
 
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 
@@ -40,30 +39,21 @@ tile.kernel @scores_of_pairs
     grid(%bm = ceildiv(dim(d_score, 2), OTHER), %bn = ceildiv(dim(d_score, 3), OWN),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %batches = tile.dim %q, 0 : !qk_view
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
   %m_begin = tile.expr %bm * OTHER : i32
   %n = tile.expr %bn * OWN : i32
 
   // The range of batch elements, heads and queries of this block of d_score: all of them where an extent is 1.
-  %one_batch = tile.expr dim(%d_score, 0) == 1 : i32
-  %one_head = tile.expr dim(%d_score, 1) == 1 : i32
   %one_row = tile.expr dim(%d_score, 2) == 1 : i32
-  %next_b = tile.expr %first_b + 1 : i32
-  %next_h = tile.expr %first_h + 1 : i32
-  %own_m_end = tile.expr min(%m_begin + OTHER, %queries) : i32
-  %b_end = arith.select %one_batch, %batches, %next_b : i32
-  %h_end = arith.select %one_head, %q_heads, %next_h : i32
-  %m_end = arith.select %one_row, %queries, %own_m_end : i32
+  %b_end = tile.expr select(dim(%d_score, 0) == 1, dim(%q, 0), %first_b + 1)
+  %h_end = tile.expr select(dim(%d_score, 1) == 1, dim(%q, 1), %first_h + 1)
+  %m_end = tile.expr select(%one_row, %queries, min(%m_begin + OTHER, %queries))
   %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
-  %no_sum = tile.constant 0 : !pair
   %j = tile.iota %n dim 0 : !pair_pos
 
-  %sum = scf.for %b = %first_b to %b_end step %c1 iter_args(%of_batches = %no_sum) -> (!pair) : i32 {
-    %of_batch = scf.for %h = %first_h to %h_end step %c1 iter_args(%of_heads = %of_batches) -> (!pair) : i32 {
+  %sum = tile.for %b in (%first_b to %b_end) iter_args(%of_batches = 0 : !pair) {
+    %of_batch = tile.for %h in (%first_h to %h_end) iter_args(%of_heads = %of_batches : !pair) {
       %hk = tile.expr @key_head(%h, %q, %k) : i32
       %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !own_k
       %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !own_v
@@ -86,18 +76,15 @@ tile.kernel @scores_of_pairs
         %other_each = tile.expand %other_row dim 0 : !other_row -> !pair
         %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %c0, %i,
             %j, %scale) : !pair
-        %new = arith.addf %old, %ds : !pair
-        tile.yield %new : !pair
+        tile.yield %old + %ds
       }
-      scf.yield %of_head : !pair
+      tile.yield %of_head
     }
-    scf.yield %of_batch : !pair
+    tile.yield %of_batch
   }
-
-  scf.if %one_row {
-    %of_rows = tile.reduce add %sum dim 1 : !pair -> !tile.tile<[OWN], ACC>
-    tile.store %of_rows, %d_score[%first_b, %first_h, 0, %n] : !tile.tile<[OWN], ACC>, !score_view
+  tile.if %one_row {
+    tile.store reduce add(%sum, 1), %d_score[%first_b, %first_h, 0, %n] : !own_row
   } else {
-    tile.store %sum, %d_score[%first_b, %first_h, %m_begin, %n] dims [3, 2] : !pair, !score_view
+    tile.store %sum, %d_score[%first_b, %first_h, %m_begin, %n] dims [3, 2] : !pair
   }
 }

@@ -17,13 +17,8 @@
 tile.link "attention.mlir"
 
 // The position in the whole of the index-th row of an array, where that of the first row is `first`.
-func.func private @in_whole(%index: i32, %first: i32) -> i32 {
-  tile.result select(SHARD, %index + %first, %index) overflow<nsw> : i32
-}
+tile.function @in_whole(%index, %first: i32) -> i32 = select(SHARD, %index + %first, %index) overflow<nsw>
 
 // @attends of query i and key j of the arrays. %b, %h and %shift are those of the whole.
-func.func private @attends_in_whole(%first_row: i32, %first_key: i32, %b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
-                                    %left: i32, %right: i32) -> i1 {
-  %row = tile.expr @in_whole(%i, %first_row) : i32
-  tile.result @attends(%b, %h, %row, @in_whole(%j, %first_key) : i32, %shift, %left, %right) : i1
-}
+tile.function @attends_in_whole(%first_row, %first_key, %b, %h, %i, %j, %shift, %left, %right: i32) -> i1
+    = @attends(%b, %h, @in_whole(%i, %first_row) : i32, @in_whole(%j, %first_key) : i32, %shift, %left, %right)

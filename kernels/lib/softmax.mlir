@@ -8,21 +8,13 @@
 
 // The lowest finite number, as the initial maximum of a row. A row that has no key so far then needs no special case:
 // exp2(-inf - lowest) is 0, while exp2(-inf - -inf) would be NaN.
-func.func private @lowest() -> !acc {
-  tile.result select(param(bits(ACC) == 64), -1.7976931348623157e308, -3.4028234663852886e38) : !acc
-}
+tile.function @lowest() -> !acc = select(param(bits(ACC) == 64), -1.7976931348623157e308, -3.4028234663852886e38)
 
 // 1 / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
-func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
-  tile.result select(%x == 0, 0, 1 / %x) : !acc
-}
+tile.function @reciprocal_or_zero(%x: !acc) -> !acc = select(%x == 0, 0, 1 / %x)
 
 // LSE, or 0 for a row without keys.
-func.func private @lse_or_zero(%lse: !acc) -> !acc {
-  tile.result select(%lse == minus_inf, 0, %lse) : !acc
-}
+tile.function @lse_or_zero(%lse: !acc) -> !acc = select(%lse == minus_inf, 0, %lse)
 
 // LSE in base 2, or 0 for a row without keys. The scores of such a row are masked to -inf, so exp2 gives 0.
-func.func private @base2_or_zero(%lse: !acc) -> !acc {
-  tile.result select(%lse == minus_inf, 0, %lse * log2e) : !acc
-}
+tile.function @base2_or_zero(%lse: !acc) -> !acc = select(%lse == minus_inf, 0, %lse * log2e)

@@ -11,8 +11,7 @@
 // A kernel that links this file declares BY_TOKEN, PAGE_ROWS, BLOCK_M, BLOCK_N, DVP, ACC and UNIT, and what the types
 // of views name; for @round_of_tokens also the parameters of @round_of_keys.
 
-tile.link "cache.mlir"
-tile.link "forward.mlir"
+tile.link "cache.mlir", "forward.mlir"
 
 !keys = !tile.tile<[BLOCK_N], i32>
 !by = !tile.tile<[BLOCK_N], f32>
@@ -20,92 +19,59 @@ tile.link "forward.mlir"
 
 // The slots of the keys from %n on of sequence b, which has `count` keys, in so many pages of so many rows; -1 behind
 // them.
-func.func private @slots_of_keys(%n: i32, %count: i32, %b: i32, %pool: i32, %given_rows: i32, %block_table: !table)
-    -> !keys {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %none = tile.constant -1 : !keys
-  %rows = arith.maxsi %given_rows, %c1 : i32
+tile.function @slots_of_keys(%n, %count, %b, %pool, %given_rows: i32, %block_table: !table) -> !keys {
+  %rows = tile.expr max(%given_rows, 1)
   %rows_each = tile.full %rows : !keys
   %numbers = tile.iota %n dim 0 : !keys
-  %paged = tile.param PAGE_ROWS > 0 : i1
-  %slots = scf.if %paged -> (!keys) {
+  %slots = tile.if param(PAGE_ROWS > 0) -> (!keys) {
     %columns = arith.divui %numbers, %rows_each : !keys
-    %inside = tile.expr %numbers - %columns * %rows_each : !keys
+    %inside = tile.expr %numbers - %columns * %rows_each
     %page = tile.gather %block_table[%b, 0] dims [1] along 1 at %columns : !table, !keys -> !keys
     %all_pages = tile.full %pool : !keys
     %is_page = arith.cmpi ult, %page, %all_pages : !keys
-    %first = arith.muli %page, %rows_each : !keys
-    %slot = arith.addi %first, %inside : !keys
-    %known = tile.select %is_page, %slot, %none : !tile.tile<[BLOCK_N], i1>, !keys
-    scf.yield %known : !keys
+    tile.yield select(%is_page, %page * %rows_each + %inside, -1)
   } else {
-    %first = arith.muli %b, %rows : i32
-    %slot = tile.expr full(%first) + %numbers : !keys
-    scf.yield %slot : !keys
+    tile.yield full(%b * %rows) + %numbers
   }
-  %end = tile.full %count : !keys
-  %is_key = arith.cmpi slt, %numbers, %end : !keys
-  %result = tile.select %is_key, %slots, %none : !tile.tile<[BLOCK_N], i1>, !keys
-  return %result : !keys
+  tile.result select(%numbers < full(%count), %slots, -1)
 }
 
 // The factors of the keys and of the values of head hk from %n on, or ones without BY_TOKEN. They are read before the
 // keys, so that both are on their way at the same time.
-func.func private @factors_of_tokens(%n: i32, %count: i32, %b: i32, %hk: i32, %pages: !k_cache, %block_table: !table,
-                                     %k_scales: !factors, %v_scales: !factors) -> (!by, !by) {
-  %by_token = tile.param BY_TOKEN : i1
-  %k_by, %v_by = scf.if %by_token -> (!by, !by) {
+tile.function @factors_of_tokens(%n, %count, %b, %hk: i32, %pages: !k_cache, %block_table: !table, %k_scales,
+                                 %v_scales: !factors) -> (!by, !by) {
+  %k_by, %v_by = tile.if BY_TOKEN -> (!by, !by) {
     %slots = tile.expr @slots_of_keys(%n, %count, %b, dim(%pages, 0), dim(%pages, 1), %block_table) : !keys
     %k_given = tile.gather %k_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !by
     %v_given = tile.gather %v_scales[0, %hk] dims [0] along 0 at %slots : !factors, !keys -> !by
-    scf.yield %k_given, %v_given : !by, !by
+    tile.yield %k_given, %v_given
   } else {
-    %ones = tile.constant 1.0 : !by
-    scf.yield %ones, %ones : !by, !by
+    tile.yield 1, 1 : !by, !by
   }
-  return %k_by, %v_by : !by, !by
+  tile.result %k_by, %v_by
 }
 
 // With BY_TOKEN, products with keys, times the factors of these.
-func.func private @products_by_token(%products: !s, %by: !by) -> !s {
-  tile.result choose(BY_TOKEN, %products * expand(cast(%by), 0), %products) fastmath<reassoc, contract> : !s
-}
+tile.function @products_by_token(%products: !s, %by: !by) -> !s
+    = choose(BY_TOKEN, %products * expand(cast(%by), 0), %products) fastmath<reassoc, contract>
 
 // With BY_TOKEN, P times the factors of values and UNIT.
-func.func private @p_by_token(%p: !s, %by: !by) -> !s {
-  %by_token = tile.param BY_TOKEN : i1
-  %result = scf.if %by_token -> (!s) {
-    %unit_number = tile.param UNIT : i32
-    %unit = arith.sitofp %unit_number : i32 to !acc
-    %units = tile.full %unit : !column
-    %product = tile.expr %p * expand(cast(%by) * %units, 0) : !s
-    scf.yield %product : !s
-  } else {
-    scf.yield %p : !s
-  }
-  return %result : !s
+tile.function @p_by_token(%p: !s, %by: !by) -> !s {
+  %unit_number = tile.param UNIT : i32
+  %unit = arith.sitofp %unit_number : i32 to !acc
+  tile.result choose(BY_TOKEN, %p * expand(cast(%by) * full(%unit), 0), %p)
 }
 
 // With BY_TOKEN, the result without UNIT.
-func.func private @without_unit(%o: !o) -> !o {
-  %by_token = tile.param BY_TOKEN : i1
-  %result = scf.if %by_token -> (!o) {
-    %one = arith.constant 1.0 : !acc
-    %unit_number = tile.param UNIT : i32
-    %unit = arith.sitofp %unit_number : i32 to !acc
-    %product = tile.expr %o * full(%one / %unit) : !o
-    scf.yield %product : !o
-  } else {
-    scf.yield %o : !o
-  }
-  return %result : !o
+tile.function @without_unit(%o: !o) -> !o {
+  %unit_number = tile.param UNIT : i32
+  %unit = arith.sitofp %unit_number : i32 to !acc
+  tile.result choose(BY_TOKEN, %o * full(1 / %unit), %o)
 }
 
 // @round_of_keys, with the factors of the keys and values.
-func.func private @round_of_tokens(
-    %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
-    %b: i32, %h: i32, %m: i32, %n: i32, %scale: !acc, %k_by: !by, %v_by: !by) -> (!row, !row, !o) {
+tile.function @round_of_tokens(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old, %sum_old: !row,
+                               %acc_old: !o, %b, %h, %m, %n: i32, %scale: !acc, %k_by, %v_by: !by) -> (!row, !row, !o) {
   %scales = tile.full %scale : !s
   %s_own = tile.expr @products_by_token(dot(%q_tile, %k_tile transpose_b) : !s, %k_by) : !s
   %p, %max_new, %sum_new, %acc_kept = tile.expr

@@ -26,7 +26,7 @@
 !square_i1  = !tile.tile<[BLOCK_N, BLOCK_N], i1>
 
 // The product of two such matrices.
-func.func private @square_product(%x: !square, %y: !square) -> !square {
+tile.function @square_product(%x, %y: !square) -> !square {
   %coarse = tile.param COARSE : i1
   %product = scf.if %coarse -> (!square) {
     %x_f16 = tile.cast %x : !square -> !square_f16
@@ -38,12 +38,12 @@ func.func private @square_product(%x: !square, %y: !square) -> !square {
     %exact = tile.dot %x, %y : !square, !square -> !square
     scf.yield %exact : !square
   }
-  return %product : !square
+  tile.result %product : !square
 }
 
 // The blocks of %x that lie between neighbors of a level: the block of the row follows that of the column, which is
 // even.
-func.func private @between_blocks(%x: !square, %level: i32) -> !square {
+tile.function @between_blocks(%x: !square, %level: i32) -> !square {
   %c0 = arith.constant 0 : i32
   %zero = tile.constant 0.0 : !square
   %none = tile.constant 0 : !square_i32
@@ -59,11 +59,11 @@ func.func private @between_blocks(%x: !square, %level: i32) -> !square {
   %is_even = arith.cmpi eq, %parity, %none : !square_i32
   %is_between = arith.andi %follows, %is_even : !square_i1
   %between = tile.select %is_between, %x, %zero : !square_i1, !square
-  return %between : !square
+  tile.result %between : !square
 }
 
 // The inverse of the matrix with ones on its diagonal and %x below it; elsewhere %x is not read.
-func.func private @unit_lower_inverse(%x: !square) -> !square {
+tile.function @unit_lower_inverse(%x: !square) -> !square {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %levels = tile.param LEVELS : i32
@@ -80,5 +80,5 @@ func.func private @unit_lower_inverse(%x: !square) -> !square {
     %inverse_new = tile.expr %inverse_old - @square_product(%inverse_old, %right) : !square
     scf.yield %inverse_new : !square
   }
-  return %inverse : !square
+  tile.result %inverse : !square
 }

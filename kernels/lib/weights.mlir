@@ -11,7 +11,7 @@
 !acc = !tile.param<ACC>
 
 // The weight of a pair with the score s.
-func.func private @weight(%s: !acc) -> !acc attributes {tile.replaceable} {
+tile.function @weight(%s: !acc) -> !acc attributes {tile.replaceable} {
   %coarse = math.tanh %s fastmath<afn> : !acc
   %near = math.tanh %s fastmath<arcp> : !acc
   tile.result select(param(T == bf16), %coarse, select(param(T == f16), %near, tanh(%s))) : !acc

@@ -14,11 +14,11 @@
 
 tile.capture @slopes : !tile.view<[?], f32> require(or(SHARD, dim(slopes, 0) == dim(q, 1)))
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> {
   %slope = tile.expr cast(@slopes[%h] : f32) : !tile.param<ACC>
   %i_acc = tile.cast %i reassoc : i32 -> !tile.param<ACC>
   %j_acc = tile.cast %j reassoc : i32 -> !tile.param<ACC>
   %behind = arith.subf %i_acc, %j_acc fastmath<reassoc> : !tile.param<ACC>
   %distance = tile.expr select(param(CAUSAL == "top_left"), %behind, abs(%behind)) : !tile.param<ACC>
-  tile.result %s - %slope * %distance fastmath<reassoc, contract> : !tile.param<ACC>
+  tile.result %s - %slope * %distance fastmath<reassoc, contract>
 }

@@ -14,13 +14,13 @@ tile.capture @alibi_slopes : !tile.view<[?, ?], f32> require(
 tile.capture @alibi_shift : !tile.view<[?], i32> require(
     or(SHARD, dim(alibi_shift, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> {
   %slope = tile.expr cast(@alibi_slopes[%b, %h] : f32) : !tile.param<ACC>
-  %diagonal = tile.expr %i + @alibi_shift[%b] : i32
+  %diagonal = tile.expr %i + @alibi_shift[%b]
   %i_acc = tile.cast %diagonal reassoc : i32 -> !tile.param<ACC>
   %j_acc = tile.cast %j reassoc : i32 -> !tile.param<ACC>
   %ahead = arith.subf %j_acc, %i_acc fastmath<reassoc> : !tile.param<ACC>
   %distance = math.absf %ahead : !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance fastmath<reassoc, contract> : !tile.param<ACC>
-  tile.result %s - %penalty fastmath<contract> : !tile.param<ACC>
+  %penalty = tile.expr %slope * %distance fastmath<reassoc, contract>
+  tile.result %s - %penalty fastmath<contract>
 }

@@ -20,8 +20,7 @@ tile.capture @bias : !tile.view<[?, ?, ?, ?], T> require(
     or(SHARD, or(PACKED, or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2)))),
     or(SHARD, or(or(PACKED, CACHED), or(dim(bias, 3) == 1, dim(bias, 3) == dim(k, 2)))))
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
-    attributes {tile.unbounded} {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> attributes {tile.unbounded} {
   %batches = tile.dim @bias, 0
   %heads = tile.dim @bias, 1
   %rows = tile.dim @bias, 2
@@ -29,7 +28,6 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %b_bias = tile.expr @index_or_zero(%b, %batches) : i32
   %h_bias = tile.expr @index_or_zero(%h, %heads) : i32
   %i_bias = tile.expr @index_or_zero(%i, %rows) : i32
-  %j_bias = tile.expr @index_or_zero(%j, %columns) : i32
-  %bias_t = tile.at @bias[%b_bias, %h_bias, %i_bias, %j_bias] : !tile.param<T>
-  tile.result %s + cast(%bias_t : !tile.param<T>) fastmath<contract> : !tile.param<ACC>
+  %bias_t = tile.expr @bias[%b_bias, %h_bias, %i_bias, @index_or_zero(%j, %columns)] : !tile.param<T>
+  tile.result %s + cast(%bias_t) fastmath<contract>
 }

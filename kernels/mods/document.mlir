@@ -16,6 +16,4 @@ tile.capture @key_document : !tile.view<[?, ?], i32> require(
     or(SHARD, dim(key_document, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
     or(SHARD, or(or(PACKED, CACHED), dim(key_document, 1) == dim(k, 2))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  tile.result (@query_document[%b, %i] : i32) == (@key_document[%b, %j] : i32) : i1
-}
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 = (@query_document[%b, %i] : i32) == (@key_document[%b, %j] : i32)

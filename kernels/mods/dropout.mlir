@@ -21,19 +21,19 @@ tile.capture @dropout_seed : !tile.view<[1], i64>
 tile.capture @dropout_offset : !tile.view<[1], i64>
 
 // 2^16 / (2^16 - t), and t.
-func.func private @dropout_factor() -> (!tile.param<ACC>, i32) {
+tile.function @dropout_factor() -> (!tile.param<ACC>, i32) {
   %steps = tile.expr @dropout * 65536.0 : f32
   %t_i32 = arith.fptosi %steps : f32 to i32
   %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
   tile.result 65536.0 / (65536.0 - %t), %t_i32 : !tile.param<ACC>, i32
 }
 
-func.func private @weight_limit(%limit: !tile.param<ACC>) -> !tile.param<ACC> {
+tile.function @weight_limit(%limit: !tile.param<ACC>) -> !tile.param<ACC> {
   %factor, %t = tile.expr @dropout_factor() : !tile.param<ACC>, i32
-  tile.result %limit * %factor : !tile.param<ACC>
+  tile.result %limit * %factor
 }
 
-func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+tile.function @weight_mod(%prob: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> {
   %seed = tile.at @dropout_seed[0] : i64
   %offset = tile.at @dropout_offset[0] : i64
   %c32 = arith.constant 32 : i64
@@ -45,12 +45,12 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   // other bits of j, above them, and the other bits of i select the call.
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
-  %i_3 = tile.expr bitand(%i, 8) : i32
-  %i_others = tile.expr bitand(%i, -9) : i32
-  %j_0 = tile.expr bitand(%j, 1) : i32
-  %j_1_2 = tile.expr bitand(%j, 6) : i32
-  %j_3 = tile.expr bitand(%j, 8) : i32
-  %j_upper = tile.expr bitand(%j, -16) : i32
+  %i_3 = tile.expr bitand(%i, 8)
+  %i_others = tile.expr bitand(%i, -9)
+  %j_0 = tile.expr bitand(%j, 1)
+  %j_1_2 = tile.expr bitand(%j, 6)
+  %j_3 = tile.expr bitand(%j, 8)
+  %j_upper = tile.expr bitand(%j, -16)
   %n_2 = arith.shrui %i_3, %c1 : i32
   %n_1 = arith.shrui %j_3, %c2 : i32
   %n_4_3 = arith.shli %j_1_2, %c2 : i32
@@ -66,5 +66,5 @@ func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32
   %threshold = arith.shli %t_i32, %c16 : i32
   %dropped = arith.cmpi ult, %bits, %threshold : i32
 
-  tile.result select(%dropped, 0, %prob) * %factor fastmath<reassoc, contract> : !tile.param<ACC>
+  tile.result select(%dropped, 0, %prob) * %factor fastmath<reassoc, contract>
 }

@@ -14,8 +14,4 @@ tile.capture @hidden_to : !tile.view<[?, ?], i32> require(
     or(SHARD, dim(hidden_to, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
     or(SHARD, or(or(PACKED, CACHED), dim(hidden_to, 1) == dim(k, 2))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %from = tile.at @hidden_from[%b, %j] : i32
-  %to = tile.at @hidden_to[%b, %j] : i32
-  tile.result or(%i < %from, %i >= %to) : i1
-}
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 = or(%i < @hidden_from[%b, %j], %i >= @hidden_to[%b, %j])

@@ -15,7 +15,7 @@ tile.capture @mask : !tile.view<[?, ?, ?, ?], i1> require(
     or(SHARD, or(PACKED, or(dim(mask, 2) == 1, dim(mask, 2) == dim(q, 2)))),
     or(SHARD, or(or(PACKED, CACHED), or(dim(mask, 3) == 1, dim(mask, 3) == dim(k, 2)))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 {
   %batches = tile.dim @mask, 0
   %heads = tile.dim @mask, 1
   %rows = tile.dim @mask, 2

@@ -11,6 +11,4 @@
 tile.capture @prefix_length : !tile.view<[?], i32> require(
     or(SHARD, dim(prefix_length, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  tile.result or(%j < (@prefix_length[%b] : i32), %j <= %i) : i1
-}
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 = or(%j < (@prefix_length[%b] : i32), %j <= %i)

@@ -11,8 +11,7 @@ tile.capture @relative_bias : !tile.view<[?, ?], f32> require(
     or(SHARD, dim(relative_bias, 0) == dim(q, 1)), dim(relative_bias, 1) == 2 * relative_radius + 1)
 tile.capture @relative_radius : i32 require(relative_radius >= 0)
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
-    attributes {tile.unbounded} {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> attributes {tile.unbounded} {
   %radius = tile.at @relative_radius : i32
   %lowest = tile.expr 0 - %radius : i32
   tile.result %s + cast(@relative_bias[%h, min(max(%j - %i, %lowest), %radius) + %radius] : f32) : !tile.param<ACC>

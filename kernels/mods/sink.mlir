@@ -11,6 +11,4 @@
 
 tile.capture @sinks : !tile.view<[?], f32> require(or(SHARD, dim(sinks, 0) == dim(q, 1)))
 
-func.func private @sink(%h: i32) -> !tile.param<ACC> {
-  tile.result cast(@sinks[%h] : f32) : !tile.param<ACC>
-}
+tile.function @sink(%h: i32) -> !tile.param<ACC> = cast(@sinks[%h] : f32)

@@ -11,8 +11,4 @@
 tile.capture @sink_size : i32 require(sink_size >= 0)
 tile.capture @sink_window : i32 require(sink_window >= 0)
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %size = tile.at @sink_size : i32
-  %first = tile.expr %i - @sink_window : i32
-  tile.result and(or(%j < %size, %j >= %first), %j <= %i) : i1
-}
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 = and(or(%j < @sink_size, %j >= %i - @sink_window), %j <= %i)

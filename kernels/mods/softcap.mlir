@@ -11,10 +11,10 @@
 
 tile.capture @softcap : f32 require(softcap > 0, softcap <= 1000000000000000000)
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> {
   %cap = tile.expr cast(@softcap : f32) : !tile.param<ACC>
-  %inverse = tile.expr 1 / %cap : !tile.param<ACC>
-  %fraction = arith.mulf %s, %inverse fastmath<reassoc> : !tile.param<ACC>
+  %inverse = tile.expr 1 / %cap
+  %fraction = tile.expr %s * %inverse fastmath<reassoc>
   %coarse = math.tanh %fraction fastmath<afn> : !tile.param<ACC>
   %near = math.tanh %fraction fastmath<arcp> : !tile.param<ACC>
   %finer = tile.expr select(param(T == f16), %near, tanh(%fraction)) : !tile.param<ACC>

@@ -25,13 +25,9 @@ tile.capture @query_end {tile.ascending} : !tile.view<[?, ?], i32> require(
     or(SHARD, dim(query_end, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
     or(SHARD, or(or(PACKED, CACHED), dim(query_end, 1) == dim(k, 2))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %first_key = tile.at @key_begin[%b, %i] : i32
-  %behind_keys = tile.at @key_end[%b, %i] : i32
-  %key_inside = tile.expr and(%first_key <= %j, %j < %behind_keys) : i32
-  %first_query = tile.at @query_begin[%b, %j] : i32
-  %behind_queries = tile.at @query_end[%b, %j] : i32
-  %query_inside = tile.expr and(%first_query <= %i, %i < %behind_queries) : i32
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 {
+  %key_inside = tile.expr and(@key_begin[%b, %i] <= %j, %j < @key_end[%b, %i])
+  %query_inside = tile.expr and(@query_begin[%b, %j] <= %i, %i < @query_end[%b, %j])
   %keep = tile.equivalent %key_inside, %query_inside : i1
-  return %keep : i1
+  tile.result %keep : i1
 }

@@ -23,7 +23,7 @@ tile.capture @t5_bidirectional : i32 require(t5_bidirectional >= 0, t5_bidirecti
 // The bucket of a distance >= 0, among `count` buckets of one direction. A logarithm in f32 gives the nearest begin of
 // a bucket, k buckets behind the first of these: the distance E (limit / E)^(k / rest). Whether that is reached is
 // decided in f64, where the factors (limit / E)^(2^bit / rest) are the same for all pairs, and k selects among them.
-func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) -> i32 {
+tile.function @bucket_of(%distance, %count, %max_distance: i32) -> i32 {
   %exact = tile.expr max(%count / 2, 1) : i32
   %limit = tile.expr max(%max_distance, %exact + 1) : i32
   %last = tile.expr %count - 1 : i32
@@ -66,26 +66,22 @@ func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) ->
   %begin_6 = tile.expr %begin_5 * select(ne(bitand(%k, 64), 0), %factor_6, 1) : f64
   %begin_7 = tile.expr %begin_6 * select(ne(bitand(%k, 128), 0), %factor_7, 1) : f64
   %begin_8 = tile.expr %begin_7 * select(ne(bitand(%k, 256), 0), %factor_8, 1) : f64
-  %has_9 = tile.expr ne(bitand(%k, 512), 0) : i32
   // The slack is for a begin that is a whole number: 1 - 2^-40.
-  %begin = tile.expr %begin_8 * select(%has_9, %factor_9, 1) * 0.99999999999909050 : f64
+  %begin = tile.expr %begin_8 * select(ne(bitand(%k, 512), 0), %factor_9, 1) * 0.99999999999909050 : f64
   %inside_f64 = arith.sitofp %inside : i32 to f64
   %far = tile.expr min(%exact + select(%inside_f64 >= %begin, %k, %k - 1), %last) : i32
   tile.result select(%distance < %exact, %distance, %far) : i32
 }
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC>
-    attributes {tile.unbounded} {
+tile.function @score_mod(%s: !tile.param<ACC>, %b, %h, %i, %j: i32) -> !tile.param<ACC> attributes {tile.unbounded} {
   %buckets = tile.dim @t5_bias, 1
   %max_distance = tile.at @t5_max_distance : i32
   %is_both = tile.expr ne(@t5_bidirectional, 0) : i32
   %count = tile.expr select(%is_both, %buckets / 2, %buckets) : i32
-
   %ahead = arith.subi %j, %i : i32
   %behind = arith.subi %i, %j : i32
   %first = tile.expr select(and(%is_both, %ahead > 0), %count, 0) : i32
   %distance = tile.expr select(%is_both, max(%ahead, %behind), max(%behind, 0)) : i32
-
   %bucket = tile.expr %first + @bucket_of(%distance, %count, %max_distance) : i32
   tile.result %s + cast(@t5_bias[%h, %bucket] : f32) : !tile.param<ACC>
 }

@@ -22,9 +22,7 @@ tile.capture @tree_leaves : !tile.view<[?, ?], i32> require(
     or(SHARD, dim(tree_leaves, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))),
     or(SHARD, or(or(PACKED, CACHED), dim(tree_leaves, 1) == dim(k, 2))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 {
   %query = tile.at @tree_entered[%b, %i] : i32
-  %enters = tile.at @tree_enters[%b, %j] : i32
-  %leaves = tile.at @tree_leaves[%b, %j] : i32
-  tile.result and(%query >= %enters, %query < %leaves) : i1
+  tile.result and(%query >= @tree_enters[%b, %j], %query < @tree_leaves[%b, %j])
 }

@@ -17,7 +17,7 @@ tile.capture @tree_bits : !tile.view<[?, ?, ?], i32> require(
 tile.capture @tree_begin : !tile.view<[?], i32> require(
     or(SHARD, dim(tree_begin, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 {
   %c5 = arith.constant 5 : i32
   %begin = tile.at @tree_begin[%b] : i32
   %is_earlier = arith.cmpi slt, %j, %begin : i32

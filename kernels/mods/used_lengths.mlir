@@ -15,8 +15,4 @@ tile.capture @seqused_q : !tile.view<[?], i32> require(
 tile.capture @seqused_k : !tile.view<[?], i32> require(
     or(SHARD, dim(seqused_k, 0) == select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0))))
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %queries = tile.at @seqused_q[%b] : i32
-  %keys = tile.at @seqused_k[%b] : i32
-  tile.result and(%i < %queries, %j < %keys) : i1
-}
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1 = and(%i < @seqused_q[%b], %j < @seqused_k[%b])

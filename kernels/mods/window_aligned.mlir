@@ -15,8 +15,5 @@ tile.capture @window_shift : !tile.view<[?], i32> require(
 tile.capture @aligned_left : i32 require(aligned_left >= -1)
 tile.capture @aligned_right : i32 require(aligned_right >= -1)
 
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
-  %left = tile.at @aligned_left : i32
-  %right = tile.at @aligned_right : i32
-  tile.result @inside_window(%j - (%i + @window_shift[%b]), %left, %right) : i1
-}
+tile.function @mask_mod(%b, %h, %i, %j: i32) -> i1
+    = @inside_window(%j - (%i + @window_shift[%b]), @aligned_left : i32, @aligned_right : i32)

@@ -70,16 +70,21 @@ void Writer::addText(llvm::StringRef path, llvm::StringRef content) {
     return;
   texts.push_back({absolute, content.str()});
   // By text search, since the file may be one that cannot be parsed.
-  static const llvm::Regex link("tile\\.link[[:space:]]+\"([^\"]+)\"");
+  static const llvm::Regex link(
+      "tile\\.link[[:space:]]+(\"[^\"]+\"([[:space:]]*,[[:space:]]*\"[^\"]+\")*)");
   llvm::SmallVector<llvm::StringRef> matches;
   for (llvm::StringRef rest = content; link.match(rest, &matches);
        rest = rest.drop_front(matches[0].end() - rest.begin())) {
-    // Only files that the run itself reads: reproducers are given to others.
-    if (tile::findLinkFault(matches[1]))
-      continue;
-    FileBeside linked = findBeside(absolute, matches[1]);
-    if (linked.place == FileBeside::Place::Inside && llvm::sys::fs::is_regular_file(linked.path))
-      llvm::consumeError(addText(linked.path));
+    llvm::SmallVector<llvm::StringRef> parts; // names, and what is between them
+    matches[1].split(parts, '"');
+    for (size_t i = 1; i < parts.size(); i += 2) {
+      // Only files that the run itself reads: reproducers are given to others.
+      if (tile::findLinkFault(parts[i]))
+        continue;
+      FileBeside linked = findBeside(absolute, parts[i]);
+      if (linked.place == FileBeside::Place::Inside && llvm::sys::fs::is_regular_file(linked.path))
+        llvm::consumeError(addText(linked.path));
+    }
   }
 }
 

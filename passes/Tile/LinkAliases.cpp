@@ -56,6 +56,8 @@ void AliasScan::seeName(StringRef text, size_t at, bool isTopLevel) {
   if (name.size() == 1 || name.contains('.') || behind.starts_with("<"))
     return; // of a dialect
   behind = behind.ltrim();
+  // Not the type of a function that is a formula, "-> !acc = ...".
+  isTopLevel &= !text.take_front(at).rtrim().ends_with("->");
   if (isTopLevel && behind.consume_front("=") && !behind.starts_with("="))
     definitions.insert({name, takeType(behind.ltrim())});
   else
@@ -84,8 +86,12 @@ AliasScan::AliasScan(StringRef text) {
       if (!rest.consume_front("tile.link") || !(rest = rest.ltrim()).consume_front("\""))
         continue;
       firstLink = std::min(firstLink, i);
-      links.push_back(rest.take_until([](char c) { return c == '"' || c == '\n'; }));
-      i = rest.data() + links.back().size() - text.data();
+      do {
+        links.push_back(rest.take_until([](char c) { return c == '"' || c == '\n'; }));
+        rest = rest.drop_front(links.back().size());
+        i = rest.data() - text.data();
+      } while (rest.consume_front("\"") && (rest = rest.ltrim()).consume_front(",") &&
+               (rest = rest.ltrim()).consume_front("\""));
     }
   }
 }

@@ -64,7 +64,7 @@ public:
   LogicalResult declare();
 
 private:
-  Library *find(LinkOp link, const Library &from);
+  Library *find(LinkOp link, StringRef name, const Library &from);
   LogicalResult load(ModuleOp module, Library &file);
   LogicalResult rejectCycle(LinkOp link, Library *again);
   /// Resolves a name of the scope; null if no library defines it.
@@ -89,8 +89,7 @@ private:
 };
 
 /// The file that the tile.link of another names.
-Library *LibraryLinker::find(LinkOp link, const Library &from) {
-  StringRef name = link.getFile();
+Library *LibraryLinker::find(LinkOp link, StringRef name, const Library &from) {
   bool isFile = !from.text && !from.path.empty();
   FileBeside beside = isFile ? findBeside(from.path, name) : FileBeside();
   if (beside.place == FileBeside::Place::Outside) {
@@ -141,10 +140,15 @@ LogicalResult LibraryLinker::rejectCycle(LinkOp link, Library *again) {
 }
 
 LogicalResult LibraryLinker::load(ModuleOp module, Library &file) {
+  SmallVector<std::pair<LinkOp, StringRef>> names;
   for (auto link : module.getOps<LinkOp>()) {
     if (failed(verify(link)))
       return failure();
-    Library *library = find(link, file);
+    for (auto name : link.getFiles().getAsRange<StringAttr>())
+      names.push_back({link, name.getValue()});
+  }
+  for (auto [link, name] : names) {
+    Library *library = find(link, name, file);
     if (!library)
       return failure();
     if (llvm::is_contained(file.links, library))
@@ -320,6 +324,8 @@ LogicalResult LibraryLinker::run() {
 
 /// Whether the text of a file defines a function, rather than declares it.
 bool definesFunction(StringRef text, StringRef name) {
+  if (text.contains(("tile.function @" + name + "(").str()))
+    return true;
   std::string begin = ("func.func private @" + name + "(").str();
   for (size_t at = 0; (at = text.find(begin, at)) != StringRef::npos; at += begin.size()) {
     StringRef rest = text.substr(at);

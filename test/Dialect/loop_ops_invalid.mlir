@@ -120,7 +120,7 @@ func.func @yields_more(%n: i32) {
 // -----
 
 func.func @yield_elsewhere() {
-  // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.accumulate, tile.expr, tile.for_blocks, tile.result, tile.spread'}}
+  // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.accumulate, tile.if, tile.expr, tile.for_blocks, tile.for, tile.result, tile.spread, tile.store_form, tile.yield'}}
   tile.yield
 }
 
@@ -129,7 +129,7 @@ func.func @yield_elsewhere() {
 func.func @yield_in_branch(%n: i32, %c: i1) {
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
     scf.if %c {
-      // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.accumulate, tile.expr, tile.for_blocks, tile.result, tile.spread'}}
+      // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.accumulate, tile.if, tile.expr, tile.for_blocks, tile.for, tile.result, tile.spread, tile.store_form, tile.yield'}}
       tile.yield
     }
   }

@@ -71,7 +71,8 @@ def main():
     links = {
         file: {
             os.path.normpath(os.path.join(os.path.dirname(file), linked))
-            for linked in re.findall(r'^tile\.link "(.*)"', open(os.path.join(kernels, file)).read(), re.M)
+            for links in re.findall(r'^tile\.link ("[^"]*"(?:,\s*"[^"]*")*)', open(os.path.join(kernels, file)).read(), re.M)
+            for linked in re.findall(r'"([^"]*)"', links)
         }
         for file in files
     }
