@@ -53,7 +53,8 @@ def choices():
             else:
                 shards |= {"first": ShardChoice(whole, True, result="f32"), "next": ShardChoice(whole, True, True, "f32"),
                            "last": ShardChoice(whole, True, True)}
-            for part in shards if not packed else ():  # of packed sequences, parts are those of the case causal
+            # Of packed sequences, parts are those of the case causal; gathered keys of whole ones get sums.
+            for part in shards if not packed else {"sum"} & shards.keys():
                 result[f"{name}-{kernel}-{part}"] = shards[part]
     return result
 

@@ -436,6 +436,14 @@ class ScaleTest(unittest.TestCase):
                 text = new.read()
                 self.assertEqual(text, old.read())
         self.assertIn("all_gather, percent of one GPU&#x27;s rate", text)
+        for content in ("{}", "[", '{"gpus": 2, "device": "x", "rows": [{"case": "causal 64k", "side": "ring", "forward": 1, "both": 1}]}'):
+            with tempfile.TemporaryDirectory() as folder:
+                data, svg = os.path.join(folder, "a.json"), os.path.join(folder, "a.svg")
+                with open(data, "w", encoding="utf-8") as file:
+                    file.write(content)
+                status, out, err = run("--measured", data, "--plot", svg)
+                self.assertEqual((status, out, os.path.exists(svg)), (2, "", False))
+                self.assertIn("--measured must name the JSON of bench/context_parallel.py with causal cases, but got ", err)
         status, _, err = run("--measured", "a.json")
         self.assertEqual((status, err.splitlines()[-1]), (2, "python -m tilewright scale: error: --measured needs --plot FILE.svg"))
 

@@ -215,8 +215,8 @@ class RingTest(unittest.TestCase):
                         back = next(each for each in plans[peer.place].peers if each.place == rank)
                         self.assertEqual(self.keys_of(plan, peer.sent), self.keys_of(plans[peer.place], back.received))
                     own = positions(ring.keys[rank])
-                    self.assertEqual(sorted(at for total in plan.totals for at in range(*total.own)), list(range(len(own))))
-                    for total in plan.totals:
+                    self.assertEqual(sorted(at for total in plan.reductions for at in range(*total.own)), list(range(len(own))))
+                    for total in plan.reductions:
                         self.assertEqual(own[slice(*total.own)], self.keys_of(plan, [total.gathered]))
                         for at, key in enumerate(own[slice(*total.own)]):
                             result = terms[rank][key]
@@ -225,6 +225,18 @@ class RingTest(unittest.TestCase):
                                 self.assertEqual(self.keys_of(plan, peer.sent)[begin + at], key)
                                 result += terms[peer.place][key]
                             self.assertEqual(result, sum(j == key for _, j in wanted))
+
+    def test_pieces_of_gathered_heads(self):
+        """The numbers of key heads in pieces; query heads come with theirs."""
+        for keys, forward, backward in ((0, [0], []), (1, [1], [1]), (2, [1, 1], [1, 1]), (3, [1, 2], [1, 1, 1]), (6, [1, 5], [1, 2, 1, 1, 1]),
+                                        (8, [1, 7], [1, 2, 2, 2, 1]), (16, [2, 14], [1, 5, 5, 4, 1])):
+            heads = shares.Heads((10, 10 + 4 * keys), (3, 3 + keys))
+            for wanted, pieces in ((forward, GatherPlan.forward_heads(heads)), (backward, GatherPlan.backward_heads(heads))):
+                self.assertEqual([end - begin for _, (begin, end) in pieces], wanted)
+                at = 3
+                for queries, (begin, end) in pieces:
+                    self.assertEqual((begin, queries), (at, (10 + 4 * (begin - 3), 10 + 4 * (end - 3))))
+                    at = end
 
     @staticmethod
     def keys_of(plan, ranges):

@@ -119,6 +119,14 @@ def shapes(check):
         for method in ("heads", "ring", "all_gather"):
             with check.subTest(method, rows=rows, keys=keys):
                 compare(check, tilewright.context_parallel(method=method), causal, rows, keys, batch=1)
+    for method in ("ring", "all_gather"):  # what a layout keeps is not of the mode of its first call
+        context = tilewright.context_parallel(method=method)
+        with torch.inference_mode():
+            context.attention(*(context.shard(x.detach(), 2) for x in qkv(2, 4, 2, 19, 19)), causal=True)
+        compare(check, context, causal, rows=19, keys=19)
+    context = tilewright.context_parallel(method="all_gather")  # pieces of one and of several key heads
+    compare(check, context, causal, rows=19, keys=19, heads=12, kv_heads=6)
+    compare(check, context, causal, rows=9, keys=9, heads=4, kv_heads=1)
     context = tilewright.context_parallel(method="heads")
     with check.assertRaisesRegex(ValueError, "the key heads must be a multiple or a divisor of the 4 ranks that exchange heads, but got 3"):
         context.attention(*(context.shard(x, 2) for x in qkv(1, 6, 3, 8, 8)))
@@ -201,7 +209,7 @@ def rounded(check):
         return packed_reference(q, k, v, ends, ends, causal=True)[0]
 
     for method, packed, options in (("ring", False, {}), ("ring", False, {"window": (3, 0)}), ("ring", True, {}),
-                                    ("all_gather", False, {})):
+                                    ("all_gather", False, {}), ("all_gather", True, {})):
         inputs, seed, dim = (whole, do, 2) if not packed else ([x[0].transpose(0, 1) for x in whole], do[0].transpose(0, 1), 0)
         more = options | (starts if packed else {})
         context = tilewright.context_parallel(method=method, order="contiguous" if "window" in options else None)

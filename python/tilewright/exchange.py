@@ -34,8 +34,8 @@ class Group:
 
     def lost(self, what, error):
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return RuntimeError(f"context_parallel: rank {self.rank} of {self.size} could not {what}: another rank raised an error, "
-                            f"ended, or did not answer within the time-out of the group ({text})")
+        return RuntimeError(f"context_parallel: rank {self.rank} of {self.size} could not {what}, but got no answer of another rank "
+                            f"within the time-out of the group: it raised an error, ended, or is late ({text})")
 
     def gather(self, numbers, device):
         """The lists of integers of all ranks."""
@@ -128,13 +128,14 @@ class Exchange:
 def gates_of(like, size, gates):
     """Small tensors for `post_beside` and `let_begin`, which `gates` keeps: one to send, and one for each process."""
     if like.device not in gates:
-        gates[like.device] = torch.zeros(1, device=like.device), torch.zeros(size, device=like.device)
+        with torch.inference_mode(False):  # later calls write to them in any mode
+            gates[like.device] = torch.zeros(1, device=like.device), torch.zeros(size, device=like.device)
     return gates[like.device]
 
 
 def let_begin(like, size, gates):
-    """Called where messages that are posted wait for the same as the next kernels of the current stream. These would often begin
-    first, and the messages would wait for their end: some small kernels, of 10 microseconds together, go before."""
+    """Gives messages that are posted time to begin before the next kernels: both become ready at once, and a kernel that begins
+    first takes all multiprocessors. Small kernels, of 10 microseconds together, go before these."""
     if like.device.type in GATED:
         for _ in range(SMALL_KERNELS):
             gates_of(like, size, gates)[0].zero_()

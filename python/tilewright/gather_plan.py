@@ -9,20 +9,20 @@ from tilewright import shares
 from tilewright.ring_plan import RingPlan
 from tilewright.shares import offset_in, rows_of
 
-FIRST = 8  # one of so many key heads is exchanged before the others
-LARGEST = 3  # one of so many key heads is the most that the backward has gradients of at a time
+FIRST_PART = 8  # 1 / this many of the key heads are exchanged before the others
+LARGEST_PART = 3  # 1 / this many of the key heads are at most in a piece of the backward
 
 
 class Peer(NamedTuple):
-    """Another rank: the ranges of gathered keys that it gets, those that come from it, and how many of the former are before each."""
+    """Another rank: the ranges of gathered keys that it gets, and those that come from it."""
     place: int
     sent: Tuple[Tuple[int, int], ...]
     received: Tuple[Tuple[int, int], ...]
 
 
-class Total(NamedTuple):
+class Reduction(NamedTuple):
     """A range of the own keys, whose gradient has the same terms everywhere: where it is in the own tensors and among the gathered
-    keys, and where in the rows that each of some peers returns."""
+    keys, and where in the rows that some peers return."""
     own: Tuple[int, int]
     gathered: Tuple[int, int]
     returned: Tuple[Tuple[int, Tuple[int, int]], ...]
@@ -30,7 +30,7 @@ class Total(NamedTuple):
 
 class GatherPlan:
     """The plan of the rank at place `own`. `rows` and `keys` are the spans of each rank; `fuses`: whether positions are nothing but a
-    mask. A range of gathered keys is one of rows in memory."""
+    mask. Ranges count rows in memory, not positions."""
 
     def __init__(self, own, rows, keys, documents, fuses):
         others = [place for place in range(len(rows)) if place != own]
@@ -41,7 +41,7 @@ class GatherPlan:
         self.own = [(self._range(keys[own], span), self._range(self.spans, span)) for span in keys[own]]
         self.peers = [Peer(place, *(tuple(self._range(self.spans, span) for span in spans) for spans in (given[place], taken[place])))
                       for place in others]
-        self.totals = [self._total(part, keys[own], given) for part in self._cut(keys[own], given)]
+        self.reductions = [self._reduction(part, keys[own], given) for part in self._cut(keys[own], given)]
         self.local = RingPlan(0, [rows[own]], [self.spans], documents, fuses)
         self.forward = self.local.steps[0].forward
         # Launches of different rows, of which the largest ones come first, are independent of each other.
@@ -66,18 +66,18 @@ class GatherPlan:
             cuts = [begin, *(place for place in places if begin < place < end), end]
             yield from zip(cuts, cuts[1:])
 
-    def _total(self, part, own, given):
+    def _reduction(self, part, own, given):
         returned = []
         for number, spans in enumerate(given[peer.place] for peer in self.peers):
             if any(begin <= part[0] and part[1] <= end for begin, end in spans):
                 returned.append((number, self._range(spans, part)))
-        return Total(self._range(own, part), self._range(self.spans, part), tuple(returned))
+        return Reduction(self._range(own, part), self._range(self.spans, part), tuple(returned))
 
     @staticmethod
     def forward_heads(heads):
         """Pieces of the heads for the forward: a small one, whose exchange no kernel hides, and the others."""
         keys = heads.keys[1] - heads.keys[0]
-        first = max(1, keys // FIRST)
+        first = max(1, keys // FIRST_PART)
         return shares.heads_cut(heads, [first, keys - first] if keys > 1 else [keys])
 
     @staticmethod
@@ -86,9 +86,10 @@ class GatherPlan:
         keys = heads.keys[1] - heads.keys[0]
         if keys < 3:
             return shares.heads_cut(heads, [1] * keys)
-        return shares.heads_cut(heads, [1, *(end - begin for begin, end in shares.split(keys - 2, min(LARGEST, keys - 2))), 1])
+        return shares.heads_cut(heads, [1, *(end - begin for begin, end in shares.split(keys - 2, min(LARGEST_PART, keys - 2))), 1])
 
     def describe(self):
         """Lines of text: what is exchanged and computed."""
-        return [f"gathers {self.rows} keys, {sum(rows_of(peer.received) for peer in self.peers)} of them from {len(self.peers)} ranks; "
-                f"{len(self.forward)} launches for a piece of the heads"]
+        sources = sum(bool(peer.received) for peer in self.peers)
+        return [f"gathers {self.rows} keys, of which {sum(rows_of(peer.received) for peer in self.peers)} come from other ranks "
+                f"({sources}); launches for a piece of heads: {len(self.forward)}"]

@@ -61,29 +61,40 @@ class _Gathering:
         return self.keys[piece]
 
 
+_second_streams = {}  # by device and first stream
+
+
 class _Streams:
     """Two streams of a GPU, on which launches that do not depend on each other take turns: the next one gets the multiprocessors
-    that the last one has no work for. What is allocated on the second stream is safe to use on the first one, and to free there,
-    since each use of the second one begins with `fork`."""
+    that the last one has no work for. What is allocated on the second stream is safe to use on the first one, and to free there:
+    each use of the second one begins with `fork`, it has one first stream alone, and the `with` statement ends by joining them."""
 
-    def __init__(self, x, known):
+    def __init__(self, x):
         self.first = self.second = None
         if x.device.type == "cuda":
-            if x.device not in known:
-                known[x.device] = torch.cuda.Stream(x.device)
-            self.first, self.second = torch.cuda.current_stream(x.device), known[x.device]
+            self.first = torch.cuda.current_stream(x.device)
+            key = x.device, self.first.cuda_stream
+            if key not in _second_streams:
+                _second_streams[key] = torch.cuda.Stream(x.device)
+            self.second = _second_streams[key]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.join()
 
     def fork(self):
         """The second stream comes behind what the first one has."""
         if self.first:
             self.second.wait_stream(self.first)
 
-    def of(self, number):
-        return torch.cuda.stream((self.first, self.second)[number % 2]) if self.first else contextlib.nullcontext()
-
     def join(self):
         if self.first:
             self.first.wait_stream(self.second)
+
+    def of(self, number):
+        return torch.cuda.stream((self.first, self.second)[number % 2]) if self.first else contextlib.nullcontext()
 
 
 def forward(call, q, k, v, more, o, lse):
@@ -92,16 +103,17 @@ def forward(call, q, k, v, more, o, lse):
         return
     layout, plan = call.layout, call.layout.gather
     pieces = plan.forward_heads(Heads((0, q.shape[1]), (0, k.shape[1])))
-    gathering, streams, arguments = _Gathering(layout, k, v, pieces), _Streams(q, layout.streams), []
+    gathering, arguments = _Gathering(layout, k, v, pieces), []
     for heads in pieces:  # before streams fork, since these may be computed
         own = Arguments(call, more, heads.queries, plan.local)
         arguments.append([own.of(each) for each in plan.forward])
-    for number, heads in enumerate(pieces):
-        keys, queries, states = gathering.take(number, streams), slice(*heads.queries), [None] * len(plan.local.states)
-        for at, each in enumerate(plan.forward):
-            with streams.of(number + at if plan.independent else 0):
-                compute_forward(call, each, q[:, queries], keys, arguments[number][at], o[:, queries], lse[:, queries], states)
-    streams.join()
+    with _Streams(q) as streams:
+        for number, heads in enumerate(pieces):
+            keys, queries = gathering.take(number, streams), slice(*heads.queries)
+            states = [None] * len(plan.local.states)
+            for at, each in enumerate(plan.forward):
+                with streams.of(number + at if plan.independent else 0):
+                    compute_forward(call, each, q[:, queries], keys, arguments[number][at], o[:, queries], lse[:, queries], states)
 
 
 def backward(call, do, dlse, q, k, v, o, lse, more, wanted, gradients):
@@ -110,7 +122,8 @@ def backward(call, do, dlse, q, k, v, o, lse, more, wanted, gradients):
         return {}
     layout, plan, kind, captured = call.layout, call.layout.gather, sum_type(q), {}
     pieces = plan.backward_heads(Heads((0, q.shape[1]), (0, k.shape[1])))
-    gathering, streams, returned = _Gathering(layout, k, v, pieces), _Streams(q, layout.streams), []
+    gathering, returned = _Gathering(layout, k, v, pieces), []
+    peers = [layout.rank_at(peer.place, 0) for peer in plan.peers if peer.sent or peer.received]
 
     def settle(most):
         """Adds what others have returned, in the order of ranks, but for `most` pieces."""
@@ -118,48 +131,49 @@ def backward(call, do, dlse, q, k, v, o, lse, more, wanted, gradients):
             exchange, own, others, heads = returned.pop(0)
             exchange.wait()
             for number, result in enumerate(gradients[1:]):
-                for total in plan.totals:
-                    _write_total(part(result[:, slice(*heads.keys)], total.own), part(own.tensors()[number], total.gathered),
-                                 [part(others[peer].tensors()[number], range_) for peer, range_ in total.returned])
+                for each in plan.reductions:
+                    _reduce(part(result[:, slice(*heads.keys)], each.own), part(own[number], each.gathered),
+                            [part(others[peer][number], range_) for peer, range_ in each.returned])
 
-    for number, heads in enumerate(pieces):
-        keys, queries = gathering.take(number, streams), slice(*heads.queries)
-        computed = _Rows(plan.rows, keys, kind)
-        dq = Sum(plan.local.row_sum, gradients[0][:, queries], kind)
-        sums = [Sum(plan.local.key_sum, x, kind) for x in computed.tensors()]
-        own = [None if x is None else x[:, queries] for x in (do, dlse, q, o, lse)]
-        piece = Gradients(call, *own, Arguments(call, more, heads.queries, plan.local), wanted, dq, captured)
-        launched = []
-        streams.fork()
-        for at, term in enumerate(plan.terms):
-            with streams.of(at):
-                launched.append(piece.launch(term, *keys, sums))
-        streams.join()
-        for each in launched:
-            piece.add(each)
-        for total in (dq, *sums):
-            total.finish()
-        exchange, others = Exchange(layout.group, "exchange gradients of keys"), []
-        for peer in plan.peers:
-            rank = layout.rank_at(peer.place, 0)
-            for begin, end in peer.received:
-                exchange.send(computed.data[begin:end], rank)
-            others.append(_Rows(rows_of(peer.sent), keys, kind))
-            at = 0
-            for begin, end in peer.sent:
-                exchange.receive(others[-1].data[at:at + end - begin], rank)
-                at += end - begin
-        if number + 1 < len(pieces):
-            exchange = post_beside(exchange, [layout.rank_at(peer.place, 0) for peer in plan.peers], do, layout.gates)
-        else:
-            exchange.post()
-        returned.append((exchange, computed, others, heads))
-        settle(1)
+    with _Streams(q) as streams:
+        for number, heads in enumerate(pieces):
+            keys, queries = gathering.take(number, streams), slice(*heads.queries)
+            computed = _Rows(plan.rows, keys, kind)
+            dq = Sum(plan.local.row_sum, gradients[0][:, queries], kind)
+            sums = [Sum(plan.local.key_sum, x, kind) for x in computed.tensors()]
+            own = [None if x is None else x[:, queries] for x in (do, dlse, q, o, lse)]
+            piece = Gradients(call, *own, Arguments(call, more, heads.queries, plan.local), wanted, dq, captured)
+            launched = []
+            streams.fork()
+            for at, term in enumerate(plan.terms):
+                with streams.of(at):
+                    launched.append(piece.launch(term, *keys, sums))
+            streams.join()
+            while launched:
+                piece.add(launched.pop(0))
+            for total in (dq, *sums):
+                total.finish()
+            exchange, others = Exchange(layout.group, "exchange gradients of keys"), []
+            for peer in plan.peers:
+                rank = layout.rank_at(peer.place, 0)
+                for begin, end in peer.received:
+                    exchange.send(computed.data[begin:end], rank)
+                others.append(_Rows(rows_of(peer.sent), keys, kind))
+                at = 0
+                for begin, end in peer.sent:
+                    exchange.receive(others[-1].data[at:at + end - begin], rank)
+                    at += end - begin
+            if number + 1 < len(pieces):
+                exchange = post_beside(exchange, peers, do, layout.gates)
+            else:
+                exchange.post()
+            returned.append((exchange, computed.tensors(), [each.tensors() for each in others], heads))
+            settle(1)
     settle(0)
     return captured
 
 
-def _write_total(result, own, others):
+def _reduce(result, own, others):
     for x in others[:-1]:
         own.add_(x)
     if others:

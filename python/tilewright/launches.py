@@ -19,12 +19,12 @@ from tilewright.ring_plan import RingPlan
 class Layout:
     """Where the rows and heads of a call are. The ranks of a group are a grid of `heads_size` columns. In a row of the grid, a line,
     ranks exchange heads for rows: each then has all rows of the line, for some heads. Along a column, keys and values pass around
-    in a ring. Ranks of a line are neighbours, or with `inner` "ring" those of a column are.
+    in a ring, or are gathered. Ranks of a line are neighbours, or with `inner` "ring" those of a column are.
 
     A layout depends on shapes alone, and is kept for calls of the same shapes, with what it plans for them."""
 
     def __init__(self, group, heads_size, inner, at_once, pieces, rows, keys, heads, documents, fuses, rows_first):
-        self.group, self.heads_size, self.at_once = group, heads_size, at_once  # whether a rank gets all keys before it computes
+        self.group, self.heads_size, self.at_once = group, heads_size, at_once  # whether keys are gathered: see gathers
         self.lines = group.size // heads_size
         self.strides = (heads_size, 1) if inner == "heads" else (1, self.lines)
         self.line, self.column = (group.rank // stride % count for stride, count in zip(self.strides, (self.lines, heads_size)))
@@ -34,7 +34,7 @@ class Layout:
         self.documents, self.fuses = documents, fuses
         self.rows_first = rows_first  # whether all ranks have keys as [rows, batch, heads, width] in memory
         self.line_rows, self.line_keys = ([self._spans(of, line) for line in range(self.lines)] for of in (rows, keys))
-        self.gates, self.streams = {}, {}  # see exchange.post_beside and gathers
+        self.gates = {}  # see exchange.post_beside
 
     def rank_at(self, line, column):
         return line * self.strides[0] + column * self.strides[1]

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention whose rows are distributed over ranks (tilewright.distributed): forward and backward. Along the lines of a grid of ranks,
-heads are exchanged for rows (tilewright.head_exchange); along its columns, keys pass around a ring (tilewright.rings). With one line,
-that is an exchange of heads alone; with one column, a ring alone."""
+heads are exchanged for rows (tilewright.head_exchange); along its columns, keys pass around a ring (tilewright.rings) or are gathered
+(tilewright.gathers). With one line, that is an exchange of heads alone; with one column, a ring or a gathering alone."""
 
 import torch
 

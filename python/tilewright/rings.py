@@ -177,7 +177,7 @@ def _flat(tensors, rows, kind):
 
 
 class Gradients:
-    """The backward of launches of a plan: rows of a rank, with keys that `compute` gets."""
+    """The backward of launches of a plan: rows of a rank, with keys that each call gets."""
 
     def __init__(self, call, do, dlse, q, o, lse, arguments, wanted, dq, captured):
         """`dq` is a Sum; terms of captures are added to `captured`."""

@@ -10,6 +10,7 @@ import argparse
 import functools
 import json
 import re
+import sys
 
 from tilewright import context_plan, reports
 from tilewright.context_cost import Problem, Rates, Topology
@@ -58,14 +59,13 @@ def plot(found, title):
 def measured_plot(results, topology, rates):
     """An SVG with a panel for each method: the efficiency of causal attention that bench/context_parallel.py measured (`results` is its
     JSON), and that predicted."""
-    ranks, panels, alone = results["gpus"], {}, {}
-    for row in results["rows"]:
-        found = re.fullmatch(r"causal (\d+)k", row["case"])
-        if not found:
-            continue
-        length, side = int(found[1]) << 10, row["side"]
+    ranks, panels = results["gpus"], {}
+    cases = [(re.fullmatch(r"causal (\d+)k", row["case"]), row) for row in results["rows"]]
+    rows = [(int(found[1]) << 10, row) for found, row in cases if found]
+    alone = {length: row for length, row in rows if row["side"] == "one GPU"}
+    for length, row in rows:
+        side = row["side"]
         if side == "one GPU":
-            alone[length] = row
             continue
         lines = panels.setdefault(f"{side.split()[0]}, percent of one GPU's rate", {})
         for name, key, training in (("forward", "forward", False), ("forward + backward", "both", True)):
@@ -117,7 +117,7 @@ def _parse(arguments):
     parser.add_argument("--forward", action="store_true", help="without the backward")
     parser.add_argument("--plot", metavar="FILE.svg", help="write a plot")
     parser.add_argument("--json", metavar="FILE", help="write the plans")
-    parser.add_argument("--measured", metavar="FILE", help="of the JSON of bench/context_parallel.py: only plot it beside what is predicted")
+    parser.add_argument("--measured", metavar="FILE", help="the JSON of bench/context_parallel.py: only plot its causal cases beside what is predicted, with the links given")
     options = parser.parse_args(arguments)
     if options.plot and not options.plot.endswith(".svg"):
         parser.error(f"--plot: expected the name of an .svg file, but got '{options.plot}'; other formats are not written")
@@ -139,8 +139,13 @@ def main(arguments):
     """Prints a table for each number of GPUs; returns the exit status, 0, or 2 for wrong arguments."""
     options = _parse(arguments)
     if options.measured:
-        with open(options.measured, encoding="utf-8") as file:
-            text = measured_plot(json.load(file), options.topology, Rates())
+        try:
+            with open(options.measured, encoding="utf-8") as file:
+                text = measured_plot(json.load(file), options.topology, Rates())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            print(f"python -m tilewright scale: error: --measured must name the JSON of bench/context_parallel.py with causal cases, but got "
+                  f"{options.measured}: {error}", file=sys.stderr)
+            return 2
         with open(options.plot, "w", encoding="utf-8") as file:
             file.write(text)
         return 0
