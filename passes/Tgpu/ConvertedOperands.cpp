@@ -43,7 +43,9 @@ tile::LoadOp tgpu::getConvertedLoad(Value value) {
 }
 
 SmallVector<tile::LoadOp> tgpu::getComputedLoads(tile::DotOp dot) {
-  if (dot.getTransposeA() || !dot.getLhs().getDefiningOp<tile::CastOp>())
+  // An operand from outside a loop, as Q is, would take registers as long as the loop runs.
+  auto cast = dot.getLhs().getDefiningOp<tile::CastOp>();
+  if (dot.getTransposeA() || !cast || cast->getBlock() != dot->getBlock())
     return {};
   llvm::SetVector<tile::LoadOp> loads;
   llvm::SetVector<Value> values;

@@ -61,3 +61,24 @@ tile.kernel @of_result(%s: !tile.view<[?, ?], f32>, %a: !tile.view<[?, ?], f16>,
   }
   tile.store %sum, %c[0, 0] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
 }
+
+// One from outside the loop, as Q of 8 bits, is written to shared memory: registers would hold it as long as the loop runs.
+// CHECK-LABEL: tgpu.kernel @from_outside
+// CHECK:         tgpu.write %{{.*}} : {{.*}}!tgpu.shared<64x64xf16
+// CHECK:         scf.for
+// CHECK-NOT:     operand<a
+// CHECK:         tgpu.wgmma %{{.*}} : !tgpu.shared<64x64xf16
+tile.kernel @from_outside(%s: !tile.view<[?, ?], f32>, %a: !tile.view<[?, ?], f16>, %c: !tile.view<[?, ?], f32>, %k: i32)
+    grid(%b = 1) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %none = arith.constant dense<0.0> : tensor<64x64xf32>
+  %q = tile.load %s[0, 0] : !tile.view<[?, ?], f32> -> tensor<64x64xf32>
+  %t = tile.cast %q : tensor<64x64xf32> -> tensor<64x64xf16>
+  %sum = scf.for %n = %c0 to %k step %c64 iter_args(%old = %none) -> (tensor<64x64xf32>) : i32 {
+    %a_tile = tile.load %a[0, %n] : !tile.view<[?, ?], f16> -> tensor<64x64xf16>
+    %new = tile.dot %t, %a_tile, %old transpose_b : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    scf.yield %new : tensor<64x64xf32>
+  }
+  tile.store %sum, %c[0, 0] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
+}
