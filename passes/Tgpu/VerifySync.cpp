@@ -10,6 +10,8 @@
 
 #include "passes/Passes.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUVERIFYSYNC
 #include "passes/Passes.h.inc"
@@ -94,7 +96,7 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
       Coverage coverage(kernel);
       Cut cut;
       if (failed(checkOrderedAdditions(kernel)) || failed(checkEarlyReads(kernel)) ||
-          failed(verifyLaunches(kernel, coverage, cut)))
+          failed(checkOperandsInFlight(kernel)) || failed(verifyLaunches(kernel, coverage, cut)))
         return signalPassFailure();
       if (cut)
         cut.op->emitRemark()
@@ -139,6 +141,27 @@ private:
           "must come before");
       diagnostic.attachNote(add.getLoc()) << "an addition";
       return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// A product reads operand a from registers until it ends, and the next iteration may write them:
+  /// ptxas keeps other values out of them in straight code only.
+  static LogicalResult checkOperandsInFlight(KernelOp kernel) {
+    WalkResult result = kernel.walk([](WgmmaOp product) {
+      Value a = product.getA();
+      if (!isa<RankedTensorType>(a.getType()))
+        return WalkResult::advance();
+      for (Operation *user : product->getUsers()) {
+        auto loop = isa<scf::YieldOp>(user) ? dyn_cast<scf::ForOp>(user->getParentOp()) : nullptr;
+        if (!loop || loop.isDefinedOutsideOfLoop(a))
+          continue;
+        product.emitOpError("must end in its iteration, since the next one may write the registers "
+                            "of operand a, but got a product that the loop carries; await it by "
+                            "tgpu.wgmma_wait, or read operand a from shared memory");
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
     });
     return failure(result.wasInterrupted());
   }

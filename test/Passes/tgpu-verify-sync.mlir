@@ -457,3 +457,33 @@ tgpu.kernel @early_third_fence target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1
       %t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>
     }
 }
+
+// -----
+
+// The next iteration writes registers that the product may still read.
+!y = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @operand_in_flight target "sm_90a" warps 4 (%n: i32) grid(%b = 1) {
+  %y = tgpu.alloc : !y
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %kept = tgpu.read %y : !y -> !a
+  %first = tgpu.wgmma %kept, %y : !a, !y -> !acc
+  tgpu.wgmma_commit
+  %outside = scf.for %i = %c0 to %n step %c1 iter_args(%old = %first) -> (!tgpu.pending<!acc>) : i32 {
+    %next = tgpu.wgmma %kept, %y, %old : !a, !y, !tgpu.pending<!acc> -> !acc
+    tgpu.wgmma_commit
+    tgpu.wgmma_wait pending 1
+    scf.yield %next : !tgpu.pending<!acc>
+  }
+  %inside = scf.for %i = %c0 to %n step %c1 iter_args(%old = %outside) -> (!tgpu.pending<!acc>) : i32 {
+    %read = tgpu.read %y : !y -> !a
+    // expected-error @+1 {{must end in its iteration, since the next one may write the registers of operand a, but got a product that the loop carries; await it by tgpu.wgmma_wait, or read operand a from shared memory}}
+    %next = tgpu.wgmma %read, %y, %old : !a, !y, !tgpu.pending<!acc> -> !acc
+    tgpu.wgmma_commit
+    tgpu.wgmma_wait pending 1
+    scf.yield %next : !tgpu.pending<!acc>
+  }
+  %sum = tgpu.wgmma_wait pending 0, %inside : !acc
+}
