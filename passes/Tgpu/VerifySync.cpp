@@ -145,12 +145,13 @@ private:
     return failure(result.wasInterrupted());
   }
 
-  /// A product reads operand a from registers until it ends, and the next iteration may write them:
-  /// ptxas keeps other values out of them in straight code only.
+  /// A product reads operand a from registers until it ends, and the next iteration may write those
+  /// of a value that each iteration computes: ptxas keeps other values out of them in straight code
+  /// only. That the loop carries an operand is followed with the products.
   static LogicalResult checkOperandsInFlight(KernelOp kernel) {
     WalkResult result = kernel.walk([](WgmmaOp product) {
       Value a = product.getA();
-      if (!isa<RankedTensorType>(a.getType()))
+      if (!isa<RankedTensorType>(a.getType()) || !a.getDefiningOp())
         return WalkResult::advance();
       for (Operation *user : product->getUsers()) {
         auto loop = isa<scf::YieldOp>(user) ? dyn_cast<scf::ForOp>(user->getParentOp()) : nullptr;
