@@ -576,22 +576,6 @@ std::optional<std::string> tilewright::tile::findLinkFault(StringRef file) {
   return reason;
 }
 
-ParseResult tilewright::tile::parseFileList(OpAsmParser &parser, ArrayAttr &files) {
-  SmallVector<Attribute> list;
-  do {
-    std::string file;
-    if (parser.parseString(&file))
-      return failure();
-    list.push_back(parser.getBuilder().getStringAttr(file));
-  } while (succeeded(parser.parseOptionalComma()));
-  files = parser.getBuilder().getArrayAttr(list);
-  return success();
-}
-void tilewright::tile::printFileList(OpAsmPrinter &printer, Operation *, ArrayAttr files) {
-  llvm::interleaveComma(files, printer,
-                        [&](Attribute file) { printer.printAttributeWithoutType(file); });
-}
-
 LogicalResult LinkOp::verify() {
   if (getFiles().empty())
     return emitOpError("must name a file, but got none");

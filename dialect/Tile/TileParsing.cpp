@@ -354,4 +354,20 @@ ParseResult parseSameTypes(OpAsmParser &parser, Type &result, Type &a, Type &b, 
   return success();
 }
 
+ParseResult parseFileList(OpAsmParser &parser, ArrayAttr &files) {
+  SmallVector<Attribute> list;
+  do {
+    std::string file;
+    if (parser.parseString(&file))
+      return failure();
+    list.push_back(parser.getBuilder().getStringAttr(file));
+  } while (succeeded(parser.parseOptionalComma()));
+  files = parser.getBuilder().getArrayAttr(list);
+  return success();
+}
+void printFileList(OpAsmPrinter &printer, Operation *, ArrayAttr files) {
+  llvm::interleaveComma(files, printer,
+                        [&](Attribute file) { printer.printAttributeWithoutType(file); });
+}
+
 } // namespace tilewright::tile
