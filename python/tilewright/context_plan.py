@@ -227,7 +227,8 @@ class _Layout:
     def gathering_seconds(self, direction):
         """K and V of the first piece of heads; then kernels, while the others arrive, before those of the second piece begin. In the
         backward, dK and dV of all pieces but the last return meanwhile. Sums are in f32."""
-        p, first, last = self.problem, self.pieces(direction)[0], self.pieces(direction)[-1]
+        p, pieces = self.problem, self.pieces(direction)
+        first, last = pieces[0], pieces[-1]
         values, kernel = self.gather_seconds(p.element_bytes), self.whole_seconds(direction)
         sums = self.gather_seconds(FLOAT) if direction == "backward" else 0.0
         late = max(0.0, values * (1 - first) - overlapped(kernel * first, values * (1 - first), self.topology, self.rates)[0])

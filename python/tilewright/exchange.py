@@ -137,8 +137,9 @@ def let_begin(like, size, gates):
     """Gives messages that are posted time to begin before the next kernels: both become ready at once, and a kernel that begins
     first takes all multiprocessors. Small kernels, of 10 microseconds together, go before these."""
     if like.device.type in GATED:
+        sent, _ = gates_of(like, size, gates)
         for _ in range(SMALL_KERNELS):
-            gates_of(like, size, gates)[0].zero_()
+            sent.zero_()
 
 
 def post_beside(exchange, peers, like, gates):
