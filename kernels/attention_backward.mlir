@@ -89,7 +89,7 @@ tile.program @attention_backward
 tile.function @row_values(%do, %o, %none: !sum_v, %lse, %dlse: !own_row, %h, %x: i32) -> (!own_row, !own_row) {
   %delta = tile.expr reduce add(%o * %do, 1) - %dlse : !own_row
   %natural = tile.expr map @lse_or_zero(%lse) : !own_row
-  %row = tile.expr select(FACTORS, %natural, map @base2_or_zero(%lse))
+  %row = tile.if FACTORS -> (!own_row) { tile.yield %natural } else { tile.yield map @base2_or_zero(%lse) : !own_row }
   %dsink = tile.expr map @sink_adjoint(%h, %delta, %natural) : !own_row
   tile.if CAPTURE_GRADIENTS {
     tile.add_gradients @sink(%h) seed %dsink : !own_row exact when (DETERMINISTIC) : (i32)
@@ -111,7 +111,8 @@ tile.function @probabilities(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h
   }
   %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
   %plain = tile.expr exp2(select(%keep, %limited, minus_inf)) : !pair
-  tile.result %natural, select(FACTORS, %plain * %factor, %plain)
+  %p = tile.if FACTORS -> (!pair) { tile.yield %plain * %factor } else { tile.yield %plain }
+  tile.result %natural, %p
 }
 
 // P with weights, and P * score_mod'(S), if EARLY: the gradient is linear in its seed, so dP is multiplied by it later.
@@ -121,7 +122,8 @@ tile.function @pair_weights(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h,
   %w = tile.expr cast(map @weight_mod(%p, %b, %h, %i, %j) : !pair) : !weight
   %g = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %p : !pair
       : (!pair, i32, i32, !pair_pos, !pair_pos) -> !pair
-  tile.result %w, cast(select(EARLY, %g, %p) : !pair) : !weight, !held
+  %early = tile.if EARLY -> (!pair) { tile.yield %g } else { tile.yield %p }
+  tile.result %w, cast(%early) : !weight, !held
 }
 
 tile.function @pair_gradients(%held: !held, %dp, %delta, %s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32,
@@ -131,7 +133,8 @@ tile.function @pair_gradients(%held: !held, %dp, %delta, %s, %lse, %factor: !pai
   %product = tile.expr cast(%held : !held) * %centered : !pair
   %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
       : (!pair, i32, i32, !pair_pos, !pair_pos) -> !pair
-  tile.result select(EARLY, %product, %late) : !pair
+  %ds = tile.if EARLY -> (!pair) { tile.yield %product } else { tile.yield %late }
+  tile.result %ds : !pair
 }
 
 // The gradients of the captures of modifiers, of P that is rounded.

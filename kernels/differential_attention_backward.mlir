@@ -13,7 +13,7 @@
 // SAVE, which takes views of q and k. do is the gradient of O, d_lambda [Hq] that of lambda, optional. Masks, gradients
 // of queries and keys without pairs, and parameters as in tanh_attention_backward.mlir; DV defaults to min(2 * D, 256).
 //
-// wx * Px, dSx and the two terms of dV are rounded to T; all other values have the type ACC. delta1 is made of O and
+// |wx| * Px, dSx and the two terms of dV are rounded to T; all other values have the type ACC. delta1 is made of O and
 // lambda * O2, which are rounded; it is as exact as of O1 if lambda is between 0 and 1. Both softmaxes have instances
 // of their own: five products each, ten in all, where one loop over both would have eight.
 
@@ -35,7 +35,7 @@ tile.program @differential_attention_backward
 
 tile.function @lambda_of(%h: i32) -> !acc = cast(@lambda[%h] : f32)
 
-// LSE in base 2 and delta of one softmax. O1 = O + lambda * O2
+// LSE in base 2, less the logarithm of |wx|, and delta with the sign of wx. O1 = O + lambda * O2
 tile.function @row_values(%do, %o, %o2: !sum_v, %lse, %dlse: !own_row, %h, %x: i32) -> (!own_row, !own_row) {
   %terms = tile.expr %do * %o
   %terms2 = tile.expr %do * %o2
@@ -46,16 +46,28 @@ tile.function @row_values(%do, %o, %o2: !sum_v, %lse, %dlse: !own_row, %h, %x: i
   %delta = tile.expr select(%is_first, %sum + full(%lambda) * %delta2, %delta2)
   %d_lambda = tile.expr select(%is_first, 0, neg(%delta2)) : !own_row
   tile.add_gradients @lambda_of(%h) seed %d_lambda : !own_row exact when (DETERMINISTIC) : (i32)
-  tile.result map @base2_or_zero(%lse), %delta : !own_row, !own_row
+  %share = tile.expr select(%is_first, 1, neg(%lambda)) : !acc
+  %sign = tile.expr select(%share < 0, -1, 1) : !acc
+  tile.result map @base2_or_zero(%lse) - full(log2(abs(%share))), %delta * full(%sign) : !own_row, !own_row
 }
 
-// P of one softmax, times 1 or -lambda.
+// |wx| * Px of one softmax.
 tile.function @pair_weights(%s, %base2, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
                             %scale: !acc) -> (!weight, !held) {
   %scales = tile.expr full(%scale * log2e) : !pair
-  %shares = tile.expr full(select(%x == 0, 1, neg(cast(@lambda[%h] : f32)))) : !pair
   %scores = tile.expr %s * %scales fastmath<reassoc, contract>
   %kept = tile.expr select(%keep, %scores - %base2, minus_inf) fastmath<contract> : !pair
-  %weights = tile.expr exp2(%kept) * %shares : !pair
-  tile.result cast(%weights), cast(%weights) : !weight, !held
+  %weights = tile.expr exp2(%kept)
+  %rounded = tile.expr cast(%weights) : !weight
+  %share = tile.expr select(%x == 0, 1, neg(cast(@lambda[%h] : f32))) : !acc
+  %sign = tile.expr select(%share < 0, -1, 1) : !acc
+  tile.result %rounded * full(cast(%sign)), cast(%weights) : !weight, !held
+}
+
+tile.function @pair_gradients(%held: !held, %dw, %delta, %s, %base2, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32,
+                              %i, %j: !pair_pos, %scale: !acc) -> !pair {
+  %share = tile.expr select(%x == 0, 1, neg(cast(@lambda[%h] : f32))) : !acc
+  %sign = tile.expr select(%share < 0, -1, 1) : !acc
+  %slopes = tile.expr %dw * full(%sign) - %delta fastmath<contract> : !pair
+  tile.result cast(%held) * %slopes : !pair
 }
