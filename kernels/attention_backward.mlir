@@ -79,10 +79,10 @@ tile.program @attention_backward
      %kv_num_blocks: !count_view when (LISTED), %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
      %window_left, %window_right: i32 = -1,
      %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
-  %lse_base2, %delta, %factors, %sums = tile.call @pair_rows() -> !row_view, !row_view, !factor_view, !sum_view
-  tile.call @large_rows(rows = %lse_base2, factors = %factors)
-  tile.call @pair_products(rows = %lse_base2, other_rows = %delta, factors = %factors, sums = %sums)
-  tile.call @score_gradients(rows = %lse_base2, other_rows = %delta, factors = %factors)
+  %lse_base2, %delta, %extras, %sums = tile.call @pair_rows() -> !row_view, !row_view, !row_view, !sum_view
+  tile.call @large_rows(rows = %lse_base2, extras = %extras)
+  tile.call @pair_products(rows = %lse_base2, other_rows = %delta, extras = %extras, sums = %sums)
+  tile.call @score_gradients(rows = %lse_base2, other_rows = %delta, extras = %extras)
 }
 
 // LSE in base 2, or with FACTORS LSE itself, and delta. The gradient of the sink.
@@ -99,26 +99,25 @@ tile.function @row_values(%do, %o, %none: !sum_v, %lse, %dlse: !own_row, %h, %x:
 
 // The scaled scores, and P. Its exponent is at most 0, but for rounding, of which large scores have much: it is limited
 // to 0 except in 16 bits on a GPU, where that would be an instruction for each pair in a loop that has few.
-tile.function @probabilities(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h: i32, %i, %j: !pair_pos,
+tile.function @probabilities(%s, %lse, %extra: !pair, %keep: !pair_keep, %b, %h: i32, %i, %j: !pair_pos,
                              %scale: !acc) -> (!pair, !pair) {
   %natural = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
   %modified = tile.expr map @score_mod(%natural, %b, %h, %i, %j) : !pair
   %below = tile.if FACTORS -> (!pair) {
-    tile.yield (%modified - %lse) * log2e
+    %difference = tile.expr %modified - %lse
+    tile.yield %difference * log2e + %extra fastmath<contract>
   } else {
     %base2 = tile.expr %modified * log2e fastmath<reassoc, contract>
     tile.yield %base2 - %lse fastmath<contract>
   }
   %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
-  %plain = tile.expr exp2(select(%keep, %limited, minus_inf)) : !pair
-  %p = tile.if FACTORS -> (!pair) { tile.yield %plain * %factor } else { tile.yield %plain }
-  tile.result %natural, %p
+  tile.result %natural, exp2(select(%keep, %limited, minus_inf))
 }
 
 // P with weights, and P * score_mod'(S), if EARLY: the gradient is linear in its seed, so dP is multiplied by it later.
-tile.function @pair_weights(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+tile.function @pair_weights(%s, %lse, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
                             %scale: !acc) -> (!weight, !held) {
-  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair
+  %natural, %p = tile.expr @probabilities(%s, %lse, %extra, %keep, %b, %h, %i, %j, %scale) : !pair
   %w = tile.expr cast(map @weight_mod(%p, %b, %h, %i, %j) : !pair) : !weight
   %g = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %p : !pair
       : (!pair, i32, i32, !pair_pos, !pair_pos) -> !pair
@@ -126,9 +125,9 @@ tile.function @pair_weights(%s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h,
   tile.result %w, cast(%early) : !weight, !held
 }
 
-tile.function @pair_gradients(%held: !held, %dp, %delta, %s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32,
+tile.function @pair_gradients(%held: !held, %dp, %delta, %s, %lse, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32,
                               %i, %j: !pair_pos, %scale: !acc) -> !pair {
-  %natural, %p = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair
+  %natural, %p = tile.expr @probabilities(%s, %lse, %extra, %keep, %b, %h, %i, %j, %scale) : !pair
   %centered = tile.expr map @weight_mod(%dp, %b, %h, %i, %j) - %delta fastmath<contract> : !pair
   %product = tile.expr cast(%held : !held) * %centered : !pair
   %late = tile.map_gradient @score_mod(%natural, %b, %h, %i, %j) wrt 0 seed %product : !pair
@@ -138,9 +137,9 @@ tile.function @pair_gradients(%held: !held, %dp, %delta, %s, %lse, %factor: !pai
 }
 
 // The gradients of the captures of modifiers, of P that is rounded.
-tile.function @pair_captures(%dp, %delta, %s, %lse, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i,
+tile.function @pair_captures(%dp, %delta, %s, %lse, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i,
                              %j: !pair_pos, %scale: !acc) {
-  %natural, %p_exact = tile.expr @probabilities(%s, %lse, %factor, %keep, %b, %h, %i, %j, %scale) : !pair
+  %natural, %p_exact = tile.expr @probabilities(%s, %lse, %extra, %keep, %b, %h, %i, %j, %scale) : !pair
   %centered = tile.expr map @weight_mod(%dp, %b, %h, %i, %j) - %delta fastmath<contract> : !pair
   %p = tile.expr cast(cast(%p_exact) : !weight) : !pair
   %dt = arith.mulf %p, %centered : !pair

@@ -52,7 +52,7 @@ tile.function @row_values(%do, %o, %o2: !sum_v, %lse, %dlse: !own_row, %h, %x: i
 }
 
 // |wx| * Px of one softmax.
-tile.function @pair_weights(%s, %base2, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+tile.function @pair_weights(%s, %base2, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
                             %scale: !acc) -> (!weight, !held) {
   %scales = tile.expr full(%scale * log2e) : !pair
   %scores = tile.expr %s * %scales fastmath<reassoc, contract>
@@ -64,7 +64,7 @@ tile.function @pair_weights(%s, %base2, %factor: !pair, %keep: !pair_keep, %b, %
   tile.result %rounded * full(cast(%sign)), cast(%weights) : !weight, !held
 }
 
-tile.function @pair_gradients(%held: !held, %dw, %delta, %s, %base2, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32,
+tile.function @pair_gradients(%held: !held, %dw, %delta, %s, %base2, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32,
                               %i, %j: !pair_pos, %scale: !acc) -> !pair {
   %share = tile.expr select(%x == 0, 1, neg(cast(@lambda[%h] : f32))) : !acc
   %sign = tile.expr select(%share < 0, -1, 1) : !acc

@@ -24,7 +24,7 @@ tile.program @tanh_attention_backward
   tile.call @pairs() with (MAPS = 1, ROWS = false)
 }
 
-tile.function @pair_weights(%s, %row, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
+tile.function @pair_weights(%s, %row, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i, %j: !pair_pos,
                             %scale: !acc) -> (!weight, !held) {
   %one = tile.constant 1.0 : !pair
   %scaled = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair

@@ -94,21 +94,37 @@ tile.function @rows_from(%b: i32, %cu: !cu_view, %behind, %total: i32) -> (i32, 
 // cu[b], clamped to the number of rows of the array; 0 for b = -1, since elements outside of a view read as 0.
 tile.function @begin_of(%cu: !cu_view, %b, %total: i32) -> i32 = min(max(%cu[%b], 0), %total)
 
-// For a block: its sequence, by bisection, the first row and the number of rows of that sequence, and the number of the
-// block within it. The last block of a sequence may have no rows. The sequences -1 and `sequences` have the rows before
-// the first and after the last.
+// Whether a sequence begins at or before a block. %place is one more than its number.
+tile.function @begins_by(%place, %block, %size: i32, %cu: !cu_view, %total: i32) -> i1 {
+  %b = tile.expr %place - 1 : i32
+  %first = tile.expr @first_block(%b, @begin_of(%cu, %b, %total) : i32, %size) : i32
+  tile.result %first <= %block
+}
+
+// For a block: its sequence, by a search of which each step reads three places at once, the first row and the number of
+// rows of that sequence, and the number of the block within it. The last block of a sequence may have no rows. The
+// sequences -1 and `sequences` have the rows before the first and after the last.
 tile.function @block_of_sequence(%block, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c1 = arith.constant 1 : i32
-  // %low and %high are the places of sequences, one more than their numbers.
+  %c2 = arith.constant 2 : i32
+  // A step leaves a quarter of the places from %low to %high.
   %places = tile.expr dim(%cu, 0) + 1 : i32
-  %steps = tile.expr select(%places <= 32, 5, select(%places <= 65536, 16, 31)) : i32
+  %more = tile.expr select(%places <= 4096, 6, 16) : i32
+  %steps = tile.expr select(%places <= 16, 2, select(%places <= 64, 3, %more))
   %place, %behind = tile.for %step in (0 to %steps) iter_args(%low = 0 : i32, %high = %places : i32) {
-    %sum = arith.addi %low, %high : i32
-    %middle = arith.shrui %sum, %c1 : i32
-    %number = tile.expr %middle - 1
-    %first = tile.expr @first_block(%number, @begin_of(%cu, %number, %total) : i32, %size) : i32
-    %is_before = tile.expr %first <= %block
-    tile.yield select(%is_before, %middle, %low), select(%is_before, %high, %middle)
+    %length = tile.expr %high - %low : i32
+    %rounded = tile.expr %length + 3
+    %half = arith.shrui %length, %c1 : i32
+    %down = arith.shrui %length, %c2 : i32
+    %up = arith.shrui %rounded, %c2 : i32
+    %p1 = tile.expr %low + %down
+    %p2 = tile.expr %low + %half
+    %p3 = tile.expr %high - %up
+    %by_1 = tile.expr @begins_by(%p1, %block, %size, %cu, %total) : i1
+    %by_2 = tile.expr @begins_by(%p2, %block, %size, %cu, %total) : i1
+    %by_3 = tile.expr @begins_by(%p3, %block, %size, %cu, %total) : i1
+    tile.yield select(%by_3, %p3, select(%by_2, %p2, select(%by_1, %p1, %low))),
+        select(%by_2, select(%by_3, %high, %p3), select(%by_1, %p2, %p1))
   }
   %b = tile.expr %place - 1 : i32
   %begin, %rows = tile.expr @rows_from(%b, %cu, %total, %total) : i32

@@ -3,13 +3,13 @@
 //
 // Softmaxes whose scores may be too large for base 2, and LSE too large to hold the logarithm of a sum: that of equal
 // scores of -3e38 is -3e38. Then P = F * exp2((S - LSE) * log2(e)), where the factor F is 1, or LSE is only the maximum
-// of the scores, and F the inverse of the sum, rounded to T.
+// of the scores, and F the inverse of the sum.
 
 tile.link "attention.mlir", "batch.mlir", "pair_types.mlir", "softmax.mlir"
 
 // With FACTORS, for rows whose LSE is so large in magnitude that its fraction says little about the sum: the maximum of
-// the scores instead of LSE, and the inverse of the sum as factor. Other rows are left as they are; blocks without such
-// rows compute nothing. With SHARD, keys may be missing, so all rows are left as they are.
+// the scores instead of LSE, and in %extras the logarithm of F in base 2. Other rows are left as they are; blocks
+// without such rows compute nothing. With SHARD, keys may be missing, so all rows are left as they are.
 tile.program @large_rows
     params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, PACKED, LISTED: flag,
            LIST_BLOCK_M, LIST_BLOCK_N, PAD: int, FACTORS, SHARD: flag, ROW_BYTES: int,
@@ -20,7 +20,7 @@ tile.program @large_rows
            let SUM_BLOCK_N: int = select(mod(LIST_BLOCK_N, SUM_BLOCK) == 0, SUM_BLOCK,
                                          select(mod(LIST_BLOCK_N, 16) == 0, 16, LIST_BLOCK_N)),
            let ACC: type = accumulator(T))
-    (%q, %k: !qk_view, %lse, %rows: !row_view, %factors: !factor_view,
+    (%q, %k: !qk_view, %lse, %rows: !row_view, %extras: !row_view,
      %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left, %window_right: i32) {
   tile.launch @large_rows_sums() with (OWN = SUM_BLOCK_M, OTHER = SUM_BLOCK_N) when (and(FACTORS, not(SHARD)))
@@ -31,7 +31,7 @@ tile.kernel @large_rows_sums
     params(D: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW, PACKED, LISTED: flag,
            LIST_BLOCK_M, LIST_BLOCK_N, PAD: int, FACTORS: flag, OWN, OTHER: int, let BLOCK_M: int = OWN,
            let DP: int = padded_for("scores", D, D, T), let ACC: type = accumulator(T))
-    (%q, %k: !qk_view, %lse, %rows: !row_view, %factors: !factor_view when (FACTORS),
+    (%q, %k: !qk_view, %lse, %rows: !row_view, %extras: !row_view when (FACTORS),
      %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %scale: !acc, %window_left, %window_right: i32)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), OWN) + dim(cu_seqlens_q, 0)) * min(dim(q, 2), 1),
@@ -46,7 +46,7 @@ tile.kernel @large_rows_sums
   %q_part, %lse_part = tile.subview %q, %lse dim 2 from %q_begin size %queries when (PACKED)
   %k_part = tile.subview %k dim 2 from %k_begin size %keys when (PACKED)
   %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
-  %max_part, %factor_part = tile.subview %rows, %factors dim 2 from %workspace_begin size %queries when (PACKED)
+  %max_part, %extra_part = tile.subview %rows, %extras dim 2 from %workspace_begin size %queries when (PACKED)
   %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
 
   // Rows of no sequence have no keys.
@@ -84,9 +84,9 @@ tile.kernel @large_rows_sums
   tile.if %has_large {
     %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !own_row
     %max_row = tile.expr map @if_large(%lse_row, %max, map @lse_or_zero(%lse_row) : !own_row) : !own_row
-    %factor_row = tile.expr cast(map @if_large(%lse_row, 1 / %sum, 1 : !own_row) : !own_row) : !own_factor
+    %extra = tile.expr map @if_large(%lse_row, neg(log2(%sum)), 0 : !own_row) : !own_row
     tile.store %max_row, %max_part[%a, %h, %m] : !own_row
-    tile.store %factor_row, %factor_part[%a, %h, %m] : !own_factor
+    tile.store %extra, %extra_part[%a, %h, %m] : !own_row
   }
 }
 

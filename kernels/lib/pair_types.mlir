@@ -5,11 +5,10 @@
 
 tile.link "types.mlir"
 
-// Arrays: gradients, their sums, factors of rows.
+// Arrays: gradients, and their sums.
 !dqk_view = !tile.view<[?, ?, ?, D], TO>
 !dv_view = !tile.view<[?, ?, ?, DV], TO>
 !sum_view = !tile.view<[?, ?, ?, D], ACC>
-!factor_view = !tile.view<[?, ?, ?], T>
 
 // Tiles of pairs.
 !pair = !tile.tile<[OWN, OTHER], ACC>
@@ -31,5 +30,3 @@ tile.link "types.mlir"
 !other_sum = !tile.tile<[OTHER, DP], ACC>
 !own_row = !tile.tile<[OWN], ACC>
 !other_row = !tile.tile<[OTHER], ACC>
-!own_factor = !tile.tile<[OWN], T>
-!other_factor = !tile.tile<[OTHER], T>

@@ -19,9 +19,9 @@
 //   @row_values      with ROWS: two numbers for each query, such as LSE and delta, of dO, O, LSE and dLSE, as far as
 //                    the program has them. %row and %other_row are these, expanded to all keys; 0 without ROWS.
 //
-// %factor is 1 for each query, or what the program has written to %factors; 0 without FACTORS. %b is the number of the
-// batch element or packed sequence, %h that of the query head, %x that of the map, %i and %j are positions: with SHARD
-// those in the whole (lib/shard.mlir).
+// %extra is 0 for each query, or with FACTORS what the program has written to %extras. %b is the number of the batch
+// element or packed sequence, %h that of the query head, %x that of the map, %i and %j are positions: with SHARD those
+// in the whole (lib/shard.mlir).
 //
 // With MAPS greater than 1, several maps of weights share the values of a head: heads MAPS * h + x of q and k, and of
 // dq and dk, are those of map x of head h of v and do. %dv has a part for each map, as k has; dV is their sum.
@@ -85,15 +85,15 @@ tile.program @pairs
     (%q, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
      %lse: !row_view when (ROWS), %dq, %dk: !qk_view, %dv: !v_view, %scale: !acc, %window_left, %window_right: i32) {
   // Without SHARD, no kernel has an argument for a place: what is passed does not matter.
-  %rows, %other_rows, %factors, %sums = tile.call @pair_rows(first_head = %window_left)
-      -> !row_view, !row_view, !factor_view, !sum_view
-  tile.call @pair_products(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums,
+  %rows, %other_rows, %extras, %sums = tile.call @pair_rows(first_head = %window_left)
+      -> !row_view, !row_view, !row_view, !sum_view
+  tile.call @pair_products(rows = %rows, other_rows = %other_rows, extras = %extras, sums = %sums,
                            first_row = %window_left, first_key = %window_left, diagonal = %window_left,
                            first_head = %window_left, first_batch = %window_left)
 }
 
-// The numbers of rows, factors of 1, and the workspace of sums. A launch between this and @pair_products may change
-// rows and factors.
+// The numbers of rows, %extras of 0, and the workspace of sums. A launch between this and @pair_products may change
+// rows and %extras.
 tile.program @pair_rows
     params(D, DV: int, T: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED, LISTED: flag,
            LIST_BLOCK_M, LIST_BLOCK_N: int, DETERMINISTIC, CAPTURE_GRADIENTS: flag, MAPS: int, ROWS, FACTORS: flag,
@@ -110,8 +110,7 @@ tile.program @pair_rows
            // With PACKED, there is one more block for each sequence, and one for rows before the first.
            let PADDED_ROWS: int = (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD,
            // Rows have a multiple of 16 bytes, as tensor maps require.
-           let ROW_EXTENT: int = select(PACKED, PADDED_ROWS, ceildiv(dim(q, 2), 4) * 4),
-           let FACTOR_EXTENT: int = select(PACKED, PADDED_ROWS, ceildiv(dim(q, 2), 8) * 8))
+           let ROW_EXTENT: int = select(PACKED, PADDED_ROWS, ceildiv(dim(q, 2), 4) * 4))
     require(MAPS * dim(do, 1) == dim(q, 1), dim(do, 0) == dim(q, 0), dim(do, 2) == dim(q, 2), same_dims(o, do, 0, 1, 2),
             same_dims(other_o, do, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(dlse, q, 0, 1, 2),
             or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1))
@@ -124,13 +123,13 @@ tile.program @pair_rows
                            ORDERED_FROM = "the option --sums=ordered or --sums=unordered"}} {
   %rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
   %other_rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
-  %factors = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), FACTOR_EXTENT] : !factor_view
+  %extras = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
   // Empty if dQ has a kernel of its own.
   %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
       : !sum_view
-  tile.launch @rows_of_pairs(rows = %rows, other_rows = %other_rows, factors = %factors, sums = %sums)
+  tile.launch @rows_of_pairs(rows = %rows, other_rows = %other_rows, extras = %extras, sums = %sums)
       with (OWN = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC))) when (ROWS)
-  tile.return %rows, %other_rows, %factors, %sums : !row_view, !row_view, !factor_view, !sum_view
+  tile.return %rows, %other_rows, %extras, %sums : !row_view, !row_view, !row_view, !sum_view
 }
 
 // dQ, dK and dV from what @pair_rows returns.
@@ -151,7 +150,7 @@ tile.program @pair_products
             select(WINDOW, window_left >= -1, window_left == -1),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %factors: !factor_view, %sums: !sum_view,
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %extras: !row_view, %sums: !sum_view,
      %dq, %dk: !dqk_view, %dv: !dv_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
      %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
@@ -183,7 +182,7 @@ tile.program @sum_of_parts params(DV: int, T: type, MAPS: int) (%parts, %dv: !v_
 // Kernels
 //===----------------------------------------------------------------------===//
 
-// Two numbers for each query, factors of 1, and the zeros to which dQ is added; %sums may have no elements. The padding
+// Two numbers for each query, %extras of 0, and the zeros to which dQ is added; %sums may have no elements. The padding
 // rows of packed sequences in a workspace get zeros.
 tile.kernel @rows_of_pairs
     params(D, DV: int, T: type, OWN: int, PACKED: flag, PAD: int, DETERMINISTIC, WITH_DQ, CAPTURE_GRADIENTS: flag,
@@ -191,7 +190,7 @@ tile.kernel @rows_of_pairs
            let ACC: type = accumulator(T))
     (%o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS),
      %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED), %rows, %other_rows: !row_view,
-     %factors: !factor_view when (FACTORS), %sums: !sum_view when (WITH_DQ), %first_head: i32 when (SHARD))
+     %extras: !row_view when (FACTORS), %sums: !sum_view when (WITH_DQ), %first_head: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(do, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OWN),
                       ceildiv(dim(do, 2), OWN)),
          %map = dim(do, 1) * MAPS, %a = select(PACKED, 1, dim(do, 0))) {
@@ -219,7 +218,7 @@ tile.kernel @rows_of_pairs
   tile.store %other_row, %other_rows[%a, %map, %workspace_m] : !own_row
   tile.store %row, %rows[%a, %map, %workspace_m] : !own_row
   tile.if FACTORS {
-    tile.store 1, %factors[%a, %map, %workspace_m] : !own_factor
+    tile.store 0, %extras[%a, %map, %workspace_m] : !own_row
   }
 }
 
@@ -228,14 +227,14 @@ tile.function @row_values(%do, %o, %other_o: !sum_v, %lse, %dlse: !own_row, %h,
                           %x: i32) -> (!own_row, !own_row) attributes {tile.replaceable} = %lse, %dlse
 
 // The gradient of the scaled scores, of dW and what @pair_weights held: here of weights whose slopes it held.
-tile.function @pair_gradients(%held: !held, %dw, %other_row, %s, %row, %factor: !pair, %keep: !pair_keep, %b, %h,
+tile.function @pair_gradients(%held: !held, %dw, %other_row, %s, %row, %extra: !pair, %keep: !pair_keep, %b, %h,
                               %x: i32, %i, %j: !pair_pos, %scale: !acc) -> !pair attributes {tile.replaceable} {
   %of_slopes = tile.expr select(ROWS, %dw - %other_row, %dw) fastmath<contract> : !pair
   tile.result cast(%held) * %of_slopes : !pair
 }
 
 // Adds to the gradients of captures, of which there are none here.
-tile.function @pair_captures(%dw, %other_row, %s, %row, %factor: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i,
+tile.function @pair_captures(%dw, %other_row, %s, %row, %extra: !pair, %keep: !pair_keep, %b, %h, %x: i32, %i,
                              %j: !pair_pos, %scale: !acc) attributes {tile.replaceable} {
 }
 
@@ -251,7 +250,7 @@ tile.kernel @pairs_of_keys
            let DW: int = select(IN_ORDER, padded_for("ordered_rows", D, DV, T),
                                 select(and(WITH_DQ, ne(mod(OTHER, 128), 0)), padded_for("shared_rows", D, DV, T),
                                        padded_for("transposed_rows", D, DV, T))), let ACC: type = accumulator(T))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %factors: !factor_view when (FACTORS),
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %extras: !row_view when (FACTORS),
      %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !dqk_view, %dv: !dv_view,
      %order: !cu_view when (IN_ORDER), %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %q_indices: !list_view when (LISTED), %q_num_blocks: !count_view when (LISTED), %scale: !acc,
@@ -310,14 +309,14 @@ tile.kernel @pairs_of_keys
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %row = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-      %factor_acc = tile.expr cast(load %factors[%a, %q_map, %workspace_m] : !other_factor) : !other_row
+      %extra = tile.load %extras[%a, %q_map, %workspace_m] : !row_view -> !other_row
       %row_each = tile.expand %row dim 0 : !other_row -> !pair
-      %factor_each = tile.expand %factor_acc dim 0 : !other_row -> !pair
-      %w, %held = tile.expr @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
+      %extra_each = tile.expand %extra dim 0 : !other_row -> !pair
+      %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
           : !weight, !held
       %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
       %other_each = tile.expr expand(load %other_rows[%a, %q_map, %workspace_m], 0) : !pair
-      %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i,
+      %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i,
           %j, %scale) : !pair
       %ds_rounded = tile.cast %ds : !pair -> !weight
       // Branches, since the choice of blocks counts what stands outside of them.
@@ -326,7 +325,7 @@ tile.kernel @pairs_of_keys
       // dQ is transposed as well, so that adjacent threads add to adjacent elements.
       %dq_term = tile.dot %k_wide, %ds_rounded transpose_a : !wide_k, !weight -> !dqt
       tile.if CAPTURE_GRADIENTS {
-        func.call @pair_captures(%dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
+        func.call @pair_captures(%dw, %other_each, %s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
             : (!pair, !pair, !pair, !pair, !pair, !pair_keep, i32, i32, i32, !pair_pos, !pair_pos, !acc) -> ()
       }
       tile.if WITH_DQ {
@@ -386,7 +385,7 @@ tile.kernel @pairs_of_queries
            ROWS, FACTORS: flag, OWN, OTHER: int, let BLOCK_M: int = OWN, let HELD: type = accumulator(T),
            let EARLY: flag = false, let DP: int = padded_for("gradients", D, DV, T),
            let DVP: int = padded_for("gradients", DV, D, T), let ACC: type = accumulator(T))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %factors: !factor_view when (FACTORS),
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %extras: !row_view when (FACTORS),
      %other_rows: !row_view when (ROWS), %dq: !dqk_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
      %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
@@ -420,7 +419,7 @@ tile.kernel @pairs_of_queries
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
   %row = tile.load %rows[%a, %map, %workspace_m] : !row_view -> !own_row
   %other_row = tile.load %other_rows[%a, %map, %workspace_m] : !row_view -> !own_row
-  %factor_row = tile.load %factors[%a, %map, %workspace_m] : !factor_view -> !own_factor
+  %extra = tile.load %extras[%a, %map, %workspace_m] : !row_view -> !own_row
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
@@ -434,12 +433,12 @@ tile.kernel @pairs_of_queries
     %j = tile.iota %at_n dim 1 : !pair_pos
     %row_each = tile.expand %row dim 1 : !own_row -> !pair
     %other_each = tile.expand %other_row dim 1 : !own_row -> !pair
-    %factor_each = tile.expr expand(cast(%factor_row : !own_factor), 1) : !pair
+    %extra_each = tile.expand %extra dim 1 : !own_row -> !pair
     %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
-    %w, %held = tile.expr @pair_weights(%s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
+    %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
         : !weight, !held
     %dw = tile.dot %do_tile, %v_tile transpose_b : !own_v, !other_v -> !pair
-    %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %at_b, %at_h, %x, %i,
+    %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i,
         %j, %scale) : !pair
     tile.yield dot(cast(%ds) : !weight, %k_tile, %dq_old)
   }

@@ -22,7 +22,7 @@ tile.program @score_gradients
     require(or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)), dim(d_score, 3) == dim(k, 2),
             or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
             or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %factors: !factor_view, %other_rows: !row_view,
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %extras: !row_view, %other_rows: !row_view,
      %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left, %window_right: i32) {
   tile.launch @scores_of_pairs() with (OWN = SCORE_BLOCK_N, OTHER = SCORE_BLOCK_M) when (SCORE_GRADIENT)
 }
@@ -33,7 +33,7 @@ tile.kernel @scores_of_pairs
     params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW, DETERMINISTIC, SCORE_GRADIENT, FACTORS: flag, OWN, OTHER: int, let HELD: type = accumulator(T),
            let EARLY: flag = false, let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %factors: !factor_view when (FACTORS),
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %extras: !row_view when (FACTORS),
      %other_rows: !row_view, %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
      %window_left, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), OTHER), %bn = ceildiv(dim(d_score, 3), OWN),
@@ -64,17 +64,17 @@ tile.kernel @scores_of_pairs
         %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !other_k
         %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !other_v
         %row = tile.load %rows[%b, %h, %m] : !row_view -> !other_row
-        %factor_row = tile.load %factors[%b, %h, %m] : !factor_view -> !other_factor
+        %extra = tile.load %extras[%b, %h, %m] : !row_view -> !other_row
         %other_row = tile.load %other_rows[%b, %h, %m] : !row_view -> !other_row
         %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
         %i = tile.iota %m dim 1 : !pair_pos
         %row_each = tile.expand %row dim 0 : !other_row -> !pair
-        %factor_each = tile.expr expand(cast(%factor_row : !other_factor), 0) : !pair
-        %w, %held = tile.expr @pair_weights(%s, %row_each, %factor_each, %keep, %b, %h, %c0, %i, %j, %scale)
+        %extra_each = tile.expand %extra dim 0 : !other_row -> !pair
+        %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %b, %h, %c0, %i, %j, %scale)
             : !weight, !held
         %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
         %other_each = tile.expand %other_row dim 0 : !other_row -> !pair
-        %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %factor_each, %keep, %b, %h, %c0, %i,
+        %ds = tile.expr @pair_gradients(%held, %dw, %other_each, %s, %row_each, %extra_each, %keep, %b, %h, %c0, %i,
             %j, %scale) : !pair
         tile.yield %old + %ds
       }
