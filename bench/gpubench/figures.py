@@ -243,14 +243,13 @@ def summary_text(figures, rows):
 
     count = len(ratios(figures, by_area["forward"]))
     return textwrap.fill(
-        f"On one {figures.data['machine']['gpu']}, in bf16, {count} cases each (D 64, 128, 256, full and causal, S 1024 to 16,384) "
-        f"beside the faster of cuDNN and FlashAttention-4: the forward has {mean('forward')} of its speed, the backward "
-        f"{mean('backward')}. Packed sequences of D 128 have {mean('packed', direction='forward')} and "
-        f"{mean('packed', direction='backward')} of the speed of FlashAttention-4. Decoding over pages has "
-        f"{mean('decode', PAGES, peer='cudnn')} of the speed of cuDNN over keys in one piece, and over these "
-        f"{mean('decode', ONE_PIECE, peer='cudnn')}. "
-        f"(Geometric means; {figures.begun:%Y-%m-%d}, {figures.data['commit']}.) [All figures](docs/performance.md#results), with "
-        "the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
+        f"On one {figures.data['machine']['gpu']}, in bf16, the forward is {mean('forward')}x as fast as the faster of cuDNN and "
+        f"FlashAttention-4, the backward {mean('backward')}x (geometric means of {count} cases each: heads D = 64, 128, 256 wide, "
+        "sequences of S = 1,024 to 16,384 rows, full and causal). Packed sequences are "
+        f"{mean('packed', direction='forward')}x and {mean('packed', direction='backward')}x as fast as FlashAttention-4. Decoding, "
+        f"of B sequences with S keys each, is {mean('decode', PAGES, peer='cudnn')}x as fast as cuDNN although keys are in pages, and "
+        f"{mean('decode', ONE_PIECE, peer='cudnn')}x where they are in one piece, as cuDNN's. Measured {figures.begun:%Y-%m-%d}; "
+        "[all figures](docs/performance.md#results), and the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def fill(document, figures, rows):
