@@ -98,24 +98,30 @@ static void apply(std::string &text, const llvm::json::Object &change) {
 LinkedDocuments::LinkedDocuments(const DialectRegistry &registry)
     : context(registry, MLIRContext::Threading::DISABLED) {}
 
-std::string LinkedDocuments::withDeclarations(llvm::StringRef text, llvm::StringRef uri) {
-  std::string path = getPath(uri);
+std::string LinkedDocuments::withDeclarations(llvm::StringRef text,
+                                              const llvm::json::Object &document) {
+  std::string path = getPath(document.getString("uri").value_or(""));
   Addition addition;
-  std::string completed = withDeclarations(text, path, addition);
+  std::vector<llvm::json::Value> faults;
+  std::string completed = withDeclarations(text, path, addition, faults);
   std::lock_guard<std::mutex> lock(mutex);
+  // The server may not have answered to earlier versions yet.
+  addition.faults = std::move(additions[path].faults);
+  addition.faults[document.getInteger("version").value_or(0)] = std::move(faults);
   additions[path] = std::move(addition);
   return completed;
 }
 
 std::string LinkedDocuments::withDeclarations(llvm::StringRef text, const std::string &path,
-                                              Addition &addition) {
+                                              Addition &addition,
+                                              std::vector<llvm::json::Value> &faults) {
   addition.numLines = static_cast<int64_t>(text.count('\n')) + 1;
   // Parts of a file are modules of their own, and a declaration moves the lines of the next one.
   if (!text.contains("tile.link") || text.contains("// -----"))
     return text.str();
   for (const LinkedPath &linked : findLinkedPaths(text, path))
     if (!linked.fault.empty())
-      addition.faults.push_back(llvm::json::Object{
+      faults.push_back(llvm::json::Object{
           {"range",
            llvm::json::Object{{"start", getPosition(text, linked.offset)},
                               {"end", getPosition(text, linked.offset + linked.name.size())}}},
@@ -177,14 +183,17 @@ bool LinkedDocuments::complete(llvm::json::Value &message) {
   std::optional<llvm::StringRef> uri = document ? document->getString("uri") : std::nullopt;
   if (!uri)
     return false;
-  if (method == "textDocument/didClose")
+  if (method == "textDocument/didClose") {
     texts.erase(*uri);
+    std::lock_guard<std::mutex> lock(mutex);
+    additions.erase(getPath(*uri));
+  }
   if (method == "textDocument/didOpen") {
     std::optional<llvm::StringRef> text = document->getString("text");
     if (!text)
       return false;
     texts[*uri] = text->str();
-    std::string completed = withDeclarations(*text, *uri);
+    std::string completed = withDeclarations(*text, *document);
     (*document)["text"] = std::move(completed);
     return true;
   }
@@ -195,7 +204,8 @@ bool LinkedDocuments::complete(llvm::json::Value &message) {
   for (const llvm::json::Value &change : *changes)
     if (const llvm::json::Object *each = change.getAsObject())
       apply(text->second, *each);
-  *changes = llvm::json::Array{llvm::json::Object{{"text", withDeclarations(text->second, *uri)}}};
+  *changes =
+      llvm::json::Array{llvm::json::Object{{"text", withDeclarations(text->second, *document)}}};
   return true;
 }
 
@@ -209,9 +219,13 @@ bool LinkedDocuments::correct(llvm::json::Value &message) {
     llvm::json::Array *diagnostics = params ? params->getArray("diagnostics") : nullptr;
     std::optional<llvm::StringRef> uri = params ? params->getString("uri") : std::nullopt;
     auto addition = uri ? additions.find(getPath(*uri)) : additions.end();
-    if (!diagnostics || addition == additions.end() || addition->second.faults.empty())
+    if (!diagnostics || addition == additions.end())
       return false;
-    for (const llvm::json::Value &fault : addition->second.faults)
+    auto &faults = addition->second.faults;
+    faults.erase(faults.begin(), faults.lower_bound(params->getInteger("version").value_or(0)));
+    if (faults.empty() || faults.begin()->second.empty())
+      return false;
+    for (const llvm::json::Value &fault : faults.begin()->second)
       diagnostics->push_back(fault);
     return true;
   }

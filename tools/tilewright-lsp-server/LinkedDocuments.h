@@ -40,11 +40,13 @@ private:
   struct Addition {
     int64_t numLines = 0;                             ///< of the document
     std::map<int64_t, llvm::json::Value> definitions; ///< line of a declaration -> its Location
-    std::vector<llvm::json::Value> faults;            ///< diagnostics
+    std::map<int64_t, std::vector<llvm::json::Value>> faults; ///< diagnostics, by version
   };
 
-  std::string withDeclarations(llvm::StringRef text, llvm::StringRef uri);
-  std::string withDeclarations(llvm::StringRef text, const std::string &path, Addition &addition);
+  std::string withDeclarations(llvm::StringRef text, const llvm::json::Object &document);
+  /// `faults` are those of the text.
+  std::string withDeclarations(llvm::StringRef text, const std::string &path, Addition &addition,
+                               std::vector<llvm::json::Value> &faults);
 
   mlir::MLIRContext context;
   llvm::StringMap<std::string> texts;  ///< of open documents by URI, as the editor has them
