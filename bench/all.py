@@ -36,7 +36,7 @@ from gpubench.progress import Progress
 
 FOLDER = os.path.join(ROOT, "docs", "figures")
 FILE = os.path.join(FOLDER, "h200.json")
-CHARTS = ["forward", "backward", "decode"]
+CHARTS = ["forward", "backward", "decode", "summary"]
 DOCUMENTS = [os.path.join(ROOT, "README.md"), os.path.join(ROOT, "docs", "performance.md")]
 MANIFEST, LIBRARY = "manifest.json", "libtilewright.so"
 CODE = ["base", "dialect", "kernels", "lib", "passes", "runtime", "tools"]  # folders whose changes change the figures

@@ -183,7 +183,8 @@ static Value lowerCall(const ExprLowering &lowering, tile::ExprAttr expr) {
   default:
     return fail(lowering,
                 "'" + expr.getName() +
-                    "' is supported on the device only as the extent of the last grid id");
+                    "' is supported on the device only as the extent of the last grid id; let the "
+                    "caller pass it as an argument");
   }
 }
 

@@ -310,7 +310,7 @@ def TileCombineSums : Pass<"tile-combine-sums", "::mlir::ModuleOp"> {
       staggered, those of the last heads start with the first positions, the longest first (`tile.any_order` with
       `listed`), and the loop goes down.
     - The kernel ends with a `tile.spread` over the instances of the kernel that reads the sums, whose body is that of
-      this kernel, behind a `tile.await` for the additions. Its launch has the opposite condition, or an empty grid of
+      this kernel, after a `tile.await` for the additions. Its launch has the opposite condition, or an empty grid of
       the other.
     - `adds_in_order()` in the program becomes a parameter that says where this form is possible.
 
@@ -1350,7 +1350,7 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     With `compute_roles` = 2, a second role, "compute_2", has as many warps as "compute" and computes some of the
     results, such as the other half of the columns of an array. "compute" keeps the products that all results need, the
     results with the fewest further ones, and what depends on these but on no other product; tiles and values of their
-    rows that "compute_2" needs of that, in a loop or behind it, are written to rings of two slots, or one
+    rows that "compute_2" needs of that, in a loop or after it, are written to rings of two slots, or one
     (`tgpu.ring_stages` = 1). Each role waits for the copies that it reads, and a buffer that both read is free when the
     warps of both have used it. A kernel that adds to memory, votes, or writes to shared memory cannot have two such
     roles.
@@ -1860,10 +1860,10 @@ def TgpuDelayProducts : Pass<"tgpu-delay-products", "::mlir::ModuleOp"> {
     in each iteration keeps the warpgroups together: all compute functions at the same time, and the matrix unit is
     idle meanwhile. With `late_products` of the `tgpu.role_schedule`, the pass issues that product, and hands its result
     over, in the next iteration, and replaces the `tgpu.sync` by barriers for the slots of the ring, so that warpgroups
-    can be apart by half an iteration. The product of the last iteration of a tile is issued behind its loops.
+    can be apart by half an iteration. The product of the last iteration of a tile is issued after its loops.
 
     The pass applies to a ring if all loops of a tile that use it have such a product, no product is in flight when the
-    tile is written, and what the product and its handover read, but for slots of the iteration, is the same behind the
+    tile is written, and what the product and its handover read, but for slots of the iteration, is the same after the
     loops. Other kernels stay as they are.
 
     Before:

@@ -28,7 +28,7 @@ public:
       return status;
     skipSpace();
     if (at != text.size())
-      return expected("the end of the text behind the value");
+      return expected("the end of the text after the value");
     return value;
   }
 
@@ -118,7 +118,7 @@ private:
         return overLimit("an object", JsonLimits::members, "members", "'" + key + "' as well");
       skipSpace();
       if (!consume(":"))
-        return expected("':' behind a key");
+        return expected("':' after a key");
       value.members.emplace_back(std::move(key), Json());
       if (Status status = parseValue(value.members.back().second, depth + 1); !status)
         return status;
@@ -126,7 +126,7 @@ private:
       if (consume("}"))
         return Status::success();
       if (!consume(","))
-        return expected("',' or '}' behind a member of an object");
+        return expected("',' or '}' after a member of an object");
     }
   }
 
@@ -144,7 +144,7 @@ private:
       if (consume("]"))
         return Status::success();
       if (!consume(","))
-        return expected("',' or ']' behind an item of an array");
+        return expected("',' or ']' after an item of an array");
     }
   }
 
@@ -198,7 +198,7 @@ private:
       else if ((c | 32) >= 'a' && (c | 32) <= 'f')
         digit = (c | 32) - 'a' + 10;
       else
-        return expected("four hexadecimal digits behind \\u", begin);
+        return expected("four hexadecimal digits after \\u", begin);
       code = code << 4 | digit;
     }
     return Status::success();

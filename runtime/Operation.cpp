@@ -3,6 +3,7 @@
 //
 // Operations: selection of variants, preparation for devices, and runs.
 
+#include "base/Target/Target.h"
 #include "runtime/IndexCheck.h"
 #include "runtime/OperationImpl.h"
 
@@ -180,10 +181,11 @@ Status Operation::checkSupport(const Target &target) const {
     if (isServed)
       return Status::success();
   }
-  const char *arch = target.major == 9 && target.minor == 0 ? "sm_90a" : "sm_80";
+  // Not null from 8.0 on.
+  const auto *row = tilewright::Target::forDevice(target.major, target.minor);
   const std::string text = "no variant of kernel '" + missing->name +
                            "' runs on compute capability " + capability + ": " + reasons;
-  return impl->missing(text, arch);
+  return impl->missing(text, std::string(row->name));
 }
 
 Result<const Module *> Operation::Impl::loadModule(PreparedDevice &device, const KernelSpec &kernel,

@@ -128,8 +128,8 @@ Result<NpyArray> readFrom(const Source &source) {
                            std::to_string(array.bytes.size()));
   uint8_t extra;
   if (source(&extra, 1) != 0)
-    return Status::failure("the file must end behind the " + std::to_string(needed) +
-                           " bytes of the data, but got more behind " + described);
+    return Status::failure("the file must end after the " + std::to_string(needed) +
+                           " bytes of the data, but got more after " + described);
 
   if (header->isBigEndian && width > 1)
     swapBytes(array.bytes, width);

@@ -48,9 +48,9 @@ const char *tilewright::numeric::opErrorMessage(OpError error) {
   case OpError::None:
     return "";
   case OpError::DivisionByZero:
-    return "integer division by zero";
+    return "integer division by zero; divide by a select that replaces zeros";
   case OpError::DivisionOverflow:
-    return "integer division overflows: the smallest integer divided by -1";
+    return "integer division overflows: the smallest integer divided by -1; divide in a wider type";
   case OpError::Unsupported:
     return "operation is not supported on this element type";
   }

@@ -13,9 +13,9 @@ using namespace tilewright;
 static constexpr int64_t kilobyte = 1024, megabyte = 1024 * kilobyte;
 
 // A further row is all that the compiler needs of a target whose instructions it knows; one with
-// products of another kind needs their lowering, too, and a feature that says so. Rates of chips
-// without a measurement in docs/performance-log.md are those of the specifications; on chips with
-// tcgen05, which is not used, those of mma.sync are assumed to be half of Hopper's wgmma.
+// products of another kind needs their lowering, too, and a feature that says so. Only Hopper's
+// rates were measured; those of other chips are of the specifications, and on chips with tcgen05,
+// which is not used, those of mma.sync are assumed to be half of Hopper's wgmma.
 const std::vector<Target> &Target::all() {
   static const std::vector<Target> table = {
       // Code for sm_80 runs on all later chips, too, of which 8.6, 8.9 and 12.0 leave 99 KB to a

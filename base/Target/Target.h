@@ -1,9 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The compiler's table of architectures, with one row for each target (Target.cpp). No other file
-// compares names of targets or holds their figures; at run time the runtime queries the driver for
-// those of the machine.
+// The compiler's table of architectures, with one row for each target (Target.cpp): what a target
+// can do and its figures. Passes ask for a feature or a figure; only the tables of blocks and
+// strategies (passes/Tile) have rows for names of targets. The limits of the machine that a kernel
+// runs on are the driver's, which the runtime queries.
 
 #ifndef TILEWRIGHT_BASE_TARGET_TARGET_H
 #define TILEWRIGHT_BASE_TARGET_TARGET_H

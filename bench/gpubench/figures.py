@@ -239,18 +239,17 @@ def summary_text(figures, rows):
         chosen = [row for row in by_area[area] if (direction is None or row.direction == direction)
                   and (peer is None or peer in figures.sides(row))]
         found = ratios(figures, chosen, subject)
-        return f"{report.geometric_mean(list(found.values())):.2f}" if found else "-"
+        return f"{report.geometric_mean(list(found.values())):.2f}x" if found else "-"
 
     count = len(ratios(figures, by_area["forward"]))
     return textwrap.fill(
-        f"On one {figures.data['machine']['gpu']}, in bf16, {count} cases each (D 64, 128, 256, full and causal, S 1024 to 16,384) "
-        f"beside the faster of cuDNN and FlashAttention-4: the forward has {mean('forward')} of its speed, the backward "
-        f"{mean('backward')}. Packed sequences of D 128 have {mean('packed', direction='forward')} and "
-        f"{mean('packed', direction='backward')} of the speed of FlashAttention-4. Decoding over pages has "
-        f"{mean('decode', PAGES, peer='cudnn')} of the speed of cuDNN over keys in one piece, and over these "
-        f"{mean('decode', ONE_PIECE, peer='cudnn')}. "
-        f"(Geometric means; {figures.begun:%Y-%m-%d}, {figures.data['commit']}.) [All figures](docs/performance.md#results), with "
-        "the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
+        f"On one {figures.data['machine']['gpu']}, in bf16, the forward is {mean('forward')} as fast as the faster of cuDNN and "
+        f"FlashAttention-4, the backward {mean('backward')} (geometric means of {count} cases each: heads D = 64, 128, 256 wide, "
+        "sequences of S = 1,024 to 16,384 rows, full and causal). Packed sequences of D 128 are "
+        f"{mean('packed', direction='forward')} and {mean('packed', direction='backward')} as fast as FlashAttention-4. Decoding, "
+        f"of B sequences with S keys each, is {mean('decode', PAGES, peer='cudnn')} as fast as cuDNN although keys are in pages, and "
+        f"{mean('decode', ONE_PIECE, peer='cudnn')} where they are in one piece, as cuDNN's. Measured {figures.begun:%Y-%m-%d}; "
+        "[all figures](docs/performance.md#results), and the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def fill(document, figures, rows):

@@ -266,7 +266,7 @@ def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<Tgpu_AccessesShare
   let description = [{
     Needed between ordinary stores to shared memory and accesses to the same memory by wgmma or TMA, on the path of
     barriers from the one to the other. Before the first barrier, each thread that writes executes it:
-    tgpu-insert-fences inserts it there. Behind a barrier, a thread executes it for all writes that it knows of.
+    tgpu-insert-fences inserts it there. After a barrier, a thread executes it for all writes that it knows of.
 
     Preconditions: none. Postconditions: the thread, and threads that a barrier orders after its fence, may read by
     wgmma or TMA what the thread had written or knew to be written.

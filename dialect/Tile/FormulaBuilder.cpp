@@ -22,7 +22,8 @@ FailureOr<Type> findType(OpAsmParser &parser, const OpAsmParser::UnresolvedOpera
     if (Value value = locals->lookup(operand.name))
       return value.getType();
     return parser.emitError(operand.location)
-           << "'" << operand.name << "' must be an argument of the function";
+           << "'" << operand.name
+           << "' must be an argument of the function; correct the name, or add it";
   }
   // MLIR's parser has the type, but tells it only to those that expect another one.
   Type asked = NoneType::get(parser.getContext()), found;
@@ -263,7 +264,7 @@ private:
       type = *inferred;
     }
     if (!type)
-      return reject(node) << "the type of this operand is not known; write it behind the operand, "
+      return reject(node) << "the type of this operand is not known; write it after the operand, "
                              "as in (x : f32)";
     return build(node, type, isCondition(node));
   }

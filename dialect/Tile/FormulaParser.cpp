@@ -144,7 +144,7 @@ private:
     if (!llvm::isDigit(*at))
       return parser.emitError(parser.getCurrentLocation(),
                               isNegative
-                                  ? "expected a number behind the sign; write neg(x) for the "
+                                  ? "expected a number after the sign; write neg(x) for the "
                                     "negative of a value"
                                   : "expected a value, a number, a name or '(' in a formula");
     int64_t integer;
@@ -158,7 +158,7 @@ private:
     return success();
   }
 
-  /// `[i, ...]` behind a view or a capture.
+  /// `[i, ...]` after a view or a capture.
   ParseResult parseIndices(Node &node) {
     if (failed(parser.parseOptionalLSquare()))
       return success();

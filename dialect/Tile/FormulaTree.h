@@ -50,7 +50,7 @@ using NodePtr = std::unique_ptr<Node>;
 
 mlir::ParseResult parseFormula(mlir::OpAsmParser &parser, NodePtr &result);
 
-/// `fastmath<...>` and `overflow<...>` behind formulas.
+/// `fastmath<...>` and `overflow<...>` after formulas.
 struct Flags {
   mlir::Attribute fastmath, overflow;
 };
@@ -84,8 +84,8 @@ llvm::SmallVector<mlir::Value> buildFormula(mlir::OpAsmParser &parser, mlir::OpB
 struct Formulas {
   llvm::SmallVector<NodePtr> roots;
   Flags flags;
-  llvm::SmallVector<mlir::Type> types; ///< read behind a colon or inferred, unless given
-  mlir::Type converted;                ///< behind an arrow
+  llvm::SmallVector<mlir::Type> types; ///< read after a colon or inferred, unless given
+  mlir::Type converted;                ///< after an arrow
   const Locals *locals = nullptr;
 };
 

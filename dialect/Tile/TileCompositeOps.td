@@ -84,7 +84,7 @@ def Tile_TopKOp : Tile_Op<"top_k", [Pure]> {
 }
 
 def Tile_ConcatOp : Tile_Op<"concat", [Pure]> {
-  let summary = "tiles one behind another along one dimension";
+  let summary = "tiles one after another along one dimension";
   let description = [{
     Preconditions: the extents of the operands along `dim` add up to that of the result once parameters are bound.
 

@@ -276,7 +276,7 @@ ParseResult parseFormulas(OpAsmParser &parser, OperationState &result, bool isLi
         return failure();
       if (!*type)
         return parser.emitError(root->loc, "the operands do not tell the type of the formula; "
-                                           "write it behind a colon");
+                                           "write it after a colon");
       types.push_back(*type);
     }
   }

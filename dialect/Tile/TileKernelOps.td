@@ -17,7 +17,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     default) and the grid. A constraint over parameters is checked when they are bound, one that reads extents or scalar
     arguments at every launch; there it holds if it reads the extent of an argument that was left out. `same_dims(x, y,
     0, 1)` stands for the constraints `dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)`. Parameters, or arguments, that
-    follow one another may share what is behind their names: `D, DV: int`. An argument with `when
+    follow one another may share what is after their names: `D, DV: int`. An argument with `when
     (CONDITION)`, a flag over parameters, exists only where the condition holds. Where it does not, callers do not see
     the argument, and constraints that mention it hold; nothing may read it there. The body runs once for each point of
     the grid; the ids are `i32` values named in the grid clause. The order in which points run is not defined.

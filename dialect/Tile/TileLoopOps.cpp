@@ -163,7 +163,7 @@ LogicalResult AccumulateOp::verify() {
                          << (*this)->getParentOp()->getName() << "'; move it out";
   auto id = dyn_cast<BlockArgument>(getId());
   if (!id || id.getOwner() != (*this)->getBlock() || id.getArgNumber() < kernel.getNumArgs())
-    return emitOpError("needs a number of the kernel's grid behind 'of', but got another value");
+    return emitOpError("needs a number of the kernel's grid after 'of', but got another value");
   auto others = (*this)->getBlock()->getOps<AccumulateOp>();
   if (*others.begin() != *this)
     return emitOpError("must be the only one of its kernel; add to all sums in the first")

@@ -113,7 +113,7 @@ def Tile_KeptRangeOp : Tile_Op<"kept_range", [
   let description = [{
     `%first, %end = tile.kept_range in (lower to upper) against (start to limit) where @mask(...)`: of the positions c
     with `lower <= c < upper`, the first one that the mask function keeps for some position of the interval `against`,
-    and the one behind the last. If there is none, %end is at most %first; so it is where one of the intervals is empty.
+    and the one after the last. If there is none, %end is at most %first; so it is where one of the intervals is empty.
     The `where` clause is that of `tile.for_blocks`: `block` stands for c, and `against` for a position from `start` to
     `limit`. Without the clause each pair is kept.
 

@@ -104,7 +104,7 @@ void printArgumentTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);
 
-/// `in order if NAME` and the clauses behind it; nothing if it is missing.
+/// `in order if NAME` and the clauses after it; nothing if it is missing.
 mlir::ParseResult parseOrderClauses(mlir::OpAsmParser &parser, mlir::StringAttr &flag,
                                     ExprAttr &order, ExprAttr &deterministic, ExprAttr &staggered,
                                     ExprAttr &banded, ExprAttr &packed, ExprAttr &rows,

@@ -123,7 +123,7 @@ LogicalResult ContributeOp::verify() {
     ParamDeclAttr param = signature.findParam(name.getValue());
     ExprAttr initial = param && !param.getDerived() ? param.getDefaultValue() : ExprAttr();
     if (!initial || initial.getKind() != ExprKind::Flag || initial.getValue())
-      return emitOpError() << "needs a flag of the kernel behind 'in order if', 'NAME: flag = "
+      return emitOpError() << "needs a flag of the kernel after 'in order if', 'NAME: flag = "
                               "false', but got '"
                            << name.getValue() << "'";
   }
@@ -160,7 +160,7 @@ LogicalResult AnyOrderOp::verify() {
            << (getList() ? "both" : "neither");
   if (!getList())
     return getConditionAttr()
-               ? emitOpError("takes 'when' only behind 'listed', but got it without a "
+               ? emitOpError("takes 'when' only after 'listed', but got it without a "
                              "list; use 'of' in a branch")
                : success();
   auto list = dyn_cast<ViewType>(getList().getType());

@@ -28,7 +28,7 @@ def Tile_ContributeOp : Tile_Op<"contribute", [DeclareOpInterfaceMethods<MemoryE
     (exclusive; none if %end is at most %first), and each adds one tile.
 
     `in order if NAME` names a flag of the kernel, by default false, that is true where instances add in order: other
-    parameters may depend on it. Without this clause there is only the first form. The clauses behind it are flags over
+    parameters may depend on it. Without this clause there is only the first form. The clauses after it are flags over
     parameters, and expressions over the launch:
 
     - `when (FLAG)`: the second form is possible. The positions must then be exactly those of instances that add.

@@ -380,7 +380,7 @@ def Tile_ExprOp : Tile_Op<"expr", [
     - `and` and `or` of conditions, and `select(condition, a, b)`;
     - `full(x)`, a scalar as a tile; `expand(x, dim)`, `iota(x, dim)` and `reduce add(x, dim)`, as the operations of
       these names;
-    - `cast(x)`, as `tile.cast` from the type of x. A second type, behind `->`, casts the result;
+    - `cast(x)`, as `tile.cast` from the type of x. A second type, after `->`, casts the result;
     - `load %view[i, ...] dims [d, ...]` and `dot(a, b, sum transpose_b)`, as `tile.load` and `tile.dot`, with the type
       of the formula;
     - `%view[i, ...]` and `@capture[i, ...]`, as `tile.at`, and `dim(%view, dim)`;
@@ -388,7 +388,7 @@ def Tile_ExprOp : Tile_Op<"expr", [
     - `choose(condition, a, b)`, of which only a or only b is computed, as by `scf.if`.
 
     Operands of a cast, a call, a product, a reduction and a comparison may have other types than the formula: those of
-    their values. Where an operand tells none, as a number or a load, its type is written behind it: `@f(1.0 : f32)`,
+    their values. Where an operand tells none, as a number or a load, its type is written after it: `@f(1.0 : f32)`,
     `(@limits[%b] : i32) == 0`. The type of the formula may be left out if its operands tell it. A call may have several
     results, and so may a choice of calls, or of lists `(x, y)`.
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The first kernel of README.md: softmax of each row of x [R, C], f32. C is a parameter.
+// A first kernel: softmax of each row of x [R, C], f32. C is a parameter.
 
 !view = !tile.view<[?, C], f32>
 !t    = !tile.tile<[1, C], f32>

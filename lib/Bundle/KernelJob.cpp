@@ -295,7 +295,7 @@ void JobList::makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool pre
         tasks[number->second].equal.push_back(&unit);
     }
   }
-  // As in map(). Beside code for aligned views, that for any views is about half as long
+  // As in map(). In addition to code for aligned views, that for any views is about half as long
   // (tgpu-join-segments).
   auto cost = [](const Task &task) {
     bool isShort = task.job->units.size() > 1 && task.unit->forms == tgpu::CodeForms::General;

@@ -12,7 +12,7 @@
 
 namespace tilewright::bundle {
 
-/// Adds the only form of `from` behind those of `into`, unless there is an equal one. Parameters
+/// Adds the only form of `from` after those of `into`, unless there is an equal one. Parameters
 /// and conditions that all forms have remain those of the program; the others become those of the
 /// forms. Fails if the two have different arguments, or rules for the elements of arguments.
 llvm::Error addForm(runtime::ProgramSpec &into, runtime::ProgramSpec from);

@@ -124,7 +124,8 @@ static llvm::Expected<std::string> requireAssembler() {
 
 static llvm::Error makeTemporary(llvm::StringRef suffix, llvm::SmallVectorImpl<char> &path) {
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("tilewright", suffix, path))
-    return llvm::createStringError(code, "cannot create a temporary file");
+    return llvm::createStringError("cannot create a temporary file: " + code.message() +
+                                   "; let TMPDIR be a folder that can be written");
   return llvm::Error::success();
 }
 
@@ -148,7 +149,7 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
     std::error_code code;
     llvm::raw_fd_ostream stream(source, code);
     if (code)
-      return llvm::createStringError(code, "cannot write '" + source + "'");
+      return llvm::createStringError("cannot write '" + source + "': " + code.message());
     stream << ptx;
   }
   std::string arch = "-arch=" + std::string(gpu->name);

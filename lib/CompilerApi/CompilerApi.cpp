@@ -122,6 +122,8 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
     request.shipped = given->shipped_folder;
   if (HAS_FIELD(*given, assembler) && given->assembler)
     setLastAssembler(given->assembler);
+  if (HAS_FIELD(*given, sums) && given->sums)
+    wanted.options.sums = given->sums;
   return TILEWRIGHT_COMPILE_OK;
 }
 

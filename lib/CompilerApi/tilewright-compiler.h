@@ -68,6 +68,8 @@ typedef struct tilewright_compile_request {
   /* nullable: the path of a ptxas, for this and later requests, if the compiler finds no other one
    * (docs/runtime.md, "The cache"). */
   const char *assembler;
+  /* nullable: how instances add to sums, as the option --sums of the tools, such as "unordered". */
+  const char *sums;
 } tilewright_compile_request;
 
 /* The text of the last failure of this thread; empty if there was none. */

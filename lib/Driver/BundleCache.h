@@ -31,7 +31,7 @@ public:
   void add(int64_t number) { add(std::to_string(number)); }
   void add(const GpuOptions &options);
   void add(const TilePipelineOptions &options);
-  /// The text of a file, and those of the files beside it that its tile.link name. False if a file
+  /// The text of a file, and those of the files next to it that its tile.link name. False if a file
   /// cannot be read, or what it links cannot be told from its text.
   bool addFile(const std::string &path);
   /// The same for a text; `source` is as in TilePipelineOptions.

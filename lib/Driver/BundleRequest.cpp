@@ -248,7 +248,7 @@ private:
     else if (mlir::failed(checkMappedOptions(parsed, options, request.gpu)))
       module = nullptr;
     if (!module)
-      return llvm::createStringError("compilation failed");
+      return llvm::createStringError("compilation failed; correct the errors above");
     modules.push_back(std::move(module));
     return *modules.back();
   }
@@ -280,6 +280,6 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
           ", but got " + target + "; leave it out");
   mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source, request.options.source);
   if (!parsed)
-    return llvm::createStringError("compilation failed");
+    return llvm::createStringError("compilation failed; correct the errors above");
   return BundleMaker(source, *parsed, request).run();
 }

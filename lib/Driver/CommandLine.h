@@ -9,12 +9,9 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/CommandLine.h"
 
 #include <string>
-
-namespace llvm::cl {
-class OptionCategory;
-} // namespace llvm::cl
 
 namespace tilewright {
 
@@ -30,6 +27,14 @@ llvm::StringRef targetWords();
 /// tool should exit with exitUsage. --help, --version and --print-options exit.
 bool parseOptions(int argc, const char *const *argv, llvm::cl::OptionCategory &category,
                   llvm::StringRef overview, llvm::ArrayRef<llvm::StringRef> examples);
+
+/// Hides the options that are registered so far from --help: those of LLVM's libraries, before a
+/// driver of MLIR registers its own. Inline, for tools that link nothing else of this library.
+inline void hideLibraryOptions() {
+  for (auto &entry : llvm::cl::getRegisteredOptions())
+    if (llvm::StringRef name = entry.first; !name.starts_with("help") && name != "version")
+      entry.second->setHiddenFlag(llvm::cl::ReallyHidden);
+}
 
 /// Removes --color=auto|always|never from a command line and applies it, since LLVM's own option of
 /// that name has other values. False after a message.

@@ -43,7 +43,10 @@ struct CompileOptions {
                             "comma: auto (by the table of strategies); the terms of "
                             "tile.accumulate whole, or apart wherever it is possible; those of "
                             "tile.contribute ordered or unordered; loops that tile.combine marks "
-                            "in N shares (1: none)"),
+                            "in N shares (1: none). In order, each run gives the same bits: "
+                            "attention's backward of D 64 and 128 on an H200 has 1.00 of the speed "
+                            "in the mean, 0.90 at 16384 rows. Where no order is possible, its "
+                            "DETERMINISTIC computes seven products for a pair instead of five"),
              llvm::cl::init("auto"),
              llvm::cl::value_desc("auto|whole|apart|ordered|unordered|shares=N"),
              llvm::cl::cat(category)) {}

@@ -48,7 +48,7 @@ llvm::Error FileRun::read(DiagnosticPrinter *printer) {
     printer->keepStandardInput(buffer->getBuffer());
   module = parseBuffer(context, *buffer, options.source);
   if (!module)
-    return makeError("compilation failed");
+    return makeError("compilation failed; correct the errors above");
   if (isMapped(*module))
     return llvm::Error::success();
   return inferParams(*module, options, request.binding);
@@ -74,7 +74,7 @@ llvm::Error FileRun::compile() {
   module = compileOrTakeMapped(std::move(module), *buffer, options, kind, runOptions.gpu);
   mlir::Operation *entry = module ? chooseEntry(*module, options.entry, kind, *buffer) : nullptr;
   if (!entry)
-    return makeError("compilation failed");
+    return makeError("compilation failed; correct the errors above");
   llvm::Expected<NpyBinding> bound = NpyBinding::create(getArguments(entry), request.binding);
   if (!bound)
     return bound.takeError();
@@ -84,7 +84,7 @@ llvm::Error FileRun::compile() {
     module = compileModule(std::move(parsed), *buffer, options, kind);
     entry = module ? chooseEntry(*module, options.entry, kind, *buffer) : nullptr;
     if (!entry)
-      return makeError("compilation failed");
+      return makeError("compilation failed; correct the errors above");
   }
   llvm::Expected<std::unique_ptr<DeviceRun>> made = DeviceRun::create(device, entry, runOptions);
   if (!made)

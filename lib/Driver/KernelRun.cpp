@@ -65,7 +65,7 @@ llvm::Expected<std::unique_ptr<KernelRun>> KernelRun::create(const Request &requ
   auto impl = std::make_unique<Impl>(registry);
   impl->module = compileFile(impl->context, request.file, request.options);
   if (!impl->module)
-    return impl->takeError("compilation failed");
+    return impl->takeError("compilation failed; correct the errors above");
   for (const Array &array : request.arrays)
     if (llvm::Error error = impl->allocate(array.name, array.type, array.shape))
       return error;

@@ -8,9 +8,13 @@
 #include "base/Npy/Npy.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
+#include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Support/MakeError.h"
+#include "passes/Tile/BindParameters.h"
+#include "passes/Tile/LinkLibraries.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace tilewright;
@@ -78,6 +82,15 @@ public:
                "; files are converted, so choose by --param " + name + "=TYPE");
   }
 
+  /// Whether a parameter has neither a value nor a default.
+  bool lacksValue() const {
+    return llvm::any_of(signature.params.getAsRange<tile::ParamDeclAttr>(), [&](auto param) {
+      // Of a TARGET, compilation knows the value.
+      return find(param.getName()) && !found.contains(param.getName()) &&
+             !param.getDefaultValue() && param.getName() != "TARGET";
+    });
+  }
+
 private:
   /// The value of a parameter that `require(dim(NAME, position) == PARAM)` implies.
   llvm::Error addConstraints(llvm::StringRef array, llvm::ArrayRef<int64_t> shape) {
@@ -141,6 +154,34 @@ private:
   llvm::StringMap<std::pair<std::string, std::string>> found; ///< value and its source
 };
 
+/// Rejects a name that is no argument: it would have been the one that determines a parameter.
+llvm::Error rejectUnknownNames(mlir::ModuleOp module, const tile::Signature &signature,
+                               const TilePipelineOptions &options, const BindingRequest &request) {
+  llvm::SmallVector<llvm::StringRef> known;
+  for (auto name : signature.argNames.getAsRange<mlir::StringAttr>())
+    known.push_back(name.getValue());
+  auto check = [&](llvm::StringRef name) -> llvm::Error {
+    if (llvm::is_contained(known, name))
+      return llvm::Error::success();
+    return makeError("there is no argument '" + name + "'" +
+                     suggest(name, known, "; the arguments are: " + llvm::join(known, ", ")));
+  };
+  // Captures are arguments, too, also those of linked files, and some have gradients.
+  mlir::OwningOpRef<mlir::ModuleOp> linked = module.clone();
+  HeldDiagnostics held(module.getContext());
+  if (!options.with.empty() ||
+      failed(linkLibraries(*linked, options.source, [](llvm::StringRef) { return false; })) ||
+      !linked->getOps<tile::CaptureOp>().empty())
+    return llvm::Error::success(); // what binds arguments knows them
+  for (const ArrayRequest &array : request.arrays)
+    if (llvm::Error error = check(array.name))
+      return error;
+  for (const ScalarRequest &scalar : request.scalars)
+    if (llvm::Error error = check(scalar.name))
+      return error;
+  return llvm::Error::success();
+}
+
 } // namespace
 
 llvm::Error tilewright::inferParams(mlir::ModuleOp module, TilePipelineOptions &options,
@@ -153,5 +194,7 @@ llvm::Error tilewright::inferParams(mlir::ModuleOp module, TilePipelineOptions &
   for (const ArrayRequest &array : request.arrays)
     if (llvm::Error error = inference.addArray(array))
       return error;
+  if (inference.lacksValue())
+    return rejectUnknownNames(module, signature, options, request);
   return llvm::Error::success();
 }

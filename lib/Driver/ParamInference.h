@@ -18,7 +18,8 @@ namespace tilewright {
 /// parameter may have it and the default is not computed from other parameters: an array may be
 /// converted, but no extent differs from its parameter. An array of integers says nothing of a
 /// type, nor does one that does not fit its view's rank: what binds arguments rejects it. Errors:
-/// two arrays that disagree, and files that cannot be read. Precondition: the module is not
+/// two arrays that disagree, files that cannot be read, and, if a parameter remains without a
+/// value, a name that is no argument. Precondition: the module is not
 /// compiled yet.
 llvm::Error inferParams(mlir::ModuleOp module, TilePipelineOptions &options,
                         const BindingRequest &request);

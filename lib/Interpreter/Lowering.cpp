@@ -194,8 +194,10 @@ LogicalResult Lowering::checkTypes(Operation *op) const {
   auto check = [&](Type type) -> LogicalResult {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!elementTypeOf(type) || (tensor && !tensor.hasStaticShape()))
-      return op->emitOpError() << "has a value of type " << type
-                               << ", which is not supported by the CPU device";
+      return op->emitOpError()
+             << "has a value of type " << type
+             << ", which is not supported by the CPU device; use a tile of known "
+                "extents of a float, an index, or an integer of 1, 8, 32 or 64 bits";
     if (tensor && tensor.getNumElements() > maxTileElements)
       return op->emitOpError() << "has a tile of " << tensor.getNumElements()
                                << " elements; the CPU device supports at most " << maxTileElements;
@@ -325,7 +327,8 @@ LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee
     return call->emitOpError() << "must not call a function recursively, but got " << callee;
   if (callStack.size() >= maxCallDepth)
     return call->emitOpError() << "nests calls deeper than " << maxCallDepth
-                               << ", which is not supported by the CPU device";
+                               << ", which is not supported by the CPU device; move the bodies of "
+                                  "some functions to their callers";
 
   Scope functionScope;
   functionScope.lift.assign(lift.begin(), lift.end());

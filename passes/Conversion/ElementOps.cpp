@@ -53,7 +53,7 @@ static Values decodeFloat8Pairs(ThreadBuilder &b, ArrayRef<Value> bytes, Type ty
   return elements;
 }
 
-/// A word that holds two bytes one behind the other, and the place of the first one.
+/// A word that holds two bytes one after the other, and the place of the first one.
 static std::pair<Value, unsigned> getWordOf(ThreadBuilder &b, Value low, Value high) {
   Type i32Type = b.getI32Type();
   auto first = low.getDefiningOp<LLVM::ExtractElementOp>();

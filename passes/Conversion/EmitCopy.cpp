@@ -17,7 +17,6 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::CopyPartition;
-using ViewRegion = ViewRegion;
 
 static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
   ThreadBuilder &b = e.b;

@@ -16,7 +16,6 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
-using ViewRegion = ViewRegion;
 
 static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRegion &region,
                                    Value tile) {

@@ -30,7 +30,6 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
-using ViewRegion = ViewRegion;
 
 namespace {
 /// Runs of elements in the memory of a thread.

@@ -106,7 +106,7 @@ static std::string repeated(StringRef constraint, size_t count) {
 }
 
 /// What is read once leaves the L2 cache first: decoding one sequence takes 0.97 to 0.98 of the
-/// time (docs/performance-log.md).
+/// time.
 static void issueLoad(KernelEmitter &e, TmaLoadOp op, Value buffer, Value map, Value full,
                       ValueRange at) {
   // The policy that createpolicy.fractional.L2::evict_first makes for all accesses.

@@ -44,7 +44,7 @@ static void emitPaged(KernelEmitter &e, tile::PagedOp op) {
   Values list{pool.base, size};
   llvm::append_range(list, ArrayRef(pool.extents).drop_front(2));
   llvm::append_range(list, ArrayRef(pool.strides).drop_front());
-  // Behind the view: a division for each tile, not for each copy. Strides of an argument are known
+  // After the view: a division for each tile, not for each copy. Strides of an argument are known
   // at the entry of a role, where the role still waits for its first tile.
   OpBuilder::InsertionGuard guard(b);
   auto argument = dyn_cast<BlockArgument>(op.getPool());

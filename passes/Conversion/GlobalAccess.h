@@ -60,7 +60,7 @@ private:
   mlir::Value size, rowsBetweenPages;
 };
 
-/// Boxes of rows that lie together, one behind the other. Rows of a page are a multiple of those of
+/// Boxes of rows that lie together, one after the other. Rows of a page are a multiple of those of
 /// a box, so that a division finds the first box, and comparisons the others. The numbers of pages
 /// are read once for the same boxes of two pools, such as those of keys and values, if constraints
 /// say that their pages have as many rows, and the role has registers for them.

@@ -27,7 +27,7 @@ struct RolePart {
 
 struct ComputeSplit {
   /// A tile, or values of rows, that the first role writes to a ring, and the second role reads:
-  /// one value, or one in each side of a branch, in a loop or behind it.
+  /// one value, or one in each side of a branch, in a loop or after it.
   struct Handover {
     llvm::SmallVector<mlir::Value> values;
     SharedType slot;

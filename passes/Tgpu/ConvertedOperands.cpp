@@ -91,7 +91,7 @@ void turn(tile::LoadOp load, Value converted) {
     cast<tile::DotOp>(user).setTransposeA(false);
 }
 
-/// Behind the product before its first one, during which it can be read and converted, and whose
+/// After the product before its first one, during which it can be read and converted, and whose
 /// operands' registers it follows.
 void moveBehindProduct(tile::LoadOp load, Operation *convert) {
   Operation *first = getFirstUser(convert);

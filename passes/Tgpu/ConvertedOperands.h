@@ -16,7 +16,7 @@ namespace tilewright::tgpu {
 /// no other use; null if there is none.
 tile::LoadOp getConvertedLoad(mlir::Value value);
 
-/// The loads of all tiles of which operand a of a product is computed element by element beside it,
+/// The loads of all tiles of which operand a of a product is computed element by element with it,
 /// if these are loads alone and the operand is not transposed; none otherwise. Weights of 4 bits
 /// with scales are an example.
 llvm::SmallVector<tile::LoadOp> getComputedLoads(tile::DotOp dot);

@@ -11,9 +11,9 @@
 //   before   S | P | dS -> slot i                    | dV, meet, dQ(i), dK
 //   after    S | P | slot i was read, dS -> slot i   | dQ(i - 1), dV, dK, slot i is written
 //
-// The result, dQ, is handed over behind its product, of the previous iteration afterwards.
+// The result, dQ, is handed over after its product, of the previous iteration afterwards.
 // The first iteration of a tile has no earlier product, and after the last one the product of that
-// iteration is left, which the pass issues behind the loops. A tile whose loops have no iteration
+// iteration is left, which the pass issues after the loops. A tile whose loops have no iteration
 // has neither.
 
 #include "dialect/Tgpu/Tgpu.h"
@@ -47,7 +47,7 @@ struct Iteration {
   WgmmaCommitOp commit;
   WgmmaWaitOp wait;
   SmallVector<Operation *> handover; // hands the product's result to another role
-  SmallVector<Operation *> rest;     // the other operations behind the write, in order
+  SmallVector<Operation *> rest;     // the other operations after the write, in order
 
   Value getUse() { return loop.getRegionIterArg(counter); }
   SlotOp getSlot() { return write.getBuffer().getDefiningOp<SlotOp>(); }
@@ -146,7 +146,7 @@ bool Iteration::sortRest() {
   if (handover.empty() || !isa<ArriveOp>(handover.back()))
     return false;
   // Products end in the order in which they were issued, which changes. So a slot must be released
-  // behind a wait for a product that stays.
+  // after a wait for a product that stays.
   bool hasWaited = false;
   auto isOwn = [&](Operation *op) {
     return op == sync || op == fence || op == product || op == commit || op == wait ||
@@ -177,7 +177,7 @@ Value traceBack(Value value, Block *block) {
   return value;
 }
 
-/// The loops of a tile, and the counter of a ring before and behind them.
+/// The loops of a tile, and the counter of a ring before and after them.
 struct Tile {
   scf::ForOp top; // the outermost loop around an iteration
   Value first, last;
@@ -281,7 +281,7 @@ public:
   }
 
 private:
-  /// Whether what the product and the handover read is the same behind the loops, but for the slots
+  /// Whether what the product and the handover read is the same after the loops, but for the slots
   /// of the iteration.
   bool isAvailable(Iteration &each) {
     auto isOfLoops = [&](Value value) {
@@ -397,7 +397,7 @@ private:
     bool isWritten = false;
     for (Operation *op : rest) {
       auto wait = dyn_cast<WgmmaWaitOp>(op);
-      // Behind all products: another warpgroup needs the slot half an iteration later.
+      // After all products: another warpgroup needs the slot half an iteration later.
       if (wait && !std::exchange(isWritten, true)) {
         FenceAsyncOp::create(b, loc);
         ArriveOp::create(b, loc, full, each.getUse(), ArriveScope::Warp);

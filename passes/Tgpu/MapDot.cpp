@@ -346,7 +346,7 @@ LogicalResult KernelMapper::putForWgmma(tile::DotOp op) {
       SharedType buffer = getOperandBuffer(dot, operand);
       if (!buffer)
         return failure();
-      // Values behind the product may have been mapped, too, in another form of the iteration.
+      // Values after the product may have been mapped, too, in another form of the iteration.
       Operation *def = value.getDefiningOp();
       bool isBehind = def && def->getBlock() == op->getBlock() && !def->isBeforeInBlock(op);
       bool exists = !isBehind && map.contains(value) && !LayoutInference::isStaged(value) &&

@@ -69,9 +69,9 @@ bool readsNarrowRowsOfSecondId(const RoleSlice &slice) {
 }
 
 /// Whether warpgroups that exchange tiles of scores are faster if they need not meet in each
-/// iteration. On one H200 (performance-log), backwards without a mask: D 16 and 32 1.04 to 1.10, D
-/// 64 1.01 to 1.05; other narrow rows, and blocks of 80 queries, 0.95 to 1.02. With a mask each
-/// tile has several loops, each with a branch for a first iteration, of which a launch reaches one.
+/// iteration. On one H200, backwards without a mask: D 16 and 32 1.04 to 1.10, D 64 1.01 to 1.05;
+/// other narrow rows, and blocks of 80 queries, 0.95 to 1.02. With a mask each tile has several
+/// loops, each with a branch for a first iteration, of which a launch reaches one.
 bool gainsByLateProducts(const RoleSlice &slice, ArrayRef<scf::ForOp> loops) {
   constexpr int64_t rowsOfProduct = 64, bitsOfLine = 128 * 8;
   if (llvm::any_of(loops, tripsVaryByTile))
@@ -99,9 +99,9 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
           bytesOf[id] +=
               static_cast<double>(getBytes(cast<SharedType>(copy.getBuffer().getType())));
     }
-  // One H200 (performance-log): with rows of 128 bytes and more, blocks that begin together best
-  // read the operand of one step of the second id; with shorter ones, in attention of D 24 to 56,
-  // those of four steps, which is 1.00 to 1.04 of the speed.
+  // One H200: with rows of 128 bytes and more, blocks that begin together best read the operand of
+  // one step of the second id; with shorter ones, in attention of D 24 to 56, those of four steps,
+  // which is 1.00 to 1.04 of the speed.
   constexpr int64_t stepsOfNarrowRows = 4;
   if (bytesOf[0] == 0 && readsNarrowRowsOfSecondId(slice))
     return stepsOfNarrowRows;
@@ -263,7 +263,7 @@ int64_t getRestOfRegisters(int64_t warps, int64_t others, int64_t taken) {
 
 /// The registers per thread of the roles that compute, if the load role has `load` per thread.
 int64_t getComputeRegisters(int64_t warps, int64_t load) {
-  return std::min(Target::mostRoleRegisters + 0, getRestOfRegisters(warps, loadWarps, load));
+  return std::min(Target::mostRoleRegisters, getRestOfRegisters(warps, loadWarps, load));
 }
 
 /// Registers of a thread for the tiles of the plain form.
@@ -473,9 +473,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     kernel->setAttr(roleScheduleName, schedule);
   // An iteration with barriers cannot overlap with the next one, but it can issue the next one's
   // first product, unless warps exchange values computed from products: the more products are in
-  // flight, the later the product that a warp waits for ends, and all warps wait for that warp
-  // (docs/performance-log.md). Without barriers, in_flight 1 would overlap whole iterations, which
-  // takes more registers.
+  // flight, the later the product that a warp waits for ends, and all warps wait for that warp.
+  // Without barriers, in_flight 1 would overlap whole iterations, which takes more registers.
   for (scf::ForOp loop : loops) {
     bool isInOrder = (memory.perScratch > 0 && hasSeveralProducts(loop)) ||
                      (addsCombinedProducts(loop) && !split);

@@ -396,7 +396,7 @@ private:
     bool isOperandA = false;
     int64_t copy = -1; // number of the TMA copy
   };
-  /// The first proxy fence of a participant behind a write. Of a writer that does not know of its
+  /// The first proxy fence of a participant after a write. Of a writer that does not know of its
   /// other warps, each thread fences what it has written itself.
   struct Fence {
     int who;

@@ -285,7 +285,7 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     return Outcome::Blocked;
   int64_t warps = meeting.warps + trace.participants[who].warps;
   if (llvm::is_contained(meeting.who, who)) {
-    step.op->emitOpError() << "must arrive at the barrier a second time behind all "
+    step.op->emitOpError() << "must arrive at the barrier a second time after all "
                            << declared.getWarps() << " warps, but got " << meeting.warps
                            << " that have arrived";
     return Outcome::Error;

@@ -12,7 +12,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using namespace tilewright::tgpu::sync;
 
-/// An operation beside a product is executed in further launches until it was executed this often.
+/// An operation next to a product is executed in further launches until it was executed this often.
 constexpr int64_t kEnoughExecutions = 2;
 
 bool sync::isSynchronization(Operation &op) {

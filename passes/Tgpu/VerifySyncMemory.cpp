@@ -140,7 +140,7 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
     return report(step.op, write, "written here")
            << "reads generic-proxy writes to " << describe(place)
            << " through the async proxy without tgpu.fence_async, which must come between the "
-              "write and the barrier, or behind the barrier";
+              "write and the barrier, or after the barrier";
   if (group)
     group->push_back(accesses.size());
   state.reads.push_back(accesses.size());

@@ -36,7 +36,7 @@ constexpr Launch kLaunches[] = {
 constexpr int64_t kEnoughOperations = 320000;
 /// Limits of the search for launches: launches; operations of one block, and of all; launches in
 /// succession that show nothing new, and this number while a synchronization was not executed, or
-/// one beside a product not twice.
+/// one next to a product not twice.
 constexpr int64_t kMostDerived = 60000, kMostOperationsOfDerived = 20000;
 constexpr int64_t kMostDerivedOperations = 8000000;
 constexpr int64_t kFewStale = 60, kSomeStale = 300, kMostStale = 20000;
@@ -224,8 +224,8 @@ private:
 
   /// Some parts of loops are entered in no launch: the masked blocks before the full ones, if at
   /// most the first block of the loop can be one, are not more than that block. Such a part is
-  /// tried in a launch in which one integer is forced, so that it takes iterations from the part
-  /// behind. A launch of this kind may be impossible, so an error in it is not reported; what it
+  /// tried in a launch in which one integer is forced, so that it takes iterations from the next
+  /// part. A launch of this kind may be impossible, so an error in it is not reported; what it
   /// executes without one is checked.
   void force(Operation *op) {
     if (coverage.isReached(op))

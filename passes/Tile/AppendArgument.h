@@ -13,7 +13,7 @@
 
 namespace tilewright {
 
-/// The name, with as many underscores behind it as make it one that a kernel or a program does not
+/// The name, with as many underscores after it as make it one that a kernel or a program does not
 /// use.
 template <typename OpTy> std::string getFreeName(OpTy op, std::string name) {
   tile::Signature signature(op);

@@ -8,7 +8,7 @@
 // latency of one warpgroup. The slowest of these determines the speed; blocks whose tiles exceed
 // the registers or the shared memory are left out. Figures of a chip come from base/Target; the
 // other constants were fitted to the times of the kernels in bench/blocks and compared with the
-// measured rows of the table (docs/performance-log.md).
+// measured rows of the table (BlockTable.cpp).
 
 #include "passes/Tile/BlockModel.h"
 

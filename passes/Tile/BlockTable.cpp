@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The table of blocks. The first matching row applies, so specific rows precede general ones, and
-// rows for limited lengths precede those for any. A comment names the source of each row.
-// docs/performance-log.md has the measurements; bench/tune.py makes new ones.
+// rows for limited lengths precede those for any. A comment names the GPU and the date of the
+// measurement that a row is from; bench/tune.py measures blocks for a row.
 
 #include "passes/Tile/BlockTable.h"
 
@@ -33,9 +33,9 @@ constexpr Entry forwardWithCaptures[] = {
     // spilled, at D 128 8,578 bytes.
     {"sm_90a", 8, 128, 0, anyMask, 0, 128, 0, 64},
     {"sm_90a", 8, 0, 0, anyMask, 0, 128, 0, 32},
-    // One H200, 2026-11-23, a bias, S 2048 and 4096 (performance-log): D 64 362 and 372 TFLOP/s, by
-    // 128 x 128 339 and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80
-    // keys 559 and 591.
+    // One H200, 2026-11-23, a bias, S 2048 and 4096: D 64 362 and 372 TFLOP/s, by 128 x 128 339
+    // and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80 keys 559
+    // and 591.
     {"sm_90a", 16, 128, 0, anyMask, 0, 192, 0, 128},
     {"sm_90a", 16, 192, 0, anyMask, 0, 192, 0, 96},
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
@@ -48,8 +48,8 @@ constexpr Entry forwardWithCaptures[] = {
 // only if LLVM knows the low bits of their positions, which requires a power of two keys.
 constexpr Entry forwardWithWork[] = {
     {"sm_90a", 8, 0, 0, anyMask, 0, 128, 0, 32}, // as in forwardRows
-    // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 268 TFLOP/s, by 192 x 128 273,
-    // which spills 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
+    // One H200, 2026-11-23, dropout, S 4096: D 64 268 TFLOP/s, by 192 x 128 273, which spills
+    // 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
 };
 
@@ -58,10 +58,8 @@ constexpr Entry forwardWithFunctions[] = {
     // 8-bit operands become f16 in registers: with 192 rows by 80 keys, threads of 168 registers
     // spill 6,668 bytes at D 256, with 128 by 64 none of 248.
     {"sm_90a", 8, 256, 0, none, 0, 128, 0, 64, 0, /*above=*/192},
-    // One H200, 2026-11-26 (performance-log), softcap and ALiBi, D 128, S 2048 and 8192, over 128
-    // by
-    // 128: 1.07, 1.11 and 0.99, 1.01; by 64 keys causal 1.07, 1.08 and 1.06, 1.07. Shorter 0.92 to
-    // 1.02.
+    // One H200, 2026-11-26, softcap and ALiBi, D 128, S 2048 and 8192, over 128 by 128: 1.07, 1.11
+    // and 0.99, 1.01; by 64 keys causal 1.07, 1.08 and 1.06, 1.07. Shorter 0.92 to 1.02.
     {"sm_90a", 16, 256, 0, none, 1024, 128, 0, 128, 0, /*above=*/192},
     {"sm_90a", 16, 256, 0, none, 0, 192, 0, 80, 0, /*above=*/192},
 };
@@ -69,14 +67,14 @@ constexpr Entry forwardWithFunctions[] = {
 // A product of resident rows and streamed columns, and a product of its result with a streamed
 // operand: attention, forward.
 constexpr Entry forwardRows[] = {
-    // performance-log, "Blocks, f32 forward": larger ones are faster, but skip less under a mask.
+    // Larger ones are faster, but skip less under a mask.
     {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 128},
     {"cpu", 0, 0, 0, anyMask, 0, 128, 0, 64},
     // Packed sequences have no products of bytes.
     {"sm_90a", 8, 128, 0, anyMask, unknownLength, 128, 0, 64},
-    // One H200, 2026-11-29 (performance-log), products of bytes. D 64, 192 rows over 128: at S 1024
-    // 0.97, causal 0.91, from 2048 on 1.03 to 1.32. D 128 by 96 keys over 128: at S 1024 and 2048
-    // 1.01, beyond 1.05 to 1.08, causal 0.92 to 0.94.
+    // One H200, 2026-11-29, products of bytes. D 64, 192 rows over 128: at S 1024 0.97, causal
+    // 0.91, from 2048 on 1.03 to 1.32. D 128 by 96 keys over 128: at S 1024 and 2048 1.01, beyond
+    // 1.05 to 1.08, causal 0.92 to 0.94.
     {"sm_90a", 8, 64, 0, anyMask, 1024, 128, 0, 128},
     {"sm_90a", 8, 64, 0, anyMask, 0, 192, 0, 128},
     {"sm_90a", 8, 128, 0, none, 0, 128, 0, 96},
@@ -85,17 +83,17 @@ constexpr Entry forwardRows[] = {
     {"gpu", 8, 128, 0, anyMask, 0, 128, 0, 64},
     {"sm_90a", 8, 0, 0, anyMask, 0, 128, 0, 32},
     {"gpu", 8, 0, 0, anyMask, 0, 64, 0, 32},
-    // One H200, 2026-11-22: performance-log, forward on sm_90a; it has the speed of 192 rows, and
-    // of steps of 112 keys under a mask (0.93 of 128). Short loops: commit 7f4d29e. For narrow
-    // rows, 128 rows are better at no length.
+    // One H200, 2026-11-22: it has the speed of 192 rows, and of steps of 112 keys under a mask
+    // (0.93 of 128). Short loops: commit 7f4d29e. For narrow rows, 128 rows are better at no
+    // length.
     {"sm_90a", 16, 96, 0, anyMask, 0, 192, 0, 128},
-    // One H100, 2026-11-25, 32 documents in 16,384 tokens (performance-log), full and causal: D 64
-    // 368 and 266 TFLOP/s, by 128 keys 359 and 262, by 96 361 and 262.
+    // One H100, 2026-11-25, 32 documents in 16,384 tokens, full and causal: D 64 368
+    // and 266 TFLOP/s, by 128 keys 359 and 262, by 96 361 and 262.
     {"sm_90a", 16, 128, 0, ascending, 0, 192, 0, 112},
     {"sm_90a", 16, 128, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 128, 0, anyMask, 0, 192, 0, 128},
-    // One H200, 2026-11-27 (performance-log), D 72 to 96: 192 rows by 112 keys are 1.09 to 1.28 of
-    // 128 by 128 at S 4096, 128 keys spill from D 80 on. D 72 by 128 keys has 1.02 of 112.
+    // One H200, 2026-11-27, D 72 to 96: 192 rows by 112 keys are 1.09 to 1.28 of 128 by 128 at
+    // S 4096, 128 keys spill from D 80 on. D 72 by 128 keys has 1.02 of 112.
     {"sm_90a", 16, 160, 0, none, 512, 128, 0, 128},
     {"sm_90a", 16, 160, 0, none, 0, 192, 0, 128, 0, 0, /*narrow=*/144},
     {"sm_90a", 16, 160, 0, none, 1024, 128, 0, 128},
@@ -112,27 +110,26 @@ constexpr Entry forwardRows[] = {
     // Documents as at D 64: 500 and 366, by 128 keys 489 and 364, by 112 497 and 368, by 80 495 and
     // 369.
     {"sm_90a", 16, 256, 0, ascending, 0, 128, 0, 96},
-    // One H200, 2026-11-26 (performance-log): three warpgroups by 64 keys over two by 128 keys at D
-    // 128 have 1.02 at S 512, 0.95 at 1024, 1.03 to 1.05 beyond, causal 0.97, 0.98 and 1.03 to
-    // 1.05; packed and causal 0.92 to 0.99.
+    // One H200, 2026-11-26: three warpgroups by 64 keys over two by 128 keys at D 128 have 1.02 at
+    // S 512, 0.95 at 1024, 1.03 to 1.05 beyond, causal 0.97, 0.98 and 1.03 to 1.05; packed and
+    // causal 0.92 to 0.99.
     {"sm_90a", 16, 256, 0, none, 1024, 128, 0, 128},
     {"sm_90a", 16, 256, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 256, 0, some, unknownLength, 128, 0, 128},
     {"sm_90a", 16, 256, 0, anyMask, 0, 192, 0, 64},
-    // One H200, 2026-11-27 (performance-log), 192 by 64 over 128 by 112: D 136 1.04 to 1.15, causal
-    // 1.14 to 1.19; D 144 0.95 to 0.99, causal 1.03 to 1.17; D 152 1.05 to 1.29, causal 1.19 to
-    // 1.32; D 160 from S 4096 on 1.01 and 1.02, causal 0.98 to 1.08.
+    // One H200, 2026-11-27, 192 by 64 over 128 by 112: D 136 1.04 to 1.15, causal 1.14 to 1.19;
+    // D 144 0.95 to 0.99, causal 1.03 to 1.17; D 152 1.05 to 1.29, causal 1.19 to 1.32; D 160 from
+    // S 4096 on 1.01 and 1.02, causal 0.98 to 1.08.
     {"sm_90a", 16, 320, 0, some, 0, 192, 0, 64},
     {"sm_90a", 16, 288, 0, none, 0, 192, 0, 64, 0, 0, /*narrow=*/272},
     {"sm_90a", 16, 288, 0, anyMask, 0, 128, 0, 112},
     {"sm_90a", 16, 320, 0, none, 0, 192, 0, 64, 0, 0, /*narrow=*/304},
     {"sm_90a", 16, 320, 0, none, 1024, 128, 0, 96},
     {"sm_90a", 16, 320, 0, anyMask, 0, 192, 0, 64},
-    // One H200, 2026-11-29 (performance-log), D 192 with DV 128, packed, causal, over pages of 64
-    // rows: 1.07 of 96 keys; in one piece 1.01 and 1.03.
+    // One H200, 2026-11-29, D 192 with DV 128, packed, causal, over pages of 64 rows: 1.07
+    // of 96 keys; in one piece 1.01 and 1.03.
     {"sm_90a", 16, 384, 0, anyMask, unknownLength, 128, 0, 128, 0, 0, /*narrow=*/256},
-    // One H200, 2026-11-26 (performance-log): D 176 and 192 by 96 keys 0.95 to 1.05 of 112, causal
-    // 1.00 to 1.11.
+    // One H200, 2026-11-26: D 176 and 192 by 96 keys 0.95 to 1.05 of 112, causal 1.00 to 1.11.
     {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 96},
     // As at D 136, by 64 keys over 80: D 200 to 224 at S 512 1.02 to 1.07, beyond 0.96 to 1.02;
     // causal up to S 1024 1.01 to 1.11, beyond 0.95 to 1.01. By 96 keys 0.77 to 0.91, at D 224 0.93
@@ -146,9 +143,8 @@ constexpr Entry forwardRows[] = {
     // Not measured, D 320 to 512: blocks that fit, without spills or with few of them.
     {"sm_90a", 16, 768, 0, anyMask, 0, 128, 0, 32},
     {"sm_90a", 16, 1024, 0, anyMask, 0, 32, 0, 32},
-    // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
-    // FlashAttention-2, where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a
-    // mask.
+    // Code for sm_80 on one H200: 128 x 64 with 4 warps, 0.94 of FlashAttention-2, where 8
+    // have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a mask.
     {"gpu", 16, 128, 0, anyMask, 0, 128, 0, 64},
     {"gpu", 16, 256, 0, none, 0, 128, 0, 128},
     {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 64},
@@ -163,11 +159,10 @@ constexpr Entry backwardRows[] = {
     // No measurement of others is on record.
     {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 64},
     {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 64},
-    // One H200, 2026-11-22 (performance-log, backward on sm_90a): with 128 queries two warpgroups
-    // share the rows of dQ.
+    // One H200, 2026-11-22: with 128 queries two warpgroups share the rows of dQ.
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
-    // Code for sm_80 on one H200, tune.py at S 4096 (performance-log): shared memory is the limit,
-    // and few queries are best if rows are short.
+    // Code for sm_80 on one H200, tune.py at S 4096: shared memory is the limit, and few queries
+    // are best if rows are short.
     {"gpu", 16, 128, 0, anyMask, 0, 128, 0, 32},
     {"gpu", 16, 256, 0, anyMask, 0, 128, 0, 64, 131584},
     // Not measured: what fits the 99 KB of the smallest chips.
@@ -184,9 +179,8 @@ constexpr Entry wideBackwardRows[] = {
 
 // Of these, without dQ: two roles compute, each one of the sums.
 constexpr Entry wideWithoutQueries[] = {
-    // One H200, 2026-11-26 (performance-log). D 192 by 96 queries without a mask 0.93 at S 512,
-    // 0.98 at 1024, 0.99 at 2048 and 1.02 beyond, with DV 128 0.91, 0.97, 1.01 and 1.03 to 1.05;
-    // causal 0.87 to 1.00.
+    // One H200, 2026-11-26. D 192 by 96 queries without a mask 0.93 at S 512, 0.98 at 1024, 0.99
+    // at 2048 and 1.02 beyond, with DV 128 0.91, 0.97, 1.01 and 1.03 to 1.05; causal 0.87 to 1.00.
     {"sm_90a", 16, 384, 0, none, 2048, 64, 0, 64},
     {"sm_90a", 16, 384, 0, none, 0, 64, 0, 96},
     {"sm_90a", 16, 512, 0, anyMask, 0, 64, 0, 64},
@@ -195,10 +189,10 @@ constexpr Entry wideWithoutQueries[] = {
 // With dQ only.
 constexpr Entry backwardWithQueries[] = {
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
-    // One H200, 2026-11-26 (performance-log), D 128, 80 queries over 64: without a mask 0.99 at
-    // S 512, 1.02 to 1.08 from 1024 on; causal 0.93 at 512, 1.00 at 4096, 1.03 and 1.05 beyond; D
-    // 96 1.02 and 1.03, causal 0.97 at 1024 and 1.01 and 1.04 from 4096 on. A window of 1024 0.97.
-    // With 80 they spill if rows begin inside of an array.
+    // One H200, 2026-11-26, D 128, 80 queries over 64: without a mask 0.99 at S 512, 1.02 to 1.08
+    // from 1024 on; causal 0.93 at 512, 1.00 at 4096, 1.03 and 1.05 beyond; D 96 1.02 and 1.03,
+    // causal 0.97 at 1024 and 1.01 and 1.04 from 4096 on. A window of 1024 0.97. With 80 they spill
+    // if rows begin inside of an array.
     {"sm_90a", 16, 256, 0, anyMask, unknownLength, 128, 0, 64},
     {"sm_90a", 16, 256, 0, none, 0, 128, 0, 80},
     {"sm_90a", 16, 256, 0, some, 4096, 128, 0, 64},
@@ -207,10 +201,10 @@ constexpr Entry backwardWithQueries[] = {
 
 // The same with a random number per element.
 constexpr Entry backwardWithWork[] = {
-    // One H200, dropout, S 4096, 2026-11-28 (performance-log). D 64 by 64, 80, 96 and 112 queries:
-    // 336, 345, 349 and 320 TFLOP/s, causal 319, 313, 320 and 280; 128 spill 156 bytes. D 128 by
-    // 48: 494, by 64, which spill 20 bytes, 505; causal 444 and 416. At D 64, masks and packed rows
-    // spill 28 to 80 bytes by 96.
+    // One H200, dropout, S 4096, 2026-11-28. D 64 by 64, 80, 96 and 112 queries: 336, 345, 349
+    // and 320 TFLOP/s, causal 319, 313, 320 and 280; 128 spill 156 bytes. D 128 by 48: 494, by 64,
+    // which spill 20 bytes, 505; causal 444 and 416. At D 64, masks and packed rows spill 28
+    // to 80 bytes by 96.
     {"sm_90a", 16, 128, 0, anyMask, unknownLength, 128, 0, 64},
     {"sm_90a", 16, 128, 0, none, 0, 128, 0, 96},
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 64},
@@ -320,7 +314,7 @@ constexpr Entry twoChainsRows[] = {
     // Not measured: the most columns without spills.
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 80},
     // One H200, differential attention, D 64, DV 128, S 4096, causal: 452 TFLOP/s, where 32 keys
-    // reached 387, and 64 with in_flight=2 435 (performance-log).
+    // reached 387, and 64 with in_flight=2 435.
     {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 48},
     // Not measured, as above.
     {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 32},
@@ -351,7 +345,7 @@ constexpr Entry productRows[] = {
     {"sm_90a", 16, 0, 0, anyMask, 0, 128, 256, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
     {"sm_90a", 0, 0, 0, anyMask, 0, 64, 64, 64},
-    // Code for sm_80 on one H200, 8192 cubed (performance-log): 0.56 of cuBLAS, 32 along k 0.50.
+    // Code for sm_80 on one H200, 8192 cubed: 0.56 of cuBLAS, 32 along k 0.50.
     {"gpu", 16, 0, 0, anyMask, 0, 128, 128, 64},
     // Not measured, as above.
     {"gpu", 0, 0, 0, anyMask, 0, 64, 64, 32},

@@ -31,7 +31,7 @@ namespace {
 void lowerToLoop(AccumulateOp op) {
   OpBuilder b(op);
   Location loc = op.getLoc();
-  // Beside the number of terms, as a scalar that does not change.
+  // Next to the number of terms, as a scalar that does not change.
   if (Operation *count = op.getCount().getDefiningOp())
     b.setInsertionPointAfter(count);
   Value first = arith::MulIOp::create(b, loc, op.getId(), op.getCount());
@@ -69,7 +69,7 @@ LogicalResult checkFunctions(KernelOp kernel) {
   kernel->walk([&](Operation *op) { walker.walk(op->getAttrDictionary()); });
   if (readsOrder)
     return kernel.emitOpError("reads adds_in_order(), which is allowed only in programs; use the "
-                              "flag behind 'in order if' of tile.contribute");
+                              "flag after 'in order if' of tile.contribute");
   return success();
 }
 

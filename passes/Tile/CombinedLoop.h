@@ -17,7 +17,7 @@
 namespace tilewright {
 
 /// A loop in the body of a kernel that carries a tile of two dimensions, of which the kernel makes
-/// what it stores to an argument. An array of states has a state in the place of the result, behind
+/// what it stores to an argument. An array of states has a state in the place of the result, after
 /// the number of the share.
 struct CombinedLoop {
   /// Nothing if the kernel does something else, with the reason.

@@ -72,7 +72,7 @@ public:
     if (Operation *count = op.getCount().getDefiningOp())
       for (Operation *user : op.getId().getUsers())
         if (op->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(count))
-          return "the number behind 'of' must be used where the number of terms is known, but got "
+          return "the number after 'of' must be used where the number of terms is known, but got "
                  "'" +
                  user->getName().getStringRef().str() + "' before it";
     if (std::string missing = findConditions(allowed); !missing.empty())

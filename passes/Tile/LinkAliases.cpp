@@ -4,6 +4,7 @@
 // Type aliases of linked files. MLIR's parser resolves aliases as it reads, so those that a text
 // uses, and only files that it links define, are written into it before.
 
+#include "passes/Tile/BindParameters.h"
 #include "passes/Tile/LinkLibraries.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -179,6 +180,24 @@ private:
 
 } // namespace
 
+std::vector<LinkedPath> tilewright::findLinkedPaths(StringRef text, StringRef source) {
+  std::vector<LinkedPath> paths;
+  LinkedText from{source.str(), false, ""};
+  SmallVector<StringRef> shipped(getLibraryNames());
+  for (StringRef name : AliasScan(text).links) {
+    LinkedPath &path = paths.emplace_back();
+    path.offset = name.data() - text.data();
+    path.name = name.str();
+    if (readLinked(from, name))
+      continue;
+    path.fault = ("tile.link must name a file in the folder of this one or below, or of the "
+                  "compiler's library, but got \"" +
+                  name + "\"" + suggest(name, shipped, "; correct the path"))
+                     .str();
+  }
+  return paths;
+}
+
 std::optional<TextFault> tilewright::addLinkedAliases(std::string &text, StringRef source) {
   AliasScan scan(text);
   if (scan.links.empty())
@@ -214,7 +233,7 @@ std::optional<TextFault> tilewright::addLinkedAliases(std::string &text, StringR
                             "' must be defined in this file or in one that is linked, "
                             "but '" +
                             linked.getMissing() +
-                            "' was not found; put it beside the "
+                            "' was not found; put it next to the "
                             "file that links it")
                                .str()};
   }

@@ -13,6 +13,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tilewright {
 
@@ -39,6 +40,16 @@ struct FileBeside {
 /// The path of `name`, from a tile.link, relative to `source`, the file that contains the
 /// tile.link. It is outside if a symbolic link leads out of the folder of `source`.
 FileBeside findBeside(llvm::StringRef source, llvm::StringRef name);
+
+/// A path that a text links, at `offset` in it.
+struct LinkedPath {
+  size_t offset;
+  std::string name;
+  std::string fault; ///< why it names no file, with a remedy; empty if it names one
+};
+
+/// The paths that a text links, of which no parsing is needed. `source` is as below.
+std::vector<LinkedPath> findLinkedPaths(llvm::StringRef text, llvm::StringRef source);
 
 /// Writes the type aliases that the text uses, and only files that it links define, before its
 /// first tile.link, in the same line. `source` is as below. A fault, at a place in the text: linked

@@ -67,7 +67,7 @@ struct Interval {
 /// form.
 struct Limits {
   mlir::Value before, behind;
-  /// `behind` is less than 2^31, if the rectangle begins at 0 or later.
+  /// `after` is less than 2^31, if the rectangle begins at 0 or later.
   bool isSmall = false;
   /// That holds if this i32 is not negative.
   mlir::Value smallIf;

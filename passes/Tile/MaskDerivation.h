@@ -15,7 +15,7 @@
 
 namespace tilewright {
 
-/// @NAMEsuffix(against_begin, against_end, lower, upper, other operands...) -> results, behind the
+/// @NAMEsuffix(against_begin, against_end, lower, upper, other operands...) -> results, after the
 /// mask function @NAME. It has the computation of the bounds, and `finish` ends it.
 class MaskDerivation {
 public:

@@ -104,7 +104,7 @@ private:
   /// and go through the blocks from the last on.
   void writeLate() {
     OpBuilder b(&kernel.getBody().front(), kernel.getBody().front().begin());
-    // Behind the parameters and extents that the kernel reads first.
+    // After the parameters and extents that the kernel reads first.
     b.setInsertionPoint(listed && listed->isBeforeInBlock(order) ? listed : order);
     Location loc = op.getLoc();
     Type i1 = b.getI1Type(), i32 = b.getI32Type();

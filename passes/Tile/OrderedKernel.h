@@ -23,7 +23,7 @@ struct OrderedSum {
   tile::LaunchOp completion; ///< of the kernel that reads the sums
   tile::KernelOp completing; ///< that kernel
   tile::CompleteOp completed;
-  /// What launches pass, behind the turns, for arguments that the kernel did not have.
+  /// What launches pass, after the turns, for arguments that the kernel did not have.
   llvm::SmallVector<mlir::Value> appended;
 };
 

@@ -65,7 +65,7 @@ constexpr Rule rules[] = {
      "select(and(eq(bits(TYPE), 16), gt(WIDTH, 64)), ceildiv(WIDTH, 64) * 64, ELSE)"},
     // The same where the other side has too few rows for two warpgroups, such as 64 queries: then
     // these have whole rows of both. D 64 with dropout by 64 queries has 1.28 of the speed of mma,
-    // which adds to memory by itself (docs/performance-log.md).
+    // which adds to memory by itself.
     {"shared_rows",
      "select(eq(bits(TYPE), 16), ceildiv(WIDTH, select(gt(max(WIDTH, BESIDE), 128), 32, 16)) * "
      "select(gt(max(WIDTH, BESIDE), 128), 32, 16), ceildiv(WIDTH, 16) * 16)",

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The table of strategies. A comment names the source of each row; docs/performance-log.md has the
-// measurements.
+// The table of strategies. A comment names the GPU and the date of the measurement that a row is
+// from; bench/tune.py with --extra =--sums=... measures what a row decides.
 
 #include "passes/Tile/StrategyTable.h"
 
@@ -15,19 +15,16 @@ using namespace tilewright::tile;
 using expr::Function;
 
 static constexpr ApartRow apartRows[] = {
-    // One H200, 2026-11-26 (performance-log, "a backward of heads that share keys"): an instance
-    // for all heads of a group takes as long as all of these heads. With few of them there are
-    // fewer instances than multiprocessors; else the longest may end long after the others, and
-    // instances of a group that drift apart read more from memory. Wider rows and elements: not
-    // measured.
+    // One H200, 2026-11-26: an instance for all heads of a group takes as long as all of these
+    // heads. With few of them there are fewer instances than multiprocessors; else the longest may
+    // end long after the others, and instances of a group that drift apart read more from memory.
+    // Wider rows and elements: not measured.
     {"gpu", 16, 256, /*percent=*/110, /*halves=*/7, /*halvesOfTerm=*/1},
 };
 
 static constexpr OrderRow orderRows[] = {
-    // One H200, 2026-11-26 and 27 (performance-log, "dQ in order, without zeros", "dQ converted
-    // beside the blocks of keys, and in order by default", "the last heads of an ordered backward
-    // start with their longest tiles"). With other blocks the role that adds does not fit beside
-    // the others; with 80 rows it leaves them too few registers.
+    // One H200, 2026-11-26 and 27. With other blocks the role that adds does not fit next to the
+    // others; with 80 rows it leaves them too few registers.
     {"roles", 16, 128,
      /*positions=*/128, /*narrowWidth=*/64, /*narrowRows=*/128, /*wideRows=*/64, /*otherRows=*/80,
      /*rowsInstead=*/64, /*rowsOfWidth=*/8, /*wholeUnit=*/32, /*wholeRows=*/6144,

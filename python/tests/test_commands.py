@@ -47,7 +47,7 @@ class DoctorTest(unittest.TestCase):
 tilewright    0.1.0, /site/tilewright
 driver        580.159.04, for CUDA 13.0
 GPU 0         NVIDIA H200, compute capability 9.0, code for sm_90a
-GPU 1         NVIDIA RTX 4090, compute capability 8.9, code for sm_80
+GPU 1         NVIDIA RTX 4090, compute capability 8.9, code for sm_89
 GPU 2         NVIDIA V100, compute capability 7.0, too old: 8.0 is needed
 library       /lib/libtilewright.so.0
 compiler      /lib/libtilewright-compiler.so.0, in this process
@@ -144,8 +144,8 @@ Attention runs: its results and gradients on the GPU are right.
             self.assertEqual(gpus, ())
 
     def test_targets(self):
-        self.assertEqual([doctor.Gpu("", *each).target() for each in ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))],
-                         [None, "sm_80", "sm_80", "sm_90a", "sm_80", "sm_80"])
+        self.assertEqual([doctor.Gpu("", *each).target() for each in ((7, 5), (8, 0), (8, 7), (8, 9), (9, 0), (10, 0), (12, 1))],
+                         [None, "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_89"])
 
     def test_the_cache(self):
         info = cache.CacheInfo("/c", None, 12, 3 << 20, 1 << 30)

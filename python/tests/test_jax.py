@@ -62,6 +62,24 @@ class Attention(unittest.TestCase):
             turned = attention(*(jnp.swapaxes(x, 1, 2) for x in (q, k, v)), causal=True, layout="BSHD")
             numpy.testing.assert_array_equal(jnp.swapaxes(turned, 1, 2), o)
 
+    def test_the_example_of_the_documents(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        path = os.path.join(root, "docs", "jax.md")
+        if not os.path.exists(path):
+            self.skipTest("the documents are not here")
+        with open(path, encoding="utf-8") as file:
+            block = re.search(r"```python\n(.*?)```", file.read(), re.DOTALL)[1]
+        q, k, v = operands("float32")
+        sinks, x = normal(q.shape[1], seed=6), normal(5, 70, seed=7)
+        named = {"q": q, "k": k, "v": v, "sinks": sinks, "x": x}
+        named |= {name: jnp.swapaxes(each, 1, 2) for name, each in (("query", q), ("key", k), ("value", v))}
+        exec(block, named)
+        wanted = jax.grad(lambda *a: reference(*a[:3], causal="top_left", softcap=30.0, sinks=a[3])[0].sum(), (0, 1, 2, 3))
+        for got, each in zip(named["gradients"], wanted(q, k, v, sinks)):
+            self.assertLess(difference(got, each), 1e-4)
+        self.assertLess(difference(jnp.swapaxes(named["o"], 1, 2), reference(q, k, v, causal="top_left")[0]), 2e-5)
+        self.assertLess(difference(named["y"], jax.nn.softmax(x, 1)), 1e-5)
+
     def test_jit_vmap_and_checkpoint(self):
         q, k, v = operands("float32")
         f = jax.jit(lambda q, k, v: attention(q, k, v, causal=True).sum())

@@ -13,7 +13,9 @@ from typing import NamedTuple, Optional, Tuple
 
 from tilewright import cache, compiler, places, runtime
 
-MIN_CAPABILITY = (8, 0)
+# As the compiler's table: code for one chip alone, and code that later chips run, too.
+EXACT = {(9, 0): "sm_90a", (10, 0): "sm_100a", (10, 3): "sm_103a", (12, 0): "sm_120a"}
+FORWARD = {(8, 0): "sm_80", (8, 6): "sm_86", (8, 9): "sm_89"}
 MIN_TORCH = (2, 4)
 
 
@@ -26,7 +28,8 @@ class Gpu(NamedTuple):
     def target(self):
         """The target of its code, or None."""
         capability = (self.major, self.minor)
-        return None if capability < MIN_CAPABILITY else "sm_90a" if capability == (9, 0) else "sm_80"
+        forward = [name for least, name in FORWARD.items() if least <= capability]
+        return EXACT.get(capability) or (forward[-1] if forward else None)
 
 
 class Facts(NamedTuple):

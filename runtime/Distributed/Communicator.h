@@ -38,12 +38,12 @@ public:
   int rank() const { return ownRank; }
   int size() const { return numRanks; }
 
-  /// Starts messages together, behind what the stream has. Between two ranks, they arrive in the
+  /// Starts messages together, after what the stream has. Between two ranks, they arrive in the
   /// order in which both name them. What is sent must not change, and what is received is not
   /// there, before `complete`. `what` continues "could not" in errors.
   virtual Status post(const std::vector<Message> &messages, cuda::Stream stream,
                       const char *what) = 0;
-  /// Behind this, work of the stream finds that all posted messages have arrived.
+  /// After this, work of the stream finds that all posted messages have arrived.
   virtual Status complete(cuda::Stream stream) = 0;
   /// Reduces `count` numbers of f32, f64, i32 or i64 over all ranks, in place.
   virtual Status reduce(uint64_t address, size_t count, ElementType type, Reduction reduction,

@@ -264,7 +264,8 @@ public:
     void *memory = nullptr;
     if (posix_memalign(&memory, 256, bytes))
       return Status::failure(Code::OutOfMemory, "cannot allocate " + std::to_string(bytes) +
-                                                    " bytes of memory of the host");
+                                                    " bytes of memory of the host; give fewer or "
+                                                    "shorter sequences at once");
     std::memset(memory, 0xff, bytes); // NaN: what has not been written must not be read
     address = reinterpret_cast<uint64_t>(memory);
     return Status::success();

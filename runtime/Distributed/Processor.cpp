@@ -39,7 +39,7 @@ bool tilewright::runtime::isDense(const Argument &view) {
 
 Argument tilewright::runtime::rowsOfView(const Argument &view, int64_t begin, int64_t end) {
   Argument rows = view;
-  if (begin < end) // else the address may be behind the array
+  if (begin < end) // else the address may be after the array
     rows.bits += uint64_t(begin * view.strides[2]) * byteWidth(view.type);
   rows.extents[2] = end - begin;
   return rows;

@@ -54,7 +54,7 @@ public:
   /// Copies rows of `width` bytes, whose begins are `toPitch` and `fromPitch` bytes apart.
   virtual Status copyRows(uint64_t to, uint64_t toPitch, uint64_t from, uint64_t fromPitch,
                           uint64_t width, uint64_t rows, Queue queue) = 0;
-  /// Behind the work of Queue::Compute. The host's memory must stay until that is done.
+  /// After the work of Queue::Compute. The host's memory must stay until that is done.
   virtual Status upload(uint64_t to, const void *from, uint64_t bytes) = 0;
   virtual Status download(void *to, uint64_t from, uint64_t bytes) = 0;
   /// Whether kernels that have begun can keep messages from beginning: see RingAttention.cpp.

@@ -240,7 +240,7 @@ private:
   uint64_t bytesOf(const Spans &spans) const {
     return uint64_t(keyElements(spans) + valueElements(spans)) * byteWidth(type);
   }
-  /// Where values begin behind the keys of a buffer: aligned as tensor maps need it.
+  /// Where values begin after the keys of a buffer: aligned as tensor maps need it.
   uint64_t placeOfValues(const Spans &spans) const {
     return (uint64_t(keyElements(spans)) * byteWidth(type) + 255) / 256 * 256;
   }

@@ -15,7 +15,7 @@
 //     return ring.status();
 //   if (Status status = (*ring)->run(arguments); !status)
 //     return status;
-//   return communicator->wait(processor->stream(Queue::Compute)); // results are right behind this
+//   return communicator->wait(processor->stream(Queue::Compute)); // results are right after this
 //
 // Code is that of kernels/attention_forward.mlir with SHARD, in up to four variants: those of
 // CONTINUED=false and true with TO=f32, and with TO the type of q.
@@ -60,7 +60,7 @@ public:
   static Result<std::unique_ptr<RingAttention>>
   create(Processor &processor, Communicator &communicator, const RingDesc &desc);
 
-  /// On all ranks. Launches on the queues of the processor, behind Queue::Compute, on which the
+  /// On all ranks. Launches on the queues of the processor, after Queue::Compute, on which the
   /// results are; waits for nothing but other ranks' messages to begin. A failure fails all ranks.
   virtual Status run(const RingArguments &arguments) = 0;
 

@@ -121,7 +121,7 @@ private:
     if (status && arguments.lse.kind != Argument::Kind::Absent)
       status = expectView("lse", arguments.lse, sums, {desc.batch, desc.heads, desc.rows});
     if (status && !(areRows(arguments.o) && areRows(arguments.lse)))
-      status = Status::failure("o and lse must have the queries of a sequence behind each other as "
+      status = Status::failure("o and lse must have the queries of a sequence one after another as "
                                "sequences are, or one query or sequence, but got other strides");
     return status;
   }

@@ -26,7 +26,7 @@ func.func @no_value(%x: f32) {
 // -----
 
 func.func @negative(%x: f32) {
-  // expected-error @+1 {{expected a number behind the sign; write neg(x) for the negative of a value}}
+  // expected-error @+1 {{expected a number after the sign; write neg(x) for the negative of a value}}
   %0 = tile.expr -%x : f32
 }
 
@@ -125,14 +125,14 @@ func.func @foreign(%x: f32) {
 
 func.func private @f(f32) -> f32
 func.func @no_type_of_operand(%x: f32) {
-  // expected-error @+1 {{the type of this operand is not known; write it behind the operand, as in (x : f32)}}
+  // expected-error @+1 {{the type of this operand is not known; write it after the operand, as in (x : f32)}}
   %0 = tile.expr @f(1.0) : f32
 }
 
 // -----
 
 func.func @no_type(%x: f32) {
-  // expected-error @+1 {{the operands do not tell the type of the formula; write it behind a colon}}
+  // expected-error @+1 {{the operands do not tell the type of the formula; write it after a colon}}
   %0 = tile.expr cast(%x)
 }
 

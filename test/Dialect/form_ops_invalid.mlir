@@ -4,7 +4,7 @@
 // Invalid statements with formulas, and functions that are formulas.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{'%z' must be an argument of the function}}
+// expected-error @+1 {{'%z' must be an argument of the function; correct the name, or add it}}
 tile.function @unknown(%x: f32) -> f32 = %x + %z
 
 // -----

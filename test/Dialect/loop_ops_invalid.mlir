@@ -368,7 +368,7 @@ tile.kernel @accumulate_in_branch params(P: flag) () grid(%i = 1) {
 
 tile.kernel @accumulate_of_argument params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
-  // expected-error @+1 {{needs a number of the kernel's grid behind 'of', but got another value}}
+  // expected-error @+1 {{needs a number of the kernel's grid after 'of', but got another value}}
   %a = tile.accumulate %h of %n each %i iter_args(%old = %zero : tensor<4x4xf32>) {
     tile.yield %old : tensor<4x4xf32>
   }
@@ -379,7 +379,7 @@ tile.kernel @accumulate_of_argument params() (%n: i32) grid(%i = 1) {
 tile.kernel @accumulate_of_computed params() (%n: i32) grid(%i = 1) {
   %zero = tile.constant 0 : tensor<4x4xf32>
   %next = arith.addi %i, %n : i32
-  // expected-error @+1 {{needs a number of the kernel's grid behind 'of', but got another value}}
+  // expected-error @+1 {{needs a number of the kernel's grid after 'of', but got another value}}
   %a = tile.accumulate %h of %next each %n iter_args(%old = %zero : tensor<4x4xf32>) {
     tile.yield %old : tensor<4x4xf32>
   }

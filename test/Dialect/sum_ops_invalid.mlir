@@ -41,7 +41,7 @@ tile.kernel @k params(D: int, M: int) (%sums: !sums) grid(%i = 1) {
 tile.kernel @k params(D: int, M: int, WIDE: flag = true) (%sums: !sums) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %zero = tile.constant 0 : !t
-  // expected-error @+1 {{needs a flag of the kernel behind 'in order if', 'NAME: flag = false', but got 'WIDE'}}
+  // expected-error @+1 {{needs a flag of the kernel after 'in order if', 'NAME: flag = false', but got 'WIDE'}}
   tile.contribute %zero, %sums[0, 0] from %c0 of %c0 to %c0 each 1 in order if WIDE : !t, !sums
 }
 
@@ -108,7 +108,7 @@ tile.kernel @k params(D: int) (%list: !tile.view<[?], i32>) grid(%i = 1) {
 // -----
 
 tile.kernel @k params(D: int, F: flag) (%list: !tile.view<[?], i32>) grid(%i = 1) {
-  // expected-error @+1 {{takes 'when' only behind 'listed', but got it without a list; use 'of' in a branch}}
+  // expected-error @+1 {{takes 'when' only after 'listed', but got it without a list; use 'of' in a branch}}
   %number = tile.any_order %i of %i when (F)
 }
 

@@ -47,7 +47,7 @@ tgpu.kernel @atomic target "sm_80" warps 1 (%x: !tile.view<[?], bf16>) grid(%i =
 
 // -----
 
-// expected-error @+1 {{in the grid, 'sm_count' is supported on the device only as the extent of the last grid id}}
+// expected-error @+1 {{in the grid, 'sm_count' is supported on the device only as the extent of the last grid id; let the caller pass it as an argument}}
 tgpu.kernel @grid target "sm_80" warps 1 (%x: !tile.view<[?], bf16>) grid(%i = sm_count(), %j = 2) {
 }
 

@@ -260,7 +260,7 @@ tgpu.kernel @second_time target "sm_90a" warps 8 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
       tgpu.signal %b
-      // expected-error @+1 {{must arrive at the barrier a second time behind all 8 warps, but got 4 that have arrived}}
+      // expected-error @+1 {{must arrive at the barrier a second time after all 8 warps, but got 4 that have arrived}}
       tgpu.signal %b
     }
     role "b" warps 4 {

@@ -451,7 +451,7 @@ tgpu.kernel @early_third_fence target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1
       tgpu.write %zeros, %b : !r, !b
       tgpu.signal %written
       tgpu.sync on %fenced
-      // expected-error @+1 {{reads generic-proxy writes to a buffer through the async proxy without tgpu.fence_async, which must come between the write and the barrier, or behind the barrier}}
+      // expected-error @+1 {{reads generic-proxy writes to a buffer through the async proxy without tgpu.fence_async, which must come between the write and the barrier, or after the barrier}}
       %p = tgpu.wgmma %b, %b transpose_b : !b, !b -> tensor<64x64xf32, #tgpu.wgmma<1>>
       tgpu.wgmma_commit
       %t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>

@@ -378,7 +378,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: the number behind 'of' must be used where the number of terms is known, but got 'arith.addi' before it}}
+  // expected-remark @+1 {{has no form that adds terms apart: the number after 'of' must be used where the number of terms is known, but got 'arith.addi' before it}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, 0, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum
@@ -552,7 +552,7 @@ tile.kernel @add params() (%x: !view, %y: !view) grid(%i = dim(y, 1), %b = dim(y
   %out = tile.dim %y, 1 : !view
   %terms = arith.divsi %in, %out : i32
   %zero = tile.constant 0 : !sum
-  // expected-remark @+1 {{has no form that adds terms apart: the number behind 'of' must be used where the number of terms is known, but got 'arith.addi' before it}}
+  // expected-remark @+1 {{has no form that adds terms apart: the number after 'of' must be used where the number of terms is known, but got 'arith.addi' before it}}
   %sum = tile.accumulate %h of %i each %terms iter_args(%old = %zero : !sum) {
     %x_tile = tile.load %x[%b, %h, %start, 0] : !view -> !x
     %x_acc = tile.cast %x_tile : !x -> !sum

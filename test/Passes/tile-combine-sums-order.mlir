@@ -39,7 +39,7 @@
 // BRANCH: error: 'tile.contribute' op adds in order only in branches that a parameter takes; use 'when'
 // COMPLETE: error: 'tile.complete' op must load as many rows as tile.contribute adds, by the same parameter, to do so as soon as they are complete
 // PARAMS: error: 'tile.complete' op is in a kernel that reads parameters which @add does not have; declare them there as well
-// FUNCTION: error: 'tile.kernel' op reads adds_in_order(), which is allowed only in programs; use the flag behind 'in order if' of tile.contribute
+// FUNCTION: error: 'tile.kernel' op reads adds_in_order(), which is allowed only in programs; use the flag after 'in order if' of tile.contribute
 // TWICE: error: 'tile.contribute' op is reached by two launches; give all but one a parameter by which they leave it out
 // TWICE: note: the second
 

@@ -37,7 +37,7 @@
 // RUN: not tilewright-opt %t/missing.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: missing.mlir:1:1: error: 'tile.link' op must name a file
 // RUN: not tilewrightc %t/lost.mlir --emit=tile 2>&1 | FileCheck %s --check-prefix=LOST
-// LOST: lost.mlir:2:26: error: '!row' must be defined in this file or in one that is linked, but 'nothing.mlir' was not found; put it beside the file that links it
+// LOST: lost.mlir:2:26: error: '!row' must be defined in this file or in one that is linked, but 'nothing.mlir' was not found; put it next to the file that links it
 //
 // The compiler's own library, for a text from memory.
 // RUN: tilewright-opt --tile-link < %t/embedded.mlir | FileCheck %s --check-prefix=EMBEDDED

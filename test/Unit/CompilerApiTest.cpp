@@ -123,6 +123,26 @@ TEST(CompilerApi, CompilesForOneDevice) {
   unsetenv("TILEWRIGHT_PTXAS");
 }
 
+TEST(CompilerApi, TakesHowInstancesAddToSums) {
+  Request request;
+  request.targets = {"sm_90a"};
+  auto kernels = [&](const char *sums) {
+    request.request.sums = sums;
+    std::string bytes;
+    return request.compile(&bytes) == TILEWRIGHT_COMPILE_OK ? listKernels(bytes)
+                                                            : tilewright_compiler_last_error();
+  };
+  setenv("TILEWRIGHT_PTXAS", "", 1);
+  // By default, a product for few rows has a form in which instances share its depth.
+  const std::string standard = kernels(nullptr), whole = kernels("shares=1");
+  EXPECT_EQ(kernels("auto"), standard);
+  EXPECT_NE(whole, standard);
+  EXPECT_LT(whole.size(), standard.size());
+  EXPECT_NE(std::string(kernels("some")).find("but got 'some'"), std::string::npos)
+      << tilewright_compiler_last_error();
+  unsetenv("TILEWRIGHT_PTXAS");
+}
+
 TEST(CompilerApi, TakesAnAssemblerWhereThereIsNoOther) {
   const char *path = std::getenv("PATH");
   const std::string before = path ? path : "", folder = ::testing::TempDir() + "/no-tools";

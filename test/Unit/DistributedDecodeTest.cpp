@@ -251,7 +251,7 @@ TEST(DistributedDecode, Refusals) {
     arguments.o.strides[0] = 256, arguments.o.strides[2] = 64;
   });
   EXPECT_EQ(messages[0].substr(0, messages[0].find(", but")),
-            "o and lse must have the queries of a sequence behind each other as sequences are, or "
+            "o and lse must have the queries of a sequence one after another as sequences are, or "
             "one query or sequence");
 }
 

@@ -111,7 +111,8 @@ TEST(DistributedHost, Errors) {
   attention.maxRows = 3; // of a decode
   EXPECT_EQ((*processor)->load(attention).status().code(), Code::InvalidArgument);
   status = ProcessorMemory::allocate(**processor, uint64_t(1) << 62).status();
-  EXPECT_EQ(status.message(), "cannot allocate 4611686018427387904 bytes of memory of the host");
+  EXPECT_EQ(status.message(), "cannot allocate 4611686018427387904 bytes of memory of the host; "
+                              "give fewer or shorter sequences at once");
   EXPECT_EQ(status.code(), Code::OutOfMemory);
 }
 

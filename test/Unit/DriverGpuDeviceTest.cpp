@@ -141,7 +141,7 @@ TEST_F(DriverGpuDevice, VariantsAndTheirRejections) {
   both.variants.push_back({{"N", "64"}});
   EXPECT_EQ(textOf(compile(both).takeError()), "variant 3 occurs twice; leave one out");
   both.variants = {{{"N", "48"}}};
-  EXPECT_EQ(textOf(compile(both).takeError()), "compilation failed");
+  EXPECT_EQ(textOf(compile(both).takeError()), "compilation failed; correct the errors above");
   EXPECT_NE(errors.find("must be one of 32, 64, but got 48"), std::string::npos) << errors;
   EXPECT_EQ(
       textOf(compile(request("scale", {"sm_70"})).takeError()),

@@ -344,7 +344,7 @@ tile.kernel @k (%n: i32) grid(%g = 3, %h = 2) {
                       {{"CODE", code}});
   };
   expectError(kernel("%z = arith.divsi %c10, %n : i32"), {{"n", int64_t(0)}},
-              "'arith.divsi' op integer division by zero\n"
+              "'arith.divsi' op integer division by zero; divide by a select that replaces zeros\n"
               "note: while running the kernel at g = 0, h = 0");
   expectError(kernel("%d = arith.subi %g, %n : i32 \n %z = arith.remsi %c10, %d : i32"),
               {{"n", int64_t(2)}}, "note: while running the kernel at g = 2, h = 0");
@@ -405,7 +405,9 @@ tile.kernel @k (%x: f32) grid(%g = 1) {
 tile.kernel @k (%x: i32) grid(%g = 1) {
   %z = arith.extsi %x : i32 to i128
 })",
-              {}, "has a value of type 'i128', which is not supported by the CPU device");
+              {},
+              "has a value of type 'i128', which is not supported by the CPU device; use a tile of "
+              "known extents of a float, an index, or an integer of 1, 8, 32 or 64 bits");
   expectError(R"(
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = tile.full %x : tensor<8192x4096xf32>

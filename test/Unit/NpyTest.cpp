@@ -202,7 +202,7 @@ TEST(Npy, RejectsWithAPreciseMessage) {
       {withShape("(1152921504606846976,)"), "the data are truncated: shape (1152921504606846976,) "
                                             "of f4 needs 4611686018427387904 bytes but got 24"},
       {withShape("(2, 2)"),
-       "the file must end behind the 16 bytes of the data, but got more behind shape (2, 2) of f4"},
+       "the file must end after the 16 bytes of the data, but got more after shape (2, 2) of f4"},
   };
   for (const Rejection &rejection : rejections) {
     Result<NpyArray> array = parse(rejection.file);

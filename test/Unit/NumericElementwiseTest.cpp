@@ -256,7 +256,8 @@ TEST_P(NumericElementwise, DivisionsThatFail) {
   EXPECT_EQ(run(BinaryOp::RemSI, A, B), OpError::DivisionOverflow);
   EXPECT_EQ(run(BinaryOp::FloorDivSI, Operand::splat(&smallest), Operand::splat(&minusOne)),
             OpError::DivisionOverflow);
-  EXPECT_STREQ(opErrorMessage(OpError::DivisionByZero), "integer division by zero");
+  EXPECT_STREQ(opErrorMessage(OpError::DivisionByZero),
+               "integer division by zero; divide by a select that replaces zeros");
 }
 
 TEST_P(NumericElementwise, WhatAStorageDoesNotHave) {

@@ -233,7 +233,7 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
       "'delta' is for sm_90a; compile it with: tilewrightc kernels/attention_backward.mlir "
       "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
       "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
-      "--target=sm_80 --emit=bundle -o FILE");
+      "--target=sm_86 --emit=bundle -o FILE");
 }
 
 TEST_F(Backward, RejectsOtherPrograms) {

@@ -317,7 +317,7 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
       {R"("kind":"scalar")", R"("written":true,"kind":"scalar")",
        "argument 'scale' of kernel 'scale' must be a view to be written, but got a scalar"},
       {R"({"abi")", R"(["abi")",
-       "malformed JSON at offset 6: expected ',' or ']' behind an item of an array, but got "
+       "malformed JSON at offset 6: expected ',' or ']' after an item of an array, but got "
        "':4,\"producer\":\"a tes...'"},
   };
   for (const Case &wrong : cases) {

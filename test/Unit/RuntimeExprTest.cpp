@@ -32,12 +32,12 @@ TEST(RuntimeJson, RejectsWhatIsNotJson) {
   const Case cases[] = {
       {"", "0: expected a value, but got the end of the text"},
       {"[1,]", "3: expected a value, but got ']'"},
-      {"[1 2]", "3: expected ',' or ']' behind an item of an array, but got '2]'"},
+      {"[1 2]", "3: expected ',' or ']' after an item of an array, but got '2]'"},
       {"{1:2}", "1: expected a key, which is a string, but got '1:2}'"},
-      {R"({"a" 2})", "5: expected ':' behind a key, but got '2}'"},
-      {R"({"a":2 "b"})", "7: expected ',' or '}' behind a member of an object, but got '\"b\"}'"},
+      {R"({"a" 2})", "5: expected ':' after a key, but got '2}'"},
+      {R"({"a":2 "b"})", "7: expected ',' or '}' after a member of an object, but got '\"b\"}'"},
       {R"({"a":1,"a":2})", "10: the keys of an object must differ, but got 'a' twice"},
-      {"1 2", "2: expected the end of the text behind the value, but got '2'"},
+      {"1 2", "2: expected the end of the text after the value, but got '2'"},
       {"01", "2: a number must not begin with a zero before other digits, but got '01'"},
       {"-", "1: expected a digit, but got the end of the text"},
       {"1.", "2: expected a digit, but got the end of the text"},
@@ -49,7 +49,7 @@ TEST(RuntimeJson, RejectsWhatIsNotJson) {
        "2: a control character in a string must be an escape, but got byte 10; write \\u000a"},
       {R"("\x")", "3: expected an escape, which is \\u or a backslash with one of \" \\ / b f n r "
                   "t, but got '\\x\"'"},
-      {R"("\u12g4")", "5: expected four hexadecimal digits behind \\u, but got '12g4\"'"},
+      {R"("\u12g4")", "5: expected four hexadecimal digits after \\u, but got '12g4\"'"},
       {R"("\ud800")",
        "7: expected two \\u escapes for a surrogate pair, the high one first, but got '\\ud800\"'"},
       {R"("\ud800\u0041")", "13: expected two \\u escapes for a surrogate pair, the high one "

@@ -471,7 +471,17 @@ TEST_F(Operations, SaysWhatItSupportsWithoutADevice) {
       operation.checkSupport({10, 0, 0}), Code::MissingVariant,
       "no variant of kernel 'scale' runs on compute capability 10.0: that of entry "
       "'scale_bf16_64' is for sm_90a; compile it with: tilewrightc scale.mlir --kernel=scale "
-      "--target=sm_80 --emit=bundle -o FILE");
+      "--target=sm_100a --emit=bundle -o FILE");
+  // The target of a device: its own, or the latest whose code it runs.
+  for (auto [major, minor, name] :
+       {std::tuple(8, 0, "sm_80"), std::tuple(8, 6, "sm_86"), std::tuple(8, 7, "sm_86"),
+        std::tuple(8, 9, "sm_89"), std::tuple(10, 3, "sm_103a"), std::tuple(11, 0, "sm_89"),
+        std::tuple(12, 0, "sm_120a"), std::tuple(12, 1, "sm_89")})
+    EXPECT_NE(operation.checkSupport({major, minor, 0})
+                  .message()
+                  .find("--target=" + std::string(name) + " "),
+              std::string::npos)
+        << major << "." << minor;
   EXPECT_FAILURE(operation.checkSupport({9, 0, 1024}), Code::MissingVariant,
                  "no variant of kernel 'scale' runs on compute capability 9.0: that of entry "
                  "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; compile it with: "

@@ -209,7 +209,7 @@ TEST_F(Programs, UseTheSmallFormOnSmallChipsOnly) {
                  "no variant of kernel 'scale' runs on compute capability 8.6: that of entry "
                  "'scale_bf16_64' needs 150000 bytes of shared memory, limit 65536, that of entry "
                  "'fast' needs 90000 bytes of shared memory, limit 65536; compile it with: "
-                 "tilewrightc scale.mlir --program=twice --target=sm_80 --emit=bundle -o FILE");
+                 "tilewrightc scale.mlir --program=twice --target=sm_86 --emit=bundle -o FILE");
 }
 
 TEST_F(Programs, RejectFormsWithoutCode) {

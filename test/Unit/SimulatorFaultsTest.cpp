@@ -194,7 +194,7 @@ TEST_F(SimulatorFaultsTest, NamedBarriers) {
   expectFault("raises the arrivals to 8 warps, but the barrier was declared for 5", "sm_90a", 8,
               barrier + "tgpu.roles role \"a\" warps 4 {\n tgpu.signal %meet\n} "
                         "role \"b\" warps 4 {\n tgpu.signal %meet\n}\n");
-  expectHopperFault("'tgpu.signal' op must arrive a second time behind the other warps, but got "
+  expectHopperFault("'tgpu.signal' op must arrive a second time after the other warps, but got "
                     "warp 0 of role 'load', which has not observed their arrival",
                     barrier, "tgpu.signal %meet\n tgpu.signal %meet\n",
                     "tgpu.sync on %meet\n tgpu.sync on %meet\n");
@@ -274,7 +274,7 @@ TEST_F(SimulatorFaultsTest, Products) {
                             "tgpu.write %value, %b : !r, !buffer\n";
   const std::string barrier = "%own = tgpu.named_barrier warps 4 : index\n";
   expectHopperFault("'tgpu.wgmma' op must access generic-proxy writes through the async proxy "
-                    "behind a fence, but got byte 0 in an access by warpgroup 0 of role 'compute', "
+                    "after a fence, but got byte 0 in an access by warpgroup 0 of role 'compute', "
                     "which warp 4 wrote without one; put tgpu.fence_async between",
                     barrier, "", write + "tgpu.sync on %own\n" + product);
   // A fence behind the barrier is on the path from the write to the product, too; one before the

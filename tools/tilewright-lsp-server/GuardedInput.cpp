@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Standard input of the language server, with what would overflow its stack held back.
+// Standard input of the language server, with what would overflow its stack held back, and its
+// standard output.
 
 #include "tools/tilewright-lsp-server/GuardedInput.h"
 
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 #include <unistd.h>
 
@@ -93,6 +95,25 @@ std::string tilewright::guardMessage(llvm::StringRef json, LinkedDocuments &docu
   return text;
 }
 
+static bool readLine(std::FILE *in, std::string &line) {
+  line.clear();
+  for (int c; (c = std::getc(in)) != EOF;) {
+    line += char(c);
+    if (c == '\n' || line.size() > maxMessage)
+      break;
+  }
+  return !line.empty();
+}
+
+static void write(std::FILE *out, const std::string &text) {
+  std::fwrite(text.data(), 1, text.size(), out);
+  std::fflush(out);
+}
+
+static void writeFramed(std::FILE *out, const std::string &message) {
+  write(out, "Content-Length: " + std::to_string(message.size()) + "\r\n\r\n" + message);
+}
+
 namespace {
 
 /// Between the old standard input and the pipe.
@@ -104,7 +125,7 @@ public:
   void forwardFramed() {
     std::string header, line;
     size_t length = 0;
-    while (readLine(line)) {
+    while (readLine(in, line)) {
       header += line;
       llvm::StringRef rest = llvm::StringRef(line).trim();
       if (rest.consume_front_insensitive("content-length:"))
@@ -117,8 +138,7 @@ public:
       }
       std::string message(length, '\0');
       message.resize(std::fread(message.data(), 1, length, in));
-      std::string guarded = guard(message);
-      write("Content-Length: " + std::to_string(guarded.size()) + "\r\n\r\n" + guarded);
+      writeFramed(out, guard(message));
       header.clear();
       length = 0;
     }
@@ -127,16 +147,16 @@ public:
   void forwardDelimited() {
     std::string message, line;
     auto flush = [&] {
-      write(guard(message));
+      write(out, guard(message));
       message.clear();
     };
-    while (readLine(line)) {
+    while (readLine(in, line)) {
       if (llvm::StringRef(line).starts_with("//")) {
         if (llvm::StringRef(line).starts_with("// -----")) {
           flush();
-          write("\n");
+          write(out, "\n");
         }
-        write(line);
+        write(out, line);
         continue;
       }
       message += line;
@@ -145,25 +165,12 @@ public:
   }
 
 private:
-  bool readLine(std::string &line) {
-    line.clear();
-    for (int c; (c = std::getc(in)) != EOF;) {
-      line += char(c);
-      if (c == '\n' || line.size() > maxMessage)
-        break;
-    }
-    return !line.empty();
-  }
   std::string guard(const std::string &message) {
     std::string reason;
     std::string guarded = message.empty() ? message : guardMessage(message, documents, reason);
     if (!reason.empty())
       warn(reason);
     return guarded;
-  }
-  void write(const std::string &text) {
-    std::fwrite(text.data(), 1, text.size(), out);
-    std::fflush(out);
   }
   /// One write: the server's log goes to standard error from another thread, and would otherwise
   /// come between the parts of a line.
@@ -194,4 +201,49 @@ bool tilewright::guardStandardInput(LinkedDocuments &documents, bool isDelimited
     std::fclose(out);
   }).detach();
   return true;
+}
+
+/// What is not a message, such as the text of --help, is copied as it is.
+static void forwardAnswers(LinkedDocuments &documents, std::FILE *in, std::FILE *out) {
+  std::string line;
+  while (readLine(in, line)) {
+    llvm::StringRef rest = llvm::StringRef(line).trim();
+    size_t length = 0;
+    if (!rest.consume_front("Content-Length:") || rest.trim().getAsInteger(10, length)) {
+      write(out, line);
+      continue;
+    }
+    readLine(in, line); // the empty one
+    std::string message(length, '\0');
+    message.resize(std::fread(message.data(), 1, length, in));
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(message);
+    if (!value)
+      llvm::consumeError(value.takeError());
+    else if (documents.correct(*value)) {
+      message.clear();
+      llvm::raw_string_ostream(message) << *value;
+    }
+    writeFramed(out, message);
+  }
+}
+
+static std::thread *outputThread = nullptr;
+
+bool tilewright::correctStandardOutput(LinkedDocuments &documents) {
+  llvm::outs(); // exists before, and so outlives, what happens at exit
+  int ends[2];
+  int old = dup(STDOUT_FILENO);
+  if (old < 0 || pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0)
+    return false;
+  close(ends[1]);
+  std::FILE *in = fdopen(ends[0], "rb"), *out = fdopen(old, "wb");
+  if (!in || !out)
+    return false;
+  outputThread = new std::thread([&documents, in, out] { forwardAnswers(documents, in, out); });
+  return std::atexit([] {
+           llvm::outs().flush();
+           std::fflush(stdout);
+           close(STDOUT_FILENO);
+           outputThread->join();
+         }) == 0;
 }

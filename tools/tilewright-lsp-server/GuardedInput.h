@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Filters the standard input of the language server: input that would overflow its stack is
-// replaced.
+// Filters the standard input and output of the language server: input that would overflow its stack
+// is replaced, and documents and answers are completed by what the documents link.
 
 #ifndef TILEWRIGHT_TOOLS_LSP_GUARDEDINPUT_H
 #define TILEWRIGHT_TOOLS_LSP_GUARDEDINPUT_H
@@ -26,6 +26,11 @@ std::string guardMessage(llvm::StringRef json, LinkedDocuments &documents, std::
 /// separated by lines "// -----", as in tests. Returns false if the system has no more pipes or
 /// threads.
 bool guardStandardInput(LinkedDocuments &documents, bool isDelimited);
+
+/// Replaces standard output by a pipe, and starts a thread that copies it, message by message, to
+/// the original output, corrected by `documents`. The end of the process waits for it. Returns
+/// false as above.
+bool correctStandardOutput(LinkedDocuments &documents);
 
 } // namespace tilewright
 

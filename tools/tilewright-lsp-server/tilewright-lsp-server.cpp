@@ -3,6 +3,7 @@
 //
 // Language server for kernel files: errors while typing, definitions, hover. For editors.
 
+#include "lib/Driver/CommandLine.h"
 #include "passes/Pipelines.h"
 #include "tools/tilewright-lsp-server/GuardedInput.h"
 #include "tools/tilewright-lsp-server/LinkedDocuments.h"
@@ -17,6 +18,7 @@
 #include <csignal>
 
 int main(int argc, char **argv) {
+  tilewright::hideLibraryOptions();
   bool isDelimited = false;
   for (int i = 1; i < argc; ++i) {
     llvm::StringRef option = llvm::StringRef(argv[i]).ltrim('-');
@@ -27,7 +29,8 @@ int main(int argc, char **argv) {
   tilewright::registerDialects(registry);
   // Not destroyed: the thread that reads may outlive main.
   auto *documents = new tilewright::LinkedDocuments(registry);
-  if (!tilewright::guardStandardInput(*documents, isDelimited)) {
+  if (!tilewright::guardStandardInput(*documents, isDelimited) ||
+      !tilewright::correctStandardOutput(*documents)) {
     llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << "cannot make a pipe\n";
     return 1;
   }

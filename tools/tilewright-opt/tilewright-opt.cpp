@@ -57,6 +57,7 @@ static std::string declareCalled(llvm::StringRef text, llvm::StringRef source,
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  tilewright::hideLibraryOptions();
   mlir::DialectRegistry registry;
   tilewright::registerDialects(registry);
   tilewright::registerTilewrightPasses();
@@ -103,7 +104,7 @@ int main(int argc, char **argv) {
                     ": " + fault->message);
     buffer = llvm::MemoryBuffer::getMemBufferCopy(aliased, buffer->getBufferIdentifier());
   }
-  // Behind the text, so that locations stay as they are.
+  // After the text, so that locations stay as they are.
   std::string declarations =
       isText ? declareCalled(buffer->getBuffer(), tilewright::getLinkSource(input), registry) : "";
   if (!declarations.empty())

@@ -210,7 +210,9 @@ int main(int argc, char **argv) {
     else if (module)
       module = compileModule(std::move(module), **buffer, options, kind);
     if (!module)
-      return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
+      return diagnostics.sawError()
+                 ? exitFailed
+                 : reportFailure(tool, "compilation failed, but no error was reported; report it");
     if (report) {
       show("report");
       if (failed(mapToGpu(*module, gpu)))

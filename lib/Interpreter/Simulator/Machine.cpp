@@ -86,7 +86,7 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
                  ", which " + by + " may still be writing");
     break;
   case Kind::NoFence:
-    fail(op, "must access generic-proxy writes through the async proxy behind a fence, but got " +
+    fail(op, "must access generic-proxy writes through the async proxy after a fence, but got " +
                  found + ", which " + by + " wrote without one; put tgpu.fence_async between");
     break;
   case Kind::Outside:

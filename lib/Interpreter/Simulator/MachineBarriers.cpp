@@ -214,7 +214,7 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   Time generation = barrier.generation;
   for (unsigned w = first; w < end; ++w) {
     if (clocks[w][component] < std::max(generation, barrier.due[w]))
-      return fail(op, "must arrive a second time behind the other warps, but got warp " +
+      return fail(op, "must arrive a second time after the other warps, but got warp " +
                           std::to_string(w) + " of " + context.name +
                           ", which has not observed their arrival");
     barrier.due[w] = generation + 1;

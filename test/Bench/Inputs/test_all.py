@@ -251,8 +251,9 @@ class TextTest(unittest.TestCase):
         self.add("decode B1 S1k", rows=side(1, 4), pages64=side(1.25, 3), cudnn=side(1, 4))
         text = " ".join(figures.summary_text(self.figures, rows.rows()).split())
         self.assertIn("1 cases each", text)
-        self.assertIn("the forward has 1.10 of its speed, the backward 1.20. Packed sequences of D 128 have 1.30 and - of the speed", text)
-        self.assertIn("Decoding over pages has 0.80 of the speed of cuDNN over keys in one piece, and over these 1.00.", text)
+        self.assertIn("the forward is 1.10x as fast as the faster of cuDNN and FlashAttention-4, the backward 1.20x (geometric", text)
+        self.assertIn("Packed sequences of D 128 are 1.30x and - as fast as FlashAttention-4", text)
+        self.assertIn("is 0.80x as fast as cuDNN although keys are in pages, and 1.00x where they are in one piece", text)
 
     def test_documents_are_filled_between_marks(self):
         self.add("matmul bf16 8192", tilewright=side(1, 700))

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # run_document.py ROOT TOOLS WORK DOCUMENT: runs every fenced block of a Markdown document of ROOT, in order, in the folder
-# WORK, which contains the folders of the tree and build/bin/, so that commands work as written in the document.
+# WORK, which contains the folders of the tree, build/bin/ and build/lib/, so that commands work as written in the document.
 #
 # A block is processed according to its language:
 #
@@ -89,6 +89,9 @@ def main():
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(os.path.join(work, "build"))
     os.symlink(tools, os.path.join(work, "build", "bin"))
+    libraries = os.path.join(os.path.dirname(os.path.abspath(tools)), "lib")
+    if os.path.isdir(libraries):
+        os.symlink(libraries, os.path.join(work, "build", "lib"))
     for folder in ("base", "bench", "docs", "examples", "kernels", "scripts", "test"):
         os.symlink(os.path.join(root, folder), os.path.join(work, folder))
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
